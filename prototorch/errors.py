@@ -1,0 +1,116 @@
+"""The tree of errors. Every error a user can meet is one of these, each with the exit code of the command line.
+
+    PrototorchError            1   (never raised itself)
+    ├── UsageError             2   a wrong argument, from Python or from the shell
+    ├── ModelError             3   the model is wrong
+    │   ├── TextError          3   ... in its text: holds every mistake found, each with its place
+    │   └── ShapeError         3   ... in its shapes: raised by an op's type rule or a layer
+    ├── DataError              4   the data do not fit: labels, shapes, a broken picture, an empty set
+    ├── FileError              5   a file cannot be read or written
+    │   ├── ModelFileError     5   ... a weight or checkpoint file that is damaged, hostile or of another kind
+    │   ├── SnapshotError      5   ... a checkpoint could not be written; the old one is intact
+    │   └── WeightsError       5   ... weights that do not fit the model
+    ├── TrainingError          6   the training went wrong (loss not finite, ...)
+    ├── ResourceError          7   it would not fit in memory, or a limit was reached
+    └── BackendError           8   the device asked for is not there
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+class PrototorchError(Exception):
+    """The root of every error prototorch raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(PrototorchError, ValueError):
+    """A wrong argument."""
+
+    exit_code = 2
+
+
+class ModelError(PrototorchError, ValueError):
+    """The model is wrong."""
+
+    exit_code = 3
+
+
+class TextError(ModelError):
+    """A model text with mistakes.
+
+    ``mistakes`` are all that were found in one run, in the order of the text; ``str()`` shows each with its line.
+    """
+
+    def __init__(self, mistakes: Sequence[Any]):
+        self.mistakes = tuple(mistakes)
+        super().__init__(self.mistakes)
+
+    def __str__(self) -> str:
+        return "\n".join(str(m) for m in self.mistakes)
+
+
+class ShapeError(ModelError):
+    """Shapes that do not fit; an op's type rule or a layer says which and why."""
+
+
+class DataError(PrototorchError, ValueError):
+    """Data that cannot be trained on."""
+
+    exit_code = 4
+
+
+class FileError(PrototorchError, OSError):
+    """A file that cannot be read or written."""
+
+    exit_code = 5
+
+    def __init__(self, message: str):
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ModelFileError(FileError):
+    """A weight or checkpoint file that is damaged, hostile, or not what it should be."""
+
+
+class SnapshotError(FileError):
+    """A checkpoint could not be written. What was there before is intact."""
+
+
+class WeightsError(FileError):
+    """Weights that do not fit the model they are loaded into."""
+
+
+class TrainingError(PrototorchError, ArithmeticError):
+    """Training cannot go on, for example because the loss is not finite."""
+
+    exit_code = 6
+
+
+class ResourceError(PrototorchError, MemoryError):
+    """More memory (or another resource) is needed than there is."""
+
+    exit_code = 7
+
+
+class BackendError(PrototorchError, RuntimeError):
+    """A backend or device that is asked for but cannot be used here."""
+
+    exit_code = 8
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` for the nearest known word, or an empty string."""
+    words = list(known)
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    if not near:
+        lowered = {w.lower().replace("_", ""): w for w in words}
+        near = [lowered[n] for n in difflib.get_close_matches(word.lower().replace("_", ""), lowered, n=1, cutoff=0.6)]
+    return f" Did you mean {near[0]!r}?" if near else ""

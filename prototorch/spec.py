@@ -1,0 +1,48 @@
+"""What is known of an array before it exists: its shape, its element type, its layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+_ITEMSIZE = {
+    "bool": 1, "uint8": 1, "int8": 1, "float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2,
+    "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8,
+}  # fmt: skip
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Shape (the batch dimension included), element type by NumPy's name, and layout.
+
+    ``layout`` is None for plain row-major memory; a plan may put a backend's layout there (for example ``"nhwc"``).
+    Text, layers and saved files only ever see None.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    layout: str | None = None
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory in plain layout."""
+        return self.size * _ITEMSIZE[self.dtype]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floating-point numbers, so that a gradient exists."""
+        return self.dtype in FLOATS
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
