@@ -1,0 +1,117 @@
+"""Convolution in any number of spatial dimensions: the op and its two adjoints, which are each other's derivatives.
+
+x [N, C, *spatial], w [F, C / groups, *kernel], y [N, F, *out]; ``pads`` is a pair (before, after) per spatial axis.
+Cross-correlation, as everywhere in the field.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.ops.core import Op
+from prototorch.ops.windows import count, extent, inside, offsets, padded, window_slices
+from prototorch.spec import Spec
+
+
+def _grouped(xp: Any, x: Any, groups: int) -> Any:
+    """[N, C, *s] as [N, groups, C / groups, points]."""
+    points = 1
+    for n in x.shape[2:]:
+        points *= n
+    return xp.reshape(x, (x.shape[0], groups, x.shape[1] // groups, points))
+
+
+class Conv(Op):
+    """Convolution of x with w."""
+
+    derivatives = (
+        lambda g, y, x, w, **a: conv_input_grad(g, w, size=tuple(x.shape[2:]), **a),
+        lambda g, y, x, w, **a: conv_weight_grad(x, g, kernel=tuple(w.shape[2:]), **a),
+    )
+
+    def rule(self, x: Spec, w: Spec, strides, pads, dilation, groups: int = 1) -> Spec:  # type: ignore[override]
+        rank = len(strides)
+        if x.ndim != rank + 2:
+            raise self.fail(
+                f"wants an input of {rank + 2} dimensions (batch, channels, {rank} more), not {list(x.shape)}"
+            )
+        if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
+            raise self.fail(
+                f"{x.shape[1]} input channels and {w.shape[0]} filters of {w.shape[1]} channels do not fit {groups} groups"
+            )
+        out = []
+        for n, k, s, p, d in zip(x.shape[2:], w.shape[2:], strides, pads, dilation, strict=True):
+            if extent(k, d) > n + sum(p):
+                raise self.fail(
+                    f"the kernel covers {extent(k, d)} places, but the input {list(x.shape[2:])} with its padding has {n + sum(p)}"
+                )
+            out.append(count(n, k, s, p, d))
+        return Spec((x.shape[0], w.shape[0], *out), x.dtype)
+
+    def plain(self, xp: Any, x: Any, w: Any, strides, pads, dilation, groups: int = 1) -> Any:  # type: ignore[override]
+        kernel = w.shape[2:]
+        out = tuple(
+            count(n, k, s, p, d) for n, k, s, p, d in zip(x.shape[2:], kernel, strides, pads, dilation, strict=True)
+        )
+        full = padded(xp, x, pads, out, kernel, strides, dilation)
+        total = 0
+        for _, at in offsets(kernel):
+            seen = _grouped(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
+            part = xp.reshape(w[(..., *at)], (groups, w.shape[0] // groups, w.shape[1]))
+            total = xp.matmul(part, seen) + total
+        return xp.reshape(total, (x.shape[0], w.shape[0], *out))
+
+
+class ConvInputGrad(Op):
+    """The adjoint of `conv` by its input, and so the transposed convolution: g [N, F, *out] to [N, C, *size]."""
+
+    derivatives = (
+        lambda g, y, dy, w, size, **a: conv(g, w, **a),
+        lambda g, y, dy, w, size, **a: conv_weight_grad(g, dy, kernel=tuple(w.shape[2:]), **a),
+    )
+
+    def rule(self, g: Spec, w: Spec, size, strides, pads, dilation, groups: int = 1) -> Spec:  # type: ignore[override]
+        if g.ndim != len(size) + 2 or g.shape[1] != w.shape[0]:
+            raise self.fail(f"{list(g.shape)} does not fit {w.shape[0]} filters in {len(size)} spatial dimensions")
+        for n, o, k, s, p, d in zip(size, g.shape[2:], w.shape[2:], strides, pads, dilation, strict=True):
+            if count(n, k, s, p, d) != o:
+                raise self.fail(f"a size of {n} gives {count(n, k, s, p, d)} windows, not {o}")
+        return Spec((g.shape[0], w.shape[1] * groups, *size), g.dtype)
+
+    def plain(self, xp: Any, g: Any, w: Any, size, strides, pads, dilation, groups: int = 1) -> Any:  # type: ignore[override]
+        out, kernel, channels = g.shape[2:], w.shape[2:], w.shape[1] * groups
+        blank = xp.zeros((g.shape[0], channels, *size), dtype=g.dtype)
+        full = padded(xp, blank, pads, out, kernel, strides, dilation)
+        seen = _grouped(xp, g, groups)
+        for _, at in offsets(kernel):
+            part = xp.reshape(w[(..., *at)], (groups, w.shape[0] // groups, w.shape[1]))
+            piece = xp.reshape(xp.matmul(xp.matrix_transpose(part), seen), (g.shape[0], channels, *out))
+            key = (..., *window_slices(at, out, strides, dilation))
+            full[key] = full[key] + piece
+        return full[(..., *inside(size, pads))]
+
+
+class ConvWeightGrad(Op):
+    """The adjoint of `conv` by its weights: x [N, C, *size] and g [N, F, *out] to [F, C / groups, *kernel]."""
+
+    derivatives = (
+        lambda g, y, x, dy, kernel, **a: conv_input_grad(dy, g, size=tuple(x.shape[2:]), **a),
+        lambda g, y, x, dy, kernel, **a: conv(x, g, **a),
+    )
+
+    def rule(self, x: Spec, g: Spec, kernel, strides, pads, dilation, groups: int = 1) -> Spec:  # type: ignore[override]
+        return Spec((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
+
+    def plain(self, xp: Any, x: Any, g: Any, kernel, strides, pads, dilation, groups: int = 1) -> Any:  # type: ignore[override]
+        out = g.shape[2:]
+        full = padded(xp, x, pads, out, kernel, strides, dilation)
+        grads = _grouped(xp, g, groups)
+        dw = xp.zeros((g.shape[1], x.shape[1] // groups, *kernel), dtype=x.dtype)
+        for _, at in offsets(kernel):
+            seen = _grouped(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
+            part = xp.sum(xp.matmul(grads, xp.matrix_transpose(seen)), axis=0)
+            dw[(..., *at)] = xp.reshape(part, dw.shape[:2])
+        return dw
+
+
+conv, conv_input_grad, conv_weight_grad = Conv(), ConvInputGrad(), ConvWeightGrad()

@@ -1,0 +1,296 @@
+"""What an op is, and how a call of one reaches whoever interprets it.
+
+An op knows its name, its type rule (specs in, specs out), a plain body over any array module, and its derivatives said in
+ops. It knows nothing of text, weights, state, devices or memory. Calling an op hands it to the interpreter of its inputs:
+the recorder puts it into a graph, the eager tape runs it at once, and two small interpreters here evaluate it on bare specs
+(`infer`) or bare arrays (`evaluate`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from prototorch.errors import ShapeError
+from prototorch.ops.operators import OPS, Arithmetic
+from prototorch.spec import Spec
+
+
+class Interpreter(Protocol):
+    """Decides when an op runs."""
+
+    def apply(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """Run or record the op; a value, or a tuple of values for an op with several outputs."""
+
+    def constant(self, array: Any) -> Any:
+        """A value that holds this array."""
+
+    def collect(self, work: Callable[[], Any]) -> tuple[Any, list[Entry]]:
+        """Do the work, which calls ops; give back its result and the entries it made."""
+
+
+class Entry(Protocol):
+    """One op as it was applied."""
+
+    op: Op
+    inputs: Sequence[Any]
+    attrs: dict[str, Any]
+    outputs: Sequence[Any]
+
+
+_current: ContextVar[Any] = ContextVar("prototorch_interpreter", default=None)
+
+
+@contextmanager
+def interpreting(interpreter: Any):
+    """Ops without inputs that are called inside go to this interpreter."""
+    token = _current.set(interpreter)
+    try:
+        yield interpreter
+    finally:
+        _current.reset(token)
+
+
+def set_default_interpreter(interpreter: Any) -> None:
+    """The interpreter of ops that no value leads to another one (the eager one, when the engine is loaded)."""
+    global _default
+    _default = interpreter
+
+
+_default: Any = None
+
+
+def interpreter_of(inputs: Sequence[Any]) -> Any:
+    """Who interprets an op on these inputs."""
+    for value in inputs:
+        found = getattr(value, "interpreter", None)
+        if found is not None:
+            return found
+    return _current.get() or _default or _Arrays(np)
+
+
+def lift(value: Any, interpreter: Any, like: str | None) -> Any:
+    """A number or array as a value; a bare number takes the element type of the values around it."""
+    if getattr(value, "interpreter", None) is not None:
+        return value
+    if isinstance(value, bool) or (isinstance(value, int | float) and like is None):
+        return interpreter.constant(np.asarray(value, dtype="bool" if isinstance(value, bool) else "float32"))
+    if isinstance(value, int | float):
+        dtype = like if like is not None and (isinstance(value, int) or np.dtype(like).kind == "f") else "float32"
+        if dtype == "bool":
+            dtype = "float32"
+        return interpreter.constant(np.asarray(value, dtype=dtype))
+    return interpreter.constant(value)
+
+
+class Op:
+    """The root of all ops. An instance is called like a function: inputs positional, attributes keyword and hashable.
+
+    A subclass says `rule` and `plain`, or says `expand` alone: its meaning in other ops, from which the rule, the body and
+    the derivative follow. Such a *composite* may still give its own `plain` or `derivatives` where that is faster.
+    """
+
+    name: ClassVar[str] = ""
+    #: output -> input: the output may be written over that input, element by element.
+    inplace: ClassVar[dict[int, int]] = {}
+    #: the output is input 0 seen through another shape: no copy where the backend can make a view.
+    view: ClassVar[bool] = False
+    #: one per input, each ``f(g, y, *inputs, **attrs)``; None where there is no derivative.
+    derivatives: ClassVar[Sequence[Callable[..., Any] | None] | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+
+    def __init__(self) -> None:
+        OPS[self.name] = self
+
+    def __call__(self, *inputs: Any, **attrs: Any) -> Any:
+        interpreter = interpreter_of(inputs)
+        like = next((v.dtype for v in inputs if getattr(v, "interpreter", None) is not None), None)
+        return interpreter.apply(self, tuple(lift(v, interpreter, like) for v in inputs), attrs)
+
+    def rule(self, *specs: Spec, **attrs: Any) -> Spec | tuple[Spec, ...]:
+        """Specs in, specs out. Raises ShapeError with the numbers that do not fit."""
+        return infer(self, specs, attrs)
+
+    def plain(self, xp: Any, *arrays: Any, **attrs: Any) -> Any:
+        """The op on arrays of the module ``xp``; always right, never clever."""
+        return _evaluate_expansion(self, xp, arrays, attrs)
+
+    def expand(self, *inputs: Any, **attrs: Any) -> Any:
+        """The op said in other ops, or None for an op that is not a composite."""
+        return None
+
+    @property
+    def composite(self) -> bool:
+        """Whether the op is said in other ops."""
+        return type(self).expand is not Op.expand
+
+    def fail(self, message: str) -> ShapeError:
+        """A ShapeError that begins with the op's name."""
+        return ShapeError(f"{self.name}: {message}")
+
+    def pullback(self, grads: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
+                 attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
+        """Gradients of the inputs that need one, from the gradients of the outputs (None where there is none)."""
+        single = len(outputs) == 1
+        g = grads[0] if single else tuple(grads)
+        y = outputs[0] if single else tuple(outputs)
+        if self.derivatives is None:
+            return self._expansion_pullback(grads, outputs, inputs, needs, attrs)
+        result: list[Any] = []
+        for i, need in enumerate(needs):
+            rule = self.derivatives[i] if i < len(self.derivatives) else None
+            result.append(rule(g, y, *inputs, **attrs) if need and rule is not None else None)
+        return result
+
+    def _expansion_pullback(self, grads, outputs, inputs, needs, attrs):
+        if not self.composite:
+            return [None] * len(inputs)
+        interpreter = interpreter_of(inputs)
+        made, entries = interpreter.collect(lambda: self.expand(*inputs, **attrs))
+        made = made if isinstance(made, tuple) else (made,)
+        seeds = [(value, g) for value, g in zip(made, grads, strict=True) if g is not None]
+        wanted = [v for v, need in zip(inputs, needs, strict=True) if need]
+        found = iter(pull_back(entries, seeds, wanted))
+        return [next(found) if need else None for need in needs]
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def pull_back(entries: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wanted: Sequence[Any]) -> list[Any]:
+    """The one reverse sweep: gradients of the seeded outputs with respect to the wanted values.
+
+    ``entries`` in the order in which they were applied; ``seeds`` are pairs (output, gradient of it). The gradients are
+    made by calling ops, so that they land where their inputs live: in the graph, or on the tape. A wanted value that does
+    not take part gets None.
+    """
+    live = {id(v) for v in wanted}
+    for entry in entries:
+        if any(id(v) in live for v in entry.inputs):
+            live.update(id(o) for o in entry.outputs if _is_float(o))
+    grads: dict[int, Any] = {}
+    for value, g in seeds:
+        _accumulate(grads, value, g)
+    for entry in reversed(entries):
+        incoming = [grads.get(id(o)) for o in entry.outputs]
+        if all(g is None for g in incoming):
+            continue
+        needs = [id(v) in live and _is_float(v) for v in entry.inputs]
+        if not any(needs):
+            continue
+        for value, g in zip(
+            entry.inputs, entry.op.pullback(incoming, entry.outputs, entry.inputs, needs, entry.attrs), strict=True
+        ):
+            if g is not None:
+                _accumulate(grads, value, g)
+    return [grads.get(id(v)) for v in wanted]
+
+
+def _is_float(value: Any) -> bool:
+    return value.dtype in ("float32", "float64", "float16", "bfloat16")
+
+
+def _accumulate(grads: dict[int, Any], value: Any, g: Any) -> None:
+    if tuple(g.shape) != tuple(value.shape):
+        raise AssertionError(f"a gradient of shape {g.shape} for a value of shape {value.shape}")
+    old = grads.get(id(value))
+    grads[id(value)] = g if old is None else old + g
+
+
+class _Bare(Arithmetic):
+    """A value of the two interpreters below: a spec, or an array with its spec."""
+
+    __slots__ = ("array", "interpreter", "spec")
+
+    def __init__(self, interpreter: Any, spec: Spec, array: Any = None):
+        self.interpreter, self.spec, self.array = interpreter, spec, array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.spec.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.spec.shape)
+
+
+class _Collecting:
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+
+    def collect(self, work):
+        kept, self.entries = self.entries, []
+        try:
+            result = work()
+            return result, self.entries
+        finally:
+            self.entries = kept
+
+
+class _Record:
+    __slots__ = ("attrs", "inputs", "op", "outputs")
+
+    def __init__(self, op, inputs, attrs, outputs):
+        self.op, self.inputs, self.attrs, self.outputs = op, inputs, attrs, outputs
+
+
+class _Specs(_Collecting):
+    """Evaluates ops on specs alone."""
+
+    def apply(self, op: Op, inputs, attrs):
+        out = op.rule(*(v.spec for v in inputs), **attrs)
+        made = tuple(_Bare(self, s) for s in (out if isinstance(out, tuple) else (out,)))
+        self.entries.append(_Record(op, inputs, attrs, made))
+        return made if isinstance(out, tuple) else made[0]
+
+    def constant(self, array):
+        array = np.asarray(array)
+        return _Bare(self, Spec(tuple(array.shape), str(array.dtype)))
+
+
+class _Arrays(_Collecting):
+    """Evaluates ops at once on arrays of one module, by their plain bodies."""
+
+    def __init__(self, xp: Any):
+        super().__init__()
+        self.xp = xp
+
+    def value(self, array: Any) -> _Bare:
+        return _Bare(self, Spec(tuple(array.shape), str(array.dtype).rsplit(".", 1)[-1]), array)
+
+    def apply(self, op: Op, inputs, attrs):
+        out = op.plain(self.xp, *(v.array for v in inputs), **attrs)
+        made = tuple(self.value(a) for a in (out if isinstance(out, tuple) else (out,)))
+        self.entries.append(_Record(op, inputs, attrs, made))
+        return made if isinstance(out, tuple) else made[0]
+
+    def constant(self, array):
+        return self.value(self.xp.asarray(array))
+
+
+def infer(op: Op, specs: Sequence[Spec], attrs: dict[str, Any]) -> Spec | tuple[Spec, ...]:
+    """A composite's type rule, from its expansion."""
+    interpreter = _Specs()
+    with interpreting(interpreter):
+        out = op.expand(*(_Bare(interpreter, s) for s in specs), **attrs)
+    return tuple(v.spec for v in out) if isinstance(out, tuple) else out.spec
+
+
+def _evaluate_expansion(op: Op, xp: Any, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    interpreter = _Arrays(xp)
+    with interpreting(interpreter):
+        out = op.expand(*(interpreter.value(a) for a in arrays), **attrs)
+    return tuple(v.array for v in out) if isinstance(out, tuple) else out.array

@@ -1,0 +1,168 @@
+"""Ops that look elements up by an index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.ops.core import Op
+from prototorch.ops.reduce import axes
+from prototorch.spec import Spec
+
+
+class Take(Op):
+    """Rows of a table: ``take(table, indices)``, table [rows, ...], indices [...] of an integer type.
+
+    Gives [*indices.shape, *table.shape[1:]]. An index outside the table is undefined; whoever feeds indices checks them.
+    """
+
+    derivatives = (lambda g, y, table, indices: put_rows(g, indices, rows=table.shape[0]), None)
+
+    def rule(self, table: Spec, indices: Spec) -> Spec:  # type: ignore[override]
+        if indices.is_float or indices.dtype == "bool":
+            raise self.fail(f"wants whole numbers as indices, not {indices.dtype}")
+        if table.ndim < 1:
+            raise self.fail("wants a table of at least one dimension")
+        return Spec((*indices.shape, *table.shape[1:]), table.dtype)
+
+    def plain(self, xp: Any, table: Any, indices: Any) -> Any:  # type: ignore[override]
+        flat = xp.take(table, xp.reshape(indices, (-1,)), axis=0)
+        return xp.reshape(flat, (*indices.shape, *table.shape[1:]))
+
+
+class PutRows(Op):
+    """The adjoint of `take`: a table of zeros with ``rows`` rows, each value added at its index.
+
+    values [*indices.shape, ...], indices [...]. Values of one index are added in their order.
+    """
+
+    derivatives = (lambda g, y, values, indices, rows: take(g, indices), None)
+
+    def rule(self, values: Spec, indices: Spec, rows: int) -> Spec:  # type: ignore[override]
+        if values.shape[: indices.ndim] != indices.shape:
+            raise self.fail(f"values {list(values.shape)} do not begin with the indices' shape {list(indices.shape)}")
+        return Spec((rows, *values.shape[indices.ndim :]), values.dtype)
+
+    def plain(self, xp: Any, values: Any, indices: Any, rows: int) -> Any:  # type: ignore[override]
+        rest = values.shape[indices.ndim :]
+        out = xp.zeros((rows, *rest), dtype=values.dtype)
+        flat, places = xp.reshape(values, (-1, *rest)), xp.reshape(indices, (-1,))
+        if hasattr(xp, "add") and hasattr(xp.add, "at"):
+            xp.add.at(out, places, flat)
+            return out
+        for i in range(int(places.shape[0])):
+            row = int(places[i])
+            out[row, ...] = out[row, ...] + flat[i, ...]
+        return out
+
+
+class TakeAlong(Op):
+    """Elements along the last axis: x [..., n], indices [..., k] with the same leading shape; gives [..., k]."""
+
+    derivatives = (lambda g, y, x, indices: put_along(g, indices, size=x.shape[-1]), None)
+
+    def rule(self, x: Spec, indices: Spec) -> Spec:  # type: ignore[override]
+        if x.shape[:-1] != indices.shape[:-1]:
+            raise self.fail(f"leading shapes of {list(x.shape)} and {list(indices.shape)} differ")
+        return Spec(indices.shape, x.dtype)
+
+    def plain(self, xp: Any, x: Any, indices: Any) -> Any:  # type: ignore[override]
+        return xp.take_along_axis(x, xp.astype(indices, xp.int64), axis=-1)
+
+
+class PutAlong(Op):
+    """The adjoint of `take_along`: zeros [..., size] with each value added at its index along the last axis."""
+
+    derivatives = (lambda g, y, values, indices, size: take_along(g, indices), None)
+
+    def rule(self, values: Spec, indices: Spec, size: int) -> Spec:  # type: ignore[override]
+        if values.shape != indices.shape:
+            raise self.fail(f"values {list(values.shape)} and indices {list(indices.shape)} differ in shape")
+        return Spec((*values.shape[:-1], size), values.dtype)
+
+    def plain(self, xp: Any, values: Any, indices: Any, size: int) -> Any:  # type: ignore[override]
+        rows = xp.reshape(indices, (-1, indices.shape[-1]))
+        flat = xp.reshape(values, rows.shape)
+        out = xp.zeros((rows.shape[0], size), dtype=values.dtype)
+        at = xp.arange(rows.shape[0])
+        for k in range(int(rows.shape[1])):
+            out[at, rows[:, k]] += flat[:, k]
+        return xp.reshape(out, (*values.shape[:-1], size))
+
+
+class OneHot(Op):
+    """Indices [...] as rows [..., classes] with a 1 at the index; all 0 for an index outside."""
+
+    derivatives = (None,)
+
+    def rule(self, indices: Spec, classes: int, dtype: str = "float32") -> Spec:  # type: ignore[override]
+        if indices.is_float:
+            raise self.fail(f"wants whole numbers, not {indices.dtype}")
+        return Spec((*indices.shape, classes), dtype)
+
+    def plain(self, xp: Any, indices: Any, classes: int, dtype: str = "float32") -> Any:  # type: ignore[override]
+        hit = xp.reshape(indices, (*indices.shape, 1)) == xp.arange(classes, dtype=indices.dtype)
+        return xp.astype(hit, getattr(xp, dtype))
+
+
+class Gather(Op):
+    """Fixed places along an axis: ``gather(x, indices=(2, 0, 0), axis=1)``; the indices are an attribute."""
+
+    derivatives = (lambda g, y, x, indices, axis: scatter_rows(g, indices=indices, axis=axis, size=x.shape[axis]),)
+
+    def rule(self, x: Spec, indices: tuple[int, ...], axis: int) -> Spec:  # type: ignore[override]
+        (axis,) = axes(axis, x.ndim, self)
+        return Spec((*x.shape[:axis], len(indices), *x.shape[axis + 1 :]), x.dtype)
+
+    def plain(self, xp: Any, x: Any, indices: tuple[int, ...], axis: int) -> Any:  # type: ignore[override]
+        return xp.take(x, xp.asarray(indices, dtype=xp.int64), axis=axis)
+
+
+class ScatterRows(Op):
+    """The adjoint of `gather`: zeros of ``size`` along the axis, each slice added at its place."""
+
+    derivatives = (lambda g, y, x, indices, axis, size: gather(g, indices=indices, axis=axis),)
+
+    def rule(self, x: Spec, indices: tuple[int, ...], axis: int, size: int) -> Spec:  # type: ignore[override]
+        (axis,) = axes(axis, x.ndim, self)
+        return Spec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+
+    def plain(self, xp: Any, x: Any, indices: tuple[int, ...], axis: int, size: int) -> Any:  # type: ignore[override]
+        (axis,) = axes(axis, x.ndim)
+        lead = (slice(None),) * axis
+        out = xp.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), dtype=x.dtype)
+        for i, place in enumerate(indices):
+            at, source = (*lead, slice(place, place + 1)), (*lead, slice(i, i + 1))
+            out[at] = out[at] + x[source]
+        return out
+
+
+class Iota(Op):
+    """0, 1, ..., size - 1 as int32 (or another type)."""
+
+    derivatives = ()
+
+    def rule(self, size: int, dtype: str = "int32") -> Spec:  # type: ignore[override]
+        return Spec((size,), dtype)
+
+    def plain(self, xp: Any, size: int, dtype: str = "int32") -> Any:  # type: ignore[override]
+        return xp.arange(size, dtype=getattr(xp, dtype))
+
+
+class TopK(Op):
+    """The k largest along the last axis, in falling order, and their indices (int32); among equals the first."""
+
+    derivatives = (lambda g, y, x, k: None if g[0] is None else put_along(g[0], y[1], size=x.shape[-1]),)
+
+    def rule(self, x: Spec, k: int) -> tuple[Spec, Spec]:  # type: ignore[override]
+        if not 1 <= k <= x.shape[-1]:
+            raise self.fail(f"k is {k}, but there are {x.shape[-1]} elements")
+        shape = (*x.shape[:-1], k)
+        return Spec(shape, x.dtype), Spec(shape, "int32")
+
+    def plain(self, xp: Any, x: Any, k: int) -> tuple[Any, Any]:  # type: ignore[override]
+        order = xp.argsort(-x, axis=-1, stable=True)[..., :k]
+        return xp.take_along_axis(x, order, axis=-1), xp.astype(order, xp.int32)
+
+
+take, put_rows, take_along, put_along = Take(), PutRows(), TakeAlong(), PutAlong()
+one_hot, gather, scatter_rows, iota, top_k = OneHot(), Gather(), ScatterRows(), Iota(), TopK()

@@ -1,0 +1,53 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.ops.core import Op
+from prototorch.ops.elementwise import broadcast
+from prototorch.ops.reduce import sum_to
+from prototorch.spec import Spec
+
+
+class Matmul(Op):
+    """``a @ b`` over the last two axes, leading axes broadcast; ``transpose_a``/``transpose_b`` swap those two first.
+
+    a [..., m, k] and b [..., k, n] give [..., m, n]. Both have at least two dimensions.
+    """
+
+    def rule(self, a: Spec, b: Spec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:  # type: ignore[override]
+        if a.ndim < 2 or b.ndim < 2:
+            raise self.fail(f"wants two matrices, not shapes {list(a.shape)} and {list(b.shape)}")
+        if a.dtype != b.dtype:
+            raise self.fail(f"wants two inputs of one type, not {a.dtype} and {b.dtype}")
+        m, k = a.shape[-2:][:: -1 if transpose_a else 1]
+        k2, n = b.shape[-2:][:: -1 if transpose_b else 1]
+        if k != k2:
+            raise self.fail(f"shapes {list(a.shape)} and {list(b.shape)} do not fit: the inner sizes are {k} and {k2}")
+        return Spec((*broadcast(self, (a.shape[:-2], b.shape[:-2])), m, n), a.dtype)
+
+    def plain(self, xp: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:  # type: ignore[override]
+        a = xp.matrix_transpose(a) if transpose_a else a
+        b = xp.matrix_transpose(b) if transpose_b else b
+        return xp.matmul(a, b)
+
+    @staticmethod
+    def _by_a(g: Any, y: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+        if transpose_a:
+            got = matmul(b, g, transpose_a=transpose_b, transpose_b=True)
+        else:
+            got = matmul(g, b, transpose_b=not transpose_b)
+        return sum_to(got, a.shape)
+
+    @staticmethod
+    def _by_b(g: Any, y: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+        if transpose_b:
+            got = matmul(g, a, transpose_a=True, transpose_b=transpose_a)
+        else:
+            got = matmul(a, g, transpose_a=not transpose_a)
+        return sum_to(got, b.shape)
+
+
+Matmul.derivatives = (Matmul._by_a, Matmul._by_b)
+matmul = Matmul()

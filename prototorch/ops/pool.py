@@ -1,0 +1,148 @@
+"""Pooling in any number of spatial dimensions. x [N, C, *spatial]; ``pads`` is a pair (before, after) per spatial axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.ops.core import Op
+from prototorch.ops.windows import count, inside, offsets, padded, window_slices
+from prototorch.spec import Spec
+
+
+def pooled_size(size, kernel, strides, pads, ceil: bool) -> tuple[int, ...]:
+    """The spatial size after pooling."""
+    return tuple(count(n, k, s, p, 1, ceil) for n, k, s, p in zip(size, kernel, strides, pads, strict=True))
+
+
+def _checked(op: Op, x: Spec, kernel, strides, pads, ceil: bool) -> tuple[int, ...]:
+    if x.ndim != len(kernel) + 2:
+        raise op.fail(f"wants an input of {len(kernel) + 2} dimensions, not {list(x.shape)}")
+    for n, k, p in zip(x.shape[2:], kernel, pads, strict=True):
+        if k > n + sum(p):
+            raise op.fail(
+                f"the window of {k} is larger than the input {list(x.shape[2:])} with its padding ({n + sum(p)})"
+            )
+        if max(p) >= k:
+            raise op.fail(
+                f"a padding of {max(p)} needs a window larger than {k}, else a window would see padding alone"
+            )
+    return pooled_size(x.shape[2:], kernel, strides, pads, ceil)
+
+
+class MaxPool(Op):
+    """The largest of each window, and its number within the window (int32, row-major); among equals the first.
+
+    NaN wins, so that a fault upstream is seen.
+    """
+
+    def rule(self, x: Spec, kernel, strides, pads, ceil: bool = False) -> tuple[Spec, Spec]:  # type: ignore[override]
+        shape = (*x.shape[:2], *_checked(self, x, kernel, strides, pads, ceil))
+        return Spec(shape, x.dtype), Spec(shape, "int32")
+
+    def plain(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False) -> Any:  # type: ignore[override]
+        out = pooled_size(x.shape[2:], kernel, strides, pads, ceil)
+        ones = (1,) * len(kernel)
+        full = padded(xp, x, pads, out, kernel, strides, ones, value=-float("inf"))
+        best = number = None
+        for i, at in offsets(kernel):
+            seen = full[(..., *window_slices(at, out, strides, ones))]
+            if best is None:
+                best, number = seen, xp.zeros(seen.shape, dtype=xp.int32)
+            else:
+                better = (seen > best) | (xp.isnan(seen) & ~xp.isnan(best))
+                best = xp.where(better, seen, best)
+                number = xp.where(better, xp.full((), i, dtype=xp.int32), number)
+        return best, number
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        if grads[0] is None:
+            return [None]
+        return [max_unpool(grads[0], outputs[1], size=tuple(inputs[0].shape[2:]), **attrs)]
+
+
+class MaxUnpool(Op):
+    """The adjoint of `max_pool`: each value added where its window's largest element was."""
+
+    derivatives = (lambda g, y, dy, number, size, **a: pick_pooled(g, number, **a), None)
+
+    def rule(self, g: Spec, number: Spec, size, kernel, strides, pads, ceil: bool = False) -> Spec:  # type: ignore[override]
+        return Spec((*g.shape[:2], *size), g.dtype)
+
+    def plain(self, xp: Any, g: Any, number: Any, size, kernel, strides, pads, ceil: bool = False) -> Any:  # type: ignore[override]
+        ones, out = (1,) * len(kernel), g.shape[2:]
+        full = padded(xp, xp.zeros((*g.shape[:2], *size), dtype=g.dtype), pads, out, kernel, strides, ones)
+        zero = xp.zeros((), dtype=g.dtype)
+        for i, at in offsets(kernel):
+            key = (..., *window_slices(at, out, strides, ones))
+            full[key] = full[key] + xp.where(number == i, g, zero)
+        return full[(..., *inside(size, pads))]
+
+
+class PickPooled(Op):
+    """Of each window the element with the given number: what `max_pool` gives, for a choice already made."""
+
+    derivatives = (lambda g, y, x, number, **a: max_unpool(g, number, size=tuple(x.shape[2:]), **a), None)
+
+    def rule(self, x: Spec, number: Spec, kernel, strides, pads, ceil: bool = False) -> Spec:  # type: ignore[override]
+        return Spec(number.shape, x.dtype)
+
+    def plain(self, xp: Any, x: Any, number: Any, kernel, strides, pads, ceil: bool = False) -> Any:  # type: ignore[override]
+        ones, out = (1,) * len(kernel), number.shape[2:]
+        full = padded(xp, x, pads, out, kernel, strides, ones)
+        result = xp.zeros(number.shape, dtype=x.dtype)
+        for i, at in offsets(kernel):
+            result = xp.where(number == i, full[(..., *window_slices(at, out, strides, ones))], result)
+        return result
+
+
+def window_counts(xp: Any, size, kernel, strides, pads, ceil: bool, include_pad: bool, dtype: Any) -> Any:
+    """How many elements each window's mean divides by, [*out]; with ``include_pad`` those of the padding count too."""
+    out = pooled_size(size, kernel, strides, pads, ceil)
+    total = None
+    for axis, (n, k, s, (lo, hi), o) in enumerate(zip(size, kernel, strides, pads, out, strict=True)):
+        first, last = (-lo, n + hi) if include_pad else (0, n)
+        ends = [(max(i * s - lo, first), min(i * s - lo + k, last)) for i in range(o)]
+        along = xp.asarray([max(b - a, 1) for a, b in ends], dtype=dtype)
+        along = xp.reshape(along, (*(1,) * axis, o, *(1,) * (len(size) - axis - 1)))
+        total = along if total is None else total * along
+    return total
+
+
+class AvgPool(Op):
+    """The mean of each window; ``include_pad`` counts the padding's zeros as elements."""
+
+    derivatives = (lambda g, y, x, **a: avg_unpool(g, size=tuple(x.shape[2:]), **a),)
+
+    def rule(self, x: Spec, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:  # type: ignore[override]
+        return Spec((*x.shape[:2], *_checked(self, x, kernel, strides, pads, ceil)), x.dtype)
+
+    def plain(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Any:  # type: ignore[override]
+        out = pooled_size(x.shape[2:], kernel, strides, pads, ceil)
+        ones = (1,) * len(kernel)
+        full = padded(xp, x, pads, out, kernel, strides, ones)
+        total = 0
+        for _, at in offsets(kernel):
+            total = full[(..., *window_slices(at, out, strides, ones))] + total
+        return total / window_counts(xp, x.shape[2:], kernel, strides, pads, ceil, include_pad, x.dtype)
+
+
+class AvgUnpool(Op):
+    """The adjoint of `avg_pool`: each value shared out over its window."""
+
+    derivatives = (lambda g, y, dy, size, **a: avg_pool(g, **a),)
+
+    def rule(self, g: Spec, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:  # type: ignore[override]
+        return Spec((*g.shape[:2], *size), g.dtype)
+
+    def plain(self, xp: Any, g: Any, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Any:  # type: ignore[override]
+        ones, out = (1,) * len(kernel), g.shape[2:]
+        full = padded(xp, xp.zeros((*g.shape[:2], *size), dtype=g.dtype), pads, out, kernel, strides, ones)
+        share = g / window_counts(xp, size, kernel, strides, pads, ceil, include_pad, g.dtype)
+        for _, at in offsets(kernel):
+            key = (..., *window_slices(at, out, strides, ones))
+            full[key] = full[key] + share
+        return full[(..., *inside(size, pads))]
+
+
+max_pool, max_unpool, pick_pooled = MaxPool(), MaxUnpool(), PickPooled()
+avg_pool, avg_unpool = AvgPool(), AvgUnpool()

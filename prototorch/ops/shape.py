@@ -1,0 +1,260 @@
+"""Ops that move elements without changing them."""
+
+from __future__ import annotations
+
+from math import prod
+from types import EllipsisType
+from typing import Any
+
+from prototorch.errors import ShapeError
+from prototorch.ops.core import Op
+from prototorch.ops.operators import OPS
+from prototorch.ops.reduce import axes
+from prototorch.spec import Spec
+
+Pads = tuple[tuple[int, int], ...]
+
+
+class Reshape(Op):
+    """The same elements in another shape; one dimension may be -1."""
+
+    view = True
+    derivatives = (lambda g, y, x, shape: reshape(g, shape=tuple(x.shape)),)
+
+    def rule(self, x: Spec, shape: tuple[int, ...]) -> Spec:  # type: ignore[override]
+        known = prod(n for n in shape if n != -1)
+        if shape.count(-1) > 1:
+            raise self.fail(f"only one dimension may be -1, not {list(shape)}")
+        if -1 in shape:
+            if known == 0 or x.size % known:
+                raise self.fail(f"{list(x.shape)} has {x.size} elements, which {list(shape)} cannot hold evenly")
+            shape = tuple(x.size // known if n == -1 else n for n in shape)
+        elif known != x.size:
+            raise self.fail(f"{list(x.shape)} has {x.size} elements, {list(shape)} has {known}")
+        return Spec(shape, x.dtype)
+
+    def plain(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:  # type: ignore[override]
+        return xp.reshape(x, shape)
+
+
+class Transpose(Op):
+    """The axes in another order."""
+
+    derivatives = (lambda g, y, x, order: transpose(g, order=_inverse(order)),)
+
+    def rule(self, x: Spec, order: tuple[int, ...]) -> Spec:  # type: ignore[override]
+        if sorted(order) != list(range(x.ndim)):
+            raise self.fail(f"{list(order)} is not an order of {x.ndim} axes")
+        return Spec(tuple(x.shape[i] for i in order), x.dtype)
+
+    def plain(self, xp: Any, x: Any, order: tuple[int, ...]) -> Any:  # type: ignore[override]
+        return xp.permute_dims(x, order)
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+class Concat(Op):
+    """Any number of inputs joined along one axis."""
+
+    def rule(self, *specs: Spec, axis: int) -> Spec:  # type: ignore[override]
+        first = specs[0]
+        (axis,) = axes(axis, first.ndim, self)
+        for s in specs:
+            if s.ndim != first.ndim or any(
+                a != b for i, (a, b) in enumerate(zip(s.shape, first.shape, strict=True)) if i != axis
+            ):
+                raise self.fail(f"{list(first.shape)} and {list(s.shape)} differ elsewhere than along axis {axis}")
+            if s.dtype != first.dtype:
+                raise self.fail(f"wants inputs of one type, not {first.dtype} and {s.dtype}")
+        total = sum(s.shape[axis] for s in specs)
+        return Spec((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
+
+    def plain(self, xp: Any, *arrays: Any, axis: int) -> Any:
+        return xp.concat(arrays, axis=axis)
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        (axis,) = axes(attrs["axis"], inputs[0].ndim)
+        result, start = [], 0
+        for x, need in zip(inputs, needs, strict=True):
+            stop = start + x.shape[axis]
+            key = (slice(None),) * axis + (slice(start, stop),)
+            result.append(getitem(grads[0], key) if need else None)
+            start = stop
+        return result
+
+
+class Slice(Op):
+    """``slice_(x, start=, stop=, step=)``, one number per axis; steps are positive."""
+
+    derivatives = (
+        lambda g, y, x, start, stop, step: unslice(g, shape=tuple(x.shape), start=start, stop=stop, step=step),
+    )
+
+    def rule(self, x: Spec, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]) -> Spec:  # type: ignore[override]
+        shape = tuple(len(range(a, b, s)) for a, b, s in zip(start, stop, step, strict=True))
+        return Spec(shape, x.dtype)
+
+    def plain(self, xp: Any, x: Any, start: Any, stop: Any, step: Any) -> Any:  # type: ignore[override]
+        return x[tuple(map(slice, start, stop, step))]
+
+
+class Unslice(Op):
+    """Zeros of a shape, with the input at the places that `slice_` takes."""
+
+    derivatives = (lambda g, y, x, shape, start, stop, step: slice_(g, start=start, stop=stop, step=step),)
+
+    def rule(self, x: Spec, shape: tuple[int, ...], start: Any, stop: Any, step: Any) -> Spec:  # type: ignore[override]
+        return Spec(shape, x.dtype)
+
+    def plain(self, xp: Any, x: Any, shape: Any, start: Any, stop: Any, step: Any) -> Any:  # type: ignore[override]
+        out = xp.zeros(shape, dtype=x.dtype)
+        out[tuple(map(slice, start, stop, step))] = x
+        return out
+
+
+class Pad(Op):
+    """The input with ``pads`` = ((before, after), ...) per axis, filled by ``mode``: a constant ``value``, or its own
+    elements ("reflect", "edge"/"wrap")."""
+
+    def rule(self, x: Spec, pads: Pads, mode: str = "constant", value: float = 0.0) -> Spec:  # type: ignore[override]
+        if len(pads) != x.ndim:
+            raise self.fail(f"{len(pads)} pairs of pads for {x.ndim} dimensions")
+        if mode == "reflect" and any(max(p) >= n for p, n in zip(pads, x.shape, strict=True) if max(p)):
+            raise self.fail(f"pads {[list(p) for p in pads]} must be smaller than the shape {list(x.shape)} to reflect")
+        return Spec(tuple(n + a + b for n, (a, b) in zip(x.shape, pads, strict=True)), x.dtype)
+
+    def plain(self, xp: Any, x: Any, pads: Pads, mode: str = "constant", value: float = 0.0) -> Any:  # type: ignore[override]
+        if mode == "constant":
+            shape = tuple(n + a + b for n, (a, b) in zip(x.shape, pads, strict=True))
+            out = xp.full(shape, value, dtype=x.dtype)
+            out[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pads, strict=True))] = x
+            return out
+        for axis, (n, pair) in enumerate(zip(x.shape, pads, strict=True)):
+            if any(pair):
+                x = xp.take(x, xp.asarray(pad_sources(n, *pair, mode)), axis=axis)
+        return x
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        g, shape, pads = grads[0], tuple(inputs[0].shape), attrs["pads"]
+        if attrs.get("mode", "constant") == "constant":
+            ends = tuple(a + n for n, (a, _) in zip(shape, pads, strict=True))
+            return [slice_(g, start=tuple(a for a, _ in pads), stop=ends, step=(1,) * len(ends))]
+        for axis, (n, pair) in enumerate(zip(shape, pads, strict=True)):
+            if any(pair):
+                where_from = tuple(pad_sources(n, *pair, attrs["mode"]))
+                g = OPS["scatter_rows"](g, indices=where_from, axis=axis, size=n)
+        return [g]
+
+
+def pad_sources(n: int, before: int, after: int, mode: str) -> list[int]:
+    """For each place of a padded axis, the index of the element it repeats."""
+    places = range(-before, n + after)
+    if mode == "edge":
+        return [min(max(i, 0), n - 1) for i in places]
+    if mode == "wrap":
+        return [i % n for i in places]
+    return [(n - 1) - abs((n - 1) - abs(i)) for i in places]
+
+
+class Flip(Op):
+    """The elements in reverse order along the axes."""
+
+    derivatives = (lambda g, y, x, axis: flip(g, axis=axis),)
+
+    def rule(self, x: Spec, axis: int | tuple[int, ...]) -> Spec:  # type: ignore[override]
+        axes(axis, x.ndim, self)
+        return Spec(x.shape, x.dtype)
+
+    def plain(self, xp: Any, x: Any, axis: int | tuple[int, ...]) -> Any:  # type: ignore[override]
+        return xp.flip(x, axis=axis)
+
+
+reshape, transpose, concat, slice_, unslice = Reshape(), Transpose(), Concat(), Slice(), Unslice()
+pad, flip = Pad(), Flip()
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """Basic slicing, in `slice_`, `flip` and `reshape`."""
+    key = key if isinstance(key, tuple) else (key,)
+    named = sum(1 for k in key if k is not None and not isinstance(k, EllipsisType))
+    if named > x.ndim:
+        raise ShapeError(f"{named} indices for {x.ndim} dimensions")
+    if not any(isinstance(k, EllipsisType) for k in key):
+        key = (*key, ...)
+    start: list[int] = []
+    stop: list[int] = []
+    step: list[int] = []
+    flips: list[int] = []
+    shape: list[int] = []
+    for k in key:
+        axis = len(start)
+        if k is None:
+            shape.append(1)
+        elif isinstance(k, EllipsisType):
+            for n in x.shape[axis : axis + x.ndim - named]:
+                start.append(0), stop.append(n), step.append(1), shape.append(n)
+        elif isinstance(k, slice):
+            indices = range(*k.indices(x.shape[axis]))
+            if indices.step < 0:
+                flips.append(axis)
+                indices = indices[::-1]
+            start.append(indices.start), stop.append(max(indices.stop, indices.start)), step.append(indices.step)
+            shape.append(len(indices))
+        else:
+            n = x.shape[axis]
+            if not -n <= int(k) < n:
+                raise ShapeError(f"index {k} is outside an axis of {n}")
+            start.append(int(k) % n), stop.append(int(k) % n + 1), step.append(1)
+    if any(start) or tuple(stop) != tuple(x.shape) or any(s != 1 for s in step):
+        x = slice_(x, start=tuple(start), stop=tuple(stop), step=tuple(step))
+    if flips:
+        x = flip(x, axis=tuple(flips))
+    return x if tuple(shape) == tuple(x.shape) else reshape(x, shape=tuple(shape))
+
+
+OPS["getitem"] = getitem
+
+
+def expand_dims(x: Any, axis: int) -> Any:
+    """A new axis of size 1 at a place of the result."""
+    axis %= x.ndim + 1
+    return reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
+
+
+def squeeze(x: Any, axis: int) -> Any:
+    """Without an axis of size 1."""
+    (axis,) = axes(axis, x.ndim, reshape)
+    if x.shape[axis] != 1:
+        raise ShapeError(f"axis {axis} of {list(x.shape)} cannot be squeezed: its size is {x.shape[axis]}")
+    return reshape(x, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+def stack(values: Any, axis: int = 0) -> Any:
+    """Values of one shape along a new axis."""
+    return concat(*(expand_dims(v, axis) for v in values), axis=axis % (values[0].ndim + 1))
+
+
+def split(x: Any, parts: int, axis: int) -> list[Any]:
+    """Equal parts along an axis."""
+    (axis,) = axes(axis, x.ndim, slice_)
+    if x.shape[axis] % parts:
+        raise ShapeError(f"axis {axis} of {list(x.shape)} cannot be split into {parts} equal parts")
+    size = x.shape[axis] // parts
+    lead = (slice(None),) * axis
+    return [getitem(x, (*lead, slice(i * size, (i + 1) * size))) for i in range(parts)]
+
+
+def swap_axes(x: Any, a: int, b: int) -> Any:
+    """Two axes exchanged."""
+    order = list(range(x.ndim))
+    order[a], order[b] = order[b], order[a]
+    return transpose(x, order=tuple(order))
+
+
+def repeat(x: Any, times: int, axis: int) -> Any:
+    """Each element repeated next to itself."""
+    (axis,) = axes(axis, x.ndim, reshape)
+    wide = OPS["broadcast_to"](expand_dims(x, axis + 1), shape=(*x.shape[: axis + 1], times, *x.shape[axis + 1 :]))
+    return reshape(wide, shape=(*x.shape[:axis], x.shape[axis] * times, *x.shape[axis + 1 :]))
