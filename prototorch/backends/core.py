@@ -1,0 +1,88 @@
+"""The dispatcher: the one place that decides whether a special kernel or the plain body runs an op.
+
+A kernel is a function ``prepare(ins, outs, attrs)`` of specs that gives back a runner ``run(inputs, outputs)``, which fills
+the given output arrays, or None: "not mine". It is prepared once for a step of a plan and called many times; it keeps
+nothing between calls but scratch memory. It writes every element of its outputs. Where the op's `inplace` map allows it,
+an output may be the same memory as that input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from prototorch.ops.core import Op
+from prototorch.spec import Spec
+
+Runner = Callable[[Sequence[Any], Sequence[Any]], None]
+Prepare = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], Runner | None]
+
+#: level -> op name -> kernels, the first that takes the specs wins.
+_KERNELS: dict[str, dict[str, list[Prepare]]] = {}
+
+
+def kernel(level: str, *names: str) -> Callable[[Prepare], Prepare]:
+    """Enter a kernel for the ops of these names at a level (``"numpy"``, ``"native"``, ``"cuda"``)."""
+
+    def enter(prepare: Prepare) -> Prepare:
+        for name in names:
+            _KERNELS.setdefault(level, {}).setdefault(name, []).append(prepare)
+        return prepare
+
+    return enter
+
+
+class Backend:
+    """An array module, the levels of kernels that are tried in turn, and memory."""
+
+    def __init__(self, name: str, xp: Any, levels: Sequence[str], threads: int = 1):
+        self.name, self.xp, self.levels, self.threads = name, xp, tuple(levels), threads
+
+    def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Runner:
+        """The fastest runner there is for this op on these specs; the plain body if there is no other."""
+        for level in self.levels:
+            for candidate in _KERNELS.get(level, {}).get(op.name, ()):
+                runner = candidate(ins, outs, dict(attrs))
+                if runner is not None:
+                    return runner
+        return self.plain(op, attrs)
+
+    def chosen(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> str:
+        """The level that `prepare` would take, for `show --plan` and the tests."""
+        for level in self.levels:
+            for candidate in _KERNELS.get(level, {}).get(op.name, ()):
+                if candidate(ins, outs, dict(attrs)) is not None:
+                    return level
+        return "plain"
+
+    def plain(self, op: Op, attrs: Mapping[str, Any]) -> Runner:
+        """The op's plain body as a runner: it makes new arrays, which are copied into the outputs."""
+        attrs = dict(attrs)
+        body, xp = op.plain, self.xp
+
+        def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+            made = body(xp, *inputs, **attrs)
+            if not isinstance(made, tuple):
+                made = (made,)
+            for target, source in zip(outputs, made, strict=True):
+                target[...] = source
+
+        return run
+
+    def empty(self, spec: Spec) -> Any:
+        """An array of this spec with undefined elements."""
+        return self.xp.empty(spec.shape, dtype=spec.dtype)
+
+    def bytes(self, count: int) -> Any:
+        """Memory for a plan's buffers: an array of bytes whose address is a multiple of 64."""
+        raw = self.xp.empty(count + 64, dtype="uint8")
+        skip = -raw.ctypes.data % 64
+        return raw[skip : skip + count]
+
+    def asarray(self, array: Any, dtype: str | None = None) -> Any:
+        """The array on this backend."""
+        return self.xp.asarray(array, dtype=dtype)
+
+    def to_numpy(self, array: Any) -> Any:
+        """The array as NumPy's."""
+        return array

@@ -1,0 +1,1 @@
+"""The engine: plans bound to memory and run, and the eager tape."""

@@ -1,0 +1,73 @@
+"""The runner: a plan bound to a backend's memory and to the states' arrays, ready to be called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Backend
+from prototorch.errors import ShapeError
+from prototorch.graph.plan import Place, Plan
+from prototorch.graph.record import Value
+
+
+class Runner:
+    """Runs a plan. Kernels are prepared and arrays bound once; a call copies the inputs in and makes the calls.
+
+    ``states`` are the arrays the plan's states live in, by name; the run changes them in place.
+    """
+
+    def __init__(self, plan: Plan, backend: Backend, states: Mapping[str, Any]):
+        self.plan, self.backend = plan, backend
+        self._arena = backend.bytes(plan.arena)
+        self._inputs = {name: backend.empty(v.spec) for name, v in plan.inputs.items()}
+        self._states = states
+        self._arrays: dict[int, Any] = {}
+        self._calls = []
+        for step in plan.steps:
+            ins = tuple(v.spec for v in step.inputs)
+            outs = tuple(v.spec for v in step.outputs)
+            run = backend.prepare(step.node.op, ins, outs, step.node.attrs)
+            arrays = (tuple(map(self.array, step.inputs)), tuple(map(self.array, step.outputs)))
+            self._calls.append((run, *arrays))
+        self._copies = [(states[name], self.array(v)) for name, v in plan.copies]
+        self._outputs = {name: self.array(v) for name, v in plan.outputs.items()}
+
+    def array(self, value: Value) -> Any:
+        """The memory of one of the plan's values."""
+        found = self._arrays.get(id(value))
+        if found is None:
+            found = self._arrays[id(value)] = self._bind(self.plan.places[id(value)], value)
+        return found
+
+    def _bind(self, place: Place, value: Value) -> Any:
+        spec = value.spec
+        if place.kind == "arena":
+            raw = self._arena[place.offset : place.offset + spec.nbytes]
+            return raw.view(spec.dtype).reshape(spec.shape)
+        if place.kind == "input":
+            return self._inputs[place.name].reshape(spec.shape)
+        if place.kind == "state":
+            array = self._states[place.name]
+            if tuple(array.shape) != spec.shape and array.size != spec.size:
+                raise ShapeError(f"{place.name} has shape {list(array.shape)}, the plan wants {list(spec.shape)}")
+            return array.reshape(spec.shape)
+        assert place.value is not None
+        return self.backend.asarray(place.value.array, spec.dtype).reshape(spec.shape)
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run once. The arrays given back are the plan's own memory: the next run writes over them."""
+        for name, target in self._inputs.items():
+            source = inputs[name]
+            if tuple(np.shape(source)) != tuple(target.shape):
+                raise ShapeError(
+                    f"input {name!r} has shape {list(np.shape(source))}, the plan wants {list(target.shape)}"
+                )
+            target[...] = source
+        for run, ins, outs in self._calls:
+            run(ins, outs)
+        for state, new in self._copies:
+            state[...] = new
+        return self._outputs

@@ -1,0 +1,1 @@
+"""From layers to a plan: recording, the declared net, passes, memory."""

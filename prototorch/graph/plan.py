@@ -1,0 +1,189 @@
+"""The plan: a graph made ready to run. Which steps in which order, and where each array lies.
+
+A plan knows no arrays. The engine binds it to a backend's memory and to the model's states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prototorch.graph.memory import aligned, arrange
+from prototorch.graph.passes.common import merged
+from prototorch.graph.passes.constants import folded
+from prototorch.graph.passes.dead_code import live_nodes
+from prototorch.graph.record import Graph, Node, Value
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a value lies: in the arena at an offset, or in an input, a state or a constant."""
+
+    kind: str  # "arena", "input", "state", "constant"
+    offset: int = 0
+    name: str = ""
+    value: Value | None = None
+
+
+@dataclass(slots=True)
+class Step:
+    """One call of a kernel."""
+
+    node: Node
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+@dataclass
+class Plan:
+    """Steps, places, and the memory they need."""
+
+    steps: list[Step]
+    places: dict[int, Place]
+    outputs: dict[str, Value]
+    inputs: dict[str, Value]
+    states: dict[str, Value]
+    copies: list[tuple[str, Value]]  # states that take a value at the end of the step
+    arena: int
+    values: dict[int, Value] = field(default_factory=dict)
+
+    def bytes_of(self, phase: str) -> int:
+        """Bytes of all buffers that nodes of a phase write, before any sharing."""
+        return sum(
+            aligned(v.spec.nbytes)
+            for s in self.steps
+            if s.node.phase == phase
+            for v in s.outputs
+            if self.places[id(v)].kind == "arena"
+        )
+
+
+def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None) -> Plan:
+    """The plan of a graph.
+
+    ``outputs`` are the values to be read after a run, by name; ``updates`` the new values of states, by the state's name,
+    which are in the state's memory when the run ends.
+    """
+    updates = dict(updates or {})
+    nodes = live_nodes(graph.nodes, [*outputs.values(), *updates.values()])
+    nodes, stands = merged(nodes)
+    nodes = folded(nodes)
+    outputs = {k: stands.get(id(v), v) for k, v in outputs.items()}
+    updates = {k: stands.get(id(v), v) for k, v in updates.items()}
+    return _Planner(graph, nodes, outputs, updates).plan()
+
+
+class _Planner:
+    """Lifetimes, sharing, places."""
+
+    def __init__(self, graph: Graph, nodes: list[Node], outputs: dict[str, Value], updates: dict[str, Value]):
+        self.graph, self.nodes, self.outputs, self.updates = graph, nodes, outputs, updates
+        self.root: dict[int, Value] = {}  # a view's storage is its root's
+        self.values: dict[int, Value] = {}
+        self.last: dict[int, int] = {}  # by root: the last step that reads it
+        self.born: dict[int, int] = {}
+        self.states: dict[str, Value] = {}
+        self.in_state: dict[int, str] = {}  # roots that live in a state's memory
+
+    def find(self, value: Value) -> Value:
+        return self.root.get(id(value), value)
+
+    def plan(self) -> Plan:
+        steps = self._steps()
+        self._lifetimes(steps)
+        copies = self._updates(steps)
+        share = self._in_place(steps)
+        places, arena = self._places(steps, share)
+        return Plan(steps, places, self.outputs, dict(self.graph.inputs), self.states, copies, arena, self.values)
+
+    def _steps(self) -> list[Step]:
+        steps = []
+        for node in self.nodes:
+            for v in (*node.inputs, *node.outputs):
+                self.values[id(v)] = v
+            if node.op.view:
+                self.root[id(node.outputs[0])] = self.find(node.inputs[0])
+                continue
+            steps.append(Step(node, node.inputs, node.outputs))
+        for v in (*self.outputs.values(), *self.updates.values()):
+            self.values[id(v)] = v
+        for v in self.values.values():
+            if v.kind == "state":
+                self.states[v.name] = v
+        for name in self.updates:
+            self.states.setdefault(name, self.graph.states[name])
+        return steps
+
+    def _lifetimes(self, steps: list[Step]) -> None:
+        for i, step in enumerate(steps):
+            for v in step.inputs:
+                self.last[id(self.find(v))] = i
+            for v in step.outputs:
+                self.born[id(v)] = i
+                self.last.setdefault(id(v), i)
+        end = len(steps)
+        for v in (*self.outputs.values(), *self.updates.values()):
+            self.last[id(self.find(v))] = end
+
+    def _updates(self, steps: list[Step]) -> list[tuple[str, Value]]:
+        """States whose new value may be written straight over the old one; the others are copied at the end."""
+        outputs = {id(self.find(v)) for v in self.outputs.values()}
+        copies, taken = [], set()
+        for name, new in self.updates.items():
+            root, state = self.find(new), self.states[name]
+            if root is state:
+                continue
+            at = self.born.get(id(root))
+            if at is not None and id(root) not in outputs and id(root) not in taken:
+                step = steps[at]
+                source = step.node.op.inplace.get(root.index)
+                over = source is not None and self.find(step.inputs[source]) is state
+                if over and self.last.get(id(state), -1) <= at and root.spec == state.spec:
+                    self.in_state[id(root)] = name
+                    taken.add(id(root))
+                    continue
+            copies.append((name, new))
+        return copies
+
+    def _in_place(self, steps: list[Step]) -> dict[int, int]:
+        """Outputs that may take the memory of an input that nobody reads afterwards: output id -> input root id."""
+        share: dict[int, int] = {}
+        for i, step in enumerate(steps):
+            used: set[int] = set()
+            for out, source in step.node.op.inplace.items():
+                value, old = step.outputs[out], self.find(step.inputs[source])
+                if id(value) in self.in_state or old.kind != "node" or id(old) in self.in_state or id(old) in used:
+                    continue
+                readers = [k for k, v in enumerate(step.inputs) if self.find(v) is old]
+                if self.last[id(old)] == i and old.spec.nbytes == value.spec.nbytes and len(readers) == 1:
+                    if step.inputs[source].shape != value.shape:
+                        continue
+                    share[id(value)] = id(old)
+                    used.add(id(old))
+        return share
+
+    def _places(self, steps: list[Step], share: dict[int, int]) -> tuple[dict[int, Place], int]:
+        owner: dict[int, int] = {}
+        spans: dict[int, list[int]] = {}
+        for step in steps:
+            for v in step.outputs:
+                if id(v) in self.in_state:
+                    continue
+                mine = owner[id(v)] = owner[share[id(v)]] if id(v) in share else id(v)
+                if mine == id(v):
+                    spans[mine] = [self.born[mine], self.last[mine], v.spec.nbytes]
+                else:
+                    spans[mine][1] = max(spans[mine][1], self.last[id(v)])
+        keys = list(spans)
+        offsets, arena = arrange([(a, b, n) for a, b, n in (spans[k] for k in keys)])
+        at = dict(zip(keys, offsets, strict=True))
+        places: dict[int, Place] = {}
+        for v in self.values.values():
+            root = self.find(v)
+            if id(root) in self.in_state:
+                places[id(v)] = Place("state", name=self.in_state[id(root)])
+            elif root.kind == "node":
+                places[id(v)] = Place("arena", offset=at[owner[id(root)]])
+            else:
+                places[id(v)] = Place(root.kind, name=root.name, value=root)
+        return places, arena
