@@ -1,0 +1,184 @@
+"""Tracing: the layers of a net say themselves, one after the other, into a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+from zlib import crc32
+
+from prototorch.constraints import Constraint
+from prototorch.errors import ModelError, ShapeError
+from prototorch.graph.net import LayerNode, Net
+from prototorch.graph.record import Graph, Value
+from prototorch.initializers.base import Initializer, fans_of
+from prototorch.layers.base import Layer
+from prototorch.ops.core import interpreting
+from prototorch.regularizers import Regularizer
+from prototorch.spec import Spec
+from prototorch.text.mistakes import Report, chain_text
+
+KEY = "random_key"
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What is known of a weight before it has values. ``name`` is ``layer/weight``."""
+
+    name: str
+    spec: Spec
+    initializer: Initializer
+    fans: tuple[int, int]
+    regularizer: Regularizer | None = None
+    constraint: Constraint | None = None
+    trainable: bool = True
+    lr_mult: float = 1.0
+    decay_mult: float = 1.0
+
+
+@dataclass
+class Trace:
+    """A traced net: values by name, the weights it reads, what its running statistics become, extra losses."""
+
+    graph: Graph
+    training: bool
+    values: dict[str, Value] = field(default_factory=dict)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    updates: dict[str, Value] = field(default_factory=dict)
+    losses: list[Value] = field(default_factory=list)
+    masks: dict[int, Value] = field(default_factory=dict)
+
+    def penalties(self) -> list[Value]:
+        """The regularisers' penalties, one for each weight that has one."""
+        found = [w for w in self.weights.values() if w.regularizer is not None]
+        return [w.regularizer.penalty(self.graph.states[w.name]) for w in found if w.regularizer is not None]
+
+    def key(self) -> Value:
+        """The step's random key."""
+        value = self.graph.inputs.get(KEY)
+        return value if value is not None else self.graph.input(KEY, Spec((2,), "uint64"))
+
+
+class LayerContext:
+    """The `Context` of one layer in a trace."""
+
+    def __init__(self, trace: Trace, name: str, weights_key: str, layer: Layer, root: Layer):
+        self.trace, self.name, self.weights_key, self.layer, self.root = trace, name, weights_key, layer, root
+        self.training = trace.training
+        self._sites = 0
+
+    def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
+               constraint: Any = None, trainable: bool = True, dtype: str = "float32",
+               fans: tuple[int, int] | None = None) -> Value:  # fmt: skip
+        """See `Context.weight`."""
+        full = f"{self.weights_key}/{name}"
+        spec = Spec(tuple(shape), dtype)
+        old = self.trace.weights.get(full)
+        if old is not None and old.spec != spec:
+            raise ShapeError(
+                f"the shared weight {full!r} has shape {list(old.spec.shape)} where it is used first, "
+                f"but would need {list(spec.shape)} here"
+            )
+        if old is None:
+            initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
+            on = trainable and self.layer.trainable and self.root.trainable
+            self.trace.weights[full] = Weight(full, spec, initializer, fans or fans_of(spec.shape), regularizer,
+                                              constraint, on, self.root.lr_mult, self.root.decay_mult)  # fmt: skip
+        return self.trace.graph.state(full, spec)
+
+    def update(self, name: str, value: Value) -> None:
+        """See `Context.update`."""
+        if self.training:
+            self.trace.updates[f"{self.weights_key}/{name}"] = value
+
+    def key(self) -> Value:
+        """See `Context.key`."""
+        return self.trace.key()
+
+    def site(self) -> int:
+        """See `Context.site`."""
+        self._sites += 1
+        return crc32(f"{self.name}/{self._sites}".encode())
+
+    def mask(self, value: Value) -> Value | None:
+        """See `Context.mask`."""
+        return self.trace.masks.get(id(value))
+
+    def set_mask(self, value: Value, mask: Value | None) -> None:
+        """See `Context.set_mask`."""
+        if mask is not None:
+            self.trace.masks[id(value)] = mask
+
+    def sublayer(self, name: str, layer: Layer, *inputs: Value) -> Any:
+        """See `Context.sublayer`."""
+        inner = LayerContext(self.trace, f"{self.name}/{name}", f"{self.weights_key}/{name}", layer, self.root)
+        return said(inner, layer, inputs)
+
+    def add_loss(self, value: Value) -> None:
+        """See `Context.add_loss`."""
+        self.trace.losses.append(value)
+
+    def fail(self, message: str) -> NoReturn:
+        """See `Context.fail`."""
+        raise ShapeError(message)
+
+
+def said(ctx: LayerContext, layer: Layer, inputs: tuple[Value, ...]) -> Any:
+    """A layer said in ops; its input's mask goes on where it keeps it."""
+    least, most = layer.input_range()
+    if len(inputs) < least or (most is not None and len(inputs) > most):
+        wanted = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        raise ShapeError(f"it reads {wanted} input{'s' * (wanted != '1')}, not {len(inputs)}")
+    result = layer.call(ctx, *inputs)
+    if layer.keeps_mask and inputs:
+        for out in result if isinstance(result, tuple) else (result,):
+            if ctx.mask(out) is None:
+                ctx.set_mask(out, ctx.mask(inputs[0]))
+    return result
+
+
+def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | None = None,
+          report: Report | None = None) -> Trace:  # fmt: skip
+    """Trace a net for inputs of known specs (batch dimension included).
+
+    A mistake in a layer raises ShapeError, or, with a report, is noted there; what depends on it is then left out.
+    """
+    result = Trace(graph or Graph(), training)
+    for node in net.inputs:
+        result.values[node.name] = result.graph.input(node.name, inputs[node.name])
+    for layer_node in net.nodes:
+        if any(b not in result.values for b in layer_node.bottoms):
+            continue  # follows from a mistake that is already noted
+        try:
+            _say(result, layer_node)
+        except ModelError as exc:
+            if report is None:
+                raise ShapeError(explained(result, layer_node, exc, with_place=True)) from exc
+            report.add(explained(result, layer_node, exc), layer_node.span, layer_node.chain)
+    return result
+
+
+def _say(result: Trace, node: LayerNode) -> None:
+    ctx = LayerContext(result, node.name, node.weights_key, node.layer, node.layer)
+    interpreter: AbstractContextManager[Any] = interpreting(result.graph)
+    with interpreter, result.graph.scope(node.name):
+        made = said(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
+    outputs = made if isinstance(made, tuple) else (made,)
+    if len(outputs) != len(node.tops):
+        raise ShapeError(f"it gives {len(outputs)} outputs, but {len(node.tops)} are named")
+    result.values.update(zip(node.tops, outputs, strict=True))
+
+
+def explained(result: Trace, node: LayerNode, exc: Exception, with_place: bool = False) -> str:
+    """A layer's mistake with the layer's name and the shapes it reads."""
+    reads = ", ".join(f"{b} {shape_text(result.values[b].shape)}" for b in node.bottoms)
+    text = f"layer {node.name!r} ({type(node.layer).__name__}): {exc}" + (f"; it reads {reads}" if reads else "")
+    if with_place and node.span is not None:
+        text = f"{node.span}: {text}" + (f" ({chain_text(node.chain)})" if node.chain is not None else "")
+    return text
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape without its batch dimension, as a model text says it."""
+    return str(list(shape[1:]))

@@ -1,0 +1,152 @@
+"""Initialisers that draw, by Keras' names and meanings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from prototorch.errors import ShapeError
+from prototorch.initializers.base import Initializer
+from prototorch.schema import field
+
+# The standard deviation of a normal distribution cut at two standard deviations: the draws are divided by it.
+_CUT = 0.87962566103423978
+
+
+class _Drawing(Initializer, abstract=True):
+    seed: int | None = field(default=None, doc="A seed of its own; else the model's seed and the weight's name decide.")
+
+    def values(self, shape, rng, fans):
+        rng = rng if self.seed is None else np.random.default_rng(self.seed)
+        return self.draw(shape, rng, fans).astype(np.float32)
+
+    def draw(self, shape, rng, fans):
+        raise TypeError(f"{type(self).__name__} does not define draw")
+
+
+def _truncated(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    values = rng.standard_normal(shape, dtype=np.float32)
+    while (far := np.abs(values) > 2).any():
+        values[far] = rng.standard_normal(int(far.sum()), dtype=np.float32)
+    return values
+
+
+class RandomUniform(_Drawing):
+    """Uniform between ``minval`` and ``maxval``."""
+
+    aliases = ("uniform",)
+    minval: float = -0.05
+    maxval: float = 0.05
+
+    def draw(self, shape, rng, fans):
+        return self.minval + (self.maxval - self.minval) * rng.random(shape, dtype=np.float32)
+
+
+class RandomNormal(_Drawing):
+    """Normal with a mean and a standard deviation."""
+
+    aliases = ("normal",)
+    mean: float = 0.0
+    stddev: float = field(default=0.05, min=0)
+
+    def draw(self, shape, rng, fans):
+        return self.mean + self.stddev * rng.standard_normal(shape, dtype=np.float32)
+
+
+class TruncatedNormal(_Drawing):
+    """Normal, drawn again where it is more than two standard deviations from the mean."""
+
+    mean: float = 0.0
+    stddev: float = field(default=0.05, min=0)
+
+    def draw(self, shape, rng, fans):
+        return self.mean + self.stddev * _truncated(rng, shape)
+
+
+class VarianceScaling(_Drawing):
+    """The variance is ``scale`` divided by the number of connections (Keras)."""
+
+    scale: float = field(default=1.0, above=0)
+    mode: Literal["fan_in", "fan_out", "fan_avg"] = "fan_in"
+    distribution: Literal["truncated_normal", "untruncated_normal", "uniform"] = "truncated_normal"
+
+    def draw(self, shape, rng, fans):
+        return scaled(shape, rng, fans, self.scale, self.mode, self.distribution)
+
+
+def scaled(shape, rng, fans, scale: float, mode: str, distribution: str) -> np.ndarray:
+    """Variance scaling: draws whose variance is scale / fans."""
+    n = {"fan_in": fans[0], "fan_out": fans[1], "fan_avg": (fans[0] + fans[1]) / 2}[mode]
+    variance = scale / max(1.0, n)
+    if distribution == "uniform":
+        limit = (3 * variance) ** 0.5
+        return limit * (2 * rng.random(shape, dtype=np.float32) - 1)
+    if distribution == "untruncated_normal":
+        return variance**0.5 * rng.standard_normal(shape, dtype=np.float32)
+    return variance**0.5 / _CUT * _truncated(rng, shape)
+
+
+class GlorotUniform(_Drawing):
+    """Glorot and Bengio, 2010: uniform, variance 2 / (fan in + fan out). Caffe's "xavier" with variance_norm AVERAGE."""
+
+    aliases = ("xavier_uniform",)
+
+    def draw(self, shape, rng, fans):
+        return scaled(shape, rng, fans, 1.0, "fan_avg", "uniform")
+
+
+class GlorotNormal(_Drawing):
+    """Glorot and Bengio, 2010: truncated normal, variance 2 / (fan in + fan out)."""
+
+    aliases = ("xavier_normal",)
+
+    def draw(self, shape, rng, fans):
+        return scaled(shape, rng, fans, 1.0, "fan_avg", "truncated_normal")
+
+
+class HeUniform(_Drawing):
+    """He et al., 2015: uniform, variance 2 / fan in."""
+
+    aliases = ("kaiming_uniform",)
+
+    def draw(self, shape, rng, fans):
+        return scaled(shape, rng, fans, 2.0, "fan_in", "uniform")
+
+
+class HeNormal(_Drawing):
+    """He et al., 2015: truncated normal, variance 2 / fan in."""
+
+    aliases = ("kaiming_normal",)
+
+    def draw(self, shape, rng, fans):
+        return scaled(shape, rng, fans, 2.0, "fan_in", "truncated_normal")
+
+
+class LecunUniform(_Drawing):
+    """LeCun et al., 1998: uniform, variance 1 / fan in."""
+
+    def draw(self, shape, rng, fans):
+        return scaled(shape, rng, fans, 1.0, "fan_in", "uniform")
+
+
+class LecunNormal(_Drawing):
+    """LeCun et al., 1998: truncated normal, variance 1 / fan in."""
+
+    def draw(self, shape, rng, fans):
+        return scaled(shape, rng, fans, 1.0, "fan_in", "truncated_normal")
+
+
+class Orthogonal(_Drawing):
+    """Saxe et al., 2014: an orthogonal matrix of all but the last dimension by the last, times ``gain``."""
+
+    aliases = ("OrthogonalInitializer",)
+    gain: float = 1.0
+
+    def draw(self, shape, rng, fans):
+        if len(shape) < 2:
+            raise ShapeError(f"Orthogonal initialises weights of at least two dimensions, not {list(shape)}")
+        rows, columns = int(np.prod(shape[:-1])), shape[-1]
+        q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
+        q = q * np.sign(np.diag(r))
+        return self.gain * (q.T if rows < columns else q).reshape(shape)

@@ -1,0 +1,15 @@
+"""The layers. One file per layer or close family; a class that is there is registered."""
+
+import importlib
+import pkgutil
+from typing import Any
+
+from prototorch.layers.base import Layer
+
+for _info in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_info.name}")
+globals().update({_c.__name__: _c for _c in Layer.members().values()})
+
+
+def __getattr__(name: str) -> Any:  # for type checkers: the names above are found by looking
+    raise AttributeError(f"there is no layer {name!r}")

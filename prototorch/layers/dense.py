@@ -1,0 +1,51 @@
+"""The fully connected layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch import ops
+from prototorch.constraints import Constraint
+from prototorch.initializers.base import Initializer
+from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.regularizers import Regularizer
+from prototorch.schema import example, field
+
+
+class Dense(Layer):
+    """A fully connected layer: ``activation(x @ kernel + bias)`` over the last axis (Keras).
+
+    Input [batch, ..., n], output [batch, ..., units]; kernel [n, units].
+    """
+
+    units: int = field(min=1, doc="The number of outputs.")
+    activation: ActivationLayer = field(default="linear", doc="The activation.")
+    use_bias: bool = field(default=True, doc="Whether a bias is added.")
+    kernel_initializer: Initializer = field(default="glorot_uniform", doc="How the kernel begins.")
+    bias_initializer: Initializer = field(default="zeros", doc="How the bias begins.")
+    kernel_regularizer: Regularizer | None = field(default=None, doc="A penalty on the kernel.")
+    bias_regularizer: Regularizer | None = field(default=None, doc="A penalty on the bias.")
+    kernel_constraint: Constraint | None = field(default=None, doc="A constraint on the kernel.")
+    bias_constraint: Constraint | None = field(default=None, doc="A constraint on the bias.")
+
+    keeps_mask = True
+    examples = [
+        example("Dense { units: 4 }", inputs=[(3,)]),
+        example("Dense { units: 2  activation: tanh  use_bias: false }", inputs=[(5, 3)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+        if x.ndim < 2:
+            ctx.fail("it wants an input of at least one dimension")
+        kernel = ctx.weight("kernel", (x.shape[-1], self.units), self.kernel_initializer,
+                            regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)  # fmt: skip
+        y = x if x.ndim == 2 else ops.reshape(x, shape=(-1, x.shape[-1]))
+        y = ops.matmul(y, kernel)
+        if self.use_bias:
+            y = y + ctx.weight("bias", (self.units,), self.bias_initializer,
+                               regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
+        if x.ndim > 2:
+            y = ops.reshape(y, shape=(*x.shape[:-1], self.units))
+        return ctx.sublayer("activation", self.activation, y)
