@@ -1,0 +1,330 @@
+"""Block: a class whose annotations are its schema.
+
+    class Dense(Layer):
+        units: int = field(min=1, doc="the number of outputs")
+        use_bias: bool = True
+
+``Dense(10)`` checks from Python, ``Dense.from_fields(...)`` checks from a text, ``dense.to_fields()`` writes one,
+``Dense.manual()`` (schema.manual) documents it: all from that one declaration.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NoReturn, Self
+
+from ..errors import UsageError, did_you_mean
+from ..text.mistakes import Report
+from ..text.source import Span
+from ..text.tree import Body, Field
+from .examples import Example
+from .family import Family, as_typed
+from .fields import MISSING, Declared, FieldSpec, field_type
+from .wrong import Reported, Wrong, show
+
+
+class Refused(UsageError):
+    """A rule across fields (``check``) that does not hold; ``field`` is the field to point at."""
+
+    def __init__(self, message: str, field: str | None = None):
+        super().__init__(message)
+        self.field = field
+
+
+class Block:
+    """The base of everything that is declared: see the module."""
+
+    _family: ClassVar[Family | None] = None
+    _own: ClassVar[dict[str, Declared]] = {}
+    _specs: ClassVar[dict[str, FieldSpec] | None] = None
+    abstract: ClassVar[bool] = True
+    aliases: ClassVar[Sequence[str]] = ()
+    examples: ClassVar[Sequence[Example]] = ()
+
+    def __init_subclass__(cls, family: str | None = None, abstract: bool = False, **kwargs: Any) -> None:
+        """``family=`` makes the class the (abstract) root of a family; ``abstract=True`` or a leading ``_`` keeps it out."""
+        super().__init_subclass__(**kwargs)
+        cls.abstract = abstract or family is not None or cls.__name__.startswith("_")
+        if family is not None:
+            cls._family = Family(family)
+        cls._specs = None
+        cls._own = {}
+        own = inspect.get_annotations(cls)
+        for name in own:
+            if name.startswith("_") or _is_classvar(own[name]):
+                continue
+            if callable(getattr(Block, name, None)):
+                raise UsageError(f"{cls.__name__}.{name}: a field cannot bear the name of a method of Block")
+            given = vars(cls).get(name, MISSING)
+            cls._own[name] = given if isinstance(given, Declared) else Declared(default=given)
+            if given is not MISSING:
+                delattr(cls, name)
+        cls._annotations = _annotations(cls)  # type: ignore[attr-defined]
+        if cls._family is not None and not cls.abstract:
+            cls._family.add(cls, vars(cls).get("aliases", ()))
+
+    # ------------------------------------------------------------------ the schema
+
+    @classmethod
+    def specs(cls) -> dict[str, FieldSpec]:
+        """The fields by name: a class's own first, then the inherited ones."""
+        if cls._specs is None:
+            cls._specs = {}
+            found: dict[str, FieldSpec] = {}
+            for base in cls.__mro__:
+                if not (issubclass(base, Block) and base is not Block):
+                    continue
+                annotations = _annotations(base) or _late(base)
+                for name, declared in base._own.items():
+                    if name not in found:
+                        found[name] = _spec(base, name, annotations[name], declared)
+            cls._specs = found
+        return cls._specs
+
+    @classmethod
+    def lookup(cls, name: str) -> type[Self]:
+        """The family's class of that name (class name, snake_case name or alias); UsageError with a suggestion."""
+        assert cls._family is not None, f"{cls.__name__} belongs to no family"
+        return cls._family.lookup(name)
+
+    @classmethod
+    def members(cls) -> dict[str, type[Self]]:
+        """The concrete classes of the family below this class, by class name, sorted."""
+        assert cls._family is not None, f"{cls.__name__} belongs to no family"
+        return {name: c for name, c in sorted(cls._family.members.items()) if issubclass(c, cls)}
+
+    @classmethod
+    def coerce(cls, value: Any) -> Self | None:
+        """A hook for roots: an instance for some other Python value (a function as a loss, ...), or None."""
+        return None
+
+    # ------------------------------------------------------------------ from Python
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        cls = type(self)
+        if cls.abstract and cls._family is not None:
+            raise UsageError(
+                f"{cls.__name__} is the root of a family: use one of {', '.join(cls.members()) or 'none yet'}."
+            )
+        specs = cls.specs()
+        if len(args) > len(specs):
+            raise UsageError(f"{cls.__name__} takes at most {len(specs)} arguments, {len(args)} were given.")
+        for name, value in zip(specs, args, strict=False):
+            if name in kwargs:
+                raise UsageError(f"{cls.__name__}.{name} is given twice.")
+            kwargs[name] = value
+        for name in kwargs:
+            if name not in specs:
+                raise UsageError(_unknown(cls, name))
+        values = self.__dict__
+        for name, spec in specs.items():
+            if name in kwargs:
+                values[name] = _converted(cls, spec, kwargs[name])
+            elif spec.default is MISSING:
+                raise UsageError(f"{cls.__name__} needs {name!r} ({spec.type.wants()}).")
+            else:
+                values[name] = _default(cls, spec)
+        try:
+            self.check()
+        except Refused as refused:
+            raise Refused(f"{cls.__name__}: {refused}", refused.field) from None
+
+    def check(self) -> None:
+        """A hook for rules across fields; call :meth:`refuse` where one does not hold."""
+
+    def refuse(self, message: str, field: str | None = None) -> NoReturn:
+        """Raise a UsageError about this block; in a text it points at ``field``."""
+        raise Refused(message, field)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values in some fields."""
+        return type(self)(**{**self.values(), **changes})
+
+    def values(self) -> dict[str, Any]:
+        """The fields' values by name."""
+        return {name: self.__dict__[name] for name in type(self).specs()}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(
+            f"a {type(self).__name__} does not change once it is made; use .replace({name}=...) to get another one"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.values() == other.values()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.values().values()))
+
+    def __repr__(self) -> str:
+        parts, positional = [], True
+        for name, spec in type(self).specs().items():
+            value = self.__dict__[name]
+            positional = positional and spec.required
+            if spec.required or value != _default(type(self), spec):
+                parts.append(repr(value) if positional else f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    # ------------------------------------------------------------------ from and to a text
+
+    @classmethod
+    def from_fields(cls, fields: Iterable[Field], report: Report, span: Span | None = None) -> Self | None:
+        """An instance from the fields of a text, or None with every mistake in the report.
+
+        ``span`` is the place of the block's name, for what is missing or holds for the whole block.
+        """
+        before = len(report)
+        specs = cls.specs()
+        given, children, meant = cls._sorted(fields, report)
+        self = cls.__new__(cls)
+        values = self.__dict__
+        for name, spec in specs.items():
+            if spec.children and children:
+                given.setdefault(name, []).append(Field(name, Body(tuple(children), span), span, span))
+            if name in given:
+                values[name] = _read(cls, spec, given[name], report)
+            elif spec.default is not MISSING:
+                values[name] = _default(cls, spec)
+            elif f"{name!r}?" not in meant:
+                report.add(f"{cls.__name__} needs {name!r} ({spec.type.wants()}).", span)
+        if len(report) > before or any(v is MISSING for v in values.values()):
+            return None
+        try:
+            self.check()
+        except UsageError as refused:
+            name = refused.field if isinstance(refused, Refused) else None
+            at = given[name][0].value.span if name in given else span
+            report.add(f"{cls.__name__}: {refused}", at or span)
+            return None
+        return self
+
+    @classmethod
+    def _sorted(cls, fields: Iterable[Field], report: Report) -> tuple[dict[str, list[Field]], list[Field], str]:
+        """The fields by name, and the children; unknown ones go to the report, which says (third) what was meant."""
+        specs = cls.specs()
+        collector = next((spec for spec in specs.values() if spec.children), None)
+        given: dict[str, list[Field]] = {}
+        children: list[Field] = []
+        meant = ""
+        for f in fields:
+            if f.name in specs:
+                given.setdefault(f.name, []).append(f)
+            elif collector is not None and isinstance(f.value, Body):
+                children.append(f)
+            else:
+                report.add(message := _unknown(cls, f.name), f.name_span or f.span)
+                meant += message
+        return given, children, meant
+
+    def to_fields(self) -> list[Field]:
+        """The fields whose values are not the default, as a text says them; ``from_fields`` reads them back equal."""
+        written: list[Field] = []
+        for name, spec in type(self).specs().items():
+            value = self.__dict__[name]
+            if not spec.required and value == _default(type(self), spec):
+                continue
+            if spec.children:
+                written.extend(Field(type(v).__name__, Body(tuple(v.to_fields()))) for v in value)
+            else:
+                written.append(Field(name, spec.type.write(value)))
+        return written
+
+
+def _is_classvar(annotation: Any) -> bool:
+    return "ClassVar" in (annotation if isinstance(annotation, str) else str(annotation))
+
+
+def _annotations(cls: type) -> dict[str, Any] | None:
+    """A class's own annotations, resolved where that is possible already (names of a function's locals included)."""
+    known = vars(cls).get("_annotations")
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_name in ("__init_subclass__", "__new__"):
+        frame = frame.f_back
+    try:
+        return inspect.get_annotations(cls, locals=dict(frame.f_locals), eval_str=True)
+    except NameError:
+        return None
+
+
+def _late(cls: type) -> dict[str, Any]:
+    """The annotations again, when the whole module is there."""
+    try:
+        return inspect.get_annotations(cls, eval_str=True)
+    except NameError as unknown:
+        raise UsageError(f"{cls.__name__}: an annotation names something unknown: {unknown}") from None
+
+
+def _spec(cls: type, name: str, annotation: Any, declared: Declared) -> FieldSpec:
+    kind = field_type(annotation, declared, f"{cls.__name__}.{name}")
+    return FieldSpec(name, kind, _Raw(declared.default), declared.doc, cls.__name__, declared.children)
+
+
+class _Raw:
+    """A default that has not been converted yet: its family may not be complete when the class is made."""
+
+    __slots__ = ("value",)
+
+    def __new__(cls, value: Any) -> Any:
+        if value is MISSING:
+            return MISSING
+        self = object.__new__(cls)
+        self.value = value
+        return self
+
+
+def _default(cls: type, spec: FieldSpec) -> Any:
+    """A field's default, converted once."""
+    if type(spec.default) is _Raw:
+        raw = spec.default.value
+        spec.default = None if raw is None else _converted(cls, spec, raw)
+    return spec.default
+
+
+def _converted(cls: type, spec: FieldSpec, value: Any) -> Any:
+    try:
+        return spec.type.convert(value)
+    except Wrong as wrong:
+        raise UsageError(_complaint(cls, spec, wrong, value)) from None
+
+
+def _complaint(cls: type, spec: FieldSpec, wrong: Wrong, value: Any) -> str:
+    said = wrong.message or f"must be {spec.type.wants()}, not {show(value)}"
+    return f"{cls.__name__}.{spec.name} {said}".rstrip(".") + "." + wrong.hint
+
+
+def _unknown(cls: type[Block], name: str) -> str:
+    known = did_you_mean(name, cls.specs())
+    if not known and cls.specs():
+        known = f" It has {', '.join(cls.specs())}." if len(cls.specs()) <= 12 else ""
+    return f"{cls.__name__} has no field {name!r}.{known or ('' if cls.specs() else ' It has none.')}"
+
+
+def _read(cls: type, spec: FieldSpec, given: list[Field], report: Report) -> Any:
+    """The value of a field as a text gives it, MISSING with the mistake in the report."""
+    value = given[0].value
+    if len(given) > 1:
+        if not spec.type.many:
+            report.add(f"{cls.__name__}.{spec.name} is given twice.", given[1].name_span)
+            return MISSING
+        bodies = [f.value for f in given]
+        if all(isinstance(b, Body) for b in bodies) and not any(f.name == "type" for b in bodies for f in b.fields):
+            value = spec.type.many_of([item for b in bodies for item in as_typed(b.fields)] or [value])
+        else:
+            value = spec.type.many_of(bodies)
+    try:
+        return spec.type.read(value, report)
+    except Reported:
+        return MISSING
+    except Wrong as wrong:
+        at = wrong.span or value.span
+        shown = value
+        if not wrong.message and wrong.span is not None and hasattr(value, "items"):
+            shown = next((i for i in value.items if i.span is wrong.span), value)
+        report.add(_complaint(cls, spec, wrong, shown), at)
+        return MISSING

@@ -1,0 +1,203 @@
+"""Families: the concrete classes under a root, found by name; and the field type that takes one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UsageError, did_you_mean
+from ..text.mistakes import Report
+from ..text.names import snake_case
+from ..text.tree import Body, Field, ListValue, Typed, Value, Word, plain
+from .types import FieldType, is_string
+from .wrong import Reported, Wrong
+
+
+class Family:
+    """The registry of one family. A class is in it as soon as it is defined: presence is registration."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.members: dict[str, type] = {}
+        self.names: dict[str, type] = {}
+
+    def add(self, cls: type, aliases: Sequence[str]) -> None:
+        """Register a class under its own name, its snake_case name and its aliases.
+
+        The same class defined again (a cell run twice) takes the place of the old one; another class of the same name
+        is a UsageError.
+        """
+        for name in dict.fromkeys((cls.__name__, snake_case(cls.__name__), *aliases)):
+            other = self.names.get(name)
+            if other is not None and _path(other) != _path(cls):
+                raise UsageError(
+                    f"{_path(cls)} cannot be called {name!r}: there is the {self.name} {_path(other)} already. "
+                    "Give the class another name."
+                )
+            self.names[name] = cls
+        self.members[cls.__name__] = cls
+
+    def lookup(self, name: str) -> type:
+        """The class of a name; UsageError with the nearest known name."""
+        try:
+            return self.names[name]
+        except KeyError:
+            hint = did_you_mean(name, self.names)
+            raise UsageError(f"There is no {self.name} named {name!r}.{hint}") from None
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+@dataclass(frozen=True)
+class OneOf(FieldType):
+    """A member of a family (below ``root``): an instance, its class, its name, or in a text a typed block."""
+
+    root: Any  # a Block class that belongs to a family
+
+    def wants(self) -> str:
+        name = self.root._family.name
+        return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+    def label(self) -> str:
+        return str(self.root._family.name)
+
+    def convert(self, value: Any) -> Any:
+        if isinstance(value, self.root):
+            return value
+        if isinstance(value, type) and issubclass(value, self.root):
+            return value()
+        if isinstance(value, str):
+            return self._class(value)()
+        other = self.root.coerce(value)
+        if other is not None:
+            return other
+        if any(base.__name__ == self.root.__name__ for base in type(value).__mro__):
+            raise Wrong(hint=f" It belongs to another library ({type(value).__module__}).")
+        raise Wrong
+
+    def _class(self, name: str) -> Any:
+        family: Family = self.root._family
+        if name in family.names and issubclass(family.names[name], self.root):
+            return family.names[name]
+        known = [n for n, cls in family.names.items() if issubclass(cls, self.root)]
+        hint = did_you_mean(name, known)
+        raise Wrong(f"must be {self.wants()}: there is none named {name!r}.", hint=hint, near=True)
+
+    def read(self, value: Value, report: Report) -> Any:
+        if isinstance(value, Body):
+            return self._from_type_field(value, report)
+        if isinstance(value, Typed):
+            fields: tuple[Field, ...] = value.fields
+            word, span = value.word, value.word_span or value.span
+        elif is_string(value):
+            fields, word, span = (), str(value.text if isinstance(value, Word) else value.value), value.span
+        else:
+            return self.convert(plain(value))
+        return self._build(word, fields, report, span)
+
+    def _build(self, word: str, fields: tuple[Field, ...], report: Report, span: Any) -> Any:
+        try:
+            cls = self._class(word)
+        except Wrong as wrong:
+            wrong.span = span
+            raise
+        made = cls.from_fields(fields, report, span)
+        if made is None:
+            raise Reported
+        return made
+
+    def _from_type_field(self, value: Body, report: Report) -> Any:
+        """``{ type: name ... }``, and ``{ Name { ... } }``."""
+        types = [f for f in value.fields if f.name == "type" and is_string(f.value)]
+        if len(types) == 1:
+            word = str(plain(types[0].value))
+            return self._build(word, tuple(f for f in value.fields if f.name != "type"), report, types[0].value.span)
+        if len(value.fields) == 1 and isinstance(value.fields[0].value, Body):
+            only = value.fields[0]
+            return self._build(only.name, only.value.fields, report, only.name_span)
+        raise Wrong(hint=" Write its name before the brace: Name { ... }.")
+
+    def write(self, value: Any) -> Value:
+        fields = value.to_fields()
+        if not fields:
+            return Word(snake_case(type(value).__name__))
+        return Typed(type(value).__name__, Body(tuple(fields)))
+
+
+@dataclass(frozen=True)
+class ManyOf(FieldType):
+    """A list of members of a family. A text may also give ``{ Name { ... }  Name { ... } }``, in its order."""
+
+    one: OneOf
+    many = True
+
+    def wants(self) -> str:
+        return f"a list of {self.one.root._family.name}s"
+
+    def label(self) -> str:
+        return f"list of {self.one.label()}s"
+
+    def convert(self, value: Any) -> tuple[Any, ...]:
+        return tuple(self.one.convert(v) for v in (value if isinstance(value, list | tuple) else (value,)))
+
+    def read(self, value: Value, report: Report) -> tuple[Any, ...]:
+        from_body = isinstance(value, Body) and not any(f.name == "type" for f in value.fields)
+        items = as_typed(value.fields) if from_body else getattr(value, "items", (value,))
+        made, failed = [], False
+        for item in items:
+            try:
+                made.append(self.one.read(item, report))
+            except Reported:
+                failed = True
+            except Wrong as wrong:
+                wrong.span = wrong.span or item.span
+                raise
+        if failed:
+            raise Reported
+        return tuple(made)
+
+    def write(self, value: Any) -> Value:
+        items = tuple(self.one.write(v) for v in value)
+        return items[0] if len(items) == 1 else ListValue(items)
+
+
+def as_typed(fields: Sequence[Field]) -> tuple[Value, ...]:
+    """Fields ``Name { ... }`` as typed values; any other field's value as it is."""
+    return tuple(Typed(f.name, f.value, f.span, f.name_span) if isinstance(f.value, Body) else f.value for f in fields)
+
+
+@dataclass(frozen=True)
+class Nested(FieldType):
+    """A block of one known class."""
+
+    block: Any
+
+    def wants(self) -> str:
+        return f"a block {{ ... }} of {self.block.__name__}"
+
+    def label(self) -> str:
+        return str(self.block.__name__)
+
+    def convert(self, value: Any) -> Any:
+        if isinstance(value, self.block):
+            return value
+        if isinstance(value, dict):
+            return self.block(**value)
+        short = self.block.coerce(value)
+        if short is not None:
+            return short
+        raise Wrong
+
+    def read(self, value: Value, report: Report) -> Any:
+        if not isinstance(value, Body):
+            return self.convert(plain(value))
+        made = self.block.from_fields(value.fields, report, value.span)
+        if made is None:
+            raise Reported
+        return made
+
+    def write(self, value: Any) -> Value:
+        return Body(tuple(value.to_fields()))

@@ -1,0 +1,142 @@
+"""The tree of a model text: fields and the values they hold, each with its span.
+
+Spans, comments, blank lines and the spelling of numbers take no part in equality: two trees are equal when they mean
+the same. Nodes are treated as frozen: whoever changes something builds a new node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from .source import Span
+
+
+@dataclass(slots=True, eq=False)
+class Scalar:
+    """A number, a truth value or a (quoted) string. ``text`` is how it was spelled."""
+
+    value: int | float | bool | str
+    span: Span | None = field(default=None, repr=False)
+    text: str | None = field(default=None, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scalar) or type(self.value) is not type(other.value):
+            return False
+        return self.value == other.value or (self.value != self.value and other.value != other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+@dataclass(slots=True)
+class Word:
+    """A bare word, such as ``relu`` or ``same``."""
+
+    text: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class ListValue:
+    """``[a, b]``."""
+
+    items: tuple[Value, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Body:
+    """``{ ... }``: statements; after expansion these are all :class:`Field`.
+
+    ``opening`` is a comment behind the opening brace, ``closing`` the comments before the closing one.
+    """
+
+    statements: tuple[Any, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+    opening: str | None = field(default=None, compare=False, repr=False)
+    closing: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields among the statements."""
+        return tuple(s for s in self.statements if isinstance(s, Field))
+
+
+@dataclass(slots=True)
+class Typed:
+    """A word with fields, such as ``Adam { learning_rate: 1e-3 }``."""
+
+    word: str
+    body: Body
+    span: Span | None = field(default=None, compare=False, repr=False)
+    word_span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.body.fields
+
+
+@dataclass(slots=True)
+class Trivia:
+    """What a person put around a statement and a reader passes over: comments before and behind it, an empty line."""
+
+    before: tuple[str, ...] = ()
+    behind: str | None = None
+    blank: bool = False
+
+
+@dataclass(slots=True)
+class Frame:
+    """One step of an expansion: ``in bottleneck at line 31``. ``outer`` is the step around it."""
+
+    label: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+    outer: Frame | None = field(default=None, repr=False)
+
+    def __iter__(self) -> Iterator[Frame]:
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.outer
+
+
+Value: TypeAlias = Any  # Scalar | Word | ListValue | Typed | Body; before expansion also an expression
+
+
+@dataclass(slots=True)
+class Field:
+    """``name: value`` or ``name { ... }``. ``chain`` tells from which blocks and repeats it was expanded."""
+
+    name: str
+    value: Value
+    span: Span | None = field(default=None, compare=False, repr=False)
+    name_span: Span | None = field(default=None, compare=False, repr=False)
+    trivia: Trivia | None = field(default=None, compare=False, repr=False)
+    chain: Frame | None = field(default=None, compare=False, repr=False)
+
+
+def plain(value: Value) -> Any:
+    """The Python value of a scalar, a word (as a string; ``none`` is None) or a list of these.
+
+    A typed value or a body stays as it is.
+    """
+    if isinstance(value, Scalar):
+        return value.value
+    if isinstance(value, Word):
+        return None if value.text == "none" else value.text
+    if isinstance(value, ListValue):
+        return [plain(item) for item in value.items]
+    return value
+
+
+def node(value: Any, span: Span | None = None) -> Value:
+    """The value node of a Python number, string, None (``none``), or a sequence of these; nodes pass through."""
+    if isinstance(value, bool | int | float | str):
+        return Scalar(value, span)
+    if value is None:
+        return Word("none", span)
+    if isinstance(value, Sequence):
+        return ListValue(tuple(node(item, span) for item in value), span)
+    return value
