@@ -1,0 +1,1 @@
+"""Files: durable writing, checkpoints in HDF5, and safe reading of files from elsewhere."""
