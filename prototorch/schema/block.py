@@ -44,7 +44,7 @@ class Block:
     examples: ClassVar[Sequence[Example]] = ()
 
     def __init_subclass__(cls, family: str | None = None, abstract: bool = False, **kwargs: Any) -> None:
-        """``family=`` makes the class the (abstract) root of a family; ``abstract=True`` or a leading ``_`` keeps it out."""
+        """``family=`` makes a root of a family; roots, ``abstract=True`` and a leading ``_`` are abstract."""
         super().__init_subclass__(**kwargs)
         cls.abstract = abstract or family is not None or cls.__name__.startswith("_")
         if family is not None:
@@ -105,9 +105,7 @@ class Block:
     def __init__(self, *args: Any, **kwargs: Any):
         cls = type(self)
         if cls.abstract and cls._family is not None:
-            raise UsageError(
-                f"{cls.__name__} is the root of a family: use one of {', '.join(cls.members()) or 'none yet'}."
-            )
+            raise UsageError(f"{cls.__name__} is the root of a family: use one of {', '.join(cls.members())}.")
         specs = cls.specs()
         if len(args) > len(specs):
             raise UsageError(f"{cls.__name__} takes at most {len(specs)} arguments, {len(args)} were given.")
@@ -140,9 +138,9 @@ class Block:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values in some fields."""
-        return type(self)(**{**self.values(), **changes})
+        return type(self)(**{**self.field_values(), **changes})
 
-    def values(self) -> dict[str, Any]:
+    def field_values(self) -> dict[str, Any]:
         """The fields' values by name."""
         return {name: self.__dict__[name] for name in type(self).specs()}
 
@@ -155,10 +153,10 @@ class Block:
         self.__setattr__(name, None)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.values() == other.values()  # type: ignore[attr-defined]
+        return type(self) is type(other) and isinstance(other, Block) and self.field_values() == other.field_values()
 
     def __hash__(self) -> int:
-        return hash((type(self), *self.values().values()))
+        return hash((type(self), *self.field_values().values()))
 
     def __repr__(self) -> str:
         parts, positional = [], True
@@ -196,8 +194,8 @@ class Block:
         try:
             self.check()
         except UsageError as refused:
-            name = refused.field if isinstance(refused, Refused) else None
-            at = given[name][0].value.span if name in given else span
+            culprit = refused.field if isinstance(refused, Refused) else None
+            at = given[culprit][0].value.span if culprit in given else span
             report.add(f"{cls.__name__}: {refused}", at or span)
             return None
         return self
@@ -242,7 +240,7 @@ def _annotations(cls: type) -> dict[str, Any] | None:
     """A class's own annotations, resolved where that is possible already (names of a function's locals included)."""
     known = vars(cls).get("_annotations")
     if known is not None:
-        return known  # type: ignore[no-any-return]
+        return known
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_name in ("__init_subclass__", "__new__"):
         frame = frame.f_back
@@ -262,7 +260,8 @@ def _late(cls: type) -> dict[str, Any]:
 
 def _spec(cls: type, name: str, annotation: Any, declared: Declared) -> FieldSpec:
     kind = field_type(annotation, declared, f"{cls.__name__}.{name}")
-    return FieldSpec(name, kind, _Raw(declared.default), declared.doc, cls.__name__, declared.children)
+    default = MISSING if declared.default is MISSING else _Raw(declared.default)
+    return FieldSpec(name, kind, default, declared.doc, cls.__name__, declared.children)
 
 
 class _Raw:
@@ -270,12 +269,8 @@ class _Raw:
 
     __slots__ = ("value",)
 
-    def __new__(cls, value: Any) -> Any:
-        if value is MISSING:
-            return MISSING
-        self = object.__new__(cls)
+    def __init__(self, value: Any):
         self.value = value
-        return self
 
 
 def _default(cls: type, spec: FieldSpec) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .family import ManyOf, Nested, OneOf
-from .types import Anything, Bool, Bounds, Choice, FieldType, Float, Int, ListOf, Optional, Str, Union
+from .types import NO_BOUNDS, Anything, Bool, Bounds, Choice, FieldType, Float, Int, ListOf, Optional, Str, Union
 
 
 class _Missing:
@@ -29,7 +29,7 @@ class Declared:
 
     default: Any = MISSING
     doc: str = ""
-    bounds: Bounds = Bounds()
+    bounds: Bounds = NO_BOUNDS
     choices: tuple[Any, ...] = ()
     type: FieldType | None = None
     children: bool = False
@@ -54,7 +54,7 @@ def field(
     min, max: limits that belong to the range; above, below: limits that do not. For numbers, and the items of lists.
     choices: the values allowed.
     type: a field type in place of the annotation's own, such as ``Ints(2, min=1)``.
-    children: the field collects the members of its family that stand in the block itself, ``{ Rescaling { } Resizing { } }``.
+    children: the field collects the members of its family that stand in the block itself: ``{ Rescaling { } }``.
     """
     return Declared(default, doc, Bounds(min, max, above, below), tuple(choices), type, children)
 

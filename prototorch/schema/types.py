@@ -67,13 +67,8 @@ class Bounds:
         )
 
     def __str__(self) -> str:
-        lower = (
-            f"at least {self.min}" if self.min is not None else f"above {self.above}" if self.above is not None else ""
-        )
-        upper = (
-            f"at most {self.max}" if self.max is not None else f"below {self.below}" if self.below is not None else ""
-        )
-        return " and ".join(part for part in (lower, upper) if part)
+        said = (("of at least", self.min), ("above", self.above), ("at most", self.max), ("below", self.below))
+        return " and ".join(f"{words} {limit}" for words, limit in said if limit is not None)
 
 
 NO_BOUNDS = Bounds()
@@ -87,9 +82,7 @@ class Int(FieldType):
     bounds: Bounds = NO_BOUNDS
 
     def wants(self) -> str:
-        return "a whole number" + (f" of {self.bounds}" if str(self.bounds) else "").replace(
-            "of above", "above"
-        ).replace("of below", "below")
+        return f"a whole number {self.bounds}".rstrip()
 
     def label(self) -> str:
         return "int"
@@ -101,9 +94,8 @@ class Int(FieldType):
             number = operator.index(value)
         except TypeError:
             whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
-            raise Wrong(
-                hint=f" Write {int(value)} (in an expression, // divides whole numbers)." if whole else ""
-            ) from None
+            hint = f" Write {int(value)} (in an expression, // divides whole numbers)." if whole else ""
+            raise Wrong(hint=hint) from None
         if not INT64.hold(number):
             raise Wrong("must fit in 64 bits", near=True)
         if not self.bounds.hold(number):
@@ -118,9 +110,7 @@ class Float(FieldType):
     bounds: Bounds = NO_BOUNDS
 
     def wants(self) -> str:
-        return "a number" + (f" of {self.bounds}" if str(self.bounds) else "").replace("of above", "above").replace(
-            "of below", "below"
-        )
+        return f"a number {self.bounds}".rstrip()
 
     def label(self) -> str:
         return "float"
@@ -278,12 +268,9 @@ class Union(FieldType):
                 return attempt(inner)
             except Wrong as wrong:
                 if wrong.near:
-                    near.append((inner, wrong))
+                    near.append(wrong)
         if len(near) == 1:
-            inner, wrong = near[0]
-            if not wrong.message and not isinstance(inner, Choice):
-                wrong.message = f"must be {inner.wants()}"
-            raise wrong
+            raise near[0]
         raise Wrong
 
     def write(self, value: Any) -> Value:
@@ -341,8 +328,8 @@ class ListOf(FieldType):
 
 
 def _items(value: Any) -> Iterable[Any]:
-    if isinstance(value, list | tuple) or (getattr(value, "ndim", 0) and hasattr(value, "tolist")):
-        return value  # type: ignore[no-any-return]
+    if isinstance(value, list | tuple) or (getattr(value, "ndim", False) and hasattr(value, "tolist")):
+        return value
     return (value,)
 
 

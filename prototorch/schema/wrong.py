@@ -11,8 +11,8 @@ from ..text.tree import Body, ListValue, Scalar, Typed, Word
 class Wrong(Exception):
     """A value that a field does not take.
 
-    ``message`` completes ``Dense.units ...``; without it the sentence is made from what the type wants. ``hint`` follows
-    the sentence. ``near`` says that the value was of the right kind (so a union of types reports this one).
+    ``message`` completes ``Dense.units ...``; without it the sentence is made from what the type wants. ``hint``
+    follows the sentence. ``near`` says that the value was of the right kind (so a union of types reports this one).
     """
 
     def __init__(self, message: str = "", *, hint: str = "", span: Span | None = None, near: bool = False):

@@ -11,6 +11,7 @@ from .tree import Frame
 
 WIDTH = 110  # characters of a source line that a message shows
 MOST = 50  # mistakes that one report keeps
+_REORDERING = ("RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI")
 
 
 @dataclass(slots=True)
@@ -72,16 +73,7 @@ def excerpt(span: Span) -> str:
 
 
 def _harmless(c: str) -> bool:
-    return c.isprintable() and unicodedata.bidirectional(c) not in (
-        "RLO",
-        "LRO",
-        "RLE",
-        "LRE",
-        "PDF",
-        "RLI",
-        "LRI",
-        "FSI",
-    )
+    return c.isprintable() and unicodedata.bidirectional(c) not in _REORDERING
 
 
 class Report:

@@ -90,6 +90,9 @@ def test_frozen_and_replace():
     assert copy.deepcopy(grid) == grid
 
 
+NO_FIL = " must be a filler: there is none named 'he_fil'. Did you mean 'he_fill'?"
+
+
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
@@ -100,14 +103,14 @@ def test_frozen_and_replace():
         ({"size": 1, "rate": 1}, "Grid.rate must be a number of at least 0 and below 1, not 1."),
         ({"size": 1, "rate": float("nan")}, "Grid.rate must be a number of at least 0 and below 1, not nan."),
         ({"size": 1, "mode": "fats"}, "Grid.mode must be 'fast' or 'slow', not \"fats\". Did you mean 'fast'?"),
-        ({"size": 1, "filler": "he_fil"}, "Grid.filler must be a filler: there is none named 'he_fil'. Did you mean 'he_fill'?"),
+        ({"size": 1, "filler": "he_fil"}, "Grid.filler" + NO_FIL),
         ({"size": 1, "filler": 3}, "Grid.filler must be a filler, not 3."),
         ({"size": (1, 2, 3)}, "Grid.size must be a whole number of at least 1, or a list of 2 of them, not (1, 2, 3)."),
         ({"size": 1, "count": 13}, "Grid: count 13 brings bad luck"),
         ({"size": 1, "count": 2**70}, "Grid.count must fit in 64 bits."),
-        ({"size": 1, "step": "he_fil"}, "Grid.step must be a filler: there is none named 'he_fil'. Did you mean 'he_fill'?"),
+        ({"size": 1, "step": "he_fil"}, "Grid.step" + NO_FIL),
     ],
-)  # fmt: skip
+)
 def test_python_mistakes(kwargs, message):
     with pytest.raises(UsageError) as caught:
         Grid(**kwargs)
@@ -116,7 +119,7 @@ def test_python_mistakes(kwargs, message):
 
 def test_too_many_and_twice():
     with pytest.raises(UsageError, match="takes at most 3 arguments, 4 were given"):
-        HeFill.__mro__[0](1, 2, 3, 4) if len(HeFill.specs()) == 3 else Box3(1, 2, 3, 4)
+        Box3(1, 2, 3, 4)
     with pytest.raises(UsageError, match=r"Grid\.size is given twice"):
         Grid(5, size=3)
 
@@ -130,7 +133,7 @@ class Box3(Block):
 def test_family():
     assert Filler.lookup("he_fill") is Filler.lookup("HeFill") is Filler.lookup("kaiming") is HeFill
     assert Filler.members() == {"HeFill": HeFill, "ZeroFill": ZeroFill}
-    with pytest.raises(UsageError, match="There is no filler named 'kaimin'. Did you mean 'kaiming'?"):
+    with pytest.raises(UsageError, match=r"There is no filler named 'kaimin'\. Did you mean 'kaiming'\?"):
         Filler.lookup("kaimin")
     with pytest.raises(UsageError, match="is the root of a family: use one of HeFill, ZeroFill"):
         Filler()
