@@ -216,7 +216,7 @@ def test_a_local_class_sees_local_names():
 
 def test_field_names_of_methods_are_refused():
     with pytest.raises(UsageError, match="a field cannot bear the name of a method"):
-        type("Bad", (Block,), {"__annotations__": {"values": int}})
+        type("Bad", (Block,), {"__annotations__": {"replace": int}})
 
 
 def test_schema_does_not_import_lark():
