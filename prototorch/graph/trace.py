@@ -39,10 +39,14 @@ class Weight:
 
 @dataclass
 class Trace:
-    """A traced net: values by name, the weights it reads, what its running statistics become, extra losses."""
+    """A traced net: values by name, the weights it reads, what its running statistics become, extra losses.
+
+    ``float_dtype`` is the element type of weights for which a layer names none.
+    """
 
     graph: Graph
     training: bool
+    float_dtype: str = "float32"
     values: dict[str, Value] = field(default_factory=dict)
     weights: dict[str, Weight] = field(default_factory=dict)
     updates: dict[str, Value] = field(default_factory=dict)
@@ -69,11 +73,11 @@ class LayerContext:
         self._sites = 0
 
     def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
-               constraint: Any = None, trainable: bool = True, dtype: str = "float32",
+               constraint: Any = None, trainable: bool = True, dtype: str | None = None,
                fans: tuple[int, int] | None = None) -> Value:  # fmt: skip
         """See `Context.weight`."""
         full = f"{self.weights_key}/{name}"
-        spec = Spec(tuple(shape), dtype)
+        spec = Spec(tuple(shape), dtype or self.trace.float_dtype)
         old = self.trace.weights.get(full)
         if old is not None and old.spec != spec:
             raise ShapeError(

@@ -12,10 +12,11 @@ class Context(Protocol):
     training: bool
 
     def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
-               constraint: Any = None, trainable: bool = True, dtype: str = "float32",
+               constraint: Any = None, trainable: bool = True, dtype: str | None = None,
                fans: tuple[int, int] | None = None) -> Any:  # fmt: skip
         """A weight of this layer as a value; the same one when it is asked for again.
 
+        ``dtype`` is the net's floating-point type unless it is said.
         ``fans`` (in, out) are for initialisers that scale with them, where the shape does not tell them: by default
         [in, out] of a matrix, [filters, channels, *kernel] of a convolution.
         """
