@@ -27,21 +27,21 @@ def read_file(path: str | os.PathLike[str], limit: int | None = None) -> bytes |
     try:
         handle = os.open(path, _FLAGS | getattr(os, "O_CLOEXEC", 0))
     except OSError as error:
-        raise DataError(f"{path}: cannot be opened: {error.strerror or error}") from None
+        raise DataError(f"{shown(path)}: cannot be opened: {error.strerror or error}") from None
     except ValueError as error:  # a NUL in the name
         raise DataError(f"{str(path)!r}: cannot be opened: {error}") from None
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise DataError(f"{path}: is {_kind(status.st_mode)}, not a regular file")
+            raise DataError(f"{shown(path)}: is {_kind(status.st_mode)}, not a regular file")
         if limit is not None and status.st_size > limit:
-            raise DataError(f"{path}: has {status.st_size:,} bytes, more than the {limit:,} allowed here")
-        check_memory(status.st_size, str(path))
+            raise DataError(f"{shown(path)}: has {status.st_size:,} bytes, more than the {limit:,} allowed here")
+        check_memory(status.st_size, shown(path))
         return _read_exactly(handle, status.st_size, path)
     except OSError as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{shown(path)}: cannot be read: {error.strerror or error}") from None
     finally:
         os.close(handle)
 
@@ -51,11 +51,11 @@ def read_head(path: str | os.PathLike[str], count: int) -> bytes:
     try:
         handle = os.open(path, _FLAGS | getattr(os, "O_CLOEXEC", 0))
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from None
+        raise DataError(f"{shown(path)}: cannot be opened: {getattr(error, 'strerror', None) or error}") from None
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
-            raise DataError(f"{path}: is {_kind(mode)}, not a regular file")
+            raise DataError(f"{shown(path)}: is {_kind(mode)}, not a regular file")
         return os.read(handle, count)
     finally:
         os.close(handle)
@@ -68,7 +68,7 @@ def _read_exactly(handle: int, size: int, path: str | os.PathLike[str]) -> bytea
         while done < size:
             count = file.readinto(view[done:])
             if not count:
-                raise DataError(f"{path}: became shorter while it was read: {done:,} of {size:,} bytes")
+                raise DataError(f"{shown(path)}: became shorter while it was read: {done:,} of {size:,} bytes")
             done += count
         view.release()
     return parts
@@ -142,4 +142,10 @@ def resolve(path: str | os.PathLike[str]) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
-        raise DataError(f"{path}: {error}") from None
+        raise DataError(f"{shown(path)}: {error}") from None
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """A path as text that can always be printed: bytes that are not UTF-8 and control characters are escaped."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

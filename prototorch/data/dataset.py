@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -176,7 +176,7 @@ class Arrays(Dataset):
         """Contiguous runs are read-only views, anything else a new array."""
         run = _as_slice(indices)
         if run is None:
-            return {name: array.take(indices, axis=0) for name, array in self._arrays.items()}
+            return {name: gather(array, indices) for name, array in self._arrays.items()}
         views = {name: array[run] for name, array in self._arrays.items()}
         for view in views.values():
             view.flags.writeable = False
@@ -202,7 +202,11 @@ class Part(Dataset):
         return len(self._indices)
 
     def read(self, indices: np.ndarray) -> Columns:
-        return self._whole.read(self._indices[indices])
+        try:
+            return self._whole.read(self._indices[indices])
+        except SampleError as error:
+            here = indices[np.flatnonzero(self._indices[indices] == error.index)[0]]
+            raise SampleError(str(error), int(here), error.origin) from None
 
     def origin(self, index: int) -> str:
         return self._whole.origin(int(self._indices[index]))
@@ -211,6 +215,13 @@ class Part(Dataset):
         array = self._whole.held(column)
         run = _as_slice(self._indices)
         return None if array is None else array[self._indices if run is None else run]
+
+
+def gather(array: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """The rows with these indices as a new plain array."""
+    if array.flags.c_contiguous:
+        return array.take(indices, axis=0)
+    return np.ascontiguousarray(array[indices])  # ``take`` would first copy the whole array
 
 
 def as_column(array: object, column: str, name: str) -> np.ndarray:
@@ -250,7 +261,7 @@ def _as_slice(indices: np.ndarray) -> slice | None:
     return slice(int(indices[0]), int(indices[0]) + count)
 
 
-def _first_values(array: np.ndarray):  # type: ignore[no-untyped-def]
+def _first_values(array: np.ndarray) -> Iterator[tuple[str, object]]:
     for where in np.ndindex(array.shape):
         yield (f" (row {where[0]})" if where else ""), array[where]
 

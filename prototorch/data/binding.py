@@ -1,0 +1,193 @@
+"""Which column goes where: a data set seen through the names and shapes of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..errors import DataError
+from ..spec import Spec
+from .dataset import Columns, Dataset, SampleError
+
+Shape = tuple[int | None, ...]
+Fitting = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the loss of one output wants to be given.
+
+    shape: of one target, the batch dimension left out; for ``"classes"`` () or one position each, e.g. (time,).
+    kind: ``"classes"`` whole numbers 0..classes-1; ``"one_hot"`` a distribution over the last axis; ``"binary"``
+        numbers from 0 to 1; ``"values"`` any finite numbers.
+    classes: how many classes the output has, for ``"classes"``.
+    loss: its name, for messages.
+    """
+
+    shape: Shape
+    kind: Literal["classes", "one_hot", "binary", "values"] = "values"
+    classes: int | None = None
+    loss: str = "the loss"
+
+
+class Bound(Dataset):
+    """A data set whose columns have the shapes a model wants.
+
+    input_of: the model's input -> the column it reads; target_of: the model's output -> the column it learns.
+    """
+
+    def __init__(self, whole: Dataset, input_of: dict[str, str], target_of: dict[str, str], fits: dict[str, Fitting]):
+        self._whole, self._fits = whole, fits
+        self.input_of, self.target_of = input_of, target_of
+        self.name, self.weight, self.classes, self.cheap = whole.name, whole.weight, whole.classes, whole.cheap
+        self.sorted_by_class = whole.sorted_by_class
+        self.inputs = tuple(dict.fromkeys(input_of.values()))
+        self.targets = tuple(dict.fromkeys(target_of.values()))
+        self.columns = {name: self._spec(name) for name in [*self.inputs, *self.targets]}
+        if self.weight is not None:
+            self.columns[self.weight] = whole.columns[self.weight]
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def read(self, indices: np.ndarray) -> Columns:
+        return self._fitted(self._whole.read(indices))
+
+    def read_good(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
+        columns, kept, wrong = self._whole.read_good(indices)
+        return self._fitted(columns), kept, wrong
+
+    def origin(self, index: int) -> str:
+        return self._whole.origin(index)
+
+    def held(self, column: str) -> np.ndarray | None:
+        array = self._whole.held(column)
+        return array if array is None or column not in self._fits else self._fits[column](array)
+
+    def _fitted(self, columns: Columns) -> Columns:
+        return {
+            name: np.ascontiguousarray(self._fits[name](columns[name])) if name in self._fits else columns[name]
+            for name in self.columns
+            if name in columns
+        }
+
+    def _spec(self, name: str) -> Spec:
+        spec = self._whole.columns[name]
+        if name not in self._fits:
+            return spec
+        return Spec(self._fits[name](np.empty((0, *spec.shape), np.uint8)).shape[1:], spec.dtype)
+
+
+def bind(dataset: Dataset, inputs: Mapping[str, Shape], targets: Mapping[str, Target] | None = None) -> Bound:
+    """The data set as a model sees it.
+
+    Columns are found by name where all the model's names are there, else in order. One target may serve several
+    outputs. A shape that differs only by an axis of one, or pictures that are channels-last, are brought into the shape
+    wanted.
+
+    Args:
+        dataset: any data set.
+        inputs: the model's inputs: name -> shape, the batch dimension left out, None where any size will do.
+        targets: what the loss of each output wants; None or empty where nothing is learned.
+
+    Raises:
+        DataError: columns missing, or shapes that do not fit, with both shapes.
+    """
+    targets = targets or {}
+    input_of = _match(dataset, list(inputs), dataset.inputs, "input")
+    target_of = _match(dataset, list(targets), dataset.targets, "output") if targets else {}
+    fits: dict[str, Fitting] = {}
+    for model_name, column in input_of.items():
+        fit = _input_fit(dataset, model_name, column, inputs[model_name])
+        if fit is not None:
+            fits[column] = fit
+    for model_name, column in target_of.items():
+        have = dataset.columns[column].shape if column not in fits else inputs[_reader(input_of, column)]
+        fit = _target_fit(dataset, model_name, column, have, targets[model_name])
+        if fit is not None and column not in fits:
+            fits[column] = fit
+    return Bound(dataset, input_of, target_of, fits)
+
+
+def _reader(input_of: Mapping[str, str], column: str) -> str:
+    return next(name for name, read in input_of.items() if read == column)
+
+
+def _match(dataset: Dataset, wanted: Sequence[str], offered: tuple[str, ...], kind: str) -> dict[str, str]:
+    if wanted and all(name in offered for name in wanted):
+        return {name: name for name in wanted}
+    if len(wanted) == len(offered):
+        return dict(zip(wanted, offered, strict=True))
+    if kind == "output" and len(offered) == 1:
+        return dict.fromkeys(wanted, offered[0])
+    have = ", ".join(f"{name} {dataset.columns[name]}" for name in offered) or "none"
+    raise DataError(
+        f"{dataset.name}: the model's {kind}s are {', '.join(wanted) or 'none'}; "
+        f"the data's {'inputs' if kind == 'input' else 'targets'} are {have}"
+    )
+
+
+def same(have: Shape, want: Shape) -> bool:
+    """Whether two shapes are equal where both sizes are known."""
+    return len(have) == len(want) and all(a is None or b is None or a == b for a, b in zip(have, want, strict=True))
+
+
+def _add_front(array: np.ndarray) -> np.ndarray:
+    return array[:, None]
+
+
+def _add_back(array: np.ndarray) -> np.ndarray:
+    return array[..., None]
+
+
+def _drop_back(array: np.ndarray) -> np.ndarray:
+    return array[..., 0]
+
+
+def _channels_first(array: np.ndarray) -> np.ndarray:
+    return np.moveaxis(array, -1, 1)
+
+
+def _input_fit(dataset: Dataset, name: str, column: str, want: Shape) -> Fitting | None:
+    spec = dataset.need(column)
+    have = spec.shape
+    if same(have, want):
+        return None
+    if same((1, *have), want):
+        return _add_front
+    if len(have) == len(want) == 3 and same((have[2], *have[:2]), want):
+        return _channels_first
+    hint = ""
+    if len(want) == len(have) == 3:
+        hint = "; pictures are channels-first: [channels, height, width]. A size can be given in the data block"
+    elif len(want) == 1 and len(have) > 1:
+        hint = "; a Flatten layer makes vectors of them"
+    raise DataError(
+        f"{dataset.name}: the input {name!r} has shape {_text(want)}, the column {column!r} holds {spec} a sample{hint}"
+    )
+
+
+def _target_fit(dataset: Dataset, name: str, column: str, have: Shape, target: Target) -> Fitting | None:
+    want = target.shape
+    if same(have, want):
+        return None
+    if same((*have, 1), want):
+        return _add_back
+    if have and have[-1] == 1 and same(have[:-1], want):
+        return _drop_back
+    hint = ""
+    if target.kind == "classes" and have and same(have[:-1], want):
+        hint = "; it looks like one-hot targets: categorical_crossentropy takes them, or np.argmax(y, -1) makes numbers"
+    elif target.kind == "one_hot" and same(have, want[:-1]):
+        hint = "; it looks like class numbers: sparse_categorical_crossentropy takes them"
+    raise DataError(
+        f"{dataset.name}: the target {column!r} has shape {_text(have)} a sample, "
+        f"{target.loss} of output {name!r} wants {_text(want)}{hint}"
+    )
+
+
+def _text(shape: Shape) -> str:
+    return "[" + ", ".join("none" if n is None else str(n) for n in shape) + "]"

@@ -1,0 +1,205 @@
+"""Looking at the data before the first step: what would train to nonsense is an error, what is odd a note."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..errors import DataError
+from .binding import Bound, Target
+from .dataset import Dataset
+
+CHUNK = 1 << 24  # elements looked at in one piece
+IMBALANCE = 100  # the largest class has this many times the samples of the smallest
+MOST_ROWS = 200_000  # of a set that is searched for equal rows
+
+
+class DataWarning(UserWarning):
+    """Something about the data that is probably not meant."""
+
+
+def check_dataset(dataset: Bound, targets: Mapping[str, Target] | None = None, *, warn: bool = True) -> list[str]:
+    """Check what can be checked without decoding the whole set: all columns in memory, and one sample of the others.
+
+    Args:
+        dataset: a set bound to the model (`bind`).
+        targets: what the loss of each output wants, as given to `bind`.
+        warn: also issue the notes as `DataWarning`.
+
+    Returns:
+        Notes about what is odd: one class only, classes without samples, strong imbalance, constant columns.
+
+    Raises:
+        DataError: an empty set, labels out of range, targets that are no whole numbers or no distributions,
+            not-finite values, columns that are not what they declare. The first one is named with its row.
+    """
+    if not len(dataset):
+        raise DataError(f"{dataset.name}: the data set is empty")
+    _check_sample(dataset)
+    notes: list[str] = []
+    for column in dataset.inputs:
+        values = dataset.held(column)
+        if values is not None:
+            check_finite(dataset, column, values)
+            notes += _constant(dataset, column, values)
+    for output, target in (targets or {}).items():
+        column = dataset.target_of[output]
+        values = dataset.held(column)
+        if values is None:
+            continue
+        check_target(dataset, column, values, target)
+        if target.kind == "classes":
+            notes += _class_notes(dataset, column, values, target.classes)
+    if dataset.weight is not None:
+        weights = dataset.held(dataset.weight)
+        if weights is not None:
+            _check_weights(dataset, dataset.weight, weights)
+    notes = list(dict.fromkeys(notes))
+    if warn:
+        for note in notes:
+            warnings.warn(note, DataWarning, stacklevel=2)
+    return notes
+
+
+def check_target(dataset: Dataset, column: str, values: np.ndarray, target: Target) -> None:
+    """Check the values of one target [n, ...] (rows counted as in ``dataset``). Raises DataError naming the first."""
+    check_finite(dataset, column, values)
+    if target.kind == "classes":
+        _check_labels(dataset, column, values, target)
+    elif target.kind == "binary":
+        bad = (values < 0) | (values > 1)
+        if bad.any():
+            where, value = _first(dataset, column, values, bad)
+            raise DataError(f"{where} is {value}; {target.loss} wants numbers from 0 to 1{_more(bad)}")
+    elif target.kind == "one_hot":
+        sums = values.sum(axis=-1, dtype=np.float64)
+        bad = (values < 0).any(axis=-1) | (abs(sums - 1) > 1e-3)
+        if bad.any():
+            where, value = _first(dataset, column, sums, bad)
+            raise DataError(
+                f"{where} is no distribution (its sum is {value:g}, none may be negative, the sum must be 1), "
+                f"as {target.loss} wants{_more(bad)}"
+            )
+
+
+def check_finite(dataset: Dataset, column: str, values: np.ndarray) -> None:
+    """Refuse NaN and infinity. Raises DataError naming the first with its row."""
+    if values.dtype.kind != "f":
+        return
+    step = max(1, CHUNK // max(1, math.prod(values.shape[1:])))
+    for begin in range(0, len(values), step):
+        piece = values[begin : begin + step]
+        finite = np.isfinite(piece)
+        if not finite.all():
+            where, value = _first(dataset, column, piece, ~finite, begin)
+            raise DataError(f"{where} is {value}; the data must be finite numbers{_more(~finite)}")
+
+
+def compare(train: Dataset, validation: Dataset, *, warn: bool = True) -> list[str]:
+    """Notes on samples that are in both sets (looked for only where both are in memory and not very large)."""
+    notes: list[str] = []
+    for column in set(train.inputs) & set(validation.inputs):
+        a, b = train.held(column), validation.held(column)
+        if a is None or b is None or max(len(a), len(b)) > MOST_ROWS or a.dtype != b.dtype or a[0].size < 8:
+            continue
+        known = {row.tobytes() for row in a}
+        found = [i for i, row in enumerate(b) if row.tobytes() in known]
+        if len(found) > max(1, len(b) // 100):
+            notes.append(
+                f"{len(found):,} of the {len(b):,} validation samples are training samples too "
+                f"(the first: {validation.origin(found[0])}); the validation result will be too good"
+            )
+    if warn:
+        for note in notes:
+            warnings.warn(note, DataWarning, stacklevel=2)
+    return notes
+
+
+def _check_sample(dataset: Dataset) -> None:
+    columns, _, wrong = dataset.read_good(np.array([0]))
+    if wrong:
+        return  # the loader knows whether a sample that cannot be read is left out
+    for name, spec in dataset.columns.items():
+        got = columns.get(name)
+        if got is None:
+            raise DataError(f"{dataset.name}: reading gives no column {name!r}, which it declares")
+        if got.shape[1:] != spec.shape or got.dtype.name != spec.dtype:
+            raise DataError(
+                f"{dataset.origin(0)}: column {name!r} is {got.dtype}{list(got.shape[1:])}, the set declares {spec}"
+            )
+
+
+def _check_labels(dataset: Dataset, column: str, values: np.ndarray, target: Target) -> None:
+    if values.dtype.kind == "f":
+        bad = values != np.floor(values)
+        if bad.any():
+            where, value = _first(dataset, column, values, bad)
+            raise DataError(f"{where} is {value}; {target.loss} wants whole numbers, the classes{_more(bad)}")
+    if target.classes is None:
+        return
+    bad = (values < 0) | (values >= target.classes)
+    if bad.any():
+        where, value = _first(dataset, column, values, bad)
+        hint = ""
+        if values.min() == 1 and values.max() == target.classes:
+            hint = "; the labels seem to count from 1, they must count from 0"
+        raise DataError(
+            f"{where} is {int(value)}; the model has {target.classes} classes, 0 to {target.classes - 1}"
+            f"{hint}{_more(bad)}"
+        )
+
+
+def _check_weights(dataset: Dataset, column: str, values: np.ndarray) -> None:
+    check_finite(dataset, column, values)
+    bad = values < 0
+    if bad.any():
+        where, value = _first(dataset, column, values, bad)
+        raise DataError(f"{where} is {value}; a weight may not be negative{_more(bad)}")
+    if not values.any():
+        raise DataError(f"{dataset.name}: all of {column} are zero")
+
+
+def _class_notes(dataset: Dataset, column: str, values: np.ndarray, classes: int | None) -> list[str]:
+    counts = np.bincount(values.astype(np.int64).ravel(), minlength=classes or 0)
+    present = np.flatnonzero(counts)
+    if len(present) == 1:
+        return [f"{dataset.name}: all samples have the {column} {present[0]}: there is nothing to learn"]
+    notes = []
+    if classes and len(present) < classes:
+        missing = ", ".join(map(str, np.flatnonzero(counts == 0)[:10]))
+        notes.append(
+            f"{dataset.name}: {classes - len(present)} of the {classes} classes have no samples (such as {missing})"
+        )
+    most, least = counts[present].max(), counts[present].min()
+    if most >= IMBALANCE * least:
+        notes.append(
+            f"{dataset.name}: class {counts.argmax()} has {most:,} samples, class "
+            f"{present[counts[present].argmin()]} has {least:,}; class_weight can make up for it"
+        )
+    return notes
+
+
+def _constant(dataset: Dataset, column: str, values: np.ndarray) -> list[str]:
+    if values.ndim != 2 or len(values) < 2:
+        return []
+    same = np.flatnonzero((values == values[0]).all(axis=0))
+    if not len(same):
+        return []
+    return [
+        f"{dataset.name}: {len(same)} of the {values.shape[1]} numbers in {column!r} are the same in every sample "
+        f"(the first: number {same[0]}, always {values[0, same[0]]:g})"
+    ]
+
+
+def _first(dataset: Dataset, column: str, values: np.ndarray, bad: np.ndarray, begin: int = 0) -> tuple[str, object]:
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
+    inside = f"{list(place[1:])}" if len(place) > 1 else ""
+    return f"{dataset.origin(begin + place[0])}: {column}{inside}", values[place]
+
+
+def _more(bad: np.ndarray) -> str:
+    others = int(bad.sum()) - 1
+    return f" (and {others:,} more)" if others else ""

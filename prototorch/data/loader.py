@@ -1,0 +1,201 @@
+"""The loader: batches of a data set in an order that depends on seed and epoch alone, made ahead by threads."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError, PrototorchError, UsageError
+from .batch import Batch, Place, Transform, convert
+from .dataset import Dataset, SampleError
+from .order import permutation
+from .workers import Inline, Ordered, closing
+
+SMALL_BATCH = 1 << 20  # bytes: copying less than this costs about as much as handing it to another thread
+
+
+class Loader:
+    """Batches of ``dataset``. Iterating gives the rest of the current epoch and then stands before the next one.
+
+    The order of an epoch is a permutation that follows from (seed, epoch); the randomness a transform may use follows
+    from (seed, epoch, position). So batches are the same bit for bit whatever the number of threads.
+
+    Args:
+        dataset: where the samples come from.
+        batch_size: samples in a batch; the last one of an epoch may be smaller.
+        shuffle: a new order each epoch; else the data set's order.
+        seed: of the order and of the augmentation.
+        epoch: the epoch to begin with.
+        drop_last: leave out a last batch that is not full.
+        threads: that read and transform ahead; 0 does it when a batch is asked for; None chooses.
+        prefetch: how many finished batches may wait.
+        transform: called with (columns, `Place`) in the threads, gives the columns back; None leaves them.
+        dtypes: element types the columns are converted to before the transform, by column.
+        on_error: ``"fail"`` raises at the first sample that cannot be read, ``"skip"`` leaves it out and counts it.
+        skip_limit: the fraction of the samples that may be left out before it is an error after all.
+        timeout: seconds the reading of one batch may take in a thread.
+
+    Attributes:
+        waited: seconds spent waiting for batches so far.
+        skipped: what was left out: index -> message.
+
+    Raises:
+        UsageError: an argument that makes no sense.
+        DataError: the set is empty, or (with drop_last) smaller than a batch.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int = 32,
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        epoch: int = 0,
+        drop_last: bool = False,
+        threads: int | None = None,
+        prefetch: int = 2,
+        transform: Transform | None = None,
+        dtypes: Mapping[str, str] | None = None,
+        on_error: str = "fail",
+        skip_limit: float = 0.05,
+        timeout: float = 120.0,
+    ):
+        _check_least("batch_size", batch_size, 1)
+        _check_least("prefetch", prefetch, 0)
+        if threads is not None:
+            _check_least("threads", threads, 0)
+        if on_error not in ("fail", "skip"):
+            raise UsageError(f"on_error is {on_error!r}; it must be 'fail' or 'skip'")
+        if not 0 <= skip_limit <= 1:
+            raise UsageError(f"skip_limit is {skip_limit}; it must lie between 0 and 1")
+        if not timeout > 0:
+            raise UsageError(f"timeout is {timeout}; it must be more than 0 seconds")
+        if not len(dataset):
+            raise DataError(f"{dataset.name}: the data set is empty")
+        if drop_last and len(dataset) < batch_size:
+            raise DataError(
+                f"{dataset.name}: {len(dataset)} samples do not fill a batch of {batch_size}, "
+                "and drop_last leaves out what is not full"
+            )
+        self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
+        self.seed, self.epoch, self.position = seed, epoch, 0
+        self.prefetch, self.transform, self.dtypes = prefetch, transform, dict(dtypes or {})
+        self.on_error, self.skip_limit, self.timeout = on_error, skip_limit, timeout
+        self.threads = self._choose_threads() if threads is None else threads
+        self.waited = 0.0
+        self.skipped: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        """The number of batches in a whole epoch."""
+        count = len(self.dataset)
+        return count // self.batch_size if self.drop_last else math.ceil(count / self.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        count, size = len(self.dataset), self.batch_size
+        begin, end = self.position, len(self) * size
+        order = permutation(count, self.seed, self.epoch) if self.shuffle else np.arange(count)
+        epoch = self.epoch
+
+        def make(number: int) -> Batch:
+            position = begin + number * size
+            return self._make(Place(self.seed, epoch, position, order[position : position + size]))
+
+        def describe(number: int) -> str:
+            position = begin + number * size
+            return f"batch {position // size} of epoch {epoch}, {self._samples(order[position : position + size])}"
+
+        pieces = max(0, end - begin) // size
+        with closing(self._pool(make, pieces, describe)) as pool:
+            for number in range(pieces):
+                asked = time.perf_counter()
+                try:
+                    batch = pool.take()
+                finally:
+                    self.waited += time.perf_counter() - asked
+                self._count_skipped(batch.wrong)
+                self.position = begin + (number + 1) * size
+                if batch.count:
+                    yield batch
+        self.epoch, self.position = epoch + 1, 0
+
+    def state(self) -> dict[str, Any]:
+        """Where the loader stands, as plain numbers: what `restore` needs to go on exactly from here."""
+        return {
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "position": self.position,
+            "samples": len(self.dataset),
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "drop_last": self.drop_last,
+            "skipped": sorted(self.skipped),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from where ``state`` was taken. Raises DataError where the batches would not be the same ones."""
+        here = self.state()
+        for name in ("samples", "batch_size", "shuffle", "drop_last"):
+            if state[name] != here[name]:
+                raise DataError(
+                    f"the training cannot go on exactly: {name} was {state[name]} and is now {here[name]} "
+                    f"({self.dataset.name})"
+                )
+        self.seed, self.epoch, self.position = int(state["seed"]), int(state["epoch"]), int(state["position"])
+        self.skipped = {int(i): f"{self.dataset.origin(int(i))}: left out before" for i in state["skipped"]}
+
+    def _make(self, place: Place) -> Batch:
+        wrong: list[SampleError] = []
+        try:
+            if self.on_error == "skip":
+                columns, kept, wrong = self.dataset.read_good(place.indices)
+                place = Place(place.seed, place.epoch, place.position, kept)
+            else:
+                columns = self.dataset.read(place.indices)
+            if len(place.indices):
+                columns = convert(columns, self.dtypes)
+                if self.transform is not None:
+                    columns = self.transform(columns, place)
+        except (PrototorchError, MemoryError):
+            raise
+        except Exception as error:
+            raise DataError(f"{self._samples(place.indices)}: {type(error).__name__}: {error}") from error
+        return Batch(columns, place, wrong)
+
+    def _pool(self, make: Any, pieces: int, describe: Any) -> Inline[Batch] | Ordered[Batch]:
+        if not self.threads:
+            return Inline(make)
+        return Ordered(make, pieces, threads=self.threads, ahead=self.prefetch, timeout=self.timeout, describe=describe)
+
+    def _samples(self, indices: np.ndarray) -> str:
+        if not len(indices):
+            return f"no samples of {self.dataset.name}"
+        return f"{len(indices)} samples from {self.dataset.origin(int(indices[0]))} on"
+
+    def _count_skipped(self, wrong: list[SampleError]) -> None:
+        for error in wrong:
+            self.skipped[error.index] = str(error)
+        allowed = math.ceil(self.skip_limit * len(self.dataset))
+        if len(self.skipped) > allowed:
+            shown = "\n".join(f"  {message}" for message in list(self.skipped.values())[:5])
+            raise DataError(
+                f"{self.dataset.name}: {len(self.skipped)} of {len(self.dataset):,} samples cannot be read, more than "
+                f"the {allowed} that skip_limit {self.skip_limit:g} allows. The first ones:\n{shown}"
+            )
+
+    def _choose_threads(self) -> int:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        size = sum(spec.nbytes for spec in self.dataset.columns.values()) * self.batch_size
+        if self.dataset.cheap and self.transform is None and size <= SMALL_BATCH:
+            return 0
+        return min(4, cores)
+
+
+def _check_least(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise UsageError(f"{name} is {value!r}; it must be a whole number, {least} or more")

@@ -1,0 +1,158 @@
+"""Batches out of any Python iterable: a generator, a function that makes one, or a sequence of batches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError, PrototorchError
+from .batch import Batch, Place, Transform, convert
+from .binding import Bound, Shape, Target, bind
+from .checks import check_target
+from .memory import as_dataset
+from .workers import Ordered, closing
+
+
+class Stream:
+    """Batches of an iterable, made ahead by one thread, in the names and shapes of a model.
+
+    An item is ``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)`` with x and y as `as_dataset` takes them, or a dict
+    that holds all inputs and outputs by name. A function is called for each epoch; an iterator goes on where the epoch
+    before ended; anything else is iterated anew. Labels and shapes are checked in every batch.
+
+    Args:
+        source: the iterable, or a function that makes one.
+        inputs, targets: as for `bind`.
+        steps: batches in an epoch; needed where the iterable does not end.
+        seed, epoch, prefetch, transform, dtypes, timeout: as for `Loader`.
+
+    Attributes:
+        waited: seconds spent waiting for batches so far.
+    """
+
+    def __init__(
+        self,
+        source: Iterable[Any] | Callable[[], Iterable[Any]],
+        inputs: Mapping[str, Shape],
+        targets: Mapping[str, Target] | None = None,
+        *,
+        steps: int | None = None,
+        seed: int = 0,
+        epoch: int = 0,
+        prefetch: int = 2,
+        transform: Transform | None = None,
+        dtypes: Mapping[str, str] | None = None,
+        timeout: float = 120.0,
+        name: str = "the data",
+    ):
+        self._source, self._inputs, self._targets, self._name = source, inputs, targets or {}, name
+        if steps is None and hasattr(source, "__len__"):
+            steps = len(source)
+        self.steps, self.seed, self.epoch, self.position = steps, seed, epoch, 0
+        self._prefetch, self._transform, self._dtypes, self._timeout = prefetch, transform, dict(dtypes or {}), timeout
+        self.waited = 0.0
+        self.bound: Bound | None = None
+
+    def __iter__(self) -> Iterator[Batch]:
+        items = self._items()
+        skip = self.position
+        self._drop(items, skip)
+        place = [0]  # samples so far: the one thread counts them
+
+        def make(number: int) -> Batch | None:
+            try:
+                item = next(items)
+            except StopIteration:
+                return None
+            except PrototorchError:
+                raise
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}"
+                raise DataError(f"{self._name}: batch {skip + number} cannot be made: {text}") from error
+            batch = self._batch(item, skip + number, place[0])
+            place[0] += batch.count
+            return batch
+
+        pieces = sys.maxsize if self.steps is None else max(0, self.steps - skip)
+        pool = Ordered(
+            make,
+            pieces,
+            threads=1,
+            ahead=self._prefetch,
+            timeout=self._timeout,
+            describe=lambda number: f"batch {skip + number} of {self._name}",
+        )
+        with closing(pool):
+            for number in range(pieces):
+                asked = time.perf_counter()
+                try:
+                    batch = pool.take()
+                finally:
+                    self.waited += time.perf_counter() - asked
+                if batch is None:
+                    self._check_enough(skip + number)
+                    break
+                self.position = skip + number + 1
+                yield batch
+        self.epoch, self.position = self.epoch + 1, 0
+
+    def state(self) -> dict[str, Any]:
+        """Where the stream stands: epoch and number of batches taken from it."""
+        return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from there: the batches before are drawn and thrown away. Exact where the source repeats itself."""
+        self.seed, self.epoch, self.position = int(state["seed"]), int(state["epoch"]), int(state["position"])
+
+    def _items(self) -> Iterator[Any]:
+        if callable(self._source):
+            return iter(self._source())
+        if hasattr(self._source, "__getitem__") and hasattr(self._source, "__len__"):
+            source = self._source
+            return (source[i] for i in range(len(source)))
+        return iter(self._source)
+
+    def _drop(self, items: Iterator[Any], count: int) -> None:
+        for number in range(count):
+            if next(items, self) is self:
+                raise DataError(f"{self._name}: has only {number} batches; the training was interrupted after {count}")
+
+    def _check_enough(self, count: int) -> None:
+        if count == 0:
+            raise DataError(f"{self._name}: gives no batches (an iterator that is used up? give a function instead)")
+        if self.steps is not None:
+            raise DataError(f"{self._name}: ends after {count} batches, {self.steps} are wanted for an epoch")
+
+    def _batch(self, item: Any, number: int, position: int) -> Batch:
+        x, y, weight = self._parts(item)
+        name = f"{self._name}, batch {number}"
+        held = as_dataset(x, y, weight, inputs=tuple(self._inputs), outputs=tuple(self._targets), name=name)
+        if not len(held):
+            raise DataError(f"{name}: is empty")
+        bound = bind(held, self._inputs, self._targets)
+        self.bound = self.bound or bound
+        for output, target in self._targets.items():
+            column = bound.target_of[output]
+            values = bound.held(column)
+            assert values is not None
+            check_target(bound, column, values, target)
+        place = Place(self.seed, self.epoch, position, np.arange(position, position + len(held)))
+        columns = convert(bound.read(np.arange(len(held))), self._dtypes)
+        return Batch(columns if self._transform is None else self._transform(columns, place), place)
+
+    def _parts(self, item: Any) -> tuple[Any, Any, Any]:
+        if isinstance(item, tuple):
+            if not 1 <= len(item) <= 3:
+                raise DataError(
+                    f"{self._name}: gives tuples of {len(item)}; (x,), (x, y) or (x, y, sample_weight) is wanted"
+                )
+            return (*item, *(None,) * (3 - len(item)))  # type: ignore[return-value]
+        if isinstance(item, Mapping):
+            y = {name: item[name] for name in self._targets if name in item}
+            x = {name: value for name, value in item.items() if name not in y and name != "sample_weight"}
+            return x, y or None, item.get("sample_weight")
+        return item, None, None
