@@ -19,6 +19,7 @@ import numpy as np
 from prototorch import ops
 from prototorch.backends.core import Backend, Runner
 from prototorch.backends.cpu import cpu
+from prototorch.engine.eager_layer import run_layer
 from prototorch.errors import UsageError
 from prototorch.ops.core import Op, pull_back, set_default_interpreter
 from prototorch.ops.operators import Arithmetic
@@ -93,13 +94,14 @@ class Eager:
 class Tensor(Arithmetic):
     """An array with a gradient. ``data`` is the backend's array; ``grad`` a Tensor after `backward`, or None."""
 
-    __slots__ = ("_entry", "data", "grad", "requires_grad", "spec")
+    __slots__ = ("_entry", "data", "grad", "mask", "requires_grad", "spec")
 
     def __init__(self, data: Any, requires_grad: bool = False):
         self.data = data
         self.spec = Spec(tuple(data.shape), str(data.dtype))
         self.requires_grad = requires_grad
         self.grad: Tensor | None = None
+        self.mask: Tensor | None = None
         self._entry: TapeEntry | None = None
         if requires_grad and not self.spec.is_float:
             raise UsageError(f"a tensor of type {self.spec.dtype} has no gradient")
@@ -123,6 +125,12 @@ class Tensor(Arithmetic):
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.spec.shape)
+
+    def take_layer(self, layer: Any, inputs: tuple[Any, ...]) -> Any:
+        """A layer called on tensors runs at once (see `engine.eager_layer`)."""
+        if not all(isinstance(i, Tensor) for i in inputs):
+            raise UsageError(f"{type(layer).__name__} is called with tensors and something else at the same time")
+        return run_layer(parameter, layer, inputs)
 
     def numpy(self) -> np.ndarray:
         """The elements as a NumPy array."""
@@ -175,6 +183,11 @@ def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> 
     return Tensor(eager.backend.asarray(array), requires_grad)
 
 
+def parameter(array: np.ndarray, requires_grad: bool = True) -> Tensor:
+    """A tensor for a weight: it holds the array itself, not a copy."""
+    return Tensor(eager.backend.asarray(array), requires_grad)
+
+
 def _history(root: Tensor) -> list[TapeEntry]:
     found: dict[int, TapeEntry] = {}
     waiting = [root]
@@ -196,8 +209,8 @@ def grad(
 ) -> list[Tensor]:
     """Gradients of ``output`` with respect to the wanted tensors, zeros where it does not depend on one.
 
-    ``gradient`` is the gradient of the output (1 for a single element, else it must be given); with ``create_graph`` the
-    result can be differentiated again. Raises UsageError where there is nothing to differentiate.
+    ``gradient`` is the gradient of the output (1 for a single element, else it must be given); with ``create_graph``
+    the result can be differentiated again. Raises UsageError where there is nothing to differentiate.
     """
     if not output.requires_grad:
         raise UsageError("the output was not computed from any tensor with requires_grad=True")
