@@ -1,0 +1,226 @@
+"""One file that keeps a tree of arrays and a few scalars and texts, with a checksum over all of it.
+
+The file is plain HDF5 (`image` says how it is made) behind a user block of 512 bytes::
+
+    prototorch 1 sha256=5f0c... bytes=81920
+    An HDF5 file: h5py, h5dump and HDFView read it.
+
+The digest covers every byte after the user block, the length is that of the whole file, and the user block itself has
+exactly one right form; so a single changed byte anywhere, or a missing one, is found before anything is read. The digest
+can be checked by hand: ``tail -c +513 FILE | sha256sum``.
+
+A digest is no signature: whoever makes a hostile file can also compute its digest. So what is read here is read by an
+own, bounded reader of the plain subset (`plain`), never by the HDF5 library in this process. A file with a right digest
+that this reader does not know (written, perhaps, through another version of the library) goes to the sandboxed reader
+of `foreign`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from prototorch.errors import ModelFileError
+from prototorch.spec import Spec
+from prototorch.storage.durable import digest_of, write_durably
+from prototorch.storage.image import META, Scalar, make_image
+from prototorch.storage.plain import Entry, NotPlainError, read_entries
+
+VERSION = 1
+USER_BLOCK = 512
+_NOTE = "An HDF5 file: h5py, h5dump and HDFView read it.\n"
+_HEADER = re.compile(rb"prototorch (\d{1,6}) sha256=([0-9a-f]{64}) bytes=(\d{1,19})\n", re.ASCII)
+_STEP = 1 << 24
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds: ``arrays`` by path, ``meta`` (texts and scalars by name), and the ``digest`` of the whole."""
+
+    arrays: dict[str, np.ndarray]
+    meta: dict[str, Scalar]
+    digest: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a file holds, without its arrays: their ``specs`` by path, ``meta``, and the file's size in bytes."""
+
+    specs: dict[str, Spec]
+    meta: dict[str, Scalar]
+    size: int
+
+
+def write(
+    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], meta: Mapping[str, Scalar] | None = None
+) -> str:
+    """Write ``arrays`` (paths such as ``conv1/kernel``) and ``meta`` durably to one file; give back its SHA-256.
+
+    The old file at ``path`` stays whole until the new one is written, synced and verified. Raises SnapshotError when the
+    file cannot be written, UsageError for a name, type or value that cannot be kept.
+    """
+    pieces = make_image(arrays, meta or {}, VERSION, USER_BLOCK)
+    digest = digest_of(pieces)
+    size = USER_BLOCK + sum(len(piece) for piece in pieces)
+    write_durably(path, [_header(digest, size), *pieces], lambda temporary: verify(temporary, digest))
+    return digest
+
+
+def read(path: str | os.PathLike[str]) -> Contents:
+    """Read a file written by `write`, its digest verified first.
+
+    The arrays share one block of memory of the file's size. Raises ModelFileError when the file is damaged, truncated,
+    of another kind or cannot be opened, naming what was expected and what was found.
+    """
+    with _open(path) as file:
+        digest, size = _check_header(path, file)
+        memory = np.empty(size, np.uint8)
+        view = memoryview(memory)
+        file.seek(0)
+        done = 0
+        while done < size:
+            count = file.readinto(view[done : done + _STEP])
+            if not count:
+                raise _truncated(path, size, done)
+            done += count
+    _compare(path, digest, hashlib.sha256(view[USER_BLOCK:]).hexdigest())
+    entries = _entries(path, lambda offset, count: view[offset : offset + count].tobytes(), size)
+    arrays, meta = {}, {}
+    for name, entry in entries.items():
+        part = memory[entry.offset : entry.offset + entry.nbytes]
+        if name.startswith(f"{META}/"):
+            meta[name.removeprefix(f"{META}/")] = _scalar(path, name, entry, part.tobytes())
+        else:
+            arrays[name] = _array(path, name, entry, part)
+    return Contents(arrays, meta, digest)
+
+
+def peek(path: str | os.PathLike[str]) -> Outline:
+    """What is in the file, without reading its arrays and without verifying the digest (only header and length).
+
+    Raises as `read` does.
+    """
+    with _open(path) as file:
+        _, size = _check_header(path, file)
+
+        def read_at(offset: int, count: int) -> bytes:
+            file.seek(offset)
+            return file.read(count)
+
+        specs, meta = {}, {}
+        for name, entry in _entries(path, read_at, size).items():
+            if name.startswith(f"{META}/"):
+                scalar = _scalar(path, name, entry, read_at(entry.offset, entry.nbytes))
+                meta[name.removeprefix(f"{META}/")] = scalar
+            else:
+                specs[name] = Spec(entry.shape, entry.dtype)
+    return Outline(specs, meta, size)
+
+
+def verify(path: str | os.PathLike[str], digest: str | None = None) -> str:
+    """Read every byte and check the digest (and that it is ``digest``, when given); give it back.
+
+    Raises ModelFileError naming what was expected and what was found.
+    """
+    with _open(path) as file:
+        announced, size = _check_header(path, file)
+        if digest is not None:
+            _compare(path, digest, announced)
+        total, done = hashlib.sha256(), USER_BLOCK
+        file.seek(USER_BLOCK)
+        while block := file.read(_STEP):
+            total.update(block)
+            done += len(block)
+    if done != size:
+        raise _truncated(path, size, done)
+    _compare(path, announced, total.hexdigest())
+    return announced
+
+
+def is_own(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of a file written here, even when one of them is damaged."""
+    return head.startswith(b"prototorch ") or b" sha256=" in head[:24]
+
+
+def _header(digest: str, size: int) -> bytes:
+    return f"prototorch {VERSION} sha256={digest} bytes={size}\n{_NOTE}".encode().ljust(USER_BLOCK, b"\0")
+
+
+def _open(path: str | os.PathLike[str]) -> io.FileIO:
+    try:
+        if os.path.isdir(path):
+            raise ModelFileError(f"{os.fspath(path)}: expected a file, found a folder")
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise ModelFileError(f"{os.fspath(path)}: expected a regular file, found a device or pipe")
+        return io.FileIO(path, "rb")
+    except ModelFileError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelFileError(f"{os.fspath(path)}: cannot open it: {reason}") from error
+
+
+def _check_header(path: str | os.PathLike[str], file: io.FileIO) -> tuple[str, int]:
+    """The digest and length that the user block announces; it must have its exact form, and the length must be right."""
+    head = file.read(USER_BLOCK)
+    found = os.fstat(file.fileno()).st_size
+    if not is_own(head):
+        wanted = f"a file of prototorch ('prototorch {VERSION} sha256=...')"
+        raise ModelFileError(f"{os.fspath(path)}: expected {wanted}, found {head[:16]!r}")
+    match = _HEADER.match(head)
+    if match is not None and int(match[1]) > VERSION:
+        raise ModelFileError(
+            f"{os.fspath(path)}: expected format version {VERSION} or lower, found {int(match[1])}: "
+            "it was written by a newer prototorch, or is damaged"
+        )
+    if match is None or (len(head) == USER_BLOCK and head != _header(match[2].decode(), int(match[3]))):
+        raise ModelFileError(
+            f"{os.fspath(path)}: damaged: expected 'prototorch {VERSION} sha256=... bytes=...' in the first "
+            f"{USER_BLOCK} bytes, found {head[:100].rstrip(bytes(1))!r}"
+        )
+    if found != int(match[3]) or len(head) < USER_BLOCK:
+        raise _truncated(path, int(match[3]), found)
+    return match[2].decode(), found
+
+
+def _truncated(path: str | os.PathLike[str], expected: int, found: int) -> ModelFileError:
+    word = "truncated" if found < expected else "damaged"
+    return ModelFileError(f"{os.fspath(path)}: {word}: expected {expected:,} bytes, found {found:,}")
+
+
+def _compare(path: str | os.PathLike[str], expected: str, found: str) -> None:
+    if found != expected:
+        raise ModelFileError(f"{os.fspath(path)}: damaged: expected sha256 {expected}, found {found}")
+
+
+def _entries(path: str | os.PathLike[str], read_at: Callable[[int, int], bytes], size: int) -> dict[str, Entry]:
+    try:
+        return read_entries(read_at, size, USER_BLOCK)
+    except NotPlainError as error:
+        raise ModelFileError(f"{os.fspath(path)}: {error}") from error
+
+
+def _scalar(path: str | os.PathLike[str], name: str, entry: Entry, data: bytes) -> Scalar:
+    """A text or number of the group ``@meta``."""
+    try:
+        if entry.shape != ():
+            raise ValueError("expected a scalar")
+        if entry.dtype == "text":
+            return data.rstrip(b"\0").decode()
+        return np.frombuffer(data, np.dtype(entry.dtype).newbyteorder("<"))[0].item()
+    except ValueError as error:
+        raise ModelFileError(f"{os.fspath(path)}: {name}: {error}") from error
+
+
+def _array(path: str | os.PathLike[str], name: str, entry: Entry, part: np.ndarray) -> np.ndarray:
+    if entry.dtype == "text":
+        raise ModelFileError(f"{os.fspath(path)}: {name}: expected an array of numbers, found a text")
+    dtype = np.dtype(entry.dtype)
+    little = part if part.ctypes.data % dtype.itemsize == 0 else part.copy()
+    return little.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(entry.shape)
