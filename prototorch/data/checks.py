@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -194,7 +195,7 @@ def _constant(dataset: Dataset, column: str, values: np.ndarray) -> list[str]:
     ]
 
 
-def _first(dataset: Dataset, column: str, values: np.ndarray, bad: np.ndarray, begin: int = 0) -> tuple[str, object]:
+def _first(dataset: Dataset, column: str, values: np.ndarray, bad: np.ndarray, begin: int = 0) -> tuple[str, Any]:
     place = tuple(int(i) for i in np.argwhere(bad)[0])
     inside = f"{list(place[1:])}" if len(place) > 1 else ""
     return f"{dataset.origin(begin + place[0])}: {column}{inside}", values[place]

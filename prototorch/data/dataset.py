@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -116,6 +117,14 @@ class Dataset(ABC):
         if not rows:
             return {}, np.array([], np.int64), wrong
         return {name: np.concatenate([r[name] for r in rows]) for name in rows[0]}, np.array(kept, np.int64), wrong
+
+    def learning(self, targets: Sequence[str]) -> Dataset:
+        """The same set with other columns as targets. Raises DataError for a column that is not there."""
+        for column in targets:
+            self.need(column)
+        other = copy.copy(self)
+        other.targets = tuple(targets)
+        return other
 
     def need(self, column: str) -> Spec:
         """What a column holds. Raises DataError naming the columns there are."""

@@ -24,7 +24,7 @@ class Data(Block):
     folder: str | None = field(None, doc="where a named set is looked for first")
     part: Literal["train", "validation", "test"] = field("train", doc="which part of the source")
     label: list[str | int] = field(
-        [], doc="what is learned: columns by name (of a CSV table also by index); empty: by kind"
+        [], doc="the columns that are learned (of a CSV table also by index); empty: by kind"
     )
     features: list[str | int] = field([], doc="the columns of a CSV table that the model reads; empty: all others")
     classes: list[str] = field([], doc="names of the classes in order; empty: as found, sorted")

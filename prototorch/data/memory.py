@@ -64,7 +64,8 @@ def from_named(
     """Data sets by part (``train``, ``validation``, ``test``) from the named arrays of a file.
 
     Names like ``x_train``, ``y_test``, ``train/x`` tell the part; without them all is ``train``. Targets are
-    ``labels``, else those of y, label(s), target(s) that are there; ``sample_weight`` is the weight; the rest are inputs.
+    ``labels``, else those of y, label(s), target(s) that are there; ``sample_weight`` is the weight; the rest are
+    inputs.
 
     Raises:
         DataError: no arrays, no inputs, a label that is not there, unequal rows.

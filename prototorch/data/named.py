@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from ..errors import DataError
 from .bounded import read_file, resolve, shown
 from .dataset import Arrays
@@ -89,7 +91,7 @@ def idx_files(folder: Path) -> dict[str, tuple[Path, Path]]:
         split = next((s for s, word in SPLIT_FILES.items() if word in path.name or s in path.name), None)
         if split is None:
             continue
-        if split in pairs and pairs[split][0].with_suffix("") != path.with_suffix(""):
+        if split in pairs and pairs[split][0].name.removesuffix(".gz") != path.name.removesuffix(".gz"):
             raise DataError(f"{shown(folder)}: holds several sets ({pairs[split][0].name}, {path.name}); name one file")
         pairs[split] = (path, labels_beside(path))
     return pairs if "train" in pairs else {}
@@ -120,9 +122,7 @@ def _mini() -> dict[str, Arrays]:
             _verified(FILES / f"fashion-mnist-mini-{word}-{kind}-ubyte.gz", f"fashion-mnist-mini {kind}")
             for kind in _KINDS
         )
-        found[split] = _pair(
-            decode_idx(*images), decode_idx(*labels), FASHION, f"fashion-mnist-mini ({split})", ""
-        )  # fmt: skip
+        found[split] = _pair(decode_idx(*images), decode_idx(*labels), FASHION, f"fashion-mnist-mini ({split})", "")
     return found
 
 
@@ -133,7 +133,7 @@ def _verified(path: Path, name: str) -> tuple[bytes | bytearray, str]:
     return data, name
 
 
-def _pair(images, labels, classes: tuple[str, ...], name: str, origins: str) -> Arrays:  # type: ignore[no-untyped-def]
+def _pair(images: np.ndarray, labels: np.ndarray, classes: tuple[str, ...], name: str, origins: str) -> Arrays:
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(f"{name}: the labels are {labels.dtype}{list(labels.shape)}, not one whole number a picture")
     if images.ndim < 2:

@@ -75,9 +75,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, name: str) -> None
         if member.flag_bits & 1:
             raise DataError(f"{where}: is encrypted")
         if member.file_size > DEFLATE_RATIO * max(member.compress_size, 1):
-            raise DataError(
-                f"{where}: {member.file_size:,} bytes cannot be held by {member.compress_size:,} compressed"
-            )
+            raise DataError(f"{where}: {member.compress_size:,} compressed bytes cannot hold {member.file_size:,}")
     if sum(m.compress_size for m in members) > size:
         raise DataError(f"{name}: its members overlap: together they are larger than the file")
     check_memory(sum(m.file_size for m in members), name)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError, did_you_mean
-from .bounded import inflate_head, is_gzip, read_file, read_head, resolve, shown
+from .bounded import inflate_head, is_gzip, read_head, resolve, shown
 from .csvs import read_csv
 from .dataset import Dataset
 from .folders import class_names, picture_folder, picture_list, splits_in
@@ -28,7 +28,8 @@ ArrayReader = Callable[[Path], dict[str, np.ndarray]]
 class Options:
     """How a source is read; what does not concern its kind is not looked at.
 
-    labels: the columns (CSV: name or index; arrays: name) that are learned; empty: chosen as each kind says.
+    labels: the columns that are learned, by name (of a CSV table also by index); empty: chosen as each kind says.
+        A model that learns its own input names that.
     features: the columns of a CSV file the model reads; empty: all others.
     classes: names of the classes, in order.
     reader: how picture files become arrays.
@@ -72,14 +73,19 @@ def open_source(source: str | os.PathLike[str], options: Options | None = None) 
     """
     options = options or Options()
     if isinstance(source, str) and source in NAMES:
-        return dict(load_named(source, options.folder))
+        return _learning(dict(load_named(source, options.folder)), options)
     path = resolve(source)
     if path.is_dir():
-        return _folder(path, options)
+        return _learning(_folder(path, options), options)
     if not os.path.lexists(path):
         near = did_you_mean(str(source), [*NAMES, *_neighbours(path)])
         raise DataError(f"{shown(path)}: there is no such file or folder, and no data set of this name{near}")
     return _file(path, options)
+
+
+def _learning(parts: Parts, options: Options) -> Parts:
+    labels = [str(label) for label in options.labels]
+    return {part: found.learning(labels) for part, found in parts.items()} if labels else parts
 
 
 def _folder(path: Path, options: Options) -> Parts:
@@ -99,9 +105,9 @@ def _file(path: Path, options: Options) -> Parts:
     head = read_head(path, 4096)
     if not head:
         raise DataError(f"{shown(path)}: is an empty file")
-    inner = inflate_head(read_file(path), 16, shown(path)) if is_gzip(head) else head
+    inner = inflate_head(head, 16, shown(path)) if is_gzip(head) else head
     if is_idx(inner) and len(inner) >= 8:
-        return {"train": _idx_file(path, options)}
+        return _learning({"train": _idx_file(path, options)}, options)
     for _, recognise, read in _ARRAY_FILES:
         if recognise(head[:16]):
             names = [str(label) for label in options.labels]
@@ -110,7 +116,7 @@ def _file(path: Path, options: Options) -> Parts:
         known = ", ".join(kind for kind, _, _ in _ARRAY_FILES)
         raise DataError(f"{shown(path)}: is none of the kinds that can be read: IDX, {known}, CSV, a list of pictures")
     if _is_list(path, head):
-        return {"train": picture_list(path, options.reader, options.classes)}
+        return _learning({"train": picture_list(path, options.reader, options.classes)}, options)
     labels = list(options.labels) or [-1]
     label = labels[0] if len(labels) == 1 else labels
     return {"train": read_csv(path, label, options.classes, options.features)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from .workers import Ordered, closing
 class Stream:
     """Batches of an iterable, made ahead by one thread, in the names and shapes of a model.
 
-    An item is ``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)`` with x and y as `as_dataset` takes them, or a dict
-    that holds all inputs and outputs by name. A function is called for each epoch; an iterator goes on where the epoch
-    before ended; anything else is iterated anew. Labels and shapes are checked in every batch.
+    An item is ``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)`` with x and y as `as_dataset` takes them, or a
+    dict that holds all inputs and outputs by name. A function is called for each epoch; an iterator goes on where the
+    epoch before ended; anything else is iterated anew. Labels and shapes are checked in every batch.
 
     Args:
         source: the iterable, or a function that makes one.
@@ -50,7 +50,7 @@ class Stream:
         name: str = "the data",
     ):
         self._source, self._inputs, self._targets, self._name = source, inputs, targets or {}, name
-        if steps is None and hasattr(source, "__len__"):
+        if steps is None and isinstance(source, Sized):
             steps = len(source)
         self.steps, self.seed, self.epoch, self.position = steps, seed, epoch, 0
         self._prefetch, self._transform, self._dtypes, self._timeout = prefetch, transform, dict(dtypes or {}), timeout
@@ -111,10 +111,10 @@ class Stream:
     def _items(self) -> Iterator[Any]:
         if callable(self._source):
             return iter(self._source())
-        if hasattr(self._source, "__getitem__") and hasattr(self._source, "__len__"):
-            source = self._source
+        source: Any = self._source
+        if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
             return (source[i] for i in range(len(source)))
-        return iter(self._source)
+        return iter(source)
 
     def _drop(self, items: Iterator[Any], count: int) -> None:
         for number in range(count):
@@ -147,10 +147,9 @@ class Stream:
     def _parts(self, item: Any) -> tuple[Any, Any, Any]:
         if isinstance(item, tuple):
             if not 1 <= len(item) <= 3:
-                raise DataError(
-                    f"{self._name}: gives tuples of {len(item)}; (x,), (x, y) or (x, y, sample_weight) is wanted"
-                )
-            return (*item, *(None,) * (3 - len(item)))  # type: ignore[return-value]
+                raise DataError(f"{self._name}: gives tuples of {len(item)}, not (x,), (x, y) or (x, y, sample_weight)")
+            x, y, weight = (*item, None, None)[:3]
+            return x, y, weight
         if isinstance(item, Mapping):
             y = {name: item[name] for name in self._targets if name in item}
             x = {name: value for name, value in item.items() if name not in y and name != "sample_weight"}
