@@ -1,0 +1,11 @@
+"""The shipped harness: it tests any layer from its own examples.
+
+from prototorch.testing import check_layer
+check_layer(MyLayer)
+"""
+
+from prototorch.testing.case import Case, cases
+from prototorch.testing.checks import CHECKS
+from prototorch.testing.harness import check_layer
+
+__all__ = ["CHECKS", "Case", "cases", "check_layer"]
