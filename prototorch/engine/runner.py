@@ -16,12 +16,13 @@ from prototorch.graph.record import Value
 class Runner:
     """Runs a plan. Kernels are prepared and arrays bound once; a call copies the inputs in and makes the calls.
 
-    ``states`` are the arrays the plan's states live in, by name; the run changes them in place.
+    ``states`` are the arrays the plan's states live in, by name; the run changes them in place. ``arena`` is memory that
+    several plans share which never run at the same time; without it the plan gets its own.
     """
 
-    def __init__(self, plan: Plan, backend: Backend, states: Mapping[str, Any]):
+    def __init__(self, plan: Plan, backend: Backend, states: Mapping[str, Any], arena: Any = None):
         self.plan, self.backend = plan, backend
-        self._arena = backend.bytes(plan.arena)
+        self._arena = backend.bytes(plan.arena) if arena is None else arena
         self._inputs = {name: backend.empty(v.spec) for name, v in plan.inputs.items()}
         self._states = states
         self._arrays: dict[int, Any] = {}

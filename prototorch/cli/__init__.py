@@ -1,0 +1,5 @@
+"""The command line: one file for each command."""
+
+from prototorch.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,22 @@
+"""`prototorch devices`: what this machine can run on."""
+
+from __future__ import annotations
+
+import click
+
+from prototorch.backends.devices import devices
+from prototorch.cli.options import json_option, print_json
+
+
+@click.command()
+@json_option
+def command(as_json: bool) -> None:
+    """Show the devices, the libraries in use, and why something is not in use."""
+    found = devices()
+    if as_json:
+        print_json(found)
+        return
+    for name, facts in found.items():
+        click.echo(f"{name}:")
+        for key, value in facts.items():
+            click.echo(f"  {key}: {value}")

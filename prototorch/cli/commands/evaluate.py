@@ -1,0 +1,32 @@
+"""`prototorch evaluate`: loss and metrics of a saved model."""
+
+from __future__ import annotations
+
+import click
+
+from prototorch.cli.options import data_option, json_option, model_argument, opened, print_json, set_option
+from prototorch.train.progress import shown
+
+
+@click.command()
+@model_argument
+@data_option
+@set_option
+@click.option("--weights", metavar="FILE", help="Weights to load first, where FILE is a text.")
+@json_option
+def command(file: str, data: str | None, overrides: tuple[str, ...], weights: str | None, as_json: bool) -> None:
+    """Evaluate a model on the validation part of its data (or of --data).
+
+    \b
+    Examples:
+      prototorch evaluate runs/lenet/model.h5
+      prototorch evaluate models/lenet.proto --weights runs/lenet/model.h5 --data fashion-mnist
+    """
+    model = opened(file, overrides, data)
+    if weights is not None:
+        model.load_weights(weights)
+    found = model.evaluate()
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(shown(found))

@@ -1,0 +1,39 @@
+"""`prototorch layers`: the manual, from the declarations."""
+
+from __future__ import annotations
+
+import click
+
+from prototorch.cli.options import json_option, print_json
+from prototorch.manual import families, page
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_option
+def command(name: str | None, as_json: bool) -> None:
+    """List all layers, losses, metrics, optimisers and so on; with NAME, the manual page of one.
+
+    \b
+    Examples:
+      prototorch layers
+      prototorch layers Conv2D
+      prototorch layers adam
+    """
+    if name is None:
+        found = families()
+        if as_json:
+            print_json({family: [cls.__name__ for cls in members] for family, members in found.items()})
+            return
+        for family, members in found.items():
+            click.echo(f"{family}:")
+            for cls in members:
+                doc = (cls.__doc__ or "").strip().splitlines()[0]
+                click.echo(f"  {cls.__name__:28} {doc}")
+            click.echo()
+        return
+    made = page(name)
+    if as_json:
+        print_json(made.as_dict())
+    else:
+        click.echo(str(made))

@@ -1,0 +1,111 @@
+"""`prototorch run`: train what a model text says."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import click
+
+from prototorch.cli.options import (
+    data_option,
+    json_option,
+    model_argument,
+    opened,
+    plain,
+    print_json,
+    quiet_option,
+    set_option,
+)
+from prototorch.errors import UsageError
+from prototorch.load import load_saved
+from prototorch.model import Model
+from prototorch.storage.runs import RunFolder
+from prototorch.train.callbacks import Callback, Logs
+from prototorch.train.progress import clock, shown
+
+
+class _Snapshots(Callback):
+    """After each epoch the whole state goes into the run folder, so that ``--resume`` can go on."""
+
+    display = True
+
+    def __init__(self, folder: RunFolder):
+        self.folder = folder
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        self.folder.log({"epoch": epoch + 1, **plain(logs or {})})
+        self.folder.snapshot(self.model, self.model.trainer.step)
+
+
+@click.command()
+@model_argument
+@data_option
+@set_option
+@click.option("--epochs", type=click.IntRange(min=1), help="As --set fit.epochs=N.")
+@click.option("--run-dir", type=click.Path(file_okay=False), help="Where results go. Default: runs/NAME.")
+@click.option("--resume", is_flag=True, help="Go on with an interrupted training, bit for bit.")
+@click.option("--device", help="As --set compile.device=NAME.")
+@click.option("--threads", type=click.IntRange(min=1), help="As --set compile.threads=N.")
+@quiet_option
+@json_option
+def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int | None, run_dir: str | None,
+            resume: bool, device: str | None, threads: int | None, quiet: bool, as_json: bool) -> int:  # fmt: skip
+    """Train the model in FILE on the data it names, evaluate it, and keep the result.
+
+    FILE is a model text, or the name of a shipped model. The run folder gets model.h5 (the trained model), history.json,
+    log.jsonl (a line an epoch) and a snapshot of the training's state after each epoch.
+
+    \b
+    Examples:
+      prototorch run alexnet
+      prototorch run models/lenet.proto --data fashion-mnist --set fit.epochs=5
+      prototorch run my.proto --resume
+    """
+    for name, value in (("fit.epochs", epochs), ("compile.device", device), ("compile.threads", threads)):
+        if value is not None:
+            overrides = (*overrides, f"{name}={json.dumps(value)}")
+    model = opened(file, overrides, data)
+    if model.fit_block is None or model.fit_block.data is None:
+        raise UsageError(f"{file} names no data: add fit {{ data {{ source: ... }} }}, or give --data")
+    if model.compile_block is None or not model.compile_block.loss:
+        raise UsageError(f"{file} names no loss: add compile {{ loss: ... }}")
+    with RunFolder(Path(run_dir) if run_dir else Path("runs") / model.net.name) as folder:
+        if resume:
+            model = _resumed(folder, model)
+        elif folder.newest() is not None:
+            folder.clear()
+        return _train(model, folder, quiet, as_json)
+
+
+def _resumed(folder: RunFolder, fresh: Model) -> Model:
+    newest = folder.newest()
+    if newest is None:
+        raise UsageError(f"{folder.path} holds no snapshot to go on from; run without --resume first")
+    model = load_saved(newest)
+    assert model.fit_block is not None and fresh.fit_block is not None
+    model.fit_block = model.fit_block.replace(epochs=fresh.fit_block.epochs)
+    return model
+
+
+def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool) -> int:
+    started = time.perf_counter()
+    block = model.fit_block
+    assert block is not None
+    if not quiet:
+        click.echo(f"{model.net.name}: {model.count_params():,} parameters on {model.trainer.program.backend.name}", err=True)
+    history = model.fit(callbacks=[*block.callbacks, _Snapshots(folder)], verbose=0 if quiet else "auto")
+    stopped = model.trainer.interrupted
+    if stopped is not None:
+        folder.snapshot(model, model.trainer.step)
+        click.echo(f"prototorch: stopped by {signal.Signals(stopped).name}; --resume goes on from here", err=True)
+        return 128 + stopped
+    saved = folder.finish(model, history)
+    final = {k: v[-1] for k, v in history.history.items()}
+    if as_json:
+        print_json({"model": str(saved), "seconds": time.perf_counter() - started, "history": history.history, **final})
+    else:
+        click.echo(f"{shown(final)}\nsaved {saved} after {clock(time.perf_counter() - started)}")
+    return 0

@@ -1,0 +1,28 @@
+"""`prototorch summary`: layers, shapes, parameters, and the memory a step needs."""
+
+from __future__ import annotations
+
+import click
+
+from prototorch.cli.options import json_option, model_argument, opened, print_json, set_option
+from prototorch.inspect import summary
+
+
+@click.command()
+@model_argument
+@set_option
+@click.option("--batch", type=click.IntRange(min=1), default=None, help="Also the memory for this batch size, in bytes.")
+@json_option
+def command(file: str, overrides: tuple[str, ...], batch: int | None, as_json: bool) -> None:
+    """Print the layers of FILE with output shapes and parameters; with --batch also the memory a training step needs.
+
+    \b
+    Examples:
+      prototorch summary alexnet --batch 64
+      prototorch summary my.proto --json
+    """
+    found = summary(opened(file, overrides), batch)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        click.echo(str(found))

@@ -1,0 +1,71 @@
+"""`prototorch`: the command that holds the others. A command is a module of `prototorch.cli.commands`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+
+import click
+
+import prototorch
+from prototorch.cli import commands
+from prototorch.errors import PrototorchError, did_you_mean
+
+_EPILOG = """
+\b
+Examples:
+  prototorch run alexnet                      train a shipped model on its data
+  prototorch run my.proto --set fit.epochs=3  train your own, with another setting
+  prototorch predict runs/my/model.h5 cat.png use what was saved
+  prototorch layers Conv2D                    a layer's manual page
+
+\b
+Exit codes: 0 done, 2 wrong usage, 3 a mistake in the model, 4 in the data, 5 a file, 6 the training went wrong,
+7 not enough memory, 8 no such device, 130 and 143 stopped by a signal after saving.
+"""
+
+
+class _Commands(click.Group):
+    """Commands are found by looking into their folder, and loaded when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(info.name for info in pkgutil.iter_modules(commands.__path__))
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(ctx):
+            return None
+        return importlib.import_module(f"{commands.__name__}.{name}").command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]):
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in self.list_commands(ctx):
+            raise click.UsageError(f"there is no command {name!r}.{did_you_mean(name, self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(prototorch.__version__, prog_name="prototorch")
+def group() -> None:
+    """Deep learning from a text file."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line. A PrototorchError becomes its message and its exit code."""
+    try:
+        code = group.main(args=list(args) if args is not None else None, prog_name="prototorch", standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except PrototorchError as error:
+        click.echo(f"prototorch: {error}" if error.exit_code != 3 else str(error), err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        click.echo("prototorch: stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,63 @@
+"""Options and helpers that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+import numpy as np
+
+from prototorch.load import load_model
+from prototorch.model import Model
+
+
+def model_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``FILE``: a model text, the name of a shipped model, or a saved model."""
+    return click.argument("file", metavar="FILE")(function)
+
+
+def set_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--set name=value``: a parameter, or any field of a block by its path."""
+    return click.option("--set", "overrides", multiple=True, metavar="NAME=VALUE",
+                        help="Set a parameter (classes=10) or a field (fit.epochs=3). May be repeated.")(function)  # fmt: skip
+
+
+def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--json``: the result as JSON on standard output."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")(function)
+
+
+def quiet_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--quiet``: no progress."""
+    return click.option("--quiet", "-q", is_flag=True, help="Show no progress.")(function)
+
+
+def data_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--data``: another data source than the model's own."""
+    return click.option("--data", metavar="SOURCE", help="Data: a name (fashion-mnist-mini) or a path.")(function)
+
+
+def opened(file: str, overrides: tuple[str, ...], data: str | None = None) -> Model:
+    """The model of a command's arguments."""
+    extra = (f"fit.data.source={json.dumps(data)}",) if data is not None else ()
+    return load_model(file, overrides=(*overrides, *extra))
+
+
+def print_json(value: Any) -> None:
+    """A result as JSON."""
+    click.echo(json.dumps(plain(value), indent=2, allow_nan=True))
+
+
+def plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy as Python's own."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value

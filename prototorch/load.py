@@ -1,0 +1,85 @@
+"""`load_model`: from a text file, a shipped model's name, or a saved model to a `Model`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import Any
+
+from prototorch.errors import FileError, UsageError, did_you_mean
+from prototorch.graph.read import read_net
+from prototorch.model import Model
+from prototorch.resources import shipped_models
+from prototorch.storage import checkpoint
+from prototorch.storage.container import is_own
+from prototorch.text.mistakes import Report
+from prototorch.text.reader import parse, read_file
+from prototorch.text.expand import expand
+from prototorch.text.overrides import override
+from prototorch.text.tree import Body
+from prototorch.train.declare import Compile, Fit
+
+
+def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **params: Any) -> Model:
+    """A model from a text file, the name of a shipped model (``"alexnet"``), or a saved .h5, told apart by content.
+
+    params: the text's parameters, ``classes=10``. overrides: as ``--set`` of the command line, ``"fit.epochs=3"``.
+    Raises TextError with every mistake of the text, ModelFileError for a damaged file, FileError for none.
+    """
+    path = find(source)
+    if is_own(path):
+        if params:
+            raise UsageError(f"{path} is a saved model, which has no parameters any more ({', '.join(params)})")
+        return load_saved(path, overrides)
+    return model_of(read_file(path), path, overrides, params)
+
+
+def find(source: str | PathLike[str]) -> str:
+    """The path that a source means. Raises FileError where there is none."""
+    name = fspath(source)
+    if os.path.exists(name):
+        return name
+    shipped = shipped_models()
+    stem = name.removeprefix("models/").removesuffix(".proto")
+    if stem in shipped:
+        return str(shipped[stem])
+    raise FileError(f"{name}: no such file, and no model of this name comes with prototorch.{did_you_mean(stem, shipped)}")
+
+
+def model_of(text: str, path: str | None = None, overrides: Sequence[str] = (),
+             params: Mapping[str, Any] | None = None) -> Model:  # fmt: skip
+    """A model from a text. Raises TextError with every mistake."""
+    report = Report()
+    document = expand(override(parse(text, path), overrides), dict(params or {}))
+    net, sections = read_net(document, report)
+    blocks: dict[str, Any] = {}
+    for name, block in (("compile", Compile), ("fit", Fit)):
+        field = sections.get(name)
+        if field is not None and isinstance(field.value, Body):
+            blocks[name] = block.from_fields(field.value.fields, report, field.name_span)
+    report.raise_if_any()
+    assert net is not None
+    model = Model(net)
+    model.compile_block, model.fit_block = blocks.get("compile"), blocks.get("fit")
+    return model
+
+
+def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Model:
+    """A saved model with its weights, and with its training state where the file has one.
+
+    The next `fit` of a model that was saved while it was trained goes on from there.
+    """
+    found = checkpoint.load(path)
+    model = model_of(found.text, fspath(path), overrides)
+    for name, array in found.arrays.items():
+        model.variables.create(name, array)
+    if found.training is not None and model.compile_block is not None:
+        trainer = model.trainer
+        for name, array in found.arrays.items():
+            model.variables.create(name, array)
+        trainer.set_rate = found.training.get("set_rate")
+        if found.training.get("state") is not None:
+            trainer.pending = found.training["state"]
+            trainer.step = found.training["state"]["step"]
+    return model

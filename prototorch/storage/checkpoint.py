@@ -1,0 +1,177 @@
+"""A model in one file: its expanded text, its weights, and, for a training that goes on, all of its state.
+
+weights/<layer>/<weight>            the weights, plain float32, channels-first
+optimizer/<layer>/<weight>/<slot>   the optimiser's slots
+metrics/<phase>/<metric>/<total>    totals of the epoch that is under way
+state/<n>                           arrays that callbacks remember
+meta                                format, model text, training state as JSON
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from prototorch.engine.variables import METRIC, SLOT
+from prototorch.errors import ModelFileError, WeightsError, did_you_mean
+from prototorch.storage import container
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a file holds. ``arrays`` bear the names of the model's variables; ``training`` is None without a state."""
+
+    text: str
+    arrays: dict[str, np.ndarray]
+    training: dict[str, Any] | None
+
+
+def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], training: dict[str, Any] | None) -> None:
+    """Write a model durably: the file is there whole or not at all, and what was there before stays until then.
+
+    Without ``training`` only the weights are written. Raises SnapshotError where it cannot be written.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for name, array in variables.items():
+        if training is not None or not name.startswith((SLOT, METRIC)):
+            arrays[_path(name)] = np.ascontiguousarray(array)
+    meta: dict[str, str | int | float] = {"format": FORMAT, "kind": "model", "model_text": text}
+    if training is not None:
+        meta["training"] = json.dumps(_without_arrays(training, arrays))
+    container.write(path, arrays, meta)
+
+
+def load(path: str | PathLike[str]) -> Checkpoint:
+    """Read a file that `save` wrote. Raises ModelFileError for a damaged one, or one of another kind or version."""
+    contents = container.read(path)
+    meta = contents.meta
+    if meta.get("kind") != "model" or "model_text" not in meta:
+        raise ModelFileError(f"{path}: a prototorch file, but not a saved model")
+    if int(meta.get("format", 0)) > FORMAT:
+        raise ModelFileError(
+            f"{path}: written by a newer prototorch (format {meta['format']}, this one reads {FORMAT})"
+        )
+    variables = {n: a for p, a in contents.arrays.items() if (n := _name(p)) is not None}
+    training = None
+    if "training" in meta:
+        training = _with_arrays(json.loads(str(meta["training"])), contents.arrays)
+    return Checkpoint(str(meta["model_text"]), variables, training)
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What `load_into` did: names of weights, and for mismatches the two shapes (in the file, in the model)."""
+
+    loaded: tuple[str, ...]
+    missing: tuple[str, ...]
+    unexpected: tuple[str, ...]
+    mismatched: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.loaded)} weights loaded"]
+        for what, names in (("missing in the file", self.missing), ("not in the model", self.unexpected)):
+            if names:
+                lines.append(f"{len(names)} {what}: {_some(names)}")
+        for name, theirs, ours in self.mismatched[:10]:
+            lines.append(f"{name}: {list(theirs)} in the file, {list(ours)} in the model")
+        return "\n".join(lines)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def compared(here: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> LoadReport:
+    """Which of the given weights fit the ones that are there."""
+    both = [n for n in here if n in given]
+    wrong = tuple((n, tuple(given[n].shape), tuple(here[n].shape)) for n in both if given[n].shape != here[n].shape)
+    bad = {n for n, _, _ in wrong}
+    return LoadReport(
+        tuple(n for n in both if n not in bad),
+        tuple(n for n in here if n not in given),
+        tuple(n for n in given if n not in here),
+        wrong,
+    )
+
+
+def assign(here: Mapping[str, Any], given: Mapping[str, np.ndarray], *, by_name: bool = False,
+           skip_mismatch: bool = False, source: str = "the weights") -> LoadReport:  # fmt: skip
+    """Write given weights over the ones that are there; nothing is written where anything is refused.
+
+    Raises WeightsError as `load_into`.
+    """
+    report = compared(here, {n: np.asarray(a) for n, a in given.items()})
+    if not by_name and (report.missing or report.unexpected):
+        hint = did_you_mean(report.missing[0], report.unexpected) if report.missing and report.unexpected else ""
+        raise WeightsError(f"{source} do not fit the model (by_name=True loads those that do):\n{report}{hint}")
+    if report.mismatched and not skip_mismatch:
+        raise WeightsError(f"{source} do not fit the model (skip_mismatch=True leaves these out):\n{report}")
+    if not report.loaded:
+        raise WeightsError(f"{source}: no weight of the model is there:\n{report}")
+    for name in report.loaded:
+        here[name][...] = given[name]
+    return report
+
+
+def load_into(path: str | PathLike[str], here: Mapping[str, Any], *, by_name: bool = False,
+              skip_mismatch: bool = False) -> LoadReport:  # fmt: skip
+    """Read the weights of a saved model into the ones that are there.
+
+    Strict unless ``by_name`` (weights may be missing or left over) or ``skip_mismatch`` (shapes may differ). Raises
+    WeightsError where they do not fit, with the whole report, and ModelFileError for a damaged file.
+    """
+    found = load(path)
+    weights = {n: a for n, a in found.arrays.items() if not n.startswith((SLOT, METRIC))}
+    return assign(here, weights, by_name=by_name, skip_mismatch=skip_mismatch, source=f"the weights of {path}")
+
+
+def _path(name: str) -> str:
+    if name.startswith(SLOT):
+        weight, slot = name[len(SLOT) :].rsplit(":", 1)
+        return f"optimizer/{weight}/{slot}"
+    if name.startswith(METRIC):
+        return "metrics/" + name[len(METRIC) :].replace("/", "|").replace(":", "/")
+    return f"weights/{name}"
+
+
+def _name(path: str) -> str | None:
+    kind, _, rest = path.partition("/")
+    if kind == "weights":
+        return rest
+    if kind == "optimizer":
+        return SLOT + ":".join(rest.rsplit("/", 1))
+    if kind == "metrics":
+        return METRIC + rest.replace("/", ":").replace("|", "/")
+    return None
+
+
+def _without_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Plain JSON, with each array put into the file and named here."""
+    if isinstance(value, np.ndarray):
+        path = f"state/{sum(p.startswith('state/') for p in arrays)}"
+        arrays[path] = value
+        return {"$array": path}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(k): _without_arrays(v, arrays) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_arrays(v, arrays) for v in value]
+    return value
+
+
+def _with_arrays(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"$array"}:
+            return arrays[value["$array"]]
+        return {k: _with_arrays(v, arrays) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_with_arrays(v, arrays) for v in value]
+    return value

@@ -1,0 +1,1 @@
+"""Training: what compile and fit declare, the step as one plan, the loop, callbacks."""

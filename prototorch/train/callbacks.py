@@ -1,0 +1,115 @@
+"""The root of callbacks, with Keras' hooks, and the list that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from prototorch.schema import Block
+
+Logs = dict[str, Any]
+
+
+class Callback(Block, family="callback"):
+    """Called between steps and epochs. Subclass it and define the hooks you need; ``self.model`` is the model.
+
+    A callback may keep what it likes in attributes of its own. What must survive an interruption goes through `state` and
+    `restore`. ``logs`` are the loss and the metrics so far; those of the validation begin with ``val_``.
+    """
+
+    #: a display that takes no part in what a checkpoint remembers
+    display: ClassVar[bool] = False
+    model: ClassVar[Any] = None
+    params: ClassVar[dict[str, Any]] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def state(self) -> dict[str, Any]:
+        """What this callback must remember: numbers, strings, lists of them, and arrays."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a `state` of an earlier run."""
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Before the first step."""
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        """After the last step."""
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        """Before an epoch (counted from 0)."""
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """After an epoch and its validation."""
+
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Before a step (counted from 0 in each epoch)."""
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """After a step; ``logs`` hold the epoch's loss and metrics so far."""
+
+    def on_test_begin(self, logs: Logs | None = None) -> None:
+        """Before an evaluation."""
+
+    def on_test_end(self, logs: Logs | None = None) -> None:
+        """After an evaluation."""
+
+    def on_test_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Before a batch of an evaluation."""
+
+    def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """After a batch of an evaluation."""
+
+    def on_predict_begin(self, logs: Logs | None = None) -> None:
+        """Before a prediction."""
+
+    def on_predict_end(self, logs: Logs | None = None) -> None:
+        """After a prediction."""
+
+    def on_predict_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Before a batch of a prediction."""
+
+    def on_predict_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """After a batch of a prediction; ``logs["outputs"]`` are its outputs."""
+
+
+class LambdaCallback(Callback):
+    """A callback from functions: ``LambdaCallback(on_epoch_end=lambda epoch, logs: ...)``. Python only."""
+
+    def __init__(self, **hooks: Callable[..., None]):
+        for name, function in hooks.items():
+            if not name.startswith("on_") or not hasattr(Callback, name):
+                self.refuse(f"there is no hook {name!r}")
+            setattr(self, name, function)
+
+
+class CallbackList:
+    """Several callbacks called in turn."""
+
+    def __init__(self, callbacks: Sequence[Callback], model: Any, params: dict[str, Any] | None = None):
+        self.callbacks = list(callbacks)
+        for callback in self.callbacks:
+            object.__setattr__(callback, "model", model)
+            object.__setattr__(callback, "params", params or {})
+
+    def call(self, hook: str, *args: Any) -> None:
+        """Call one hook of each."""
+        for callback in self.callbacks:
+            getattr(callback, hook)(*args)
+
+    def wants(self, hook: str) -> bool:
+        """Whether any of them defines the hook, so that its logs are worth the work."""
+        return any(
+            getattr(type(c), hook) is not getattr(Callback, hook) or hook in vars(c) for c in self.callbacks
+        )

@@ -1,0 +1,115 @@
+"""What a model text's ``compile`` and ``fit`` blocks declare; the arguments of `Model.compile` and `Model.fit`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from prototorch.data.declare import Data
+from prototorch.losses import Loss
+from prototorch.metrics import Metric
+from prototorch.optim import Optimizer
+from prototorch.schema import Block, Choice, FieldType, ListOf, Str, field
+from prototorch.schema.family import Nested, OneOf
+from prototorch.schema.wrong import Wrong
+from prototorch.text.mistakes import Report
+from prototorch.text.tree import Body, ListValue, Typed, Value, Word
+from prototorch.train.callbacks import Callback
+
+
+class OutputLoss(Block):
+    """A loss at one output: ``loss { output: "score"  type: mse  weight: 0.3 }``."""
+
+    type: Loss = field(doc="The loss.")
+    output: str | None = field(default=None, doc="The output it is taken at; the only one where it is left out.")
+    weight: float = field(default=1.0, doc="Its factor in the total.")
+    target: str | None = field(default=None, doc="The data column it is compared with; the n-th for the n-th loss.")
+
+
+class _OrInstance(OneOf):
+    """A member of a family, or the word "accuracy" and its short forms, which the loss decides."""
+
+
+class OutputMetric(Block):
+    """A metric at one output: ``metrics { output: "score"  type: mse }``."""
+
+    type: Metric | Literal["accuracy", "acc", "crossentropy", "ce"] = field(doc="The metric.")
+    output: str | None = field(default=None, doc="The output it is taken at; every one that has a loss if left out.")
+
+
+class _AtOutputs(FieldType):
+    """A list of losses or metrics, each bare or in a block that names its output."""
+
+    many = True
+
+    def __init__(self, block: Any):
+        self.block = block
+
+    def wants(self) -> str:
+        return self._inner().wants()
+
+    def label(self) -> str:
+        return f"list of {self._inner().label()}"
+
+    def _inner(self) -> FieldType:
+        return self.block.specs()["type"].type
+
+    def convert(self, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, dict):  # Keras: {output: loss}
+            return tuple(self._at(v, k) for k, vs in value.items() for v in _listed(vs))
+        return tuple(self._at(v, None) for v in _listed(value))
+
+    def _at(self, value: Any, output: str | None) -> Any:
+        if isinstance(value, self.block):
+            return value
+        return self.block(type=self._inner().convert(value), output=output)
+
+    def read(self, value: Value, report: Report) -> tuple[Any, ...]:
+        made = []
+        for item in value.items if isinstance(value, ListValue) else (value,):
+            if isinstance(item, Body):
+                made.append(Nested(self.block).read(item, report))
+                continue
+            try:
+                made.append(self.block(type=self._inner().read(item, report)))
+            except Wrong as wrong:
+                wrong.span = wrong.span or item.span
+                raise
+        return tuple(made)
+
+    def write(self, value: Any) -> Value:
+        return ListValue(tuple(Body(tuple(v.to_fields())) if len(v.to_fields()) > 1 else
+                               self._inner().write(v.type) for v in value))  # fmt: skip
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+
+
+class Compile(Block):
+    """How the model is trained: ``compile { loss optimizer metrics ... }``, the arguments of `Model.compile`."""
+
+    loss: tuple[OutputLoss, ...] = field(default=(), type=_AtOutputs(OutputLoss), doc="The loss, one for each output.")
+    optimizer: Optimizer = field(default="adam", doc="The optimiser.")
+    metrics: tuple[OutputMetric, ...] = field(default=(), type=_AtOutputs(OutputMetric), doc="What is also measured.")
+    device: str = field(default="auto", doc='Where it runs: "auto", "cpu".', type=Choice(("auto", "cpu", "cuda")))
+    precision: Literal["float32"] = field(default="float32", doc="The arithmetic.")
+    seed: int = field(default=0, doc="Decides first weights, data order, dropout and augmentation.")
+    threads: int | None = field(default=None, min=1, doc="Threads for the arithmetic; all cores where left out.")
+
+
+class Fit(Block):
+    """What the model is trained on, and for how long: ``fit { data epochs ... }``, the arguments of `Model.fit`."""
+
+    data: Data | None = field(default=None, doc="The training data.")
+    validation: Data | None = field(default=None, doc="The validation data; else the data's own test part.")
+    validation_split: float = field(default=0.0, min=0, below=1, doc="A share of the training data to validate on.")
+    epochs: int = field(default=1, min=1, doc="How often the data are gone through.")
+    batch_size: int = field(default=32, min=1, doc="Samples in one step.")
+    steps_per_epoch: int | None = field(default=None, min=1, doc="Steps in an epoch; all the data where left out.")
+    validation_steps: int | None = field(default=None, min=1, doc="Validation steps; all the data where left out.")
+    validation_freq: int = field(default=1, min=1, doc="Validate after every n-th epoch.")
+    shuffle: bool = field(default=True, doc="A new order in each epoch.")
+    callbacks: tuple[Callback, ...] = field(default=(), doc="What happens between steps and epochs.")
+
+
+__all__ = ["Compile", "Fit", "ListOf", "OutputLoss", "OutputMetric", "Str", "Typed", "Word"]

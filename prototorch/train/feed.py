@@ -1,0 +1,118 @@
+"""From batches of columns to the inputs of a plan: shapes, targets, sample weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from prototorch.data.batch import Place
+from prototorch.data.binding import Bound, Target, bind
+from prototorch.data.dataset import Columns, Dataset
+from prototorch.errors import DataError, ShapeError
+from prototorch.graph.net import Net
+from prototorch.losses import Loss
+from prototorch.spec import Spec
+from prototorch.train.program import TARGET, WEIGHT, Program
+from prototorch.train.transform import Preparation
+
+
+def target_of(loss: Loss, output: Spec) -> Target:
+    """What a loss wants to be given at an output of this spec, as the data room says it."""
+    spec = loss.target_spec(output)
+    classes = output.shape[loss.class_axis] if loss.target_kind == "classes" else None
+    return Target(spec.shape[1:], loss.target_kind, classes, type(loss).__name__)
+
+
+def bound(program: Program, dataset: Dataset, preparation: Preparation, supervised: bool) -> Bound:
+    """The data set as the model sees it. Raises DataError where it does not fit."""
+    inputs: dict[str, tuple[int | None, ...]] = {i.name: i.shape for i in program.net.inputs}
+    if preparation.needed:
+        column = preparation.name if preparation.name in dataset.inputs else (*dataset.inputs, "")[0]
+        if column in dataset.columns:
+            raw = dataset.columns[column]
+            try:
+                made = preparation.spec(Spec((1, *raw.shape), raw.dtype)).shape[1:]
+            except ShapeError as exc:
+                raise DataError(f"{dataset.name}: a sample of shape {list(raw.shape)} cannot be prepared: {exc}") from exc
+            wanted = inputs[preparation.name]
+            if not _fits(made, wanted):
+                raise DataError(
+                    f"{dataset.name}: a sample of shape {list(raw.shape)} has shape {list(made)} after preprocess, the "
+                    f"input {preparation.name!r} wants {_text(wanted)}; a Resizing or Reshape layer in preprocess can mend it"
+                )
+            inputs[preparation.name] = raw.shape
+    sizes = bind(dataset, inputs)
+    targets = {}
+    if supervised:
+        specs = program.output_specs(input_specs(program.net, sizes, preparation, 1))
+        targets = {t.output: target_of(t.loss, specs[t.output]) for t in program.terms}
+    return bind(dataset, inputs, targets)
+
+
+def input_specs(net: Net, data: Bound, preparation: Preparation, batch: int) -> dict[str, Spec]:
+    """The specs of the net's inputs for a batch of this size."""
+    specs = {}
+    for node in net.inputs:
+        column = data.columns[data.input_of[node.name]]
+        raw = Spec((batch, *column.shape), column.dtype)
+        if preparation.needed and node.name == preparation.name:
+            raw = preparation.spec(raw)
+        specs[node.name] = Spec(raw.shape, node.dtype)
+    return specs
+
+
+class Feed:
+    """Knows how the columns of one bound data set feed one program."""
+
+    def __init__(self, program: Program, data: Bound, preparation: Preparation, training: bool,
+                 class_weight: Mapping[int, float] | None = None):  # fmt: skip
+        self.program, self.data, self.preparation, self.training = program, data, preparation, training
+        self.class_weight = dict(class_weight or {})
+        self._specs: dict[int, dict[str, Spec]] = {}
+
+    def transform(self, columns: Columns, place: Place) -> Columns:
+        """For the loader: the input column prepared by the model's own layers."""
+        name = self.data.input_of[self.preparation.name]
+        return {**columns, name: self.preparation(columns[name], self.training, place.key)}
+
+    def specs(self, batch: int) -> dict[str, Spec]:
+        """The specs of the net's inputs for a batch of this size."""
+        if batch not in self._specs:
+            self._specs[batch] = input_specs(self.program.net, self.data, self.preparation, batch)
+        return self._specs[batch]
+
+    def inputs(self, columns: Columns) -> dict[str, Any]:
+        """The net's inputs of a batch."""
+        return {name: columns[column] for name, column in self.data.input_of.items()}
+
+    def supervision(self, columns: Columns) -> dict[str, Any]:
+        """Targets and sample weights of a batch."""
+        fed: dict[str, Any] = {}
+        for output, column in self.data.target_of.items():
+            target = columns[column]
+            weight = np.ones(len(target), np.float32)
+            if self.class_weight:
+                weight *= class_weights(target, self.class_weight)
+            if self.data.weight is not None:
+                weight *= columns[self.data.weight].astype(np.float32).reshape(-1)
+            fed[TARGET + output], fed[WEIGHT + output] = target, weight
+        return fed
+
+
+def class_weights(target: np.ndarray, weights: Mapping[int, float]) -> np.ndarray:
+    """A weight for each sample by its class: labels [n] or [n, 1], or one-hot rows."""
+    labels = target.argmax(-1) if target.ndim > 1 and target.shape[-1] > 1 else target.reshape(len(target))
+    found = np.ones(len(labels), np.float32)
+    for label, weight in weights.items():
+        found[labels == int(label)] = weight
+    return found
+
+
+def _fits(have: tuple[int, ...], want: tuple[int | None, ...]) -> bool:
+    return len(have) == len(want) and all(w is None or w == n for n, w in zip(have, want, strict=True))
+
+
+def _text(shape: tuple[int | None, ...]) -> str:
+    return "[" + ", ".join("none" if n is None else str(n) for n in shape) + "]"

@@ -1,0 +1,255 @@
+"""The programs of a compiled model: forward, loss, metrics, backward and update as one plan for each phase and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.backends.core import Backend
+from prototorch.engine.runner import Runner
+from prototorch.engine.variables import METRIC, SLOT, Variables, initial
+from prototorch.errors import UsageError, did_you_mean
+from prototorch.graph.net import Net
+from prototorch.graph.plan import Plan, make_plan
+from prototorch.graph.record import Graph, Value
+from prototorch.graph.trace import KEY, Trace, trace
+from prototorch.losses import Loss
+from prototorch.metrics import Metric, resolve
+from prototorch.ops.core import interpreting, pull_back
+from prototorch.optim import Optimizer
+from prototorch.spec import Spec
+from prototorch.train.declare import Compile
+
+TARGET, WEIGHT, RATE, STEP = "target:", "weight:", "learning_rate", "step"
+TRAIN, TEST, PREDICT = "train", "test", "predict"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A loss at an output: the log's name, its factor, the name of its target."""
+
+    output: str
+    loss: Loss
+    factor: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric at an output, with the name it has in the logs."""
+
+    output: str
+    metric: Metric
+    name: str
+
+
+class Program:
+    """All plans of one model on one backend. Plans are made when they are first needed and kept."""
+
+    def __init__(self, net: Net, variables: Variables, backend: Backend, compiled: Compile | None):
+        self.net, self.variables, self.backend, self.compiled = net, variables, backend, compiled
+        self.seed = compiled.seed if compiled is not None else 0
+        self.terms = terms(net, compiled) if compiled is not None else ()
+        self.measures: tuple[Measure, ...] = ()
+        self._runners: dict[Any, Runner] = {}
+        self._arena: Any = None
+        self._output_specs: dict[Any, dict[str, Spec]] = {}
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimiser. Raises UsageError where the model is not compiled."""
+        if self.compiled is None or not self.terms:
+            raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
+        return self.compiled.optimizer
+
+    def runner(self, phase: str, specs: Mapping[str, Spec]) -> Runner:
+        """The bound plan of a phase for inputs of these specs."""
+        key = (phase, tuple(sorted(specs.items())))
+        found = self._runners.get(key)
+        if found is None:
+            plan = self.plan(phase, specs)
+            if self._arena is None or len(self._arena) < plan.arena:
+                self._arena = self.backend.bytes(plan.arena)
+            found = self._runners[key] = Runner(plan, self.backend, self.variables, self._arena)
+        return found
+
+    def plan(self, phase: str, specs: Mapping[str, Spec], create: bool = True) -> Plan:
+        """The plan of a phase; with ``create`` the variables it needs are made where they are missing."""
+        graph = Graph()
+        traced = trace(self.net, specs, phase == TRAIN, graph)
+        if create:
+            for weight in traced.weights.values():
+                self.variables.create(weight.name, initial(weight, self.seed))
+        if phase == PREDICT:
+            return make_plan(graph, {name: traced.values[name] for name in self.net.outputs})
+        if not self.terms:
+            raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
+        with interpreting(graph):
+            return self._step(graph, traced, phase, create)
+
+    def output_specs(self, specs: Mapping[str, Spec]) -> dict[str, Spec]:
+        """The specs of the net's outputs for inputs of these specs."""
+        key = tuple(sorted(specs.items()))
+        if key not in self._output_specs:
+            traced = trace(self.net, specs, False)
+            self._output_specs[key] = {name: traced.values[name].spec for name in self.net.outputs}
+        return self._output_specs[key]
+
+    def _step(self, graph: Graph, traced: Trace, phase: str, create: bool) -> Plan:
+        batch = next(iter(graph.inputs.values())).shape[0]
+        targets, weights, updates, outputs = {}, {}, {}, {}
+        for name in dict.fromkeys([t.output for t in self.terms] + [m.output for m in self.measured(traced)]):
+            spec = self._target_spec(name, traced)
+            targets[name] = graph.input(TARGET + name, spec)
+            weights[name] = graph.input(WEIGHT + name, Spec((batch,)))
+        total: Value | None = None
+        parts: dict[str, Value] = {}
+        for term in self.terms:
+            with graph.scope(f"loss {term.name}"):
+                each = term.loss.per_sample(targets[term.output], traced.values[term.output])
+                part = ops.sum_(each * weights[term.output]) * (1.0 / batch)
+                parts[term.name] = part
+                part = part if term.factor == 1.0 else part * term.factor
+                total = part if total is None else total + part
+        with graph.scope("penalties"):
+            for extra in (*traced.losses, *traced.penalties()):
+                total = extra if total is None else total + extra
+        assert total is not None
+        outputs["loss"] = total
+        self._totals(graph, phase, batch, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, create)
+        for measure in self.measured(traced):
+            with graph.scope(f"metric {measure.name}"):
+                states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", measure.metric.states(), create)
+                new = measure.metric.update(states, targets[measure.output], traced.values[measure.output],
+                                            weights[measure.output])  # fmt: skip
+                updates.update({states[k].name: v for k, v in new.items()})
+        if phase == TRAIN:
+            updates.update(traced.updates)
+            self._update(graph, traced, total, updates, create)
+        return make_plan(graph, outputs, updates)
+
+    def _target_spec(self, output: str, traced: Trace) -> Spec:
+        spec = traced.values[output].spec
+        loss = next((t.loss for t in self.terms if t.output == output), None)
+        return loss.target_spec(spec) if loss is not None else spec
+
+    def measured(self, traced: Trace) -> tuple[Measure, ...]:
+        """The metrics, with "accuracy" made concrete by the loss and the output's shape."""
+        if not self.measures and self.compiled is not None and self.compiled.metrics:
+            self.measures = measures(self.net, self.compiled, self.terms, traced)
+        return self.measures
+
+    def _states(self, graph: Graph, prefix: str, specs: Mapping[str, Any], create: bool) -> dict[str, Value]:
+        made = {}
+        for name, spec in specs.items():
+            if create:
+                self.variables.create(prefix + name, np.zeros(spec.shape, spec.dtype))
+            made[name] = graph.state(prefix + name, spec)
+        return made
+
+    def _totals(self, graph, phase, batch, losses, updates, create) -> None:
+        for name, value in losses.items():
+            state = self._states(graph, f"{METRIC}{phase}:{name}:", {"sum": Spec((), "float64")}, create)["sum"]
+            updates[state.name] = state + ops.cast(value, dtype="float64") * float(batch)
+        count = self._states(graph, f"{METRIC}{phase}:loss:", {"count": Spec((), "float64")}, create)["count"]
+        updates[count.name] = count + float(batch)
+
+    def _update(self, graph: Graph, traced: Trace, total: Value, updates: dict[str, Value], create: bool) -> None:
+        optimizer = self.optimizer
+        wanted = [w for w in traced.weights.values() if w.trainable]
+        values = [graph.states[w.name] for w in wanted]
+        with graph.phase("backward"):
+            entries = list(graph.nodes)
+            found = pull_back(entries, [(total, graph.constant(np.float32(1)))], values)
+        pairs = [(w, v, g) for w, v, g in zip(wanted, values, found, strict=True) if g is not None]
+        with graph.phase("update"):
+            rate, step = graph.input(RATE, Spec(())), graph.input(STEP, Spec((), "int64"))
+            grads = optimizer.clip([g for _, _, g in pairs])
+            for (weight, value, _), grad in zip(pairs, grads, strict=True):
+                with graph.scope(weight.name):
+                    slots = {}
+                    for name, start in optimizer.slots(weight).items():
+                        full = f"{SLOT}{weight.name}:{name}"
+                        if create:
+                            self.variables.create(full, np.asarray(start))
+                        slots[name] = graph.state(full, Spec(tuple(np.shape(start)), str(np.asarray(start).dtype)))
+                    new, new_slots = optimizer.apply(value, grad, slots, rate, step, weight)
+                    updates[weight.name] = new if weight.constraint is None else weight.constraint.project(new)
+                    updates.update({slots[k].name: v for k, v in new_slots.items()})
+
+    def results(self, phase: str) -> dict[str, Any]:
+        """The loss and the metrics of a phase so far, as numbers."""
+        v = self.variables
+        count = float(v.get(f"{METRIC}{phase}:loss:count", 0.0))
+        names = ["loss", *([t.name for t in self.terms] if len(self.terms) > 1 else [])]
+        logs: dict[str, Any] = {n: float(v[f"{METRIC}{phase}:{n}:sum"]) / count for n in names if count}
+        for measure in self.measures:
+            prefix = f"{METRIC}{phase}:{measure.name}:"
+            arrays = {k[len(prefix) :]: a for k, a in v.beginning(prefix)}
+            if arrays:
+                result = np.asarray(measure.metric.result(arrays))
+                logs[measure.name] = float(result) if result.ndim == 0 else result.tolist()
+        return logs
+
+    def reset(self, phase: str) -> None:
+        """Begin the totals of a phase anew."""
+        for _, array in self.variables.beginning(f"{METRIC}{phase}:"):
+            array[...] = 0
+
+
+def key_of(seed: int, step: int) -> np.ndarray:
+    """The random key of a step."""
+    return np.array([seed & (2**64 - 1), step], np.uint64)
+
+
+def terms(net: Net, compiled: Compile) -> tuple[Term, ...]:
+    """The losses, each at its output. Raises UsageError for an output that does not exist or a loss without a place."""
+    made = []
+    for i, given in enumerate(compiled.loss):
+        output = given.output
+        if output is None:
+            if len(compiled.loss) == len(net.outputs):
+                output = net.outputs[i]
+            elif len(net.outputs) == 1:
+                output = net.outputs[0]
+            else:
+                raise UsageError(f"the net has {len(net.outputs)} outputs ({', '.join(net.outputs)}): say loss {{ output: ... }}")
+        check_output(net, output, "loss")
+        made.append(Term(output, given.type, given.weight, f"{output}_loss"))
+    return tuple(made)
+
+
+def check_output(net: Net, output: str, what: str) -> None:
+    """UsageError for an output the net does not have."""
+    if output not in net.outputs:
+        raise UsageError(
+            f"{what}: the net has no output {output!r}; it has {', '.join(net.outputs)}.{did_you_mean(output, net.outputs)}"
+        )
+
+
+def measures(net: Net, compiled: Compile, losses: Sequence[Term], traced: Trace) -> tuple[Measure, ...]:
+    """The metrics with their names in the logs: the bare name for one output, ``output_name`` for several."""
+    made: list[Measure] = []
+    for given in compiled.metrics:
+        at = [given.output] if given.output is not None else [t.output for t in losses]
+        for output in at:
+            check_output(net, output, "metrics")
+            loss = next((t.loss for t in losses if t.output == output), None)
+            metric = given.type
+            word = metric if isinstance(metric, str) else None
+            if isinstance(metric, str):
+                metric = resolve(metric, loss, traced.values[output].spec)
+            name = word or metric.name
+            name = name if len(set(t.output for t in losses)) <= 1 else f"{output}_{name}"
+            stem, n = name, 1
+            while any(m.name == name for m in made):
+                name, n = f"{stem}_{n}", n + 1
+            made.append(Measure(output, metric, name))
+    return tuple(made)
+
+
+__all__ = ["KEY", "PREDICT", "RATE", "STEP", "TARGET", "TEST", "TRAIN", "WEIGHT", "Program", "key_of"]

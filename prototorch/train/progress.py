@@ -1,0 +1,117 @@
+"""Progress: a bar on a terminal, one line an epoch elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from prototorch.train.callbacks import Callback, Logs
+
+_EVERY = 0.1  # seconds between two drawings
+
+
+def progress(verbose: Any = "auto", console: Console | None = None) -> list[Callback]:
+    """The callbacks that show progress: "auto" and 1 a bar on a terminal and else a line an epoch, 2 lines, 0 none."""
+    if verbose == 0:
+        return []
+    console = console or Console(file=sys.stderr, highlight=False)
+    if verbose in ("auto", 1) and console.is_terminal:
+        return [_Bar(console)]
+    return [_Lines(console)]
+
+
+def shown(logs: Logs) -> str:
+    """Logs in one line; the batch's own loss is left out."""
+    return "  ".join(f"{k} {_number(v)}" for k, v in logs.items() if k != "batch_loss")
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.3g}"
+    return str(value)
+
+
+def clock(seconds: float) -> str:
+    """A duration as people read it."""
+    if seconds < 60:
+        return f"{seconds:.0f}s" if seconds >= 10 else f"{seconds:.1f}s"
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+class _Shown(Callback, abstract=True):
+    """What the bar and the lines share: clocks and counts."""
+
+    display = True
+
+    def __init__(self, console: Console):
+        self.console = console
+        self.started = self.epoch_started = time.perf_counter()
+        self.epoch = self.batch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        self.epoch, self.batch, self.epoch_started = epoch, 0, time.perf_counter()
+
+    @property
+    def title(self) -> str:
+        """``epoch 2/5``."""
+        width = len(str(self.params["epochs"]))
+        return f"epoch {self.epoch + 1:>{width}}/{self.params['epochs']}"
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        spent = time.perf_counter() - self.epoch_started
+        rate = min(self.batch * self.params["batch_size"], self.params["samples"]) / max(spent, 1e-9)
+        self.console.print(f"{self.title}  {clock(spent)}  {rate:,.0f}/s  {shown(logs or {})}", soft_wrap=True)
+
+
+class _Lines(_Shown):
+    """One line an epoch. The batches are only counted, which costs nothing."""
+
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        self.batch = batch + 1
+
+
+class _Bar(_Shown):
+    """A bar with rate, time left, loss and metrics, and a line for each epoch that is done."""
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        self.live: Live | None = None
+        self.drawn = 0.0
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        super().on_epoch_begin(epoch, logs)
+        self._close()
+        self.live = Live(console=self.console, transient=True, auto_refresh=False)
+        self.live.start()
+
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        self.batch = batch + 1
+        now = time.perf_counter()
+        if self.live is None or now - self.drawn < _EVERY:
+            return
+        self.drawn = now
+        steps, spent = self.params["steps"], now - self.epoch_started
+        rate = batch * self.params["batch_size"] / max(spent, 1e-9)
+        left = spent / batch * (steps - batch) if batch else 0.0
+        table = Table.grid(padding=(0, 1))
+        running = self.model.trainer.program.results("train") if batch else {}
+        bar = ProgressBar(total=steps, completed=batch, width=24)
+        table.add_row(self.title, bar, f"{batch}/{steps}", f"{rate:,.0f}/s", f"{clock(left)} left", shown(running))
+        self.live.update(table, refresh=True)
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        self._close()
+        super().on_epoch_end(epoch, logs)
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if getattr(self, "live", None) is not None:
+            self.live.stop()  # type: ignore[union-attr]
+            self.live = None

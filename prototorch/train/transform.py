@@ -1,0 +1,84 @@
+"""The model's own preparation of its input: `preprocess` and `augment` layers, run over batches in the loader's threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.backends.core import Backend
+from prototorch.engine.runner import Runner
+from prototorch.engine.variables import Variables, initial
+from prototorch.errors import ModelError, ShapeError
+from prototorch.graph.net import Net
+from prototorch.graph.plan import make_plan
+from prototorch.graph.record import Graph, Value
+from prototorch.graph.trace import KEY, LayerContext, Trace, said
+from prototorch.layers.base import Layer
+from prototorch.ops.core import interpreting
+from prototorch.spec import Spec
+
+
+class Preparation:
+    """Turns a raw column (uint8 pictures, say) into what the net's input wants. Safe to call from several threads."""
+
+    def __init__(self, net: Net, backend: Backend):
+        self.net, self.backend = net, backend
+        self.name = net.inputs[0].name if net.inputs else ""
+        self._local = threading.local()
+
+    @property
+    def needed(self) -> bool:
+        """Whether the model has layers of this kind."""
+        return bool(self.net.preprocess or self.net.augment)
+
+    def __call__(self, array: np.ndarray, training: bool, key: int = 0) -> np.ndarray:
+        """A batch prepared. ``key`` decides what augmentation draws."""
+        if not self.needed or not len(array):
+            return array
+        runners = self._local.__dict__.setdefault("runners", {})
+        spec = Spec(tuple(array.shape), str(array.dtype))
+        runner = runners.get((spec, training))
+        if runner is None:
+            runner = runners[spec, training] = self._runner(spec, training)
+        inputs = {"raw": array}
+        if KEY in runner.plan.inputs:
+            inputs[KEY] = np.array([key, 0], np.uint64)
+        return np.array(runner(inputs)["out"])
+
+    def spec(self, raw: Spec) -> Spec:
+        """What comes out for a raw column of this spec (batch dimension included)."""
+        return self._graph(raw, False)[1].spec
+
+    def _runner(self, spec: Spec, training: bool) -> Runner:
+        trace, out = self._graph(spec, training)
+        variables = Variables()
+        for weight in trace.weights.values():
+            variables.create(weight.name, initial(weight, 0))
+        return Runner(make_plan(trace.graph, {"out": out}), self.backend, variables)
+
+    def _graph(self, spec: Spec, training: bool) -> tuple[Trace, Value]:
+        trace = Trace(Graph(), training)
+        value = trace.graph.input("raw", spec)
+        with interpreting(trace.graph):
+            if not spec.is_float:
+                value = ops.cast(value, dtype="float32")
+            value = self._chain(trace, value, self.net.preprocess, "preprocess")
+            if training:
+                value = self._chain(trace, value, self.net.augment, "augment")
+            if value.kind != "node":
+                value = ops.stop_gradient(value)
+        return trace, value
+
+    def _chain(self, trace: Trace, value: Value, layers: Sequence[Layer], where: str) -> Value:
+        for i, layer in enumerate(layers):
+            name = layer.name or f"{where}_{i + 1}"
+            before: Any = list(value.shape[1:])
+            try:
+                value = said(LayerContext(trace, name, name, layer, layer), layer, (value,))
+            except ModelError as exc:
+                raise ShapeError(f"{where} layer {name!r} ({type(layer).__name__}): {exc}; it reads {before}") from exc
+        return value
