@@ -1,4 +1,4 @@
-"""Layers that give the same elements another shape."""
+"""Layers that give the same elements another shape or order."""
 
 from __future__ import annotations
 
@@ -8,13 +8,76 @@ from typing import Any
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
-from prototorch.schema import example
+from prototorch.schema import Dims, example, field
 
 
 class Flatten(Layer):
-    """All dimensions but the batch's as one. Channels-first: the order is channel, row, column."""
+    """All dimensions but the batch's as one (Keras). Channels-first: the order is channel, row, column.
 
-    examples = [example("Flatten { }", inputs=[(2, 3, 4)])]
+    Input [batch, ...], output [batch, product of the rest].
+    """
 
-    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+    examples = [example("Flatten { }", inputs=[(2, 3, 4)]), example("Flatten { }", inputs=[()])]
+
+    def call(self, ctx: Context, x: Any) -> Any:
         return ops.reshape(x, shape=(x.shape[0], prod(x.shape[1:])))
+
+
+class Reshape(Layer):
+    """The same elements, in the same order, in another shape (Keras).
+
+    Input [batch, ...], output [batch, *target_shape].
+    """
+
+    target_shape: tuple[int, ...] = field(type=Dims(unknown=False, infer=True),
+                                          doc="The shape without the batch dimension; one size may be -1.")  # fmt: skip
+    examples = [
+        example("Reshape { target_shape: [3, 4] }", inputs=[(2, 6)]),
+        example("Reshape { target_shape: [-1, 2, 1] }", inputs=[(2, 3)]),
+        example("Reshape { target_shape: [-1] }", inputs=[(1, 5)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        known, given = prod(n for n in self.target_shape if n != -1), prod(x.shape[1:])
+        if given % known if -1 in self.target_shape else given != known:
+            ctx.fail(f"{given} elements do not fit into the shape {list(self.target_shape)}")
+        return ops.reshape(x, shape=(x.shape[0], *(given // known if n == -1 else n for n in self.target_shape)))
+
+
+class Permute(Layer):
+    """The dimensions in another order (Keras). ``dims`` counts from 1, the batch dimension stays where it is.
+
+    Input [batch, n1, n2, ...], output [batch, n_dims[0], n_dims[1], ...].
+    """
+
+    dims: list[int] = field(min=1, doc="The order: for each dimension of the output the number of the input's.")
+    examples = [
+        example("Permute { dims: [2, 1] }", inputs=[(2, 3)]),
+        example("Permute { dims: [3, 1, 2] }", inputs=[(2, 3, 4)]),
+    ]
+
+    def check(self) -> None:
+        """Each number once."""
+        if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
+            self.refuse(f"dims holds each of 1 to {len(self.dims)} once, not {list(self.dims)}", "dims")
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        if x.ndim != len(self.dims) + 1:
+            ctx.fail(f"dims orders {len(self.dims)} dimensions, the input has {x.ndim - 1}")
+        return ops.transpose(x, order=(0, *self.dims))
+
+
+class RepeatVector(Layer):
+    """A vector, n times one below the other (Keras). Input [batch, features], output [batch, n, features]."""
+
+    n: int = field(min=1, doc="How often.")
+    examples = [
+        example("RepeatVector { n: 3 }", inputs=[(2,)]),
+        example("RepeatVector { n: 1 }", inputs=[(1,)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        if x.ndim != 2:
+            ctx.fail(f"it wants a vector for each example, not {x.ndim - 1} dimensions")
+        row = ops.reshape(x, shape=(x.shape[0], 1, x.shape[1]))
+        return ops.broadcast_to(row, shape=(x.shape[0], self.n, x.shape[1]))

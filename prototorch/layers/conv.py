@@ -1,0 +1,112 @@
+"""Convolution in one, two and three dimensions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from prototorch import ops
+from prototorch.layers.context import Context
+from prototorch.layers.kernels import KernelLayer
+from prototorch.layers.spatial import (
+    Pads,
+    Sizes,
+    check_rank,
+    dilation_field,
+    kernel_field,
+    padding_field,
+    pads_of,
+    strides_field,
+)
+from prototorch.schema import example, field
+
+
+class _Convolution(KernelLayer):
+    """One body for every rank; the classes below declare the sizes of theirs."""
+
+    rank: ClassVar[int]
+    filters: int
+    kernel_size: Sizes
+    strides: Sizes
+    padding: str | Pads
+    dilation_rate: Sizes
+    groups: int = field(default=1, min=1, doc="Channels and filters are cut into this many groups that do not mix.")
+
+    def check(self) -> None:
+        """Filters come in whole groups."""
+        if self.filters % self.groups:
+            self.refuse(f"{self.filters} filters do not divide into {self.groups} groups", "groups")
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        check_rank(ctx, x, self.rank)
+        if x.shape[1] % self.groups:
+            ctx.fail(f"{x.shape[1]} input channels do not divide into {self.groups} groups")
+        kernel = self.kernel(ctx, (self.filters, x.shape[1] // self.groups, *self.kernel_size))
+        pads = pads_of(self.padding, x.shape[2:], self.kernel_size, self.strides, self.dilation_rate)
+        y = ops.conv(x, kernel, strides=self.strides, pads=pads, dilation=self.dilation_rate, groups=self.groups)
+        return self.finished(ctx, y)
+
+
+class Conv1D(_Convolution):
+    """Convolution (cross-correlation) over one dimension (Keras, channels first).
+
+    Input [batch, channels, steps], output [batch, filters, new steps]; kernel
+    [filters, channels / groups, kernel_size], bias [filters].
+    """
+
+    rank = 1
+    filters: int = field(min=1, doc="The number of output channels.")
+    kernel_size: Sizes = kernel_field(1)
+    strides: Sizes = strides_field(1)
+    padding: str | Pads = padding_field(1, ("valid", "same", "causal"))
+    dilation_rate: Sizes = dilation_field(1)
+
+    examples = [
+        example("Conv1D { filters: 4  kernel_size: 3 }", inputs=[(2, 7)]),
+        example("Conv1D { filters: 3  kernel_size: 2  dilation_rate: 3  padding: causal }", inputs=[(1, 5)]),
+        example("Conv1D { filters: 2  kernel_size: 4  strides: 3  padding: [2, 0]  use_bias: false }", inputs=[(3, 8)]),
+    ]
+
+
+class Conv2D(_Convolution):
+    """Convolution (cross-correlation) over two dimensions (Keras, channels first).
+
+    Input [batch, channels, rows, columns], output [batch, filters, new rows, new columns]; kernel
+    [filters, channels / groups, *kernel_size], bias [filters].
+    """
+
+    rank = 2
+    filters: int = field(min=1, doc="The number of output channels.")
+    kernel_size: Sizes = kernel_field(2)
+    strides: Sizes = strides_field(2)
+    padding: str | Pads = padding_field(2)
+    dilation_rate: Sizes = dilation_field(2)
+
+    examples = [
+        example("Conv2D { filters: 4  kernel_size: 3 }", inputs=[(2, 6, 5)]),
+        example("Conv2D { filters: 4  kernel_size: 3  strides: 2  padding: same  activation: tanh }",
+                inputs=[(3, 6, 7)]),
+        example("Conv2D { filters: 6  kernel_size: [1, 3]  groups: 2  padding: [0, 1] }", inputs=[(4, 3, 4)]),
+        example("Conv2D { filters: 2  kernel_size: 2  dilation_rate: [2, 1]  strides: 2  padding: [[1, 0], [0, 2]] }",
+                inputs=[(1, 4, 5)]),
+    ]  # fmt: skip
+
+
+class Conv3D(_Convolution):
+    """Convolution (cross-correlation) over three dimensions (Keras, channels first).
+
+    Input [batch, channels, depth, rows, columns], output [batch, filters, new depth, new rows, new columns]; kernel
+    [filters, channels / groups, *kernel_size], bias [filters].
+    """
+
+    rank = 3
+    filters: int = field(min=1, doc="The number of output channels.")
+    kernel_size: Sizes = kernel_field(3)
+    strides: Sizes = strides_field(3)
+    padding: str | Pads = padding_field(3)
+    dilation_rate: Sizes = dilation_field(3)
+
+    examples = [
+        example("Conv3D { filters: 2  kernel_size: 2 }", inputs=[(1, 3, 4, 3)]),
+        example("Conv3D { filters: 4  kernel_size: [1, 2, 3]  strides: [1, 2, 2]  padding: same  groups: 2 }",
+                inputs=[(2, 2, 3, 5)]),
+    ]  # fmt: skip

@@ -1,0 +1,152 @@
+"""Transposed convolution: the adjoint of a convolution by its input, for upsampling with learned weights."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from prototorch import ops
+from prototorch.layers.context import Context
+from prototorch.layers.kernels import KernelLayer
+from prototorch.layers.spatial import (
+    Pads,
+    Sizes,
+    check_rank,
+    dilation_field,
+    kernel_field,
+    padding_field,
+    strides_field,
+)
+from prototorch.ops.windows import extent
+from prototorch.schema import Ints, example, field
+
+
+def transposed(size: int, kernel: int, stride: int, dilation: int, padding: str | tuple[int, int],
+               extra: int | None) -> tuple[int, tuple[int, int]]:  # fmt: skip
+    """One dimension: the output's size, and the pads of the convolution of which this is the adjoint.
+
+    "valid" gives ``size * stride + max(kernel - stride, 0)`` and "same" ``size * stride``; with ``extra``
+    (output_padding) they give ``(size - 1) * stride + kernel + extra``, for "same" less ``2 * (kernel // 2)`` (Keras).
+    """
+    reach = extent(kernel, dilation)
+    whole = (size - 1) * stride + reach
+    if isinstance(padding, tuple):
+        return whole - sum(padding) + (extra or 0), padding
+    if padding == "valid":
+        return whole + (max(stride - reach, 0) if extra is None else extra), (0, 0)
+    if extra is None:
+        out, total = size * stride, reach + stride - 2
+    else:
+        out, total = whole - 2 * (reach // 2) + extra, reach + reach % 2 - 2 + extra
+    before = reach - 1 - min((total + 1) // 2, reach - 1)
+    return out, (before, max(whole - out - before, 0))
+
+
+class _Transposed(KernelLayer):
+    """One body for every rank; the classes below declare the sizes of theirs."""
+
+    rank: ClassVar[int]
+    filters: int
+    kernel_size: Sizes
+    strides: Sizes
+    padding: str | Pads
+    output_padding: Sizes | None
+    dilation_rate: Sizes
+    groups: int = field(default=1, min=1, doc="Channels and filters are cut into this many groups that do not mix.")
+
+    def check(self) -> None:
+        """Filters come in whole groups, and what is added at the end is less than a stride."""
+        if self.filters % self.groups:
+            self.refuse(f"{self.filters} filters do not divide into {self.groups} groups", "groups")
+        for extra, stride in zip(self.output_padding or (), self.strides, strict=False):
+            if extra >= stride:
+                self.refuse(f"output_padding ({extra}) must be smaller than strides ({stride})", "output_padding")
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        check_rank(ctx, x, self.rank)
+        if x.shape[1] % self.groups:
+            ctx.fail(f"{x.shape[1]} input channels do not divide into {self.groups} groups")
+        kernel = self.kernel(ctx, (x.shape[1], self.filters // self.groups, *self.kernel_size))
+        paddings = (self.padding,) * self.rank if isinstance(self.padding, str) else self.padding
+        extras = self.output_padding or (None,) * self.rank
+        each = zip(x.shape[2:], self.kernel_size, self.strides, self.dilation_rate, paddings, extras, strict=True)
+        sizes, pads = zip(*(transposed(*one) for one in each), strict=True)
+        if min(sizes) < 1:
+            ctx.fail(f"its output would have the size {list(sizes)}: the padding takes away more than there is")
+        y = ops.conv_input_grad(x, kernel, size=sizes, strides=self.strides, pads=pads,
+                                dilation=self.dilation_rate, groups=self.groups)  # fmt: skip
+        return self.finished(ctx, y)
+
+
+def _output_padding(rank: int) -> Any:
+    doc = "Places added at the end of each dimension, fewer than strides; chosen by itself where it is left out."
+    return field(default=None, type=Ints(rank, min=0), doc=doc)
+
+
+class Conv1DTranspose(_Transposed):
+    """Transposed convolution over one dimension (Keras, channels first).
+
+    Input [batch, channels, steps], output [batch, filters, new steps]; kernel
+    [channels, filters / groups, kernel_size], bias [filters]. New steps: steps * strides for "same"; for "valid" that
+    and max(kernel - strides, 0); with explicit padding (steps - 1) * strides + kernel - padding on both sides
+    + output_padding (PyTorch).
+    """
+
+    rank = 1
+    filters: int = field(min=1, doc="The number of output channels.")
+    kernel_size: Sizes = kernel_field(1)
+    strides: Sizes = strides_field(1)
+    padding: str | Pads = padding_field(1)
+    output_padding: Sizes | None = _output_padding(1)
+    dilation_rate: Sizes = dilation_field(1)
+
+    examples = [
+        example("Conv1DTranspose { filters: 2  kernel_size: 3  strides: 2 }", inputs=[(3, 4)]),
+        example("Conv1DTranspose { filters: 1  kernel_size: 2  strides: 3  padding: same }", inputs=[(2, 3)]),
+    ]
+
+
+class Conv2DTranspose(_Transposed):
+    """Transposed convolution over two dimensions (Keras, channels first; Caffe's Deconvolution).
+
+    Input [batch, channels, rows, columns], output [batch, filters, new rows, new columns]; kernel
+    [channels, filters / groups, *kernel_size], bias [filters]. New sizes: size * strides for "same"; for "valid" that
+    and max(kernel - strides, 0); with explicit padding (size - 1) * strides + kernel - padding on both sides
+    + output_padding (PyTorch).
+    """
+
+    rank = 2
+    filters: int = field(min=1, doc="The number of output channels.")
+    kernel_size: Sizes = kernel_field(2)
+    strides: Sizes = strides_field(2)
+    padding: str | Pads = padding_field(2)
+    output_padding: Sizes | None = _output_padding(2)
+    dilation_rate: Sizes = dilation_field(2)
+
+    examples = [
+        example("Conv2DTranspose { filters: 3  kernel_size: 3  strides: 2  padding: same }", inputs=[(2, 3, 4)]),
+        example("Conv2DTranspose { filters: 4  kernel_size: [2, 3]  strides: [1, 3]  groups: 2 }", inputs=[(2, 3, 2)]),
+        example("Conv2DTranspose { filters: 2  kernel_size: 4  strides: 2  padding: 1  output_padding: [0, 1] }",
+                inputs=[(1, 3, 3)]),
+    ]  # fmt: skip
+
+
+class Conv3DTranspose(_Transposed):
+    """Transposed convolution over three dimensions (Keras, channels first).
+
+    Input [batch, channels, depth, rows, columns], output [batch, filters, new depth, new rows, new columns]; kernel
+    [channels, filters / groups, *kernel_size], bias [filters]. Sizes as those of Conv2DTranspose.
+    """
+
+    rank = 3
+    filters: int = field(min=1, doc="The number of output channels.")
+    kernel_size: Sizes = kernel_field(3)
+    strides: Sizes = strides_field(3)
+    padding: str | Pads = padding_field(3)
+    output_padding: Sizes | None = _output_padding(3)
+    dilation_rate: Sizes = dilation_field(3)
+
+    examples = [
+        example("Conv3DTranspose { filters: 2  kernel_size: 2  strides: 2 }", inputs=[(1, 2, 2, 3)]),
+        example("Conv3DTranspose { filters: 2  kernel_size: [1, 3, 2]  padding: same  use_bias: false }",
+                inputs=[(2, 2, 3, 2)]),
+    ]  # fmt: skip

@@ -1,0 +1,94 @@
+"""Tables of vectors: for tokens, and for positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.constraints import Constraint
+from prototorch.initializers.base import Initializer
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.regularizers import Regularizer
+from prototorch.schema import example, field
+
+
+class Embedding(Layer):
+    """A vector for each whole number (Keras). Input [batch, ...], output [batch, ..., output_dim].
+
+    The weight is ``embeddings`` [input_dim, output_dim]. Floating-point input is rounded towards 0 first. Numbers outside
+    0 ... input_dim - 1 are an error of the data.
+    """
+
+    input_dim: int = field(min=1, doc="How many numbers there are: the largest plus 1.")
+    output_dim: int = field(min=1, doc="The length of each vector.")
+    embeddings_initializer: Initializer = field(default="random_uniform", doc="How the vectors begin.")
+    embeddings_regularizer: Regularizer | None = field(default=None, doc="A penalty on the vectors.")
+    embeddings_constraint: Constraint | None = field(default=None, doc="A constraint on the vectors.")
+    mask_zero: bool = field(default=False, doc="Whether 0 stands for no token, so that layers behind leave it out.")
+
+    examples = [
+        example("Embedding { input_dim: 7  output_dim: 3 }", inputs=[(5,)], dtype="int32", range=(0, 7)),
+        example(
+            "Embedding { input_dim: 4  output_dim: 2  mask_zero: true }", inputs=[(2, 3)], dtype="int64", range=(0, 4)
+        ),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+        x = ops.cast(x, dtype="int32") if x.dtype.startswith("float") else x
+        table = ctx.weight("embeddings", (self.input_dim, self.output_dim), self.embeddings_initializer,
+                           regularizer=self.embeddings_regularizer, constraint=self.embeddings_constraint)  # fmt: skip
+        y = ops.take(table, x)
+        if self.mask_zero:
+            ctx.set_mask(y, ops.not_equal(x, 0))
+        return y
+
+
+class PositionEmbedding(Layer):
+    """A learnt vector for each step (KerasHub): the input's values do not matter, only its shape.
+
+    Input [batch, time, n], output of the same shape: the vectors of steps 0 ... time - 1, to be added to the input. The
+    weight is ``position_embeddings`` [sequence_length, n].
+    """
+
+    sequence_length: int = field(min=1, doc="The largest number of steps.")
+    initializer: Initializer = field(default="glorot_uniform", doc="How the vectors begin.")
+
+    keeps_mask = True
+    examples = [
+        example("PositionEmbedding { sequence_length: 5 }", inputs=[(5, 3)]),
+        example("PositionEmbedding { sequence_length: 9  initializer: random_normal }", inputs=[(4, 2)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+        if x.ndim != 3:
+            ctx.fail("it wants an input [time, n]")
+        if x.shape[1] > self.sequence_length:
+            ctx.fail(f"there are {x.shape[1]} steps, but sequence_length is {self.sequence_length}")
+        table = ctx.weight("position_embeddings", (self.sequence_length, x.shape[2]), self.initializer)
+        rows = table if x.shape[1] == self.sequence_length else table[: x.shape[1]]
+        return ops.broadcast_to(rows, shape=x.shape)
+
+
+class SinePositionEncoding(Layer):
+    """A fixed vector for each step (Vaswani et al., 2017; KerasHub): sines and cosines of falling frequencies.
+
+    Input [batch, time, n], output of the same shape, to be added to the input.
+    """
+
+    max_wavelength: float = field(default=10000.0, above=0, doc="The largest wavelength, in steps (over 2 pi).")
+
+    keeps_mask = True
+    examples = [example("SinePositionEncoding { }", inputs=[(4, 6)], gradient=False)]
+
+    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+        if x.ndim != 3:
+            ctx.fail("it wants an input [time, n]")
+        steps, n = x.shape[1:]
+        index = np.arange(n)
+        rates = (1.0 / self.max_wavelength) ** (2 * (index // 2) / n)
+        angles = np.arange(steps)[:, None] * rates
+        table = np.where(index % 2 == 0, np.sin(angles), np.cos(angles)).astype(x.dtype)
+        return ops.broadcast_to(table, shape=x.shape)

@@ -1,0 +1,100 @@
+"""Global pooling: the largest or the mean of each whole channel."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.layers.spatial import check_rank
+from prototorch.schema import example, field
+
+
+class _GlobalPooling(Layer):
+    rank: ClassVar[int]
+    keepdims: bool = field(default=False, doc="Whether the pooled dimensions stay, with size 1.")
+
+    def over(self, ctx: Context, x: Any) -> tuple[int, ...]:
+        """The axes that are pooled."""
+        check_rank(ctx, x, self.rank)
+        return tuple(range(2, x.ndim))
+
+
+class _GlobalMax(_GlobalPooling):
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.max_(x, axis=self.over(ctx, x), keepdims=self.keepdims)
+
+
+class _GlobalAverage(_GlobalPooling):
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.mean(x, axis=self.over(ctx, x), keepdims=self.keepdims)
+
+
+class GlobalMaxPooling1D(_GlobalMax):
+    """The largest of each channel (Keras). Input [batch, channels, steps], output [batch, channels]."""
+
+    rank = 1
+    aliases = ("GlobalMaxPool1D",)
+    examples = [
+        example("GlobalMaxPooling1D { }", inputs=[(3, 5)]),
+        example("GlobalMaxPooling1D { keepdims: true }", inputs=[(2, 1)]),
+    ]
+
+
+class GlobalMaxPooling2D(_GlobalMax):
+    """The largest of each channel (Keras). Input [batch, channels, rows, columns], output [batch, channels]."""
+
+    rank = 2
+    aliases = ("GlobalMaxPool2D",)
+    examples = [
+        example("GlobalMaxPooling2D { }", inputs=[(3, 2, 5)]),
+        example("GlobalMaxPooling2D { keepdims: true }", inputs=[(2, 1, 3)]),
+    ]
+
+
+class GlobalMaxPooling3D(_GlobalMax):
+    """The largest of each channel (Keras). Input [batch, channels, depth, rows, columns], output [batch, channels]."""
+
+    rank = 3
+    aliases = ("GlobalMaxPool3D",)
+    examples = [
+        example("GlobalMaxPooling3D { }", inputs=[(3, 2, 2, 3)]),
+        example("GlobalMaxPooling3D { keepdims: true }", inputs=[(1, 1, 3, 2)]),
+    ]
+
+
+class GlobalAveragePooling1D(_GlobalAverage):
+    """The mean of each channel (Keras). Input [batch, channels, steps], output [batch, channels].
+
+    A sequence [steps, features] goes through ``Permute { dims: [2, 1] }`` first.
+    """
+
+    rank = 1
+    aliases = ("GlobalAvgPool1D",)
+    examples = [
+        example("GlobalAveragePooling1D { }", inputs=[(3, 5)]),
+        example("GlobalAveragePooling1D { keepdims: true }", inputs=[(2, 1)]),
+    ]
+
+
+class GlobalAveragePooling2D(_GlobalAverage):
+    """The mean of each channel (Keras). Input [batch, channels, rows, columns], output [batch, channels]."""
+
+    rank = 2
+    aliases = ("GlobalAvgPool2D",)
+    examples = [
+        example("GlobalAveragePooling2D { }", inputs=[(3, 2, 5)]),
+        example("GlobalAveragePooling2D { keepdims: true }", inputs=[(2, 1, 3)]),
+    ]
+
+
+class GlobalAveragePooling3D(_GlobalAverage):
+    """The mean of each channel (Keras). Input [batch, channels, depth, rows, columns], output [batch, channels]."""
+
+    rank = 3
+    aliases = ("GlobalAvgPool3D",)
+    examples = [
+        example("GlobalAveragePooling3D { }", inputs=[(3, 2, 2, 3)]),
+        example("GlobalAveragePooling3D { keepdims: true }", inputs=[(1, 1, 3, 2)]),
+    ]

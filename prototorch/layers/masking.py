@@ -1,0 +1,33 @@
+"""Leaving steps out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.schema import example, field
+
+
+class Masking(Layer):
+    """Masks the steps all of whose features equal ``mask_value`` (Keras); they are set to 0.
+
+    Input [batch, time, n], output of the same shape with a mask [batch, time]: recurrent layers, attention and pooling
+    behind it leave the masked steps out.
+    """
+
+    mask_value: float = field(default=0.0, doc="The value that marks a step to leave out.")
+
+    examples = [
+        example("Masking { }", inputs=[(4, 2)]),
+        example("Masking { mask_value: -1.0 }", inputs=[(3, 2)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+        if x.ndim < 3:
+            ctx.fail("it wants an input [time, n]")
+        keep = ops.any_(ops.not_equal(x, self.mask_value), axis=-1)
+        y = x * ops.cast(ops.expand_dims(keep, -1), dtype=x.dtype)
+        ctx.set_mask(y, keep)
+        return y

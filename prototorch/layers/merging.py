@@ -1,0 +1,197 @@
+"""Merging layers: several inputs become one. A text may hold branches: ``Add { branch { ... } branch { } }``."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, ClassVar
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.schema import example, field
+
+
+class Merging(Layer, abstract=True):
+    """Several inputs, one output."""
+
+    #: a text may give the inputs as branches
+    merges: ClassVar[bool] = True
+    inputs: ClassVar[int | tuple[int, int | None]] = (2, None)
+
+    def joint_mask(self, ctx: Context, values: tuple[Any, ...]) -> Any | None:
+        """The steps that count in every input that has a mask."""
+        masks = [m for m in map(ctx.mask, values) if m is not None]
+        return reduce(ops.logical_and, masks) if masks else None
+
+
+class _Elementwise(Merging):
+    """Inputs of one shape, or of shapes that broadcast (sizes of 1 are repeated), combined element by element."""
+
+    def call(self, ctx: Context, *inputs: Any) -> Any:
+        ranks = {x.ndim for x in inputs}
+        if len(ranks) > 1:
+            shown = ", ".join(str(list(x.shape[1:])) for x in inputs)
+            ctx.fail(f"it wants inputs of the same number of dimensions, not {shown}")
+        y = self.merged(inputs)
+        ctx.set_mask(y, self.joint_mask(ctx, inputs))
+        return y
+
+    def merged(self, inputs: tuple[Any, ...]) -> Any:
+        """The inputs as one."""
+        raise TypeError(f"{type(self).__name__} does not define merged")
+
+
+class Add(_Elementwise):
+    """The sum of all inputs (Keras). Inputs [batch, ...] of one shape, output the same; sizes of 1 are repeated."""
+
+    examples = [
+        example("Add { }", inputs=[(2, 3), (2, 3)]),
+        example("Add { }", inputs=[(2, 3, 1), (1, 3, 2), (2, 3, 2)]),
+    ]
+
+    def merged(self, inputs: tuple[Any, ...]) -> Any:
+        return reduce(ops.add, inputs)
+
+
+class Subtract(_Elementwise):
+    """The first input less the second (Keras). Two inputs [batch, ...] of one shape; sizes of 1 are repeated."""
+
+    inputs = 2
+    examples = [
+        example("Subtract { }", inputs=[(2, 3), (2, 3)]),
+        example("Subtract { }", inputs=[(2, 1), (1, 3)]),
+    ]
+
+    def merged(self, inputs: tuple[Any, ...]) -> Any:
+        return inputs[0] - inputs[1]
+
+
+class Multiply(_Elementwise):
+    """The product of all inputs (Keras). Inputs [batch, ...] of one shape; sizes of 1 are repeated."""
+
+    examples = [
+        example("Multiply { }", inputs=[(2, 3), (2, 3)]),
+        example("Multiply { }", inputs=[(3, 2, 2), (3, 1, 1), (3, 2, 1)]),
+    ]
+
+    def merged(self, inputs: tuple[Any, ...]) -> Any:
+        return reduce(ops.multiply, inputs)
+
+
+class Average(_Elementwise):
+    """The mean of all inputs (Keras). Inputs [batch, ...] of one shape; sizes of 1 are repeated."""
+
+    examples = [
+        example("Average { }", inputs=[(2, 3), (2, 3)]),
+        example("Average { }", inputs=[(4,), (1,), (4,)]),
+    ]
+
+    def merged(self, inputs: tuple[Any, ...]) -> Any:
+        return reduce(ops.add, inputs) * (1.0 / len(inputs))
+
+
+class Maximum(_Elementwise):
+    """The largest of the inputs, element by element (Keras).
+
+    Inputs [batch, ...] of one shape; sizes of 1 are repeated.
+    """
+
+    examples = [
+        example("Maximum { }", inputs=[(2, 3), (2, 3)]),
+        example("Maximum { }", inputs=[(4,), (1,), (4,)]),
+    ]
+
+    def merged(self, inputs: tuple[Any, ...]) -> Any:
+        return reduce(ops.maximum, inputs)
+
+
+class Minimum(_Elementwise):
+    """The smallest of the inputs, element by element (Keras).
+
+    Inputs [batch, ...] of one shape; sizes of 1 are repeated.
+    """
+
+    examples = [
+        example("Minimum { }", inputs=[(2, 3), (2, 3)]),
+        example("Minimum { }", inputs=[(4,), (1,), (4,)]),
+    ]
+
+    def merged(self, inputs: tuple[Any, ...]) -> Any:
+        return reduce(ops.minimum, inputs)
+
+
+class Concatenate(Merging):
+    """The inputs one after the other along an axis (Keras; the default axis is the channels').
+
+    Inputs [batch, ...] that differ along that axis only. Axes count the batch dimension, so 1 is the first of a shape
+    in a text and -1 the last.
+    """
+
+    aliases = ("Concat",)
+    axis: int = field(default=1, doc="The axis, the batch dimension being 0.")
+    examples = [
+        example("Concatenate { }", inputs=[(2, 3), (1, 3)]),
+        example("Concatenate { axis: -1 }", inputs=[(2, 1, 3), (2, 1, 1), (2, 1, 2)]),
+    ]
+
+    def call(self, ctx: Context, *inputs: Any) -> Any:
+        if self.axis in (0, -inputs[0].ndim):
+            ctx.fail("axis 0 is the batch dimension; examples are not joined")
+        y = ops.concat(*inputs, axis=self.axis)
+        mask = self.joint_mask(ctx, inputs)
+        if mask is not None and mask.shape == y.shape[:2]:
+            ctx.set_mask(y, mask)
+        return y
+
+
+class Dot(Merging):
+    """The products of two inputs, summed along one axis of each (Keras).
+
+    Inputs a [batch, ..., n, ...] and b [batch, ..., n, ...], n at ``axes``; output [batch, rest of a, rest of b], and
+    [batch, 1] for two vectors. Axes count the batch dimension.
+    """
+
+    inputs = 2
+    axes: list[int] = field(doc="The axis to sum along, one for both inputs or one each; the batch dimension is 0.")
+    normalize: bool = field(default=False, doc="Whether both are brought to length 1 along it: the cosine similarity.")
+    examples = [
+        example("Dot { axes: 1 }", inputs=[(3,), (3,)]),
+        example("Dot { axes: [2, 1]  normalize: true }", inputs=[(2, 3), (3, 4)]),
+        example("Dot { axes: -1 }", inputs=[(2, 1, 3), (4, 3)]),
+    ]
+
+    def check(self) -> None:
+        """One axis, or one for each input; none of them the batch's."""
+        if len(self.axes) not in (1, 2) or 0 in self.axes:
+            self.refuse(f"axes is one axis or two, none of them 0, not {list(self.axes)}", "axes")
+
+    def call(self, ctx: Context, a: Any, b: Any) -> Any:
+        first, second = (n + v.ndim if n < 0 else n for n, v in zip((self.axes * 2)[:2], (a, b), strict=True))
+        for n, v in ((first, a), (second, b)):
+            if not 1 <= n < v.ndim:
+                ctx.fail(f"axis {n} does not exist in {list(v.shape[1:])}, whose axes are 1 to {v.ndim - 1}")
+        if a.shape[first] != b.shape[second]:
+            ctx.fail(f"{a.shape[first]} elements along axis {first} meet {b.shape[second]} along axis {second}")
+        rest = (_rest(a, first), _rest(b, second))
+        rows = _last(a, first)
+        columns = _last(b, second)
+        if self.normalize:
+            rows, columns = _unit(rows), _unit(columns)
+        y = ops.matmul(rows, columns, transpose_b=True)
+        return ops.reshape(y, shape=(a.shape[0], *(rest[0] + rest[1] or (1,))))
+
+
+def _rest(x: Any, axis: int) -> tuple[int, ...]:
+    return tuple(n for i, n in enumerate(x.shape) if i not in (0, axis))
+
+
+def _last(x: Any, axis: int) -> Any:
+    """x [batch, rest, n] with the axis at the end and the rest as one."""
+    if axis != x.ndim - 1:
+        x = ops.transpose(x, order=(*(i for i in range(x.ndim) if i != axis), axis))
+    return ops.reshape(x, shape=(x.shape[0], -1, x.shape[-1])) if x.ndim != 3 else x
+
+
+def _unit(x: Any) -> Any:
+    """Rows of length 1; Keras' floor of 1e-12 under the squared length."""
+    return x * ops.rsqrt(ops.maximum(ops.sum_(ops.square(x), axis=-1, keepdims=True), 1e-12))

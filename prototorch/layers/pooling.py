@@ -1,0 +1,154 @@
+"""Pooling: the largest or the mean of each window."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.layers.spatial import Pads, Sizes, check_rank, padding_field, pads_of, strides_field
+from prototorch.schema import Ints, example, field
+
+
+def _pool_size(rank: int) -> Any:
+    return field(default=2, type=Ints(rank, min=1), doc="The window's size.")
+
+
+class _Pooling(Layer):
+    """The windows; the classes below declare their sizes and say what is taken of each."""
+
+    rank: ClassVar[int]
+    pool_size: Sizes
+    strides: Sizes | None
+    padding: str | Pads
+    ceil_mode: bool = field(default=False, doc="Whether a last window may reach over the end (Caffe's pooling does).")
+
+    def windows(self, ctx: Context, x: Any) -> dict[str, Any]:
+        """The attributes of the op."""
+        check_rank(ctx, x, self.rank)
+        strides = self.strides or self.pool_size
+        pads = pads_of(self.padding, x.shape[2:], self.pool_size, strides, (1,) * self.rank)
+        return {"kernel": self.pool_size, "strides": strides, "pads": pads, "ceil": self.ceil_mode}
+
+
+class _MaxPooling(_Pooling):
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.max_pool(x, **self.windows(ctx, x))[0]
+
+
+class _AveragePooling(_Pooling):
+    count_include_pad: bool = field(default=False, doc="Whether the zeros of an explicit padding count in the mean.")
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        counted = self.count_include_pad and not isinstance(self.padding, str)
+        return ops.avg_pool(x, **self.windows(ctx, x), include_pad=counted)
+
+
+class MaxPooling1D(_MaxPooling):
+    """The largest of each window over one dimension (Keras, channels first).
+
+    Input [batch, channels, steps], output [batch, channels, windows]; (steps + padding - pool_size) // strides + 1
+    windows, ceil(steps / strides) with "same". Padding is never the largest.
+    """
+
+    rank = 1
+    aliases = ("MaxPool1D",)
+    pool_size: Sizes = _pool_size(1)
+    strides: Sizes | None = strides_field(1, None)
+    padding: str | Pads = padding_field(1)
+    examples = [
+        example("MaxPooling1D { }", inputs=[(2, 6)]),
+        example("MaxPooling1D { pool_size: 3  strides: 2  padding: same }", inputs=[(1, 6)]),
+    ]
+
+
+class MaxPooling2D(_MaxPooling):
+    """The largest of each window over two dimensions (Keras, channels first).
+
+    Input [batch, channels, rows, columns], output [batch, channels, new rows, new columns]; each of them
+    (size + padding - pool_size) // strides + 1, ceil(size / strides) with "same". Padding is never the largest.
+    """
+
+    rank = 2
+    aliases = ("MaxPool2D",)
+    pool_size: Sizes = _pool_size(2)
+    strides: Sizes | None = strides_field(2, None)
+    padding: str | Pads = padding_field(2)
+    examples = [
+        example("MaxPooling2D { }", inputs=[(2, 4, 6)]),
+        example("MaxPooling2D { pool_size: 3  strides: 2  ceil_mode: true }", inputs=[(2, 6, 6)]),
+        example("MaxPooling2D { pool_size: [2, 3]  strides: [1, 2]  padding: [[1, 0], [1, 1]] }", inputs=[(1, 3, 5)]),
+    ]
+
+
+class MaxPooling3D(_MaxPooling):
+    """The largest of each window over three dimensions (Keras, channels first).
+
+    Input [batch, channels, depth, rows, columns]; sizes as those of MaxPooling2D.
+    """
+
+    rank = 3
+    aliases = ("MaxPool3D",)
+    pool_size: Sizes = _pool_size(3)
+    strides: Sizes | None = strides_field(3, None)
+    padding: str | Pads = padding_field(3)
+    examples = [
+        example("MaxPooling3D { }", inputs=[(1, 2, 4, 3)]),
+        example("MaxPooling3D { pool_size: [1, 2, 3]  strides: 2  padding: same }", inputs=[(2, 3, 3, 3)]),
+    ]
+
+
+class AveragePooling1D(_AveragePooling):
+    """The mean of each window over one dimension (Keras, channels first).
+
+    Input [batch, channels, steps], output [batch, channels, windows]; sizes as those of MaxPooling1D. The padding of
+    "same" never counts.
+    """
+
+    rank = 1
+    aliases = ("AvgPool1D",)
+    pool_size: Sizes = _pool_size(1)
+    strides: Sizes | None = strides_field(1, None)
+    padding: str | Pads = padding_field(1)
+    examples = [
+        example("AveragePooling1D { }", inputs=[(2, 6)]),
+        example("AveragePooling1D { pool_size: 3  strides: 2  padding: same }", inputs=[(1, 6)]),
+    ]
+
+
+class AveragePooling2D(_AveragePooling):
+    """The mean of each window over two dimensions (Keras, channels first).
+
+    Input [batch, channels, rows, columns], output [batch, channels, new rows, new columns]; sizes as those of
+    MaxPooling2D. The padding of "same" never counts.
+    """
+
+    rank = 2
+    aliases = ("AvgPool2D",)
+    pool_size: Sizes = _pool_size(2)
+    strides: Sizes | None = strides_field(2, None)
+    padding: str | Pads = padding_field(2)
+    examples = [
+        example("AveragePooling2D { }", inputs=[(2, 4, 6)]),
+        example("AveragePooling2D { pool_size: 3  strides: 2  padding: same }", inputs=[(2, 4, 5)]),
+        example("AveragePooling2D { pool_size: 3  strides: 2  padding: 1  ceil_mode: true  count_include_pad: true }",
+                inputs=[(1, 6, 4)]),
+    ]  # fmt: skip
+
+
+class AveragePooling3D(_AveragePooling):
+    """The mean of each window over three dimensions (Keras, channels first).
+
+    Input [batch, channels, depth, rows, columns]; sizes as those of MaxPooling2D. The padding of "same" never counts.
+    """
+
+    rank = 3
+    aliases = ("AvgPool3D",)
+    pool_size: Sizes = _pool_size(3)
+    strides: Sizes | None = strides_field(3, None)
+    padding: str | Pads = padding_field(3)
+    examples = [
+        example("AveragePooling3D { }", inputs=[(1, 2, 4, 3)]),
+        example("AveragePooling3D { pool_size: [1, 2, 3]  strides: 2  padding: same }", inputs=[(2, 3, 3, 3)]),
+    ]

@@ -1,0 +1,43 @@
+"""One layer on every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.schema import example, field
+
+
+class TimeDistributed(Layer):
+    """Another layer on every step (Keras): ``TimeDistributed { Dense { units: 4 } }``.
+
+    Input [batch, time, ...], output [batch, time, ...]: the steps are taken as samples of one large batch. The weights
+    are those of the layer inside, with ``layer/`` in front.
+    """
+
+    layer: Layer = field(children=True, doc="The layer for each step.")
+
+    inputs = (1, None)
+    keeps_mask = True
+    examples = [
+        example("TimeDistributed { Dense { units: 4 } }", inputs=[(5, 3)]),
+        example("TimeDistributed { Flatten { } }", inputs=[(4, 2, 3)]),
+    ]
+
+    def output_count(self) -> int:
+        return self.layer.output_count()
+
+    def call(self, ctx: Context, *inputs: Any) -> Any:
+        for x in inputs:
+            if x.ndim < 3:
+                ctx.fail("it wants an input with a time axis and something at each step")
+            if x.shape[1] != inputs[0].shape[1]:
+                ctx.fail(f"its inputs have {inputs[0].shape[1]} and {x.shape[1]} steps")
+        batch, time = inputs[0].shape[:2]
+        flat = [ops.reshape(x, shape=(batch * time, *x.shape[2:])) for x in inputs]
+        made = ctx.sublayer("layer", self.layer, *flat)
+        outputs = made if isinstance(made, tuple) else (made,)
+        spread = tuple(ops.reshape(y, shape=(batch, time, *y.shape[1:])) for y in outputs)
+        return spread if isinstance(made, tuple) else spread[0]
