@@ -1,0 +1,199 @@
+"""Normalisation. Statistics are taken in two passes, so that large means do no harm."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from prototorch.ops.core import Op
+from prototorch.ops.elementwise import rsqrt, square
+from prototorch.ops.reduce import axes, mean, sum_
+from prototorch.ops.shape import pad, reshape, slice_
+from prototorch.spec import Spec
+
+
+def along(v: Any, ndim: int, axis: int) -> Any:
+    """A vector as an array that broadcasts along one axis of ``ndim``."""
+    return reshape(v, shape=(*(1,) * axis, v.shape[0], *(1,) * (ndim - axis - 1)))
+
+
+def _others(ndim: int, axis: int) -> tuple[int, ...]:
+    return tuple(i for i in range(ndim) if i != axis)
+
+
+class BatchNorm(Op):
+    """``batch_norm(x, gamma, beta, eps=, axis=1)`` with the batch's own statistics (Ioffe and Szegedy, 2015).
+
+    x [N, C, ...]; gamma and beta [C]. Gives y, mean [C] and the biased variance [C].
+    """
+
+    def rule(self, x: Spec, gamma: Spec, beta: Spec, eps: float, axis: int = 1) -> tuple[Spec, ...]:  # type: ignore[override]
+        (axis,) = axes(axis, x.ndim, self)
+        for v in (gamma, beta):
+            if v.shape != (x.shape[axis],):
+                raise self.fail(f"axis {axis} of {list(x.shape)} wants vectors of {x.shape[axis]}, not {list(v.shape)}")
+        return Spec(x.shape, x.dtype), Spec(gamma.shape, x.dtype), Spec(gamma.shape, x.dtype)
+
+    def expand(self, x: Any, gamma: Any, beta: Any, eps: float, axis: int = 1) -> Any:  # type: ignore[override]
+        (axis,) = axes(axis, x.ndim)
+        over = _others(x.ndim, axis)
+        mu = mean(x, axis=over, keepdims=True)
+        centred = x - mu
+        var = mean(square(centred), axis=over, keepdims=True)
+        y = centred * (rsqrt(var + eps) * along(gamma, x.ndim, axis)) + along(beta, x.ndim, axis)
+        return y, reshape(mu, shape=tuple(gamma.shape)), reshape(var, shape=tuple(gamma.shape))
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        if grads[0] is None or grads[1] is not None or grads[2] is not None:
+            return self._expansion_pullback(grads, outputs, inputs, needs, attrs)
+        x, gamma, _ = inputs
+        return batch_norm_grad(grads[0], x, gamma, outputs[1], outputs[2], **attrs)
+
+
+class BatchNormGrad(Op):
+    """Gradients of x, gamma and beta from that of y."""
+
+    def rule(self, g: Spec, x: Spec, gamma: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1):  # type: ignore[override]
+        return Spec(x.shape, x.dtype), Spec(gamma.shape, x.dtype), Spec(gamma.shape, x.dtype)
+
+    def expand(self, g, x, gamma, mu, var, eps: float, axis: int = 1):  # type: ignore[override]
+        (axis,) = axes(axis, x.ndim)
+        over = _others(x.ndim, axis)
+        n = prod(x.shape[i] for i in over)
+        scale = rsqrt(var + eps)
+        normal = (x - along(mu, x.ndim, axis)) * along(scale, x.ndim, axis)
+        dbeta = sum_(g, axis=over)
+        dgamma = sum_(g * normal, axis=over)
+        dx = along(scale * gamma, x.ndim, axis) * (
+            g - along(dbeta * (1 / n), x.ndim, axis) - normal * along(dgamma * (1 / n), x.ndim, axis)
+        )
+        return dx, dgamma, dbeta
+
+
+class BatchNormInference(Op):
+    """As `batch_norm`, with given statistics [C]: (x - mean) / sqrt(variance + eps) * gamma + beta."""
+
+    inplace = {0: 0}
+
+    def rule(self, x: Spec, gamma: Spec, beta: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1) -> Spec:  # type: ignore[override]
+        return batch_norm.rule(x, gamma, beta, eps=eps, axis=axis)[0]
+
+    def expand(self, x, gamma, beta, mu, var, eps: float, axis: int = 1):  # type: ignore[override]
+        (axis,) = axes(axis, x.ndim)
+        scale = rsqrt(var + eps) * gamma
+        return x * along(scale, x.ndim, axis) + along(beta - mu * scale, x.ndim, axis)
+
+
+class LayerNorm(Op):
+    """``layer_norm(x, gamma, beta, axis=, eps=)`` (Ba et al., 2016): statistics of each sample over the axes.
+
+    gamma and beta have the shape of those axes.
+    """
+
+    def rule(self, x: Spec, gamma: Spec, beta: Spec, axis: Any, eps: float) -> Spec:  # type: ignore[override]
+        over = axes(axis, x.ndim, self)
+        wanted = tuple(x.shape[i] for i in over)
+        if gamma.shape != wanted or beta.shape != wanted:
+            raise self.fail(f"wants gamma and beta of shape {list(wanted)}, not {list(gamma.shape)}")
+        return Spec(x.shape, x.dtype)
+
+    def expand(self, x: Any, gamma: Any, beta: Any, axis: Any, eps: float) -> Any:  # type: ignore[override]
+        over = axes(axis, x.ndim)
+        shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
+        centred = x - mean(x, axis=over, keepdims=True)
+        var = mean(square(centred), axis=over, keepdims=True)
+        return centred * rsqrt(var + eps) * reshape(gamma, shape=shape) + reshape(beta, shape=shape)
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        x, gamma, _ = inputs
+        return layer_norm_grad(grads[0], x, gamma, **attrs)
+
+
+class LayerNormGrad(Op):
+    """Gradients of x, gamma and beta."""
+
+    def rule(self, g: Spec, x: Spec, gamma: Spec, axis: Any, eps: float):  # type: ignore[override]
+        return Spec(x.shape, x.dtype), Spec(gamma.shape, x.dtype), Spec(gamma.shape, x.dtype)
+
+    def expand(self, g: Any, x: Any, gamma: Any, axis: Any, eps: float) -> Any:  # type: ignore[override]
+        over = axes(axis, x.ndim)
+        rest = tuple(i for i in range(x.ndim) if i not in over)
+        shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
+        centred = x - mean(x, axis=over, keepdims=True)
+        scale = rsqrt(mean(square(centred), axis=over, keepdims=True) + eps)
+        normal = centred * scale
+        scaled = g * reshape(gamma, shape=shape)
+        dx = scale * (
+            scaled - mean(scaled, axis=over, keepdims=True) - normal * mean(scaled * normal, axis=over, keepdims=True)
+        )
+        return dx, sum_(g * normal, axis=rest), sum_(g, axis=rest)
+
+
+class ChannelWindowSum(Op):
+    """The sum over a window of ``size`` neighbouring channels (axis 1), zeros beyond the ends."""
+
+    derivatives = (lambda g, y, x, size: channel_window_sum(g, size=size),)
+
+    def rule(self, x: Spec, size: int) -> Spec:  # type: ignore[override]
+        if size % 2 == 0:
+            raise self.fail(f"the size of the window must be odd, not {size}")
+        return Spec(x.shape, x.dtype)
+
+    def expand(self, x: Any, size: int) -> Any:  # type: ignore[override]
+        half = size // 2
+        wide = pad(x, pads=((0, 0), (half, half), *((0, 0),) * (x.ndim - 2)))
+        total = None
+        for i in range(size):
+            start = (0, i, *(0,) * (x.ndim - 2))
+            stop = (x.shape[0], i + x.shape[1], *x.shape[2:])
+            part = slice_(wide, start=start, stop=stop, step=(1,) * x.ndim)
+            total = part if total is None else total + part
+        return total
+
+
+class Lrn(Op):
+    """Local response normalisation across channels (Krizhevsky et al., 2012; Caffe's and PyTorch's meaning):
+
+    x / (k + alpha / size * sum of x^2 over ``size`` neighbouring channels) ^ beta. Gives y and the base of the power.
+    """
+
+    def rule(self, x: Spec, size: int, alpha: float, beta: float, k: float) -> tuple[Spec, Spec]:  # type: ignore[override]
+        if x.ndim < 2:
+            raise self.fail("wants channels as the second dimension")
+        channel_window_sum.rule(x, size=size)
+        return Spec(x.shape, x.dtype), Spec(x.shape, x.dtype)
+
+    def expand(self, x: Any, size: int, alpha: float, beta: float, k: float) -> Any:  # type: ignore[override]
+        base = channel_window_sum(square(x), size=size) * (alpha / size) + k
+        return x * base**-beta, base
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        if grads[0] is None or grads[1] is not None:
+            return self._expansion_pullback(grads, outputs, inputs, needs, attrs)
+        return [lrn_grad(grads[0], inputs[0], outputs[1], **attrs)]
+
+
+class LrnGrad(Op):
+    """The gradient of x from that of y, with the base of the power."""
+
+    def rule(self, g: Spec, x: Spec, base: Spec, size: int, alpha: float, beta: float, k: float) -> Spec:  # type: ignore[override]
+        return Spec(x.shape, x.dtype)
+
+    def expand(self, g, x, base, size: int, alpha: float, beta: float, k: float):  # type: ignore[override]
+        scaled = g * base**-beta
+        return scaled - x * channel_window_sum(scaled * x / base, size=size) * (2 * alpha * beta / size)
+
+
+batch_norm, batch_norm_grad, batch_norm_inference = BatchNorm(), BatchNormGrad(), BatchNormInference()
+layer_norm, layer_norm_grad = LayerNorm(), LayerNormGrad()
+channel_window_sum, lrn, lrn_grad = ChannelWindowSum(), Lrn(), LrnGrad()
+
+
+def group_norm(x: Any, gamma: Any, beta: Any, groups: int, eps: float) -> Any:
+    """Group normalisation (Wu and He, 2018): x [N, C, ...], statistics of each sample over C / groups channels."""
+    grouped = reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+    over = tuple(range(2, grouped.ndim))
+    centred = grouped - mean(grouped, axis=over, keepdims=True)
+    normal = centred * rsqrt(mean(square(centred), axis=over, keepdims=True) + eps)
+    y = reshape(normal, shape=tuple(x.shape))
+    return y * along(gamma, x.ndim, 1) + along(beta, x.ndim, 1)

@@ -1,0 +1,109 @@
+"""Softmax and the losses that are built on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.ops.activation import softplus
+from prototorch.ops.core import Op
+from prototorch.ops.elementwise import cast, exp, log, stop_gradient
+from prototorch.ops.indexing import one_hot, take_along
+from prototorch.ops.reduce import axes, max_, sum_
+from prototorch.ops.shape import reshape
+from prototorch.spec import Spec
+
+
+class Softmax(Op):
+    """exp(x) / sum(exp(x)) along an axis."""
+
+    inplace = {0: 0}
+    derivatives = (lambda g, y, x, axis=-1: softmax_grad(g, y, axis=axis),)
+
+    def rule(self, x: Spec, axis: int = -1) -> Spec:  # type: ignore[override]
+        axes(axis, x.ndim, self)
+        return Spec(x.shape, x.dtype)
+
+    def plain(self, xp: Any, x: Any, axis: int = -1) -> Any:  # type: ignore[override]
+        e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
+        return e / xp.sum(e, axis=axis, keepdims=True)
+
+
+class SoftmaxGrad(Op):
+    """(g - sum(g * y)) * y."""
+
+    inplace = {0: 0}
+
+    def rule(self, g: Spec, y: Spec, axis: int = -1) -> Spec:  # type: ignore[override]
+        return Spec(g.shape, g.dtype)
+
+    def expand(self, g: Any, y: Any, axis: int = -1) -> Any:  # type: ignore[override]
+        return (g - sum_(g * y, axis=axis, keepdims=True)) * y
+
+
+class LogSoftmax(Op):
+    """log(softmax(x)) along an axis, without overflow."""
+
+    inplace = {0: 0}
+    derivatives = (lambda g, y, x, axis=-1: g - exp(y) * sum_(g, axis=axis, keepdims=True),)
+
+    def rule(self, x: Spec, axis: int = -1) -> Spec:  # type: ignore[override]
+        axes(axis, x.ndim, self)
+        return Spec(x.shape, x.dtype)
+
+    def plain(self, xp: Any, x: Any, axis: int = -1) -> Any:  # type: ignore[override]
+        shifted = x - xp.max(x, axis=axis, keepdims=True)
+        return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
+
+
+class SparseSoftmaxCrossEntropy(Op):
+    """-log(softmax(logits)[label]): logits [..., classes], labels [...] of whole numbers; gives [...]."""
+
+    derivatives = (lambda g, y, x, labels: sparse_softmax_cross_entropy_grad(g, x, labels), None)
+
+    def rule(self, x: Spec, labels: Spec) -> Spec:  # type: ignore[override]
+        if labels.is_float:
+            raise self.fail(f"wants whole numbers as labels, not {labels.dtype}")
+        if x.shape[:-1] != labels.shape:
+            raise self.fail(f"logits {list(x.shape)} want labels of shape {list(x.shape[:-1])}, not {list(labels.shape)}")
+        return Spec(labels.shape, x.dtype)
+
+    def expand(self, x: Any, labels: Any) -> Any:  # type: ignore[override]
+        picked = take_along(log_softmax(x), reshape(labels, shape=(*labels.shape, 1)))
+        return -reshape(picked, shape=tuple(labels.shape))
+
+
+class SparseSoftmaxCrossEntropyGrad(Op):
+    """(softmax(logits) - one hot of the label) * g."""
+
+    inplace = {0: 1}
+
+    def rule(self, g: Spec, x: Spec, labels: Spec) -> Spec:  # type: ignore[override]
+        return Spec(x.shape, x.dtype)
+
+    def expand(self, g: Any, x: Any, labels: Any) -> Any:  # type: ignore[override]
+        hot = one_hot(labels, classes=x.shape[-1], dtype=x.dtype)
+        return (softmax(x) - hot) * reshape(g, shape=(*g.shape, 1))
+
+
+softmax, softmax_grad, log_softmax = Softmax(), SoftmaxGrad(), LogSoftmax()
+sparse_softmax_cross_entropy = SparseSoftmaxCrossEntropy()
+sparse_softmax_cross_entropy_grad = SparseSoftmaxCrossEntropyGrad()
+
+
+def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))), without overflow."""
+    top = stop_gradient(max_(x, axis=axis, keepdims=True))
+    total = log(sum_(exp(x - top), axis=axis, keepdims=True)) + top
+    return total if keepdims else sum_(total, axis=axis)
+
+
+def softmax_cross_entropy(logits: Any, targets: Any) -> Any:
+    """-sum(targets * log(softmax(logits))) over the last axis; targets are distributions of the same shape."""
+    return -sum_(log_softmax(logits) * cast(targets, dtype=logits.dtype), axis=-1)
+
+
+def sigmoid_cross_entropy(logits: Any, targets: Any) -> Any:
+    """Binary cross entropy from logits, element by element: softplus(x) - x * target."""
+    return softplus(logits) - logits * cast(targets, dtype=logits.dtype)
+
+
