@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NoReturn, Self
 from ..errors import UsageError, did_you_mean
 from ..text.mistakes import Report
 from ..text.source import Span
-from ..text.tree import Body, Field
+from ..text.tree import Body, Field, Unknown
 from .examples import Example
 from .family import Family, as_typed
 from .fields import MISSING, Declared, FieldSpec, field_type
@@ -226,7 +226,8 @@ class Block:
             if not spec.required and value == _default(type(self), spec):
                 continue
             if spec.children:
-                written.extend(Field(type(v).__name__, Body(tuple(v.to_fields()))) for v in value)
+                children = value if isinstance(value, tuple) else (value,)
+                written.extend(Field(type(v).__name__, Body(tuple(v.to_fields()))) for v in children)
             else:
                 written.append(Field(name, spec.type.write(value)))
         return written
@@ -303,6 +304,8 @@ def _unknown(cls: type[Block], name: str) -> str:
 def _read(cls: type, spec: FieldSpec, given: list[Field], report: Report) -> Any:
     """The value of a field as a text gives it, MISSING with the mistake in the report."""
     value = given[0].value
+    if any(isinstance(f.value, Unknown) for f in given):
+        return MISSING
     if len(given) > 1:
         if not spec.type.many:
             report.add(f"{cls.__name__}.{spec.name} is given twice.", given[1].name_span)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from .source import Span
+from .source import Source, Span
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +79,13 @@ class Typed:
 
 
 @dataclass(slots=True)
+class Unknown:
+    """A value that could not be found out: the report says why, so nobody need complain about it again."""
+
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
 class Trivia:
     """What a person put around a statement and a reader passes over: comments before and behind it, an empty line."""
 
@@ -140,3 +147,91 @@ def node(value: Any, span: Span | None = None) -> Value:
     if isinstance(value, Sequence):
         return ListValue(tuple(node(item, span) for item in value), span)
     return value
+
+
+# ---------------------------------------------------------------------- before expansion
+
+
+@dataclass(slots=True)
+class Expression:
+    """``$name``, ``$(...)``, or a string with ``${...}``; ``root`` is a node of :mod:`prototorch.text.expressions`."""
+
+    root: Any
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Param:
+    """``param name: value``."""
+
+    name: str
+    value: Value
+    span: Span | None = field(default=None, compare=False, repr=False)
+    name_span: Span | None = field(default=None, compare=False, repr=False)
+    trivia: Trivia | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Repeat:
+    """``repeat count { }`` (``variable`` None) or ``repeat variable in count { }``."""
+
+    variable: str | None
+    count: Value
+    body: Body
+    span: Span | None = field(default=None, compare=False, repr=False)
+    trivia: Trivia | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class If:
+    """``if a { } else if b { } else { }``: ``arms`` are (condition, body) pairs."""
+
+    arms: tuple[tuple[Value, Body], ...]
+    otherwise: Body | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+    trivia: Trivia | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Argument:
+    """An argument of a block; ``default`` is None where a use must give it."""
+
+    name: str
+    default: Value | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class BlockDef:
+    """``block name(arguments) { }``."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    body: Body
+    span: Span | None = field(default=None, compare=False, repr=False)
+    name_span: Span | None = field(default=None, compare=False, repr=False)
+    trivia: Trivia | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Include:
+    """``include "path"``."""
+
+    path: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+    trivia: Trivia | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Document:
+    """A whole text. After expansion all statements are fields, and ``blocks`` are the names of the blocks it had."""
+
+    statements: tuple[Any, ...]
+    source: Source | None = field(default=None, compare=False, repr=False)
+    closing: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    blocks: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields at the top level."""
+        return tuple(s for s in self.statements if isinstance(s, Field))

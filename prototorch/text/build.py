@@ -1,0 +1,298 @@
+"""The tree builder: lark calls it for each rule as soon as the rule is complete (no parse tree is kept in between)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import expressions as ex
+from . import limits
+from .lexer import Broken, Token
+from .source import Span
+from .strings import BadEscape, unescape
+from .tree import (
+    Argument,
+    BlockDef,
+    Body,
+    Expression,
+    Field,
+    If,
+    Include,
+    ListValue,
+    Param,
+    Repeat,
+    Scalar,
+    Typed,
+    Word,
+)
+
+
+class Depth:
+    """How deep an expression is nested, kept beside it while it is built."""
+
+    __slots__ = ("depth", "node")
+
+    def __init__(self, node: Any, depth: int):
+        self.node = node
+        self.depth = depth
+
+
+def _span(first: Token | Any, last: Token | Any) -> Span:
+    a, b = first.span, last.span
+    return Span(a.source, a.start, b.end)
+
+
+def _deeper(make: Any, *parts: Depth) -> Depth:
+    depth = 1 + max((p.depth for p in parts), default=0)
+    node = make(*(p.node for p in parts))
+    if depth > limits.NESTING:
+        token = node.span
+        raise TooDeep(token)
+    return Depth(node, depth)
+
+
+class TooDeep(Exception):  # noqa: N818 (only between the builder and the reader)
+    """An expression with too many parts inside each other."""
+
+    def __init__(self, span: Span):
+        super().__init__()
+        self.span = span
+
+
+class Builder:
+    """One method a rule; each gets the list of what the rule is made of."""
+
+    def __init__(self, fill: Any):
+        self.fill = fill  # reads the expression inside a string's ${...}
+
+    # ---- statements
+
+    def document(self, parts: list[Any]) -> tuple[Any, ...]:
+        return tuple(parts)
+
+    def only_value(self, parts: list[Any]) -> Any:
+        return plain_string(parts[0])
+
+    def only_expression(self, parts: list[Any]) -> Any:
+        return parts[0]
+
+    def field(self, parts: list[Any]) -> Field:
+        name, value = parts[0], plain_string(parts[1])
+        start = name.span
+        return Field(name.value, value, Span(start.source, start.start, value.span.end), start)
+
+    def param(self, parts: list[Any]) -> Param:
+        keyword, name, value = parts[0], parts[1], plain_string(parts[2])
+        return Param(name.value, value, _span(keyword, value), name.span)
+
+    def repeat(self, parts: list[Any]) -> Repeat:
+        variable = parts[1].value if len(parts) == 4 else None
+        return Repeat(variable, parts[-2], parts[-1], _span(parts[0], parts[-1]))
+
+    def conditional(self, parts: list[Any]) -> If:
+        keyword, *rest = parts
+        otherwise = None
+        if len(rest) >= 2 and isinstance(rest[-2], Token) and rest[-2].type == "ELSE":
+            otherwise = rest.pop()
+            rest.pop()
+        arms = tuple((_condition(rest[i]), rest[i + 1]) for i in range(0, len(rest), 2))
+        return If(arms, otherwise, _span(keyword, parts[-1]))
+
+    def block(self, parts: list[Any]) -> BlockDef:
+        keyword, name, body = parts[0], parts[1], parts[-1]
+        arguments = parts[2] if len(parts) == 4 else ()
+        return BlockDef(name.value, arguments, body, _span(keyword, body), name.span)
+
+    def arguments(self, parts: list[Any]) -> tuple[Argument, ...]:
+        return tuple(parts)
+
+    def argument(self, parts: list[Any]) -> Argument:
+        default = plain_string(parts[1]) if len(parts) == 2 else None
+        return Argument(parts[0].value, default, parts[0].span)
+
+    def include(self, parts: list[Any]) -> Include:
+        keyword, path = parts
+        node = path.node
+        if not isinstance(node, ex.Literal):
+            keyword.job.report.add("The file of an include is a plain string, without ${...}.", node.span)
+        return Include(str(getattr(node, "value", "")), _span(keyword, node))
+
+    # ---- values
+
+    def word(self, parts: list[Any]) -> Word | Scalar:
+        return _condition(parts[0])  # type: ignore[no-any-return]
+
+    def number(self, parts: list[Any]) -> Scalar:
+        token = parts[-1]
+        if len(parts) == 1:
+            value, text = number(token, limits.INT_MAX), token.value
+        elif token.type == "NAME":
+            if token.value not in ("inf", "nan"):
+                token.job.report.add(f"'-' stands before a number, not before {token.value}.", token.span)
+            value, text = -float(token.value if token.value in ("inf", "nan") else 0), "-" + token.value
+        else:
+            value, text = -number(token, -limits.INT_MIN), "-" + token.value
+        return Scalar(value, _span(parts[0], token), text)
+
+    def typed(self, parts: list[Any]) -> Typed:
+        word, body = parts
+        return Typed(word.text, body, _span(word, body), word.span)
+
+    def body(self, parts: list[Any]) -> Body:
+        return Body(tuple(parts[1:-1]), _span(parts[0], parts[-1]))
+
+    def list(self, parts: list[Any]) -> ListValue:
+        return ListValue(tuple(plain_string(p) for p in parts[1:-1]), _span(parts[0], parts[-1]))
+
+    def string(self, parts: list[Token]) -> Depth:
+        """A string, as an expression; :func:`plain_string` makes it a value."""
+        span = _span(parts[0], parts[-1])
+        if span.end - span.start > limits.STRING:
+            parts[0].job.report.add(f"This string has more than {limits.STRING} characters.", span)
+            raise Broken
+        if any("${" in token.value for token in parts):
+            return self._template(parts, span)
+        return Depth(ex.Literal("".join(_text(token, 1, -1) for token in parts), span), 1)
+
+    def _template(self, parts: list[Token], span: Span) -> Depth:
+        made: list[Any] = []
+        depth = 0
+        for token in parts:
+            at, raw = 1, token.value
+            while (begin := raw.find("${", at)) >= 0:
+                stop = raw.find("}", begin)
+                if stop < 0:
+                    token.job.report.add("This '${' has no '}'.", token.job.span(token.start + begin, token.start + begin + 2))
+                    break
+                made.append(_text(token, at, begin))
+                inner = self.fill(token.job, token.start + begin + 2, token.start + stop)
+                depth = max(depth, inner.depth)
+                made.append(inner.node)
+                at = stop + 1
+            made.append(_text(token, at, len(raw) - 1))
+        joined: list[Any] = []
+        for part in made:
+            if isinstance(part, str) and joined and isinstance(joined[-1], str):
+                joined[-1] += part
+            elif part != "":
+                joined.append(part)
+        return Depth(ex.Template(tuple(joined), span), depth + 1)
+
+    # ---- expressions
+
+    def expression(self, parts: list[Token]) -> Expression:
+        token = parts[0]
+        span = token.span
+        return Expression(ex.Name(token.value[1:], Span(span.source, span.start + 1, span.end)), span)
+
+    def dollar(self, parts: list[Any]) -> Expression:
+        return Expression(parts[1].node, _span(parts[0], parts[2]))
+
+    def dollar_call(self, parts: list[Any]) -> Expression:
+        called = self.call(parts)
+        called.node.function = called.node.function[1:]
+        return Expression(called.node, called.node.span)
+
+    def literal(self, parts: list[Token]) -> Depth:
+        return Depth(ex.Literal(number(parts[0], limits.INT_MAX), parts[0].span, parts[0].value), 1)
+
+    def variable(self, parts: list[Token]) -> Depth:
+        return Depth(ex.Name(parts[0].value, parts[0].span), 1)
+
+    def group(self, parts: list[Any]) -> Depth:
+        return parts[1]  # type: ignore[no-any-return]
+
+    def call(self, parts: list[Any]) -> Depth:
+        span = _span(parts[0], parts[-1])
+        return _deeper(lambda *a: ex.Call(parts[0].value, a, span), *parts[1:-1])
+
+    def series(self, parts: list[Any]) -> Depth:
+        span = _span(parts[0], parts[-1])
+        return _deeper(lambda *a: ex.Series(a, span), *parts[1:-1])
+
+    def index(self, parts: list[Any]) -> Depth:
+        value, _, index, end = parts
+        return _deeper(lambda v, i: ex.Index(v, i, _span(v, end)), value, index)
+
+    def unary(self, parts: list[Any]) -> Depth:
+        token, operand = parts
+        return _deeper(lambda a: ex.Unary(token.value, a, _span(token, a)), operand)
+
+    def binary(self, parts: list[Any]) -> Depth:
+        left, token, right = parts
+        return _deeper(lambda a, b: ex.Binary(token.value, a, b, _span(a, b)), left, right)
+
+    def compare(self, parts: list[Any]) -> Depth:
+        signs = [token.value for token in parts[1::2]]
+        return _deeper(
+            lambda first, *rest: ex.Compare(first, tuple(zip(signs, rest, strict=True)), _span(first, rest[-1])),
+            *parts[::2],
+        )
+
+    def choose(self, parts: list[Any]) -> Depth:
+        return _deeper(lambda yes, c, no: ex.Choose(yes, c, no, _span(yes, no)), *parts)
+
+
+def plain_string(value: Any) -> Any:
+    """A string as a value of a field: a scalar, or an expression where something is filled in."""
+    if type(value) is Depth:
+        node = value.node
+        return Scalar(node.value, node.span) if isinstance(node, ex.Literal) else Expression(node, node.span)
+    return value
+
+
+def _condition(value: Any) -> Any:
+    if not isinstance(value, Token):
+        return value
+    if value.value in ("true", "false"):
+        return Scalar(value.value == "true", value.span, value.value)
+    return Word(value.value, value.span)
+
+
+def _text(token: Token, start: int, end: int) -> str:
+    raw = token.value[start:end]
+    try:
+        return unescape(raw)
+    except BadEscape as bad:
+        at = token.start + start + bad.at
+        token.job.report.add(str(bad), token.job.span(at, min(at + 2, token.end)))
+        return raw
+
+
+def number(token: Token, most: int) -> int | float:
+    """The value of a number token; a mistake in the report and 0 where it is none."""
+    text = token.value
+    try:
+        if text.isdigit() and (text[0] != "0" or len(text) == 1):
+            value = int(text) if len(text) < 25 else most + 1
+        elif text[:2] in ("0x", "0X"):
+            value = int(text[2:], 16) if "_" not in text else _no_number()
+        elif text.isdigit():
+            value = int(text, 8) if len(text) < 30 else most + 1
+        else:
+            return _float(token)
+    except ValueError:
+        octal = text.isdigit()
+        hint = " After a leading 0 the digits are 0-7 (an octal number)." if octal else ""
+        token.job.report.add(f"{_short(text)} is not a number.{hint}", token.span)
+        return 0
+    if value > most:
+        token.job.report.add(f"The number {_short(text)} does not fit in 64 bits.", token.span)
+        return 0
+    return value
+
+
+def _float(token: Token) -> float:
+    text = token.value
+    value = float(text[:-1] if text[-1] in "fF" else text) if "_" not in text else _no_number()
+    if value in (float("inf"), float("-inf")):
+        token.job.report.add(f"The number {_short(text)} is too large for a float; write inf if you mean it.", token.span)
+        return 0.0
+    return value
+
+
+def _no_number() -> int:
+    raise ValueError
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 30 else text[:27] + "..."

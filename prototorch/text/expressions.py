@@ -1,0 +1,97 @@
+"""Expressions: their own tree. What they are worth is :mod:`prototorch.text.evaluate`'s business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .source import Span
+
+
+@dataclass(slots=True)
+class Literal:
+    """A number or a string without anything to fill in. ``text`` is how a number was spelled."""
+
+    value: int | float | str
+    span: Span | None = field(default=None, compare=False, repr=False)
+    text: str | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Name:
+    """A parameter, a loop variable, an argument of a block; or ``true``, ``false``, ``none``."""
+
+    name: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Unary:
+    """``-a``, ``+a``, ``not a``."""
+
+    operator: str
+    operand: Any
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Binary:
+    """``a + b`` and its like, ``and`` and ``or`` included."""
+
+    operator: str
+    left: Any
+    right: Any
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Compare:
+    """``a < b <= c``: every neighbouring pair must hold."""
+
+    first: Any
+    rest: tuple[tuple[str, Any], ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Choose:
+    """``yes if condition else no``."""
+
+    yes: Any
+    condition: Any
+    no: Any
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Call:
+    """``min(a, b)``."""
+
+    function: str
+    arguments: tuple[Any, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Index:
+    """``a[i]``."""
+
+    value: Any
+    index: Any
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Series:
+    """``[a, b]``."""
+
+    items: tuple[Any, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Template:
+    """A string with ``${...}`` in it: strings and expressions in turn."""
+
+    parts: tuple[Any, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)

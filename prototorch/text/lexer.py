@@ -1,0 +1,218 @@
+"""From characters to tokens, with the limits and the balance of brackets.
+
+The terminals come from the grammar; the loop is our own: one regular expression, each limit checked where the token is made,
+comments kept aside, and every mistake noted while lexing goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from . import limits
+from .mistakes import Report
+from .source import Source, Span
+
+_PAIRS = {"{": "}", "[": "]", "(": ")", "$(": ")", "<": ">"}
+_CLOSERS = {"}", "]", ")", ">"}
+_SPACE = r"[ \t\r\n]++"
+_COMMENT = r"\#[^\n]*+"
+
+
+class Job:
+    """One text on its way: its source, its report, and the comments found (start, end)."""
+
+    __slots__ = ("comments", "report", "source")
+
+    def __init__(self, source: Source, report: Report):
+        self.source = source
+        self.report = report
+        self.comments: list[tuple[int, int]] = []
+
+    def span(self, start: int, end: int) -> Span:
+        return Span(self.source, start, end)
+
+
+class Token:
+    """A token: lark reads ``type``, the tree builder the rest."""
+
+    __slots__ = ("end", "job", "start", "type", "value")
+
+    def __init__(self, type: str, value: str, start: int, end: int, job: Job):
+        self.type = type
+        self.value = value
+        self.start = start
+        self.end = end
+        self.job = job
+
+    @property
+    def span(self) -> Span:
+        return Span(self.job.source, self.start, self.end)
+
+
+class Broken(Exception):  # noqa: N818 (only between lexer and reader: the report holds the mistake)
+    """The text cannot be read any further; the report says why."""
+
+
+class Lexer:
+    """Tokens of the model language. ``terminals``: (name, pattern, is it a regular expression)."""
+
+    def __init__(self, terminals: Iterable[tuple[str, str, bool]]):
+        patterns: list[str] = []
+        fixed: dict[str, str] = {}
+        self.keywords: dict[str, str] = {}
+        for name, pattern, is_regex in terminals:
+            if is_regex:
+                patterns.append(f"(?P<{name}>{pattern})")
+            elif pattern.isidentifier():
+                self.keywords[pattern] = name
+            else:
+                fixed[pattern] = name
+        self.fixed = fixed
+        symbols = "|".join(re.escape(p) for p in sorted(fixed, key=len, reverse=True))
+        patterns.insert(0, f"(?P<SPACE>{_SPACE})|(?P<COMMENT>{_COMMENT})")
+        self._match = re.compile("|".join([*patterns, f"(?P<SYMBOL>{symbols})"])).match
+
+    def tokens(self, job: Job, start: int = 0, end: int | None = None) -> list[Token]:
+        """All tokens of a part of the source. Mistakes go to the report; raises Broken where brackets do not match."""
+        text = job.source.text
+        end = len(text) if end is None else end
+        match, keywords, fixed = self._match, self.keywords, self.fixed
+        found: list[Token] = []
+        balance = Balance(job)
+        at = start
+        while at < end:
+            m = match(text, at, end)
+            if m is None:
+                at = self._odd(job, at, end, found)
+                continue
+            kind, stop = m.lastgroup, m.end()
+            if kind == "NAME":
+                value = m.group()
+                if stop - at > limits.NAME:
+                    job.report.add(f"This name has {stop - at} characters; the limit is {limits.NAME}.", job.span(at, stop))
+                    raise Broken
+                found.append(Token(keywords.get(value, "NAME"), value, at, stop, job))
+            elif kind == "SYMBOL":
+                value = m.group()
+                if value == "//" and not balance.in_expression:
+                    job.report.add("A comment starts with '#', not with '//'.", job.span(at, stop))
+                    at = self._line_end(text, at, end)
+                    continue
+                if balance.step(value, at, found[-1].type if found else ""):
+                    found.append(Token(fixed[value], value, at, stop, job))
+            elif kind == "COMMENT":
+                job.comments.append((at, stop))
+            elif kind != "SPACE":
+                self._limit(job, str(kind), at, stop)
+                found.append(Token(str(kind), m.group(), at, stop, job))
+            at = stop
+        balance.end()
+        return found
+
+    @staticmethod
+    def _line_end(text: str, at: int, end: int) -> int:
+        stop = text.find("\n", at, end)
+        return end if stop < 0 else stop
+
+    @staticmethod
+    def _limit(job: Job, kind: str, at: int, stop: int) -> None:
+        if kind == "NUMBER" and stop - at > limits.NUMBER:
+            job.report.add(f"This number has {stop - at} characters; the limit is {limits.NUMBER}.", job.span(at, stop))
+            raise Broken
+        if kind == "STRING" and stop - at > limits.STRING:
+            job.report.add(f"This string has {stop - at} characters; the limit is {limits.STRING}.", job.span(at, stop))
+            raise Broken
+
+    def _odd(self, job: Job, at: int, end: int, found: list[Token]) -> int:
+        """A character that starts no token: say what is wrong with it, and where to go on."""
+        text = job.source.text
+        c = text[at]
+        stop = at + 1
+        if c in "\"'":
+            stop = self._line_end(text, at, end)
+            job.report.add(f"This string has no closing {c} on its line.", job.span(at, at + 1))
+            found.append(Token("STRING", c + c, at, stop, job))
+            return stop
+        if c == "=":
+            job.report.add("A field is written with ':', not with '='.", job.span(at, stop))
+            found.append(Token("COLON", ":", at, stop, job))
+        elif c == "$":
+            job.report.add("After '$' comes a name or an expression in parentheses: $name or $(a + b).", job.span(at, stop))
+        elif c.isalpha():
+            while stop < end and (text[stop].isalnum() or text[stop] == "_"):
+                stop += 1
+            job.report.add("Names are made of the letters a-z, A-Z, digits and '_'.", job.span(at, stop))
+            found.append(Token("NAME", "x", at, stop, job))
+        else:
+            shown = repr(c) if c.isprintable() and c.isascii() else f"U+{ord(c):04X}"
+            job.report.add(f"The character {shown} has no meaning here.", job.span(at, stop))
+        if len(job.report) > 20:
+            raise Broken
+        return stop
+
+
+class Balance:
+    """Which brackets are open; refuses what is nested too deep before anything recurses into it."""
+
+    def __init__(self, job: Job):
+        self.job = job
+        self.open: list[tuple[str, int, bool]] = []  # bracket, offset, whether it holds an expression
+        self.closed: list[tuple[int, int]] = []  # offsets of the braces of each pair
+        self.in_expression = False
+
+    def step(self, value: str, at: int, before: str) -> bool:
+        """Note a symbol; False where it is a closing bracket too many, which is left out."""
+        if value in "<>" and self.in_expression:
+            return True
+        if value in _PAIRS:
+            self.open.append((value, at, self.in_expression))
+            self.in_expression = self.in_expression or value == "$(" or (value == "(" and before == "DOLLAR_NAME")
+            if len(self.open) > limits.NESTING:
+                self._say(f"This is nested deeper than {limits.NESTING} levels.", at)
+                raise Broken
+        elif value in _CLOSERS:
+            return self._close(value, at)
+        return True
+
+    def _close(self, value: str, at: int) -> bool:
+        if not self.open:
+            self._say(f"This '{value}' closes nothing.{self._hint()}", at)
+            return False
+        opener, where, self.in_expression = self.open.pop()
+        if _PAIRS[opener] != value:
+            if opener == "<":
+                self._say("This '<' is never closed by '>'. A comparison stands in $( ): $(a < b).", where)
+            else:
+                line, column = self.job.source.position(where)
+                self._say(f"This '{value}' cannot close the '{opener}' of line {line}, column {column}.", at)
+            raise Broken
+        if opener == "{":
+            self.closed.append((where, at))
+        return True
+
+    def end(self) -> None:
+        """The end of the text: everything must be closed."""
+        if self.open:
+            opener, where, _ = self.open[-1]
+            suspect = self._suspect() if opener == "{" else None
+            self._say(f"This '{opener}' is never closed.", where if suspect is None else suspect)
+            raise Broken
+
+    def _suspect(self) -> int | None:
+        """The first '{' whose '}' stands first on another line at another indentation."""
+        position, text = self.job.source.position, self.job.source.text
+        for opener, closer in sorted(self.closed)[:10_000]:
+            (line, column), (last, indent) = position(opener), position(closer)
+            if line != last and indent <= 200 and column <= 1000 and not text[closer - indent + 1 : closer].strip():
+                begin = text[opener - column + 1 : opener]
+                if len(begin) - len(begin.lstrip()) != indent - 1:
+                    return opener
+        return None
+
+    def _hint(self) -> str:
+        suspect = self._suspect()
+        return "" if suspect is None else f" The '{{' of line {self.job.source.position(suspect)[0]} may lack its own."
+
+    def _say(self, message: str, at: int) -> None:
+        self.job.report.add(message, self.job.span(at, at + 1))

@@ -1,0 +1,104 @@
+"""Comments and empty lines: back to the statements they stand with, for the writer."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+from typing import Any
+
+from .source import Source
+from .tree import Body, Document, Field, If, Trivia, Typed
+
+
+def attach(document: Document, comments: list[tuple[int, int]]) -> Document:
+    """The document with each statement's comments and empty lines in its ``trivia``."""
+    source = document.source
+    if source is None:
+        return document
+    walker = _Walker(source, comments)
+    statements = walker.statements(document.statements, 0)
+    return replace(document, statements=statements, closing=walker.rest(len(source.text)))
+
+
+class _Walker:
+    """Goes over the statements in the order of the text, handing out the comments as it passes them."""
+
+    def __init__(self, source: Source, comments: list[tuple[int, int]]):
+        self.source = source
+        self.starts = [start for start, _ in comments]
+        self.texts = [source.text[start:end].rstrip() for start, end in comments]
+        self.next = 0
+
+    def rest(self, end: int) -> tuple[str, ...]:
+        """All comments before ``end`` that were not handed out."""
+        stop = bisect_left(self.starts, end)
+        found = tuple(self.texts[self.next : stop])
+        self.next = max(self.next, stop)
+        return found
+
+    def line(self, offset: int) -> int:
+        return self.source.position(offset)[0]
+
+    def statements(self, statements: tuple[Any, ...], begin: int) -> tuple[Any, ...]:
+        """The statements of one level, which starts at ``begin``."""
+        done = []
+        last = self.line(begin) if begin else 0
+        for number, statement in enumerate(statements):
+            first = self.next
+            before = self.rest(statement.span.start)
+            top = self.line(self.starts[first]) if before else self.line(statement.span.start)
+            blank = top > last + 1 and bool(number or begin == 0) and last > 0
+            statement = self.inside(statement)
+            end = statement.span.end
+            stray = self.rest(end)  # comments inside a value go before the statement
+            following = statements[number + 1].span.start if number + 1 < len(statements) else None
+            behind = self.behind(end, following)
+            trivia = Trivia((*before, *stray), behind, blank)
+            done.append(replace(statement, trivia=trivia) if trivia != _NONE else statement)
+            last = self.line(end - 1)
+        return tuple(done)
+
+    def behind(self, end: int, following: int | None) -> str | None:
+        """The comment behind a statement on its last line, if nothing else follows there."""
+        if self.next >= len(self.starts):
+            return None
+        at = self.starts[self.next]
+        same = self.line(at) == self.line(end - 1) and (following is None or at < following)
+        if not same or self.source.text[end:at].strip(" \t,;"):
+            return None
+        self.next += 1
+        return self.texts[self.next - 1]
+
+    def inside(self, statement: Any) -> Any:
+        """The statement with the comments of its bodies in place."""
+        if isinstance(statement, Field):
+            value = statement.value
+            if isinstance(value, Body):
+                return replace(statement, value=self.body(value))
+            if isinstance(value, Typed):
+                return replace(statement, value=replace(value, body=self.body(value.body)))
+            return statement
+        if isinstance(statement, If):
+            arms = tuple((condition, self.body(body)) for condition, body in statement.arms)
+            otherwise = self.body(statement.otherwise) if statement.otherwise is not None else None
+            return replace(statement, arms=arms, otherwise=otherwise)
+        if hasattr(statement, "body"):
+            return replace(statement, body=self.body(statement.body))
+        return statement
+
+    def body(self, body: Body) -> Body:
+        span = body.span
+        if span is None:
+            return body
+        opening = None
+        if self.next < len(self.starts) and self.starts[self.next] < span.end:
+            at = self.starts[self.next]
+            first = at > span.start and not self.source.text[span.start + 1 : at].strip()
+            if first and self.line(at) == self.line(span.start):
+                opening = self.texts[self.next]
+                self.next += 1
+        statements = self.statements(body.statements, span.start)
+        return Body(statements, span, opening, self.rest(span.end))
+
+
+_NONE = Trivia()
