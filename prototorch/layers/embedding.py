@@ -18,8 +18,8 @@ from prototorch.schema import example, field
 class Embedding(Layer):
     """A vector for each whole number (Keras). Input [batch, ...], output [batch, ..., output_dim].
 
-    The weight is ``embeddings`` [input_dim, output_dim]. Floating-point input is rounded towards 0 first. Numbers outside
-    0 ... input_dim - 1 are an error of the data.
+    The weight is ``embeddings`` [input_dim, output_dim]. Floating-point input is rounded towards 0 first;
+    numbers outside 0 ... input_dim - 1 are a mistake in the data.
     """
 
     input_dim: int = field(min=1, doc="How many numbers there are: the largest plus 1.")
