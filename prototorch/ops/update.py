@@ -1,0 +1,172 @@
+"""Optimiser updates as ops: new weight and new slots from weight, gradient, slots and a few numbers.
+
+``rate`` and ``step`` are 0-d values (float32, and the number of the step from 1 as int64); the rest are attributes. The
+formulas are Keras 3's. Output 0 may be written over the weight, output i over slot i.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from prototorch.ops.core import Op
+from prototorch.spec import Spec
+
+
+class Update(Op):
+    """inputs: weight, gradient, rate, step, slots...; outputs: weight, slots... of the same specs."""
+
+    slots: ClassVar[int] = 0
+    derivatives = ()
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls.inplace = {0: 0, **{i + 1: i + 4 for i in range(cls.slots)}}
+
+    def rule(self, w: Spec, g: Spec, rate: Spec, step: Spec, *slots: Spec, **attrs: Any) -> tuple[Spec, ...]:  # type: ignore[override]
+        for other in (g, *slots):
+            if other.shape != w.shape:
+                raise self.fail(f"a weight of shape {list(w.shape)} and a slot or gradient of {list(other.shape)}")
+        return (w, *slots)
+
+    def plain(self, xp: Any, w: Any, g: Any, rate: Any, step: Any, *slots: Any, **attrs: Any) -> Any:  # type: ignore[override]
+        rate = xp.astype(rate, w.dtype)
+        count = xp.astype(step, w.dtype)
+        made = self.new(xp, w, g, rate, count, *slots, **attrs)
+        return tuple(xp.astype(m, s.dtype) for m, s in zip(made, (w, *slots), strict=True))
+
+    def new(self, xp: Any, w: Any, g: Any, rate: Any, t: Any, *slots: Any, **attrs: Any) -> tuple[Any, ...]:
+        """The formula."""
+        raise TypeError(f"{self.name} has no formula")
+
+
+class SgdUpdate(Update):
+    """w - rate * (g + l2 * w)."""
+
+    def new(self, xp, w, g, rate, t, l2=0.0):  # type: ignore[override]
+        return (w - rate * (g + l2 * w if l2 else g),)
+
+
+class MomentumUpdate(Update):
+    """v = momentum * v - rate * g; w + v, or w + momentum * v - rate * g (Nesterov). ``l2`` adds l2 * w to g."""
+
+    slots = 1
+
+    def new(self, xp, w, g, rate, t, v, momentum, nesterov=False, l2=0.0):  # type: ignore[override]
+        step = rate * (g + l2 * w if l2 else g)
+        v = momentum * v - step
+        return (w + momentum * v - step if nesterov else w + v), v
+
+
+class AdamUpdate(Update):
+    """Adam (Kingma and Ba, 2015). ``decay`` is decoupled (AdamW): w shrinks by decay * rate first."""
+
+    slots = 2
+
+    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon, decay=0.0):  # type: ignore[override]
+        w = w - w * (decay * rate) if decay else w
+        m = m + (g - m) * (1 - beta_1)
+        v = v + (g * g - v) * (1 - beta_2)
+        alpha = rate * xp.sqrt(1 - beta_2**t) / (1 - beta_1**t)
+        return w - m * alpha / (xp.sqrt(v) + epsilon), m, v
+
+
+class AmsgradUpdate(Update):
+    """Adam with the largest second moment so far (Reddi et al., 2018)."""
+
+    slots = 3
+
+    def new(self, xp, w, g, rate, t, m, v, top, beta_1, beta_2, epsilon, decay=0.0):  # type: ignore[override]
+        w = w - w * (decay * rate) if decay else w
+        m = m + (g - m) * (1 - beta_1)
+        v = v + (g * g - v) * (1 - beta_2)
+        top = xp.maximum(top, v)
+        alpha = rate * xp.sqrt(1 - beta_2**t) / (1 - beta_1**t)
+        return w - m * alpha / (xp.sqrt(top) + epsilon), m, v, top
+
+
+class NadamUpdate(Update):
+    """Adam with Nesterov momentum (Dozat, 2016). The third slot, of the weight's shape (), is the product of the u."""
+
+    slots = 2
+
+    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon, decay=0.0):  # type: ignore[override]
+        w = w - w * (decay * rate) if decay else w
+        u_t = beta_1 * (1 - 0.5 * 0.96**t)
+        u_next = beta_1 * (1 - 0.5 * 0.96 ** (t + 1))
+        product = 1.0
+        for i in range(1, int(t) + 1):
+            product *= beta_1 * (1 - 0.5 * 0.96**i)
+            if product < 1e-30:
+                break
+        m = m + (g - m) * (1 - beta_1)
+        v = v + (g * g - v) * (1 - beta_2)
+        m_hat = u_next * m / (1 - product * u_next) + (1 - u_t) * g / (1 - product)
+        v_hat = v / (1 - beta_2**t)
+        return w - m_hat * rate / (xp.sqrt(v_hat) + epsilon), m, v
+
+
+class RmspropUpdate(Update):
+    """RMSprop (Hinton's lecture 6): slots are the mean square, the momentum, and the mean gradient where centred."""
+
+    slots = 3
+
+    def new(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon, centered):  # type: ignore[override]
+        v = rho * v + (1 - rho) * g * g
+        if centered:
+            a = rho * a + (1 - rho) * g
+            scale = v - a * a + epsilon
+        else:
+            scale = v + epsilon
+        step = rate * g / xp.sqrt(scale)
+        if momentum:
+            b = momentum * b + step
+            return w - b, v, b, a
+        return w - step, v, b, a
+
+
+class AdagradUpdate(Update):
+    """Adagrad (Duchi et al., 2011)."""
+
+    slots = 1
+
+    def new(self, xp, w, g, rate, t, a, epsilon):  # type: ignore[override]
+        a = a + g * g
+        return w - rate * g / xp.sqrt(a + epsilon), a
+
+
+class AdadeltaUpdate(Update):
+    """Adadelta (Zeiler, 2012)."""
+
+    slots = 2
+
+    def new(self, xp, w, g, rate, t, a, d, rho, epsilon):  # type: ignore[override]
+        a = rho * a + (1 - rho) * g * g
+        delta = -xp.sqrt(d + epsilon) / xp.sqrt(a + epsilon) * g
+        d = rho * d + (1 - rho) * delta * delta
+        return w + rate * delta, a, d
+
+
+class AdamaxUpdate(Update):
+    """Adamax, Adam with the infinity norm (Kingma and Ba, 2015)."""
+
+    slots = 2
+
+    def new(self, xp, w, g, rate, t, m, u, beta_1, beta_2, epsilon):  # type: ignore[override]
+        m = m + (g - m) * (1 - beta_1)
+        u = xp.maximum(beta_2 * u, xp.abs(g))
+        return w - rate * m / ((1 - beta_1**t) * (u + epsilon)), m, u
+
+
+class LionUpdate(Update):
+    """Lion (Chen et al., 2023): the sign of an interpolated momentum."""
+
+    slots = 1
+
+    def new(self, xp, w, g, rate, t, m, beta_1, beta_2):  # type: ignore[override]
+        w = w - rate * xp.sign(m * beta_1 + g * (1 - beta_1))
+        return w, m * beta_2 + g * (1 - beta_2)
+
+
+sgd_update, momentum_update, adam_update, amsgrad_update = SgdUpdate(), MomentumUpdate(), AdamUpdate(), AmsgradUpdate()
+nadam_update, rmsprop_update, adagrad_update = NadamUpdate(), RmspropUpdate(), AdagradUpdate()
+adadelta_update, adamax_update, lion_update = AdadeltaUpdate(), AdamaxUpdate(), LionUpdate()
