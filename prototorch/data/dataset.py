@@ -186,7 +186,7 @@ class Arrays(Dataset):
         run = _as_slice(indices)
         if run is None:
             return {name: gather(array, indices) for name, array in self._arrays.items()}
-        views = {name: array[run] for name, array in self._arrays.items()}
+        views = {name: np.ascontiguousarray(array[run]) for name, array in self._arrays.items()}
         for view in views.values():
             view.flags.writeable = False
         return views
