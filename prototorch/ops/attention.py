@@ -1,0 +1,60 @@
+"""Attention (Vaswani et al., 2017)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from prototorch.ops.core import Op
+from prototorch.ops.elementwise import broadcast, where
+from prototorch.ops.linear import matmul
+from prototorch.ops.softmax import softmax, softmax_grad
+from prototorch.spec import Spec
+
+_FAR = -1e9  # the score of a place that is masked out: its weight underflows to 0, and no row becomes NaN
+
+
+class AttentionWeights(Op):
+    """softmax(q @ k^T * scale) over the keys: q [N, H, T, D], k [N, H, S, D], and a bool mask that broadcasts to
+    [N, H, T, S], True where a key is seen; ``causal`` hides the keys after the query. Gives [N, H, T, S]."""
+
+    def rule(self, q: Spec, k: Spec, *mask: Spec, causal: bool = False, scale: float | None = None) -> Spec:  # type: ignore[override]
+        if q.ndim != 4 or k.ndim != 4 or q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3]:
+            raise self.fail(f"queries {list(q.shape)} and keys {list(k.shape)} do not fit")
+        shape = (*q.shape[:3], k.shape[2])
+        for m in mask:
+            if m.dtype != "bool" or broadcast(self, (m.shape, shape)) != shape:
+                raise self.fail(f"a mask {m} does not broadcast to {list(shape)}")
+        return Spec(shape, q.dtype)
+
+    def expand(self, q: Any, k: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:  # type: ignore[override]
+        scores = matmul(q, k, transpose_b=True) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
+        far = np.asarray(_FAR, dtype=q.dtype)
+        if causal:
+            seen = np.tril(np.ones((q.shape[2], k.shape[2]), bool), k.shape[2] - q.shape[2])
+            scores = where(seen, scores, far)
+        for m in mask:
+            scores = where(m, scores, far)
+        return softmax(scores)
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        q, k = inputs[:2]
+        scale = attrs.get("scale")
+        g = softmax_grad(grads[0], outputs[0]) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
+        dq = matmul(g, k) if needs[0] else None
+        dk = matmul(g, q, transpose_a=True) if needs[1] else None
+        return [dq, dk, *[None] * (len(inputs) - 2)]
+
+
+attention_weights = AttentionWeights()
+
+
+def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float | None = None) -> Any:
+    """Scaled dot-product attention: q [N, H, T, D], k [N, H, S, D], v [N, H, S, E] give [N, H, T, E].
+
+    mask: bool, broadcasts to [N, H, T, S], True where a key is seen. scale: 1 / sqrt(D) where it is left out.
+    """
+    given = () if mask is None else (mask,)
+    return matmul(attention_weights(q, k, *given, causal=causal, scale=scale), v)
