@@ -1,9 +1,9 @@
 """The dispatcher: the one place that decides whether a special kernel or the plain body runs an op.
 
-A kernel is a function ``prepare(ins, outs, attrs)`` of specs that gives back a runner ``run(inputs, outputs)``, which fills
-the given output arrays, or None: "not mine". It is prepared once for a step of a plan and called many times; it keeps
-nothing between calls but scratch memory. It writes every element of its outputs. Where the op's `inplace` map allows it,
-an output may be the same memory as that input.
+A kernel is a function ``prepare(ins, outs, attrs)`` of specs that gives back a runner ``run(inputs, outputs)``, which
+fills the given output arrays, or None: "not mine". It is prepared once for a step of a plan and called many times; it
+keeps nothing between calls but scratch memory. It writes every element of its outputs. Where the op's `inplace` map
+allows it, an output may be the same memory as that input.
 """
 
 from __future__ import annotations

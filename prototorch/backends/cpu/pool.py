@@ -1,0 +1,243 @@
+"""The CPU's one thread pool, and scratch memory for each of its threads.
+
+`parallel` cuts 0 ... n into pieces whose bounds depend on ``n`` and ``grain`` alone, never on the number of threads,
+so that a result put together from pieces has the same bits however many threads there are. Threads take the next
+piece when they are free; a caller's own thread works too, so one thread means no pool at all.
+
+BLAS has threads of its own. They serve a single large product; inside `parallel(..., blas=True)` BLAS is held to one
+thread, since there the pieces already fill the cores.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from itertools import count
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from prototorch.errors import UsageError
+
+Work = Callable[[int, int], Any]
+
+
+def _from_environment() -> int:
+    for name in ("PROTOTORCH_THREADS", "OMP_NUM_THREADS"):
+        said = os.environ.get(name, "").split(",")[0].strip()
+        if said.isdigit() and int(said) > 0:
+            return int(said)
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (len(affinity(0)) if affinity else os.cpu_count()) or 1
+
+
+class _Job:
+    """Pieces of work that several threads take in turn."""
+
+    def __init__(self, work: Work, n: int, grain: int, pieces: int, commit: Callable[[Any], None] | None):
+        self.work, self.n, self.grain, self.pieces, self.commit = work, n, grain, pieces, commit
+        self.take = count().__next__
+        self.done = count(1).__next__
+        self.finished = threading.Lock()
+        self.finished.acquire()
+        self.error: BaseException | None = None
+        self.turn = 0
+        self.turns = threading.Condition() if commit is not None else None
+
+    def help(self) -> None:
+        """Do pieces until none is left."""
+        while (i := self.take()) < self.pieces:
+            try:
+                if self.error is None:
+                    made = self.work(i * self.grain, min((i + 1) * self.grain, self.n))
+                    if self.turns is not None:
+                        self._commit(i, made)
+            except BaseException as exc:
+                self.error = self.error or exc
+            finally:
+                if self.turns is not None:
+                    self._pass_on(i)
+                if self.done() == self.pieces:
+                    self.finished.release()
+
+    def _commit(self, i: int, made: Any) -> None:
+        assert self.turns is not None
+        assert self.commit is not None
+        with self.turns:
+            while self.turn < i:
+                self.turns.wait()
+        self.commit(made)
+
+    def _pass_on(self, i: int) -> None:
+        assert self.turns is not None
+        with self.turns:
+            while self.turn < i:  # after an error: pieces still end in their order
+                self.turns.wait()
+            self.turn = i + 1
+            self.turns.notify_all()
+
+
+class _Pool:
+    """Worker threads that wait for jobs; started when the first job comes."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
+        self.queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self.started = 0
+        self.lock = threading.Lock()
+
+    def run(self, job: _Job) -> None:
+        helpers = min(self.threads, job.pieces) - 1
+        if self.started < helpers:
+            self._start(helpers)
+        for _ in range(helpers):
+            self.queue.put(job)
+        job.help()
+        job.finished.acquire()
+
+    def _start(self, wanted: int) -> None:
+        with self.lock:
+            while self.started < wanted:
+                self.started += 1
+                threading.Thread(target=self._serve, name=f"prototorch-{self.started}", daemon=True).start()
+
+    def _serve(self) -> None:
+        with np.errstate(all="ignore"):  # whether numbers are finite is asked once a step, not in every kernel
+            while (job := self.queue.get()) is not None:
+                job.help()
+                del job
+
+
+class _Blas:
+    """BLAS' own number of threads; held to one while any of our regions runs."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.depth = 0
+        self.found: list[Any] | None = None
+
+    def libraries(self) -> list[Any]:
+        if self.found is None:
+            self.found = list(ThreadpoolController().select(user_api="blas").lib_controllers)
+        return self.found
+
+    def set(self, threads: int) -> None:
+        for library in self.libraries():
+            library.set_num_threads(threads)
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.depth += 1
+            if self.depth == 1:
+                self.set(1)
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.depth -= 1
+            if self.depth == 0:
+                self.set(_pool.threads)
+
+
+_pool = _Pool(_from_environment())
+_blas = _Blas()
+if os.environ.get("PROTOTORCH_THREADS"):  # BLAS reads OMP_NUM_THREADS itself
+    _blas.set(_pool.threads)
+
+
+def threads() -> int:
+    """How many threads kernels use: `set_threads`, else PROTOTORCH_THREADS, else OMP_NUM_THREADS, else the cores."""
+    return _pool.threads
+
+
+def set_threads(number: int) -> None:
+    """Use this many threads from now on, in kernels and in BLAS. There is one pool in a process.
+
+    Raises UsageError for fewer than one.
+    """
+    global _pool
+    if number < 1:
+        raise UsageError(f"the number of threads is at least 1, not {number}")
+    if number != _pool.threads:
+        old, _pool = _pool, _Pool(number)
+        for _ in range(old.started):
+            old.queue.put(None)
+        _blas.set(number)
+
+
+def _after_fork() -> None:
+    """A forked child has none of the parent's threads."""
+    global _pool, _blas
+    _pool, _blas = _Pool(_pool.threads), _Blas()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def parallel(work: Work, n: int, grain: int, blas: bool = False, commit: Callable[[Any], None] | None = None) -> None:
+    """Call ``work(start, stop)`` for each piece of at most ``grain`` of 0 ... n, on several threads.
+
+    Pieces may be done in any order, but ``commit(what work gave back)`` is called in the order of the pieces, one at
+    a time: that is how sums over pieces come out the same each time. ``blas``: the work calls BLAS, which is then
+    held to one thread. The first error of any piece is raised when all have ended.
+    """
+    pieces = -(-n // grain)
+    pool = _pool
+    if pieces <= 1 or pool.threads == 1:
+        for start in range(0, n, grain):
+            made = work(start, min(start + grain, n))
+            if commit is not None:
+                commit(made)
+        return
+    job = _Job(work, n, grain, pieces, commit)
+    if blas:
+        with _blas:
+            pool.run(job)
+    else:
+        pool.run(job)
+    if job.error is not None:
+        raise job.error
+
+
+class _Scratch(threading.local):
+    def __init__(self) -> None:
+        self.memory: dict[str, np.ndarray] = {}
+        self.views: dict[Any, list[np.ndarray]] = {}
+
+
+_scratch = _Scratch()
+_MOST_VIEWS = 1024
+
+
+def scratch(*wanted: tuple[tuple[int, ...], Any], use: str = "work") -> list[np.ndarray]:
+    """Arrays of the given (shape, dtype) with undefined elements, in memory that this thread keeps and uses again.
+
+    They hold until this thread asks again under the same ``use``. A kernel that calls `parallel` while it holds
+    arrays of its own takes them under another ``use``, because its thread does pieces too.
+    """
+    key = (use, wanted)
+    views = _scratch.views.get(key)
+    if views is None:
+        if len(_scratch.views) >= _MOST_VIEWS:
+            _scratch.views.clear()
+        views = _scratch.views[key] = _carve(use, wanted)
+    return views
+
+
+def _carve(use: str, wanted: tuple[tuple[tuple[int, ...], Any], ...]) -> list[np.ndarray]:
+    sizes = [-(-(np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))) // 64) * 64 for shape, dtype in wanted]
+    memory = _scratch.memory.get(use)
+    if memory is None or memory.nbytes < sum(sizes):
+        raw = np.empty(sum(sizes) + 64, np.uint8)
+        memory = _scratch.memory[use] = raw[-raw.ctypes.data % 64 :][: sum(sizes)]
+        for key in [k for k in _scratch.views if k[0] == use]:
+            del _scratch.views[key]
+    found, at = [], 0
+    for (shape, dtype), size in zip(wanted, sizes, strict=True):
+        room = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))
+        found.append(memory[at : at + room].view(dtype).reshape(shape))
+        at += size
+    return found
