@@ -1,0 +1,143 @@
+"""Resampling pictures: x [N, C, H, W]. Resizing is linear, so it is a matrix for each axis, and its adjoint the transpose."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from prototorch.ops.core import Op
+from prototorch.ops.linear import matmul
+from prototorch.spec import Spec
+
+
+def weights_along(size: int, wanted: int, method: str, align_corners: bool) -> np.ndarray:
+    """The matrix [wanted, size] of one axis, float64. Pixels have their centres at halves unless ``align_corners``.
+
+    "nearest" takes the pixel in which the centre of the new one lies; "bilinear" and "bicubic" (Keys, a = -0.5, as in
+    Keras) repeat the border pixels. No antialiasing.
+    """
+    matrix = np.zeros((wanted, size))
+    for i in range(wanted):
+        if align_corners:
+            at = i * (size - 1) / (wanted - 1) if wanted > 1 else 0.0
+        else:
+            at = (i + 0.5) * size / wanted - 0.5
+        if method == "nearest":
+            matrix[i, min(max(math.floor(at + 0.5), 0), size - 1)] = 1
+            continue
+        low = math.floor(at)
+        reach = (0, 1) if method == "bilinear" else (-1, 0, 1, 2)
+        for k in reach:
+            d = abs(at - low - k)
+            matrix[i, min(max(low + k, 0), size - 1)] += 1 - d if method == "bilinear" else _cubic(d)
+    return matrix
+
+
+def _cubic(d: float, a: float = -0.5) -> float:
+    if d <= 1:
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1
+    return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+
+
+def resize(x: Any, size: tuple[int, int], method: str = "bilinear", align_corners: bool = False) -> Any:
+    """x [N, C, H, W] brought to [N, C, *size]."""
+    for axis, wanted in ((2, size[0]), (3, size[1])):
+        have = x.shape[axis]
+        if have == wanted:
+            continue
+        matrix = weights_along(have, wanted, method, align_corners).astype(x.dtype)
+        x = matmul(matrix, x) if axis == 2 else matmul(x, matrix, transpose_b=True)
+    return x
+
+
+class AffineSample(Op):
+    """Each sample seen through its own affine map: x [N, C, H, W], matrices [N, 2, 3]; gives [N, C, H, W].
+
+    Output pixel (row i, column j) is the input at (row, column) = matrix @ (i, j, 1). Beyond the border: "constant"
+    (``fill_value``), "nearest", "reflect" (the border pixel twice), "wrap". No gradient passes to the matrices.
+    """
+
+    def rule(self, x: Spec, matrices: Spec, fill_mode: str = "reflect", fill_value: float = 0.0,
+             interpolation: str = "bilinear") -> Spec:  # type: ignore[override] # fmt: skip
+        if x.ndim != 4 or matrices.shape != (x.shape[0], 2, 3):
+            raise self.fail(f"pictures {list(x.shape)} want matrices of {[x.shape[0], 2, 3]}, not {list(matrices.shape)}")
+        return Spec(x.shape, x.dtype)
+
+    def plain(self, xp: Any, x: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
+              interpolation: str = "bilinear") -> Any:  # type: ignore[override] # fmt: skip
+        n, c, h, w = x.shape
+        flat = xp.reshape(x, (n, c, h * w))
+        total = xp.zeros((n, c, h * w), dtype=x.dtype)
+        for places, weight, inside in _corners(xp, matrices, h, w, fill_mode, interpolation, x.dtype):
+            index = xp.broadcast_to(xp.reshape(places, (n, 1, h * w)), (n, c, h * w))
+            seen = xp.take_along_axis(flat, index, axis=2)
+            if fill_mode == "constant":
+                seen = xp.where(xp.reshape(inside, (n, 1, h * w)), seen, xp.full((), fill_value, dtype=x.dtype))
+            total = total + seen * xp.reshape(weight, (n, 1, h * w))
+        return xp.reshape(total, x.shape)
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        return [affine_spread(grads[0], inputs[1], **{**attrs, "fill_value": 0.0}), None]
+
+
+class AffineSpread(Op):
+    """The adjoint of `affine_sample` by the pictures."""
+
+    def rule(self, g: Spec, matrices: Spec, **attrs: Any) -> Spec:  # type: ignore[override]
+        return Spec(g.shape, g.dtype)
+
+    def plain(self, xp: Any, g: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
+              interpolation: str = "bilinear") -> Any:  # type: ignore[override] # fmt: skip
+        n, c, h, w = g.shape
+        flat = xp.reshape(g, (n, c, h * w))
+        out = xp.zeros((n, c, h * w), dtype=g.dtype)
+        for places, weight, inside in _corners(xp, matrices, h, w, fill_mode, interpolation, g.dtype):
+            share = flat * xp.reshape(weight, (n, 1, h * w))
+            if fill_mode == "constant":
+                share = xp.where(xp.reshape(inside, (n, 1, h * w)), share, xp.zeros((), dtype=g.dtype))
+            for i in range(n):
+                for k in range(c):
+                    out[i, k, :] += xp.bincount(places[i], share[i, k], minlength=h * w).astype(g.dtype)
+        return xp.reshape(out, g.shape)
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        return [affine_sample(grads[0], inputs[1], **{**attrs, "fill_value": 0.0}), None]
+
+
+def _corners(xp: Any, matrices: Any, h: int, w: int, fill_mode: str, interpolation: str, dtype: Any):
+    """For each pixel the flat places it reads with their weights, and whether they lie inside: each [n, h * w]."""
+    rows = xp.reshape(xp.broadcast_to(xp.reshape(xp.arange(h), (h, 1)), (h, w)), (1, -1))
+    cols = xp.reshape(xp.broadcast_to(xp.reshape(xp.arange(w), (1, w)), (h, w)), (1, -1))
+    m = xp.astype(matrices, xp.float64)
+    y = m[:, 0, 0:1] * rows + m[:, 0, 1:2] * cols + m[:, 0, 2:3]
+    x = m[:, 1, 0:1] * rows + m[:, 1, 1:2] * cols + m[:, 1, 2:3]
+    if interpolation == "nearest":
+        y, x = xp.round(y), xp.round(x)
+        corners = [(y, x, xp.ones(y.shape, dtype=xp.float64))]
+    else:
+        y0, x0 = xp.floor(y), xp.floor(x)
+        fy, fx = y - y0, x - x0
+        corners = [
+            (y0, x0, (1 - fy) * (1 - fx)),
+            (y0, x0 + 1, (1 - fy) * fx),
+            (y0 + 1, x0, fy * (1 - fx)),
+            (y0 + 1, x0 + 1, fy * fx),
+        ]
+    for cy, cx, weight in corners:
+        inside = (cy >= 0) & (cy < h) & (cx >= 0) & (cx < w)
+        places = _within(xp, cy, h, fill_mode) * w + _within(xp, cx, w, fill_mode)
+        yield xp.astype(places, xp.int64), xp.astype(weight, dtype), inside
+
+
+def _within(xp: Any, at: Any, size: int, fill_mode: str) -> Any:
+    if fill_mode == "wrap":
+        return at % size
+    if fill_mode == "reflect":
+        at = at % (2 * size)
+        return xp.where(at >= size, 2 * size - 1 - at, at)
+    return xp.clip(at, 0, size - 1)
+
+
+affine_sample, affine_spread = AffineSample(), AffineSpread()
