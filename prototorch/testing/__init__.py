@@ -7,5 +7,6 @@ check_layer(MyLayer)
 from prototorch.testing.case import Case, cases
 from prototorch.testing.checks import CHECKS
 from prototorch.testing.harness import check_layer
+from prototorch.testing.registry import temporary_definitions
 
-__all__ = ["CHECKS", "Case", "cases", "check_layer"]
+__all__ = ["CHECKS", "Case", "cases", "check_layer", "temporary_definitions"]

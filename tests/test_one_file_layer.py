@@ -1,0 +1,91 @@
+"""A new layer with an op and a derivative of its own is one file: it is checked, named in a text, and trained."""
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+from prototorch.engine.eager_layer import weights_of
+from prototorch.engine.tensor import tensor
+from prototorch.layers import Dense
+from prototorch.testing import CHECKS, check_layer, temporary_definitions
+from prototorch.testing.reading import layer_of
+
+SOURCE = '''
+"""Swish with a slope that is trained."""
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.ops.core import Op
+from prototorch.schema import example, field
+
+
+class SoftStep(Op):
+    """1 / (1 + exp(-x))."""
+
+    inplace = {0: 0}
+    derivatives = (lambda g, y, x: g * y * (1 - y),)
+
+    def rule(self, x):
+        return x
+
+    def plain(self, xp, x):
+        return 1 / (1 + xp.exp(-x))
+
+
+soft_step = SoftStep()
+
+
+class TrainedSwish(Layer):
+    """x * sigmoid(slope * x), one slope for each feature."""
+
+    slope_initializer: Initializer = field(default="ones", doc="How the slopes begin.")
+    examples = [example("TrainedSwish { }", inputs=[(4,)])]
+
+    def call(self, ctx, x):
+        return x * soft_step(x * ctx.weight("slope", (x.shape[-1],), self.slope_initializer))
+'''.replace(
+    "from prototorch.layers.base", "from prototorch.initializers.base import Initializer\nfrom prototorch.layers.base"
+)
+
+
+@pytest.fixture
+def trained_swish(tmp_path):
+    """The class, from a temporary file; afterwards nothing of it is left."""
+    path = tmp_path / "trained_swish.py"
+    path.write_text(SOURCE)
+    spec = importlib.util.spec_from_file_location("trained_swish", path)
+    module = importlib.util.module_from_spec(spec)
+    with temporary_definitions():
+        sys.modules["trained_swish"] = module
+        spec.loader.exec_module(module)
+        yield module.TrainedSwish
+        del sys.modules["trained_swish"]
+
+
+def test_its_tests_appear_by_themselves(trained_swish):
+    assert check_layer(trained_swish) == len(CHECKS)
+
+
+def test_its_name_is_known_in_a_text(trained_swish):
+    assert layer_of("trained_swish { }") == trained_swish()
+
+
+def test_it_trains(trained_swish):
+    rng = np.random.default_rng(0)
+    x = tensor(rng.standard_normal((64, 4)).astype("float32"))
+    target = tensor(np.tanh(x.numpy()[:, :1] * 2))
+    hidden, swish, out = Dense(4, kernel_initializer="he_normal"), trained_swish(), Dense(1)
+    losses = []
+    for _ in range(60):
+        error = out(swish(hidden(x))) - target
+        loss = (error * error).mean()
+        loss.backward()
+        losses.append(loss.item())
+        for layer in (hidden, swish, out):
+            for weight in weights_of(layer).values():
+                weight.data -= 0.1 * weight.grad.data
+                weight.grad = None
+    assert losses[-1] < 0.25 * losses[0]
+    assert not np.allclose(weights_of(swish)["slope"].numpy(), 1.0)
