@@ -21,16 +21,18 @@ class Target:
     """What the loss of one output wants to be given.
 
     shape: of one target, the batch dimension left out; for ``"classes"`` () or one position each, e.g. (time,).
-    kind: ``"classes"`` whole numbers 0..classes-1; ``"one_hot"`` a distribution over the last axis; ``"binary"``
+    kind: ``"classes"`` whole numbers 0..classes-1; ``"one_hot"`` a distribution over ``axis``; ``"binary"``
         numbers from 0 to 1; ``"values"`` any finite numbers.
     classes: how many classes the output has, for ``"classes"``.
     loss: its name, for messages.
+    axis: where the classes of ``"one_hot"`` lie, counted in [batch, ...].
     """
 
     shape: Shape
     kind: Literal["classes", "one_hot", "binary", "values"] = "values"
     classes: int | None = None
     loss: str = "the loss"
+    axis: int = -1
 
 
 class Bound(Dataset):

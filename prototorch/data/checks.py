@@ -15,6 +15,8 @@ from .dataset import Dataset
 
 CHUNK = 1 << 24  # elements looked at in one piece
 IMBALANCE = 100  # the largest class has this many times the samples of the smallest
+FEW = 20  # samples: with fewer nothing is called odd
+FEW_A_CLASS = 5  # samples for each class: with fewer a class may well be missing
 MOST_ROWS = 200_000  # of a set that is searched for equal rows
 
 
@@ -76,8 +78,8 @@ def check_target(dataset: Dataset, column: str, values: np.ndarray, target: Targ
             where, value = _first(dataset, column, values, bad)
             raise DataError(f"{where} is {value}; {target.loss} wants numbers from 0 to 1{_more(bad)}")
     elif target.kind == "one_hot":
-        sums = values.sum(axis=-1, dtype=np.float64)
-        bad = (values < 0).any(axis=-1) | (abs(sums - 1) > 1e-3)
+        sums = values.sum(axis=target.axis, dtype=np.float64)
+        bad = (values < 0).any(axis=target.axis) | (abs(sums - 1) > 1e-3)
         if bad.any():
             where, value = _first(dataset, column, sums, bad)
             raise DataError(
@@ -166,10 +168,12 @@ def _check_weights(dataset: Dataset, column: str, values: np.ndarray) -> None:
 def _class_notes(dataset: Dataset, column: str, values: np.ndarray, classes: int | None) -> list[str]:
     counts = np.bincount(values.astype(np.int64).ravel(), minlength=classes or 0)
     present = np.flatnonzero(counts)
+    if len(values) < FEW:
+        return []
     if len(present) == 1:
         return [f"{dataset.name}: all samples have the {column} {present[0]}: there is nothing to learn"]
     notes = []
-    if classes and len(present) < classes:
+    if classes and len(present) < classes and len(values) >= FEW_A_CLASS * classes:
         missing = ", ".join(map(str, np.flatnonzero(counts == 0)[:10]))
         notes.append(
             f"{dataset.name}: {classes - len(present)} of the {classes} classes have no samples (such as {missing})"
@@ -184,7 +188,7 @@ def _class_notes(dataset: Dataset, column: str, values: np.ndarray, classes: int
 
 
 def _constant(dataset: Dataset, column: str, values: np.ndarray) -> list[str]:
-    if values.ndim != 2 or len(values) < 2:
+    if values.ndim != 2 or len(values) < FEW:
         return []
     same = np.flatnonzero((values == values[0]).all(axis=0))
     if not len(same):

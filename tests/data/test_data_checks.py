@@ -107,11 +107,16 @@ def test_nan_in_a_later_piece_of_a_large_set(monkeypatch):
         checked(changed(X, (7, 0), np.nan), Y)
 
 
+MANY = np.random.default_rng(1).standard_normal((40, 3)).astype(np.float32)
 NOTES = {
-    "one class": (X, Y * 0 + 3, r"all samples have the y 3: there is nothing to learn"),
-    "missing classes": (X, Y % 3, r"2 of the 5 classes have no samples \(such as 3, 4\)"),
+    "one class": (MANY, np.full(40, 3), r"all samples have the y 3: there is nothing to learn"),
+    "missing classes": (MANY, np.arange(40) % 3, r"2 of the 5 classes have no samples \(such as 3, 4\)"),
     "imbalance": (np.resize(X, (204, 3)), np.r_[np.zeros(200, int), 1:5], r"class 0 has 200 samples, class 1 has 1"),
-    "constant": (changed(X, (slice(None), 1), 7), Y, r"1 of the 3 numbers in 'x' are the same .*number 1, always 7"),
+    "constant": (
+        changed(MANY, (slice(None), 1), 7),
+        np.arange(40) % 5,
+        r"1 of the 3 numbers in 'x' .*number 1, always 7",
+    ),
 }
 
 
@@ -121,6 +126,21 @@ def test_odd_data_are_noted(kind):
     with pytest.warns(DataWarning, match=words):
         _, notes = checked(x, y, warn=True)
     assert len(notes) == 1
+
+
+def test_in_a_few_samples_nothing_is_odd():
+    assert checked(np.zeros((10, 3)), np.zeros(10, int))[1] == []
+
+
+def test_distributions_along_another_axis():
+    target = Target((2, 3, 3), "one_hot", axis=1)
+    y = np.zeros((4, 2, 3, 3))
+    y[:, 1] = 1
+    data = as_dataset(X[:4], y)
+    check_dataset(bind(data, {"x": (3,)}, {"y": target}), {"y": target})
+    data = as_dataset(X[:4], changed(y, (2, 0, 1, 1), 1.0), name="set")
+    with pytest.raises(DataError, match=r"set, row 2: y\[1, 1\] is no distribution"):
+        check_dataset(bind(data, {"x": (3,)}, {"y": target}), {"y": target})
 
 
 def test_samples_of_the_validation_set_in_the_training_set():
