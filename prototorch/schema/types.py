@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import did_you_mean
 from ..text.mistakes import Report
-from ..text.tree import ListValue, Scalar, Value, Word, node, plain
+from ..text.tree import ListValue, LooseWord, Scalar, Value, Word, node, plain
 from .wrong import Reported, Wrong
 
 
@@ -170,6 +170,8 @@ class Str(FieldType):
         raise Wrong
 
     def read(self, value: Value, report: Report) -> str:
+        if isinstance(value, LooseWord):
+            return value.text
         if isinstance(value, Word):
             raise Wrong(hint=f' Write it in quotes: "{value.text}".')
         return self.convert(plain(value))

@@ -50,7 +50,7 @@ def _deeper(make: Any, *parts: Depth) -> Depth:
     return Depth(node, depth)
 
 
-class TooDeep(Exception):  # noqa: N818 (only between the builder and the reader)
+class TooDeep(Exception):
     """An expression with too many parts inside each other."""
 
     def __init__(self, span: Span):
@@ -119,7 +119,7 @@ class Builder:
     # ---- values
 
     def word(self, parts: list[Any]) -> Word | Scalar:
-        return _condition(parts[0])  # type: ignore[no-any-return]
+        return _condition(parts[0])
 
     def number(self, parts: list[Any]) -> Scalar:
         token = parts[-1]
@@ -140,7 +140,7 @@ class Builder:
     def body(self, parts: list[Any]) -> Body:
         return Body(tuple(parts[1:-1]), _span(parts[0], parts[-1]))
 
-    def list(self, parts: list[Any]) -> ListValue:
+    def values(self, parts: list[Any]) -> ListValue:
         return ListValue(tuple(plain_string(p) for p in parts[1:-1]), _span(parts[0], parts[-1]))
 
     def string(self, parts: list[Token]) -> Depth:
@@ -161,7 +161,9 @@ class Builder:
             while (begin := raw.find("${", at)) >= 0:
                 stop = raw.find("}", begin)
                 if stop < 0:
-                    token.job.report.add("This '${' has no '}'.", token.job.span(token.start + begin, token.start + begin + 2))
+                    token.job.report.add(
+                        "This '${' has no '}'.", token.job.span(token.start + begin, token.start + begin + 2)
+                    )
                     break
                 made.append(_text(token, at, begin))
                 inner = self.fill(token.job, token.start + begin + 2, token.start + stop)
@@ -199,7 +201,7 @@ class Builder:
         return Depth(ex.Name(parts[0].value, parts[0].span), 1)
 
     def group(self, parts: list[Any]) -> Depth:
-        return parts[1]  # type: ignore[no-any-return]
+        return parts[1]
 
     def call(self, parts: list[Any]) -> Depth:
         span = _span(parts[0], parts[-1])
@@ -285,7 +287,9 @@ def _float(token: Token) -> float:
     text = token.value
     value = float(text[:-1] if text[-1] in "fF" else text) if "_" not in text else _no_number()
     if value in (float("inf"), float("-inf")):
-        token.job.report.add(f"The number {_short(text)} is too large for a float; write inf if you mean it.", token.span)
+        token.job.report.add(
+            f"The number {_short(text)} is too large for a float; write inf if you mean it.", token.span
+        )
         return 0.0
     return value
 

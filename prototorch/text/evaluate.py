@@ -1,4 +1,4 @@
-"""What an expression is worth. Our own evaluator over our own tree: numbers, truth values, strings, words and lists only.
+"""What an expression is worth. Our own evaluator over our own tree: numbers, truth values, strings, words, lists.
 
 Whole numbers stay within 64 bits, lists and strings within their limits; there is no attribute access and no other call
 than those of ``FUNCTIONS``.
@@ -33,7 +33,7 @@ class EvaluationError(Exception):
         self.span = span
 
 
-class Unknowable(Exception):  # noqa: N818
+class Unknowable(Exception):
     """The expression depends on something whose mistake is already in the report."""
 
 
@@ -135,7 +135,7 @@ class Evaluator:
         return self.value(node.yes if truth(self.value(node.condition), node.condition.span) else node.no)
 
     def series(self, node: ex.Series) -> list[Any]:
-        return self._checked([self.value(item) for item in node.items], node)  # type: ignore[no-any-return]
+        return self._checked([self.value(item) for item in node.items], node)
 
     def index(self, node: ex.Index) -> Any:
         value, index = self.value(node.value), self.value(node.index)
@@ -159,7 +159,7 @@ class Evaluator:
             if not isinstance(value, str | int | float):
                 raise EvaluationError(f"{show(value)} cannot stand in a string.", part.span)
             parts.append(value if isinstance(value, str) else show(value))
-        return self._checked("".join(parts), node)  # type: ignore[no-any-return]
+        return self._checked("".join(parts), node)
 
     def call(self, node: ex.Call) -> Any:
         if node.function not in FUNCTIONS:
@@ -168,6 +168,8 @@ class Evaluator:
         arguments = [self.value(a) for a in node.arguments]
         try:
             return self._checked(getattr(self, "_" + node.function)(*arguments), node)
+        except EvaluationError as error:
+            raise EvaluationError(error.message, error.span or node.span) from None
         except (TypeError, ValueError, OverflowError):
             given = ", ".join(map(show, arguments))
             raise EvaluationError(f"{node.function}({given}): {_TAKES[node.function]}.", node.span) from None
@@ -195,7 +197,7 @@ class Evaluator:
         return list(steps)
 
     def _round(self, value: Any, digits: Any = None) -> Any:
-        if not is_number(value) or not (digits is None or type(digits) is int and abs(digits) < 100):
+        if not is_number(value) or not (digits is None or (type(digits) is int and abs(digits) < 100)):
             raise TypeError
         return round(value) if digits is None else round(value, digits)
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from . import limits
 
 
-class Refused(Exception):  # noqa: N818 (becomes a mistake of the text)
+class Refused(Exception):
     """The file may not be, or cannot be, included."""
 
 
@@ -64,7 +64,9 @@ class Files:
         return data
 
     def _open(self, parts: tuple[str, ...]) -> int:
-        careful = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        careful = (
+            os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        )
         if os.open not in os.supports_dir_fd:  # a system without openat: look for links first
             for count in range(1, len(parts) + 1):
                 if os.path.islink(self.name(parts[:count])):

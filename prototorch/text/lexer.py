@@ -1,7 +1,7 @@
 """From characters to tokens, with the limits and the balance of brackets.
 
-The terminals come from the grammar; the loop is our own: one regular expression, each limit checked where the token is made,
-comments kept aside, and every mistake noted while lexing goes on.
+The terminals come from the grammar; the loop is our own: one regular expression, each limit checked where the token is
+made, comments kept aside, and every mistake noted while lexing goes on.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Token:
         return Span(self.job.source, self.start, self.end)
 
 
-class Broken(Exception):  # noqa: N818 (only between lexer and reader: the report holds the mistake)
+class Broken(Exception):
     """The text cannot be read any further; the report says why."""
 
 
@@ -90,7 +90,9 @@ class Lexer:
             if kind == "NAME":
                 value = m.group()
                 if stop - at > limits.NAME:
-                    job.report.add(f"This name has {stop - at} characters; the limit is {limits.NAME}.", job.span(at, stop))
+                    job.report.add(
+                        f"This name has {stop - at} characters; the limit is {limits.NAME}.", job.span(at, stop)
+                    )
                     raise Broken
                 found.append(Token(keywords.get(value, "NAME"), value, at, stop, job))
             elif kind == "SYMBOL":
@@ -138,7 +140,9 @@ class Lexer:
             job.report.add("A field is written with ':', not with '='.", job.span(at, stop))
             found.append(Token("COLON", ":", at, stop, job))
         elif c == "$":
-            job.report.add("After '$' comes a name or an expression in parentheses: $name or $(a + b).", job.span(at, stop))
+            job.report.add(
+                "After '$' comes a name or an expression in parentheses: $name or $(a + b).", job.span(at, stop)
+            )
         elif c.isalpha():
             while stop < end and (text[stop].isalnum() or text[stop] == "_"):
                 stop += 1

@@ -1,7 +1,7 @@
 """From text to tree: ``parse``, ``parse_value``, ``read_file``. The only module that knows lark.
 
-A mistake in the grammar is explained, the statement it stands in is left out, and the rest is read again, so that one run
-finds several.
+A mistake in the grammar is explained, the statement it stands in is left out, and the rest is read again, so that one
+run finds several.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .lexer import Broken, Job, Lexer, Token
 from .mistakes import Report
 from .recover import damaged
 from .source import Source
-from .trivia import attach
 from .tree import Document, Value
+from .trivia import attach
 
 _RETRIES = 20  # mistakes in the grammar that one run looks for
 _RETRY_TOKENS = 50_000  # above this size only one, so that a large broken file does not take long
@@ -42,7 +42,7 @@ def _parser() -> tuple[Lark, Lexer]:
         lexer="basic",
         start=starts,
         maybe_placeholders=False,
-        transformer=Builder(_fill),  # type: ignore[arg-type]
+        transformer=Builder(_fill),
     )
     terminals = [(t.name, t.pattern.value, isinstance(t.pattern, PatternRE)) for t in lark.terminals]
     return lark, Lexer(terminals)
@@ -163,9 +163,9 @@ def _feed(tokens: list[Token], start: str, job: Job) -> tuple[Any, int | None]:
     feed = state.feed_token
     at = 0
     try:
-        for at, token in enumerate(tokens):
+        for token in tokens:
             feed(token)  # type: ignore[arg-type]
-        at = len(tokens)
+            at += 1
         end = tokens[-1].end if tokens else 0
         return feed(Token("$END", "", end, end, job)), None  # type: ignore[arg-type]
     except UnexpectedToken:
@@ -185,4 +185,4 @@ def _fill(job: Job, start: int, end: int) -> Depth:
     result, at = _feed(tokens, "only_expression", job)
     if at is not None or result is None:
         raise Broken
-    return result  # type: ignore[no-any-return]
+    return result

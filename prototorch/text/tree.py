@@ -39,6 +39,11 @@ class Word:
 
 
 @dataclass(slots=True)
+class LooseWord(Word):
+    """A word typed at a shell, where quotes are easily lost: it may also stand for a string."""
+
+
+@dataclass(slots=True)
 class ListValue:
     """``[a, b]``."""
 
