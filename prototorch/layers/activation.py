@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
 from prototorch.schema import example, field
 
+_TWO = [(3,), (2, 1, 3)]
+
 
 class ActivationLayer(Layer, abstract=True):
     """An activation: one input, an output of the same shape."""
 
-    keeps_mask = True
+    keeps_mask: ClassVar[bool] = True
 
 
 class Linear(ActivationLayer):
     """The input as it is."""
 
     aliases = ("identity",)
-    examples = [example("Linear { }", inputs=[(3,)]), example("Linear { }", inputs=[(2, 1, 3)])]
+    examples = [example("Linear { }", inputs=[s]) for s in _TWO]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return x
@@ -38,34 +40,134 @@ class ReLU(ActivationLayer):
     examples = [
         example("ReLU { }", inputs=[(3, 2)]),
         example("ReLU { max_value: 1  negative_slope: 0.25  threshold: 0.5 }", inputs=[(7,)]),
+        example("ReLU { negative_slope: 0.1 }", inputs=[(1,)]),
     ]
 
     def call(self, ctx: Context, x: Any) -> Any:
-        if self.threshold == 0 and self.negative_slope == 0:
-            y = ops.maximum(x, 0)
-        else:
+        if self.threshold != 0:
             y = ops.where(ops.less(x, self.threshold), (x - self.threshold) * self.negative_slope, x)
+        elif self.negative_slope != 0:
+            y = ops.leaky_relu(x, self.negative_slope)
+        else:
+            y = ops.relu(x)
         return y if self.max_value is None else ops.minimum(y, self.max_value)
+
+
+class ReLU6(ActivationLayer):
+    """min(max(x, 0), 6) (Keras' relu6)."""
+
+    examples = [example("ReLU6 { }", inputs=[(5,)]), example("ReLU6 { }", inputs=[(2, 2)], range=(-9, 9))]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.relu6(x)
+
+
+class LeakyReLU(ActivationLayer):
+    """x where x > 0, else negative_slope * x (Keras)."""
+
+    negative_slope: float = field(default=0.3, min=0, doc="The slope below 0.")
+    examples = [
+        example("LeakyReLU { }", inputs=[(5,)]),
+        example("LeakyReLU { negative_slope: 0.01 }", inputs=[(2, 3, 1)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.leaky_relu(x, self.negative_slope)
+
+
+class Sigmoid(ActivationLayer):
+    """1 / (1 + exp(-x)), the logistic function (Keras)."""
+
+    examples = [example("Sigmoid { }", inputs=[s]) for s in _TWO]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.sigmoid(x)
+
+
+class LogSigmoid(ActivationLayer):
+    """log(1 / (1 + exp(-x))), without overflow (Keras)."""
+
+    examples = [example("LogSigmoid { }", inputs=[s]) for s in _TWO]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.log_sigmoid(x)
+
+
+class HardSigmoid(ActivationLayer):
+    """min(max(x / 6 + 1/2, 0), 1): a sigmoid of straight lines (Keras 3, PyTorch)."""
+
+    examples = [example("HardSigmoid { }", inputs=[(5,)]), example("HardSigmoid { }", inputs=[(2, 2)], range=(-5, 5))]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.hard_sigmoid(x)
 
 
 class Tanh(ActivationLayer):
     """The hyperbolic tangent."""
 
-    examples = [example("Tanh { }", inputs=[(3,)]), example("Tanh { }", inputs=[(2, 1, 3)])]
+    examples = [example("Tanh { }", inputs=[s]) for s in _TWO]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.tanh(x)
+
+
+class Softplus(ActivationLayer):
+    """log(1 + exp(x)), without overflow (Keras)."""
+
+    examples = [example("Softplus { }", inputs=[s]) for s in _TWO]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.softplus(x)
+
+
+class Softsign(ActivationLayer):
+    """x / (1 + abs(x)) (Keras)."""
+
+    examples = [example("Softsign { }", inputs=[s]) for s in _TWO]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.softsign(x)
+
+
+class Exponential(ActivationLayer):
+    """exp(x) (Keras)."""
+
+    aliases = ("exp",)
+    examples = [example("Exponential { }", inputs=[s]) for s in _TWO]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.exp(x)
 
 
 class Softmax(ActivationLayer):
     """exp(x) / sum of exp(x) along an axis: positive numbers that add up to 1 (Keras)."""
 
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
+    examples = [example("Softmax { }", inputs=[(4,)]), example("Softmax { axis: 1 }", inputs=[(3, 2, 2)])]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.softmax(x, axis=self.axis)
+
+
+class LogSoftmax(ActivationLayer):
+    """log(softmax(x)) along an axis, without overflow (Keras)."""
+
+    axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
+    examples = [example("LogSoftmax { }", inputs=[(4,)]), example("LogSoftmax { axis: 1 }", inputs=[(3, 2, 2)])]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.log_softmax(x, axis=self.axis)
+
+
+class Activation(Layer):
+    """Any activation as a layer: ``Activation { activation: relu }`` (Keras)."""
+
+    activation: ActivationLayer = field(doc="The activation.")
+    keeps_mask = True
     examples = [
-        example("Softmax { }", inputs=[(4,)]),
-        example("Softmax { axis: 1 }", inputs=[(3, 2, 2)]),
+        example("Activation { activation: relu }", inputs=[(3,)]),
+        example("Activation { activation: LeakyReLU { negative_slope: 0.2 } }", inputs=[(2, 3)]),
     ]
 
     def call(self, ctx: Context, x: Any) -> Any:
-        e = ops.exp(x - ops.stop_gradient(ops.max_(x, axis=self.axis, keepdims=True)))
-        return e / ops.sum_(e, axis=self.axis, keepdims=True)
+        return ctx.sublayer("activation", self.activation, x)

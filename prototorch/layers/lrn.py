@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any
 
 from prototorch import ops
@@ -36,8 +35,4 @@ class LRN(Layer):
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim < 2:
             ctx.fail("it wants an input with channels")
-        half, n = self.size // 2, x.shape[1]
-        rest = ((0, 0),) * (x.ndim - 2)
-        squares = ops.pad(ops.square(x), pads=((0, 0), (half, half), *rest))
-        around = reduce(ops.add, (squares[:, i : i + n] for i in range(self.size)))
-        return x * ops.power(around * (self.alpha / self.size) + self.k, -self.beta)
+        return ops.lrn(x, size=self.size, alpha=self.alpha, beta=self.beta, k=self.k)[0]

@@ -1,0 +1,109 @@
+"""Activations of the linear units' family: near x for large x, small below 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch import ops
+from prototorch.constraints import Constraint
+from prototorch.initializers.base import Initializer
+from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.context import Context
+from prototorch.regularizers import Regularizer
+from prototorch.schema import example, field
+
+_TWO = [(3,), (2, 1, 3)]
+
+
+class ELU(ActivationLayer):
+    """x where x > 0, else alpha * (exp(x) - 1): the exponential linear unit (Keras)."""
+
+    alpha: float = field(default=1.0, doc="The scale below 0.")
+    examples = [example("ELU { }", inputs=[(5,)]), example("ELU { alpha: 0.5 }", inputs=[(2, 3)])]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.elu(x, self.alpha)
+
+
+class SELU(ActivationLayer):
+    """1.0507 * ELU(alpha 1.6733): keeps mean 0 and variance 1 (Klambauer et al., 2017; Keras)."""
+
+    examples = [example("SELU { }", inputs=[s]) for s in _TWO]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.selu(x)
+
+
+class CELU(ActivationLayer):
+    """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1)) (Barron, 2017; Keras)."""
+
+    alpha: float = field(default=1.0, above=0, doc="The scale below 0.")
+    examples = [example("CELU { }", inputs=[(5,)]), example("CELU { alpha: 0.5 }", inputs=[(2, 3)])]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.elu(x * (1 / self.alpha)) * self.alpha
+
+
+class GELU(ActivationLayer):
+    """x * P(X <= x) for a standard normal X (Hendrycks and Gimpel, 2016; Keras)."""
+
+    approximate: bool = field(default=False, doc="Whether the formula with tanh stands in, as in GPT-2.")
+    examples = [example("GELU { }", inputs=[(5,)]), example("GELU { approximate: true }", inputs=[(2, 3)])]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.gelu(x, approximate=self.approximate)
+
+
+class SiLU(ActivationLayer):
+    """x * sigmoid(x), also called swish (Keras)."""
+
+    aliases = ("swish", "Swish")
+    examples = [example("SiLU { }", inputs=[s]) for s in _TWO]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.silu(x)
+
+
+class HardSwish(ActivationLayer):
+    """x * hard_sigmoid(x), also called hard_silu (Howard et al., 2019; Keras)."""
+
+    aliases = ("HardSiLU", "hard_silu")
+    examples = [example("HardSwish { }", inputs=[(5,)]), example("HardSwish { }", inputs=[(2, 2)], range=(-5, 5))]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.hard_swish(x)
+
+
+class Mish(ActivationLayer):
+    """x * tanh(softplus(x)) (Misra, 2019; Keras)."""
+
+    examples = [example("Mish { }", inputs=[s]) for s in _TWO]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        return ops.mish(x)
+
+
+class PReLU(ActivationLayer):
+    """x where x > 0, else alpha * x with a trained alpha (He et al., 2015; Keras).
+
+    The weight alpha has the input's shape without the batch dimension, with 1 for each of ``shared_axes``: for one
+    alpha a channel of a picture, ``shared_axes: [2, 3]``.
+    """
+
+    alpha_initializer: Initializer = field(default="zeros", doc="How alpha begins.")
+    alpha_regularizer: Regularizer | None = field(default=None, doc="A penalty on alpha.")
+    alpha_constraint: Constraint | None = field(default=None, doc="A constraint on alpha.")
+    shared_axes: list[int] | None = field(default=None, min=1, doc="Axes that share alpha (1: the channels').")
+    examples = [
+        example("PReLU { }", inputs=[(5,)]),
+        example("PReLU { shared_axes: [2, 3]  alpha_initializer: Constant { value: 0.25 } }", inputs=[(3, 2, 2)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        shared = self.shared_axes or ()
+        if any(a >= x.ndim for a in shared):
+            ctx.fail(f"shared_axes {list(shared)}: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")
+        shape = tuple(1 if i in shared else n for i, n in enumerate(x.shape) if i > 0)
+        alpha = ctx.weight("alpha", shape, self.alpha_initializer, regularizer=self.alpha_regularizer,
+                           constraint=self.alpha_constraint)  # fmt: skip
+        return ops.prelu(x, alpha)

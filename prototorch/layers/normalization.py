@@ -1,0 +1,63 @@
+"""Normalisation of each sample by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch import ops
+from prototorch.layers.context import Context
+from prototorch.layers.scaling import ScaledLayer
+from prototorch.schema import example, field
+
+
+class LayerNormalization(ScaledLayer):
+    """Each sample brought to mean 0 and variance 1 over an axis (or several), then scaled and shifted (Keras).
+
+    Input and output [batch, ...]; gamma and beta have the shape of those axes. The default is the last axis: the
+    features of a sequence [steps, features].
+    """
+
+    axis: list[int] = field(default=-1, doc="The axis or axes, the batch dimension being 0.")
+    examples = [
+        example("LayerNormalization { }", inputs=[(3, 4)]),
+        example("LayerNormalization { axis: [1, 2]  epsilon: 1e-5 }", inputs=[(2, 3)]),
+        example("LayerNormalization { axis: 1  center: false }", inputs=[(4, 2, 2)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        over = tuple(sorted({self.the_axis(ctx, x, a) for a in self.axis}))
+        shape = tuple(x.shape[a] for a in over)
+        gamma, beta = self.part(ctx, "gamma", shape, x.dtype), self.part(ctx, "beta", shape, x.dtype)
+        return ops.layer_norm(x, gamma, beta, axis=over, eps=self.epsilon)
+
+
+class GroupNormalization(ScaledLayer):
+    """The channels of each sample in groups, each group brought to mean 0 and variance 1 (Wu and He, 2018; Keras).
+
+    Input and output [batch, channels, ...]; gamma and beta [channels]. ``groups: -1`` puts each channel in a group of
+    its own (instance normalisation), ``groups: 1`` all in one.
+    """
+
+    groups: int = field(default=32, min=-1, doc="The number of groups; -1 for as many as channels.")
+    axis: int = field(default=1, doc="The axis of the channels, the batch dimension being 0.")
+    examples = [
+        example("GroupNormalization { groups: 2 }", inputs=[(4, 3)]),
+        example("GroupNormalization { groups: -1  epsilon: 1e-5 }", inputs=[(2, 2, 3)]),
+        example("GroupNormalization { groups: 1  axis: -1  scale: false }", inputs=[(2, 3)]),
+    ]
+
+    def check(self) -> None:
+        """There is no group of none."""
+        if self.groups == 0:
+            self.refuse("groups is at least 1, or -1 for one group a channel, not 0", "groups")
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        axis = self.the_axis(ctx, x, self.axis)
+        n = x.shape[axis]
+        groups = n if self.groups == -1 else self.groups
+        if n % groups:
+            ctx.fail(f"{n} channels do not divide into {groups} groups")
+        gamma, beta = self.part(ctx, "gamma", (n,), x.dtype), self.part(ctx, "beta", (n,), x.dtype)
+        first = x if axis == 1 else ops.swap_axes(x, 1, axis)
+        y = ops.group_norm(first, gamma, beta, groups=groups, eps=self.epsilon)
+        return y if axis == 1 else ops.swap_axes(y, 1, axis)
