@@ -103,6 +103,15 @@ def _split_of(key: str) -> tuple[str, str]:
     return _CANONICAL.get(split, split), match["stem"] or match["stem2"] or "x"
 
 
+def is_stream(x: Any) -> bool:
+    """Whether ``x`` gives batches (an iterator, a function that makes one, a sequence of batches) and is no array."""
+    if callable(x) or hasattr(x, "__next__"):
+        return True
+    return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not (
+        hasattr(x, "__array__") or isinstance(x, list | tuple | Mapping | str | bytes | bytearray | memoryview)
+    )  # fmt: skip
+
+
 def _by_name(given: Any, names: Sequence[str], kind: str, data: str) -> dict[str, np.ndarray]:
     if isinstance(given, Mapping):
         wrong = [str(n) for n in given if n not in names]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..errors import DataError, PrototorchError
 from .batch import Batch, Place, Transform, convert
 from .binding import Bound, Shape, Target, bind
 from .checks import check_target
+from .dataset import Arrays
 from .memory import as_dataset
 from .workers import Ordered, closing
 
@@ -32,7 +34,12 @@ class Stream:
 
     Attributes:
         waited: seconds spent waiting for batches so far.
+        bound: the first batch, bound to the model; None before it.
+        position: batches of this epoch taken so far. (``batch_size`` is 1: of a stream, batches are counted.)
+        inputs, targets, transform, dtypes: may be changed before iterating, once `first` has told what there is.
     """
+
+    batch_size = 1
 
     def __init__(
         self,
@@ -49,13 +56,35 @@ class Stream:
         timeout: float = 120.0,
         name: str = "the data",
     ):
-        self._source, self._inputs, self._targets, self._name = source, inputs, targets or {}, name
+        self._source, self.name = source, name
+        self.inputs, self.targets = dict(inputs), dict(targets or {})
+        self.transform, self.dtypes = transform, dict(dtypes or {})
         if steps is None and isinstance(source, Sized):
             steps = len(source)
         self.steps, self.seed, self.epoch, self.position = steps, seed, epoch, 0
-        self._prefetch, self._transform, self._dtypes, self._timeout = prefetch, transform, dict(dtypes or {}), timeout
+        self._prefetch, self._timeout = prefetch, timeout
         self.waited = 0.0
         self.bound: Bound | None = None
+        self._begun: Iterator[Any] | None = None
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch. Raises TypeError where only the iterable's end tells."""
+        if self.steps is None:
+            raise TypeError(f"{self.name}: how many batches an epoch has is not known; give the steps")
+        return self.steps
+
+    def first(self) -> Arrays:
+        """The samples of the next batch, to learn names, shapes and types from; iterating gives it once more.
+
+        Raises DataError where there is none.
+        """
+        if self._begun is None:
+            self._begun = self._new()
+        item = next(self._begun, self)
+        if item is self:
+            self._check_enough(0)
+        self._begun = chain([item], self._begun)
+        return self._arrays(item, self.position)
 
     def __iter__(self) -> Iterator[Batch]:
         items = self._items()
@@ -72,7 +101,7 @@ class Stream:
                 raise
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
-                raise DataError(f"{self._name}: batch {skip + number} cannot be made: {text}") from error
+                raise DataError(f"{self.name}: batch {skip + number} cannot be made: {text}") from error
             batch = self._batch(item, skip + number, place[0])
             place[0] += batch.count
             return batch
@@ -84,7 +113,7 @@ class Stream:
             threads=1,
             ahead=self._prefetch,
             timeout=self._timeout,
-            describe=lambda number: f"batch {skip + number} of {self._name}",
+            describe=lambda number: f"batch {skip + number} of {self.name}",
         )
         with closing(pool):
             for number in range(pieces):
@@ -109,6 +138,10 @@ class Stream:
         self.seed, self.epoch, self.position = int(state["seed"]), int(state["epoch"]), int(state["position"])
 
     def _items(self) -> Iterator[Any]:
+        begun, self._begun = self._begun, None
+        return self._new() if begun is None else begun
+
+    def _new(self) -> Iterator[Any]:
         if callable(self._source):
             return iter(self._source())
         source: Any = self._source
@@ -119,39 +152,43 @@ class Stream:
     def _drop(self, items: Iterator[Any], count: int) -> None:
         for number in range(count):
             if next(items, self) is self:
-                raise DataError(f"{self._name}: has only {number} batches; the training was interrupted after {count}")
+                raise DataError(f"{self.name}: has only {number} batches; the training was interrupted after {count}")
 
     def _check_enough(self, count: int) -> None:
         if count == 0:
-            raise DataError(f"{self._name}: gives no batches (an iterator that is used up? give a function instead)")
+            raise DataError(f"{self.name}: gives no batches (an iterator that is used up? give a function instead)")
         if self.steps is not None:
-            raise DataError(f"{self._name}: ends after {count} batches, {self.steps} are wanted for an epoch")
+            raise DataError(f"{self.name}: ends after {count} batches, {self.steps} are wanted for an epoch")
 
-    def _batch(self, item: Any, number: int, position: int) -> Batch:
+    def _arrays(self, item: Any, number: int) -> Arrays:
         x, y, weight = self._parts(item)
-        name = f"{self._name}, batch {number}"
-        held = as_dataset(x, y, weight, inputs=tuple(self._inputs), outputs=tuple(self._targets), name=name)
+        name = f"{self.name}, batch {number}"
+        held = as_dataset(x, y, weight, inputs=tuple(self.inputs), outputs=tuple(self.targets) or ("y",), name=name)
         if not len(held):
             raise DataError(f"{name}: is empty")
-        bound = bind(held, self._inputs, self._targets)
+        return held
+
+    def _batch(self, item: Any, number: int, position: int) -> Batch:
+        held = self._arrays(item, number)
+        bound = bind(held, self.inputs, self.targets)
         self.bound = self.bound or bound
-        for output, target in self._targets.items():
+        for output, target in self.targets.items():
             column = bound.target_of[output]
             values = bound.held(column)
             assert values is not None
             check_target(bound, column, values, target)
         place = Place(self.seed, self.epoch, position, np.arange(position, position + len(held)))
-        columns = convert(bound.read(np.arange(len(held))), self._dtypes)
-        return Batch(columns if self._transform is None else self._transform(columns, place), place)
+        columns = convert(bound.read(np.arange(len(held))), self.dtypes)
+        return Batch(columns if self.transform is None else self.transform(columns, place), place)
 
     def _parts(self, item: Any) -> tuple[Any, Any, Any]:
         if isinstance(item, tuple):
             if not 1 <= len(item) <= 3:
-                raise DataError(f"{self._name}: gives tuples of {len(item)}, not (x,), (x, y) or (x, y, sample_weight)")
+                raise DataError(f"{self.name}: gives tuples of {len(item)}, not (x,), (x, y) or (x, y, sample_weight)")
             x, y, weight = (*item, None, None)[:3]
             return x, y, weight
         if isinstance(item, Mapping):
-            y = {name: item[name] for name in self._targets if name in item}
+            y = {name: item[name] for name in self.targets if name in item}
             x = {name: value for name, value in item.items() if name not in y and name != "sample_weight"}
             return x, y or None, item.get("sample_weight")
         return item, None, None

@@ -14,6 +14,7 @@ from prototorch.data import (
     check_dataset,
     compare,
 )
+from prototorch.data.memory import is_stream
 from prototorch.errors import DataError
 
 X = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
@@ -338,3 +339,32 @@ def test_a_stream_transforms_with_its_place():
 
     list(stream_of(batches, transform=transform, dtypes={"x": "float64"}))
     assert places == [(0, 4 * i, 4) for i in range(5)]
+
+
+def test_the_first_batch_can_be_looked_at():
+    for source in (batches, batches(), list(batches())):
+        stream = stream_of(source)
+        first = stream.first()
+        assert stream.first().held("x")[0, 0] == first.held("x")[0, 0] == 0
+        stream.dtypes = {"x": "float64"}
+        assert firsts(stream) == [0, 1, 2, 3, 4]
+    with pytest.raises(DataError, match="gives no batches"):
+        stream_of(iter([])).first()
+    assert len(stream_of(batches, steps=7)) == 7
+    assert stream_of(list(batches())).steps == 5
+    with pytest.raises(TypeError, match="give the steps"):
+        len(stream_of(batches))
+
+
+def test_what_is_a_stream():
+    class Sequence:
+        def __len__(self):
+            return 0
+
+        def __getitem__(self, i):
+            raise IndexError
+
+    for stream in (batches, batches(), iter([]), Sequence(), zip([], [], strict=True)):
+        assert is_stream(stream)
+    for other in (X, [X], (X, X), {"x": X}, "fashion-mnist-mini", None, np.float32(1)):
+        assert not is_stream(other)
