@@ -1,49 +1,186 @@
-"""Activation functions. Where it can, a derivative uses the output, so that a plan may let the input go."""
+"""Activations. Where the slope can be told from the output, the gradient reads the output, so that a plan may drop the input.
+
+Each gradient is an op of its own (`relu_grad(g, y)`, `gelu_grad(g, x)`), said in simpler ops, so that it has derivatives too.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import (
-    Unary,
-    broadcast,
-    clip,
-    exp,
-    expm1,
-
-
-    minimum,
-    tanh,
-    where,
-
-)
+    Unary, absolute, cast, exp, expm1, less, log1p, maximum, minimum, negative, square, tanh, where,
+)  # fmt: skip
+from prototorch.ops.reduce import sum_to
+from prototorch.ops.special import erf, erf_array
 from prototorch.spec import Spec
 
-_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805  # Klambauer et al., 2017
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+_ROOT_HALF, _INV_ROOT_TAU, _ROOT_2_PI = 0.7071067811865476, 0.3989422804014327, 0.7978845608028654
+
+
+class _Slope(Op):
+    """``g * slope(v)``: the gradient of an activation from the input or output v; ``slope`` is said in ops."""
+
+    inplace = {0: 0}
+
+    def slope(self, v: Any, **attrs: Any) -> Any:
+        """The derivative at v."""
+        raise NotImplementedError
+
+    def rule(self, g: Spec, v: Spec, **attrs: Any) -> Spec:  # type: ignore[override]
+        if g.shape != v.shape or g.dtype != v.dtype:
+            raise self.fail(f"wants two inputs of one shape and type, not {g} and {v}")
+        return g
+
+    def expand(self, g: Any, v: Any, **attrs: Any) -> Any:  # type: ignore[override]
+        return g * self.slope(v, **attrs)
+
+
+def _holds(condition: Any, like: Any) -> Any:
+    return cast(condition, dtype=like.dtype)
+
+
+def _exp_minus_abs(xp: Any, x: Any) -> Any:
+    return xp.exp(-xp.abs(x))
+
+
+def sigmoid_array(xp: Any, x: Any) -> Any:
+    """1 / (1 + exp(-x)) without overflow."""
+    small = _exp_minus_abs(xp, x)
+    top = xp.where(x < 0, small, xp.ones((), dtype=x.dtype))
+    return top / (small + 1)
+
+
+def softplus_array(xp: Any, x: Any) -> Any:
+    """log(1 + exp(x)) without overflow."""
+    return xp.maximum(x, xp.zeros((), dtype=x.dtype)) + xp.log1p(_exp_minus_abs(xp, x))
+
+
+class ReluGrad(_Slope):
+    def slope(self, v):
+        return _holds(v > 0, v)
+
+    def plain(self, xp, g, v):
+        return g * xp.astype(v > 0, g.dtype)
 
 
 class Relu(Unary):
-    """max(x, 0); NaN stays. The derivative at 0 is 0."""
+    """max(x, 0). The gradient at 0 is 0."""
 
     derivatives = (lambda g, y, x: relu_grad(g, y),)
 
-    def plain(self, xp: Any, x: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp, x):
         return xp.maximum(x, xp.zeros((), dtype=x.dtype))
 
 
-class ReluGrad(Op):
-    """g where the output of a rectifier is above 0, else 0."""
+class Relu6Grad(_Slope):
+    def slope(self, v):
+        return _holds(v > 0, v) * _holds(v < 6, v)
 
-    inplace = {0: 0}
-    derivatives = (lambda g, y, dy, out: relu_grad(g, out), None)
 
-    def rule(self, g: Spec, y: Spec) -> Spec:  # type: ignore[override]
-        return Spec(broadcast(self, (g.shape, y.shape)), g.dtype)
+class Relu6(Unary):
+    """min(max(x, 0), 6)."""
 
-    def plain(self, xp: Any, g: Any, y: Any) -> Any:  # type: ignore[override]
-        return xp.where(y > 0, g, xp.zeros((), dtype=g.dtype))
+    derivatives = (lambda g, y, x: relu6_grad(g, y),)
+
+    def plain(self, xp, x):
+        return xp.minimum(xp.maximum(x, xp.zeros((), dtype=x.dtype)), xp.full((), 6, dtype=x.dtype))
+
+
+class LeakyReluGrad(_Slope):
+    def slope(self, v, negative_slope):
+        return where(v > 0, _one(v), _one(v) * negative_slope)
+
+
+class LeakyRelu(Unary):
+    """x where x > 0, else ``negative_slope`` * x."""
+
+    derivatives = (
+        lambda g, y, x, negative_slope=0.2: leaky_relu_grad(
+            g, y if negative_slope >= 0 else x, negative_slope=negative_slope
+        ),
+    )
+
+    def plain(self, xp, x, negative_slope: float = 0.2):
+        if 0 <= negative_slope <= 1:
+            return xp.maximum(x, x * negative_slope)
+        return xp.where(x > 0, x, x * negative_slope)
+
+
+class EluGrad(_Slope):
+    """From the input."""
+
+    def slope(self, v, alpha):
+        return where(v > 0, _one(v), exp(minimum(v, 0)) * alpha)
+
+
+class Elu(Unary):
+    """x where x > 0, else ``alpha`` * (exp(x) - 1)."""
+
+    derivatives = (lambda g, y, x, alpha=1.0: elu_grad(g, x, alpha=alpha),)
+
+    def plain(self, xp, x, alpha: float = 1.0):
+        return xp.where(x > 0, x, xp.expm1(xp.minimum(x, xp.zeros((), dtype=x.dtype))) * alpha)
+
+
+class Selu(Unary):
+    """SELU_SCALE * elu(x, SELU_ALPHA): keeps mean 0 and variance 1."""
+
+    derivatives = (lambda g, y, x: elu_grad(g * SELU_SCALE, x, alpha=SELU_ALPHA),)
+
+    def plain(self, xp, x):
+        low = xp.expm1(xp.minimum(x, xp.zeros((), dtype=x.dtype))) * SELU_ALPHA
+        return xp.where(x > 0, x, low) * SELU_SCALE
+
+
+class GeluGrad(_Slope):
+    """From the input."""
+
+    def slope(self, v, approximate):
+        if approximate:
+            u = tanh((v + square(v) * v * 0.044715) * _ROOT_2_PI)
+            inner = (square(v) * (3 * 0.044715) + 1) * _ROOT_2_PI
+            return (u + 1) * 0.5 + v * (1 - u * u) * inner * 0.5
+        return (erf(v * _ROOT_HALF) + 1) * 0.5 + v * exp(square(v) * -0.5) * _INV_ROOT_TAU
+
+    def plain(self, xp, g, v, approximate):
+        if approximate:
+            return super().plain(xp, g, v, approximate=approximate)
+        slope = erf_array(xp, v * _ROOT_HALF)
+        slope += 1
+        slope *= 0.5
+        slope += xp.exp(v * v * -0.5) * v * _INV_ROOT_TAU
+        slope *= g
+        return slope
+
+
+class Gelu(Unary):
+    """x * P(X <= x) of a normal X; with ``approximate`` by the tanh formula."""
+
+    derivatives = (lambda g, y, x, approximate=False: gelu_grad(g, x, approximate=approximate),)
+
+    def plain(self, xp, x, approximate: bool = False):
+        if approximate:
+            y = xp.tanh((x + x * x * x * 0.044715) * _ROOT_2_PI)
+        else:
+            y = erf_array(xp, x * _ROOT_HALF)
+        y += 1
+        y *= x * 0.5
+        return y
+
+
+class SigmoidGrad(_Slope):
+    """From the output."""
+
+    def slope(self, v):
+        return v * (1 - v)
+
+    def plain(self, xp, g, v):
+        out = 1 - v
+        out *= v
+        out *= g
+        return out
 
 
 class Sigmoid(Unary):
@@ -51,21 +188,42 @@ class Sigmoid(Unary):
 
     derivatives = (lambda g, y, x: sigmoid_grad(g, y),)
 
-    def plain(self, xp: Any, x: Any) -> Any:  # type: ignore[override]
-        e = xp.exp(-xp.abs(x))
-        return xp.where(x >= 0, 1 / (1 + e), e / (1 + e))
+    def plain(self, xp, x):
+        return sigmoid_array(xp, x)
 
 
-class SigmoidGrad(Op):
-    """g * y * (1 - y)."""
+class SiluGrad(_Slope):
+    """From the input."""
 
-    inplace = {0: 0}
+    def slope(self, v):
+        s = sigmoid(v)
+        return s * (v * (1 - s) + 1)
 
-    def expand(self, g: Any, y: Any) -> Any:  # type: ignore[override]
-        return g * y * (1 - y)
 
-    def rule(self, g: Spec, y: Spec) -> Spec:  # type: ignore[override]
-        return Spec(broadcast(self, (g.shape, y.shape)), g.dtype)
+class Silu(Unary):
+    """x * sigmoid(x), also called swish."""
+
+    derivatives = (lambda g, y, x: silu_grad(g, x),)
+
+    def plain(self, xp, x):
+        return x * sigmoid_array(xp, x)
+
+
+class MishGrad(_Slope):
+    """From the input."""
+
+    def slope(self, v):
+        t = tanh(softplus(v))
+        return t + v * (1 - t * t) * sigmoid(v)
+
+
+class Mish(Unary):
+    """x * tanh(softplus(x))."""
+
+    derivatives = (lambda g, y, x: mish_grad(g, x),)
+
+    def plain(self, xp, x):
+        return x * xp.tanh(softplus_array(xp, x))
 
 
 class Softplus(Unary):
@@ -73,101 +231,95 @@ class Softplus(Unary):
 
     derivatives = (lambda g, y, x: g * sigmoid(x),)
 
-    def plain(self, xp: Any, x: Any) -> Any:  # type: ignore[override]
-        return xp.maximum(x, xp.zeros((), dtype=x.dtype)) + xp.log1p(xp.exp(-xp.abs(x)))
+    def plain(self, xp, x):
+        return softplus_array(xp, x)
 
 
-class Erf(Unary):
-    """The error function, to about 1e-15 in float64 (series below 2.5, a continued fraction above)."""
-
-    derivatives = (lambda g, y, x: g * exp(-x * x) * (2 / math.sqrt(math.pi)),)
-
-    def plain(self, xp: Any, x: Any) -> Any:  # type: ignore[override]
-        a = xp.astype(xp.abs(x), xp.float64)
-        low = xp.where(a < 2.5, a, xp.zeros((), dtype=xp.float64))
-        square = low * low
-        term = total = low
-        for n in range(1, 48):  # erf(x) = 2/sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!
-            term = term * (2 * square / (2 * n + 1))
-            total = total + term
-        inner = total * xp.exp(-square) * (2 / math.sqrt(math.pi))
-        high = xp.where(a < 2.5, xp.full((), 2.5, dtype=xp.float64), xp.minimum(a, xp.full((), 6.0, dtype=xp.float64)))
-        fraction = high
-        for n in range(60, 0, -1):  # erfc(x) = exp(-x^2) / sqrt(pi) / (x + 1/2/(x + 1/(x + 3/2/(x + ...))))
-            fraction = high + (n / 2) / fraction
-        outer = 1 - xp.exp(-high * high) / (fraction * math.sqrt(math.pi))
-        result = xp.where(a < 2.5, inner, outer)
-        result = xp.where(xp.isnan(a), a, result)
-        return xp.astype(xp.sign(x), x.dtype) * xp.astype(result, x.dtype)
-
-
-class Gelu(Unary):
-    """x * Phi(x) (Hendrycks and Gimpel, 2016); ``approximate`` takes the tanh form."""
-
-    def expand(self, x: Any, approximate: bool = False) -> Any:  # type: ignore[override]
-        if approximate:
-            return 0.5 * x * (1 + tanh((x + 0.044715 * x * x * x) * math.sqrt(2 / math.pi)))
-        return 0.5 * x * (1 + erf(x * (1 / math.sqrt(2))))
-
-    plain = Op.plain
-
-
-relu, relu_grad, sigmoid, sigmoid_grad, softplus = Relu(), ReluGrad(), Sigmoid(), SigmoidGrad(), Softplus()
-erf, gelu = Erf(), Gelu()
-
-
-def relu6(x: Any) -> Any:
-    """min(max(x, 0), 6)."""
-    return minimum(relu(x), 6.0)
-
-
-def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
-    """x where x > 0, else negative_slope * x."""
-    return where(x > 0, x, x * negative_slope)
-
-
-def prelu(x: Any, alpha: Any) -> Any:
-    """x where x > 0, else alpha * x; alpha broadcasts."""
-    return where(x > 0, x, x * alpha)
-
-
-def elu(x: Any, alpha: float = 1.0) -> Any:
-    """x where x > 0, else alpha * (exp(x) - 1)."""
-    return where(x > 0, x, expm1(minimum(x, 0.0)) * alpha)
-
-
-def selu(x: Any) -> Any:
-    """The scaled `elu` that keeps mean and variance (Klambauer et al., 2017)."""
-    return elu(x, _SELU_ALPHA) * _SELU_SCALE
-
-
-def silu(x: Any) -> Any:
-    """x * sigmoid(x), also called swish."""
-    return x * sigmoid(x)
-
-
-def mish(x: Any) -> Any:
-    """x * tanh(softplus(x))."""
-    return x * tanh(softplus(x))
-
-
-def softsign(x: Any) -> Any:
-    """x / (1 + |x|)."""
-    return x / (1 + where(x < 0, -x, x))
-
-
-def hard_sigmoid(x: Any) -> Any:
-    """relu6(x + 3) / 6, as in Keras and PyTorch."""
-    return clip(x + 3.0, 0.0, 6.0) * (1 / 6)
-
-
-def hard_swish(x: Any) -> Any:
-    """x * hard_sigmoid(x)."""
-    return x * hard_sigmoid(x)
-
-
-def log_sigmoid(x: Any) -> Any:
+class LogSigmoid(Unary):
     """log(sigmoid(x)), without overflow."""
-    return -softplus(-x)
+
+    derivatives = (lambda g, y, x: g * sigmoid(-x),)
+
+    def plain(self, xp, x):
+        return -softplus_array(xp, -x)
 
 
+class SoftsignGrad(_Slope):
+    """From the input."""
+
+    def slope(self, v):
+        return 1 / square(absolute(v) + 1)
+
+
+class Softsign(Unary):
+    """x / (1 + |x|)."""
+
+    derivatives = (lambda g, y, x: softsign_grad(g, x),)
+
+    def plain(self, xp, x):
+        return x / (xp.abs(x) + 1)
+
+
+class HardSigmoidGrad(_Slope):
+    """From the output."""
+
+    def slope(self, v):
+        return _holds(v > 0, v) * _holds(v < 1, v) * (1 / 6)
+
+
+class HardSigmoid(Unary):
+    """relu6(x + 3) / 6, as in Keras 3 and PyTorch."""
+
+    derivatives = (lambda g, y, x: hard_sigmoid_grad(g, y),)
+
+    def plain(self, xp, x):
+        y = xp.minimum(xp.maximum(x + 3, xp.zeros((), dtype=x.dtype)), xp.full((), 6, dtype=x.dtype))
+        return y / 6
+
+
+class HardSwishGrad(_Slope):
+    """From the input."""
+
+    def slope(self, v):
+        return where(v < 3, (v * 2 + 3) * (1 / 6) * _holds(v > -3, v), _one(v))
+
+
+class HardSwish(Unary):
+    """x * hard_sigmoid(x)."""
+
+    derivatives = (lambda g, y, x: hard_swish_grad(g, x),)
+
+    def plain(self, xp, x):
+        return x * hard_sigmoid.plain(xp, x)
+
+
+class Prelu(Op):
+    """x where x > 0, else alpha * x; alpha broadcasts to x's shape. Inputs: x, alpha."""
+
+    derivatives = (
+        lambda g, y, x, alpha: where(x > 0, g, g * alpha),
+        lambda g, y, x, alpha: sum_to(g * minimum(x, 0), alpha.shape),
+    )
+
+    def rule(self, x: Spec, alpha: Spec) -> Spec:  # type: ignore[override]
+        padded = (1,) * (x.ndim - alpha.ndim) + alpha.shape
+        if len(padded) != x.ndim or any(a not in (1, n) for a, n in zip(padded, x.shape, strict=True)):
+            raise self.fail(f"slopes of shape {list(alpha.shape)} do not broadcast to {list(x.shape)}")
+        if not x.is_float or x.dtype != alpha.dtype:
+            raise self.fail(f"wants floating-point numbers of one type, not {x.dtype} and {alpha.dtype}")
+        return x
+
+    def plain(self, xp, x, alpha):
+        return xp.where(x > 0, x, alpha * x)
+
+
+def _one(v: Any) -> Any:
+    return _holds(less(negative(absolute(v)), 1), v)
+
+
+relu_grad, relu6_grad, leaky_relu_grad, elu_grad, gelu_grad = ReluGrad(), Relu6Grad(), LeakyReluGrad(), EluGrad(), GeluGrad()
+sigmoid_grad, silu_grad, mish_grad, softsign_grad = SigmoidGrad(), SiluGrad(), MishGrad(), SoftsignGrad()
+hard_sigmoid_grad, hard_swish_grad = HardSigmoidGrad(), HardSwishGrad()
+relu, relu6, leaky_relu, prelu, elu, selu, gelu = Relu(), Relu6(), LeakyRelu(), Prelu(), Elu(), Selu(), Gelu()
+sigmoid, silu, mish, softplus, log_sigmoid, softsign = Sigmoid(), Silu(), Mish(), Softplus(), LogSigmoid(), Softsign()
+hard_sigmoid, hard_swish = HardSigmoid(), HardSwish()
