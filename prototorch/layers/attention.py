@@ -1,0 +1,124 @@
+"""Attention with several heads."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.constraints import Constraint
+from prototorch.initializers.base import Initializer
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.regularizers import Regularizer
+from prototorch.schema import example, field
+
+
+class MultiHeadAttention(Layer):
+    """Attention with several heads (Vaswani et al., 2017; Keras): each looks up values by keys, all at once.
+
+    One input [batch, time, n] attends to itself. Two are query [batch, t, n] and value [batch, s, m]; a third is the
+    key [batch, s, k], the value itself where it is left out; a fourth a mask [batch, t, s], nonzero where a query sees
+    a key. Keys that the value's or the key's own mask leaves out are not seen. Output [batch, t, output_shape], with
+    ``return_attention_scores`` also the weights [batch, heads, t, s].
+
+    Weights: ``query/kernel`` [n, heads, key_dim], ``key/kernel`` [k, heads, key_dim], ``value/kernel`` [m, heads,
+    value_dim], ``attention_output/kernel`` [heads, value_dim, output_shape], each with a ``bias``. Initialisers that
+    scale with the connections count all heads together.
+    """
+
+    num_heads: int = field(min=1, doc="The number of heads.")
+    key_dim: int = field(min=1, doc="The length of each head's queries and keys.")
+    value_dim: int | None = field(default=None, min=1, doc="The length of each head's values; key_dim where left out.")
+    dropout: float = field(default=0.0, min=0, below=1, doc="The share of attention weights dropped in training.")
+    use_bias: bool = field(default=True, doc="Whether biases are added.")
+    output_shape: int | None = field(default=None, min=1, doc="The length of the output; the query's where left out.")
+    causal: bool = field(default=False, doc="Whether a step sees only itself and the steps before it.")
+    return_attention_scores: bool = field(
+        default=False, doc="Whether to give the attention weights as a second output."
+    )
+    kernel_initializer: Initializer = field(default="glorot_uniform", doc="How the kernels begin.")
+    bias_initializer: Initializer = field(default="zeros", doc="How the biases begin.")
+    kernel_regularizer: Regularizer | None = field(default=None, doc="A penalty on each kernel.")
+    bias_regularizer: Regularizer | None = field(default=None, doc="A penalty on each bias.")
+    kernel_constraint: Constraint | None = field(default=None, doc="A constraint on each kernel.")
+    bias_constraint: Constraint | None = field(default=None, doc="A constraint on each bias.")
+
+    inputs = (1, 4)
+    keeps_mask = True
+    examples = [
+        example("MultiHeadAttention { num_heads: 2  key_dim: 3 }", inputs=[(4, 5)]),
+        example("MultiHeadAttention { num_heads: 2  key_dim: 2  causal: true  use_bias: false }", inputs=[(4, 4)],
+                mask=(4, 2, 3)),
+        example("MultiHeadAttention { num_heads: 1  key_dim: 2  value_dim: 3  output_shape: 4 }",
+                inputs=[(3, 2), (5, 4)]),
+        example("MultiHeadAttention { num_heads: 2  key_dim: 2  return_attention_scores: true }",
+                inputs=[(3, 2), (5, 4), (5, 3)]),
+        example("MultiHeadAttention { num_heads: 2  key_dim: 2  dropout: 0.25 }", inputs=[(4, 3)]),
+        example("MultiHeadAttention { num_heads: 1  key_dim: 2 }", inputs=[(3, 2), (3, 2), (3, 2), (3, 3)],
+                dtype=("float32", "float32", "float32", "bool")),
+    ]  # fmt: skip
+
+    def output_count(self) -> int:
+        return 1 + self.return_attention_scores
+
+    def call(self, ctx: Context, query: Any, value: Any = None, key: Any = None, mask: Any = None) -> Any:  # type: ignore[override]
+        value = query if value is None else value
+        key = value if key is None else key
+        for x in (query, value, key):
+            if x.ndim != 3:
+                ctx.fail("it wants inputs [time, n]")
+        if key.shape[1] != value.shape[1]:
+            ctx.fail(f"there are {key.shape[1]} keys, but {value.shape[1]} values")
+        depth = self.value_dim or self.key_dim
+        q, k, v = (self._heads(ctx, name, x, size) for name, x, size in
+                   (("query", query, self.key_dim), ("key", key, self.key_dim), ("value", value, depth)))  # fmt: skip
+        square = q.shape[2] == k.shape[2]
+        seen = self._seen(ctx, query, value, key, mask)
+        given = () if seen is None else (seen,)
+        weights = ops.attention_weights(q, k, *given, causal=self.causal and square)
+        used = weights
+        if self.dropout and ctx.training:
+            used = ops.dropout(weights, ctx.key(), rate=self.dropout, site=ctx.site())
+        batch, steps = query.shape[:2]
+        joined = ops.transpose(ops.matmul(used, v), order=(0, 2, 1, 3))
+        y = self._project(ctx, "attention_output", ops.reshape(joined, shape=(batch * steps, self.num_heads * depth)),
+                          (self.num_heads, depth), (self.output_shape or query.shape[2],))  # fmt: skip
+        y = ops.reshape(y, shape=(batch, steps, y.shape[1]))
+        return (y, weights) if self.return_attention_scores else y
+
+    def _heads(self, ctx: Context, name: str, x: Any, size: int) -> Any:
+        batch, steps, n = x.shape
+        y = self._project(ctx, name, ops.reshape(x, shape=(batch * steps, n)), (n,), (self.num_heads, size))
+        return ops.transpose(ops.reshape(y, shape=(batch, steps, self.num_heads, size)), order=(0, 2, 1, 3))
+
+    def _project(self, ctx: Context, name: str, x: Any, before: tuple[int, ...], after: tuple[int, ...]) -> Any:
+        fans = prod(before), prod(after)
+        kernel = ctx.weight(f"{name}/kernel", (*before, *after), self.kernel_initializer, fans=fans,
+                            regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)  # fmt: skip
+        y = ops.matmul(x, ops.reshape(kernel, shape=fans))
+        if self.use_bias:
+            bias = ctx.weight(f"{name}/bias", after, self.bias_initializer,
+                              regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
+            y = y + ops.reshape(bias, shape=(fans[1],))
+        return y
+
+    def _seen(self, ctx: Context, query: Any, value: Any, key: Any, mask: Any) -> Any:
+        """What is seen, beyond the op's own causal rule: bool, broadcasts to [batch, heads, t, s]; None for all."""
+        t, s = query.shape[1], key.shape[1]
+        found = []
+        if mask is not None:
+            if tuple(mask.shape[1:]) != (t, s):
+                ctx.fail(f"the mask must have the shape [{t}, {s}], not {list(mask.shape[1:])}")
+            mask = mask if mask.dtype == "bool" else ops.not_equal(mask, 0)
+            found.append(ops.expand_dims(mask, 1))
+        own = {id(m): m for x in (value, key) if (m := ctx.mask(x)) is not None}
+        found += [ops.reshape(m, shape=(query.shape[0], 1, 1, s)) for m in own.values()]
+        if self.causal and t != s:
+            found.append(np.tril(np.ones((1, 1, t, s), bool)))
+        seen = None
+        for m in found:
+            seen = m if seen is None else ops.logical_and(seen, m)
+        return seen

@@ -1,0 +1,92 @@
+"""Both ways through a sequence."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.layers.recurrent import Recurrent
+from prototorch.schema import example, field
+
+
+class Bidirectional(Layer):
+    """A recurrent layer and a second one that goes the other way (Schuster and Paliwal, 1997; Keras):
+    ``Bidirectional { merge_mode: concat  LSTM { units: 8 } }``.
+
+    Their outputs are merged step by step, or are two outputs (``merge_mode: none``); states follow, the forward layer's
+    first. First states are further inputs in the same order. The weights are those of the two layers, with
+    ``forward_layer/`` and ``backward_layer/`` in front.
+    """
+
+    layer: Layer = field(children=True, doc="The recurrent layer; another like it goes the other way.")
+    merge_mode: Literal["concat", "sum", "mul", "ave"] | None = field(
+        default="concat", doc="How the two outputs become one; none gives both."
+    )
+    backward_layer: Layer | None = field(default=None, doc="The layer that goes the other way, where it differs.")
+
+    inputs = (1, None)
+    examples = [
+        example("Bidirectional { LSTM { units: 2 } }", inputs=[(3, 2)]),
+        example("Bidirectional { merge_mode: sum  GRU { units: 2  return_sequences: true } }", inputs=[(3, 2)],
+                mask=(3, 1, 2)),
+        example("Bidirectional { merge_mode: none  SimpleRNN { units: 2  return_state: true } }",
+                inputs=[(3, 2), (2,), (2,)]),
+        example("Bidirectional { merge_mode: ave  LSTM { units: 2 }  backward_layer: LSTM { units: 2  use_bias: false"
+                "  go_backwards: true } }", inputs=[(3, 2)]),
+        example("Bidirectional { merge_mode: mul  GRU { units: 2  return_sequences: true  return_state: true } }",
+                inputs=[(3, 2)]),
+    ]  # fmt: skip
+
+    def check(self) -> None:
+        for name, layer in (("layer", self.layer), ("backward_layer", self.backward_layer)):
+            if layer is not None and not isinstance(layer, Recurrent):
+                known = ", ".join(Recurrent.members())
+                self.refuse(f"it wants a recurrent layer ({known}) inside, not {type(layer).__name__}", name)
+        forward, backward = self.both()
+        if forward.go_backwards == backward.go_backwards:
+            self.refuse("the two layers must go opposite ways: set go_backwards on one of them", "backward_layer")
+        for name in ("return_sequences", "return_state"):
+            if getattr(forward, name) != getattr(backward, name):
+                self.refuse(f"the two layers differ in {name}", "backward_layer")
+
+    def both(self) -> tuple[Any, Any]:
+        """The layer, and the one that goes the other way."""
+        forward: Any = self.layer
+        return forward, self.backward_layer or forward.replace(name=None, go_backwards=not forward.go_backwards)
+
+    def output_count(self) -> int:
+        forward, backward = self.both()
+        return forward.output_count() + backward.output_count() - (self.merge_mode is not None)
+
+    def call(self, ctx: Context, x: Any, *first: Any) -> Any:  # type: ignore[override]
+        forward, backward = self.both()
+        if len(first) not in (0, forward.states + backward.states):
+            ctx.fail(f"it takes {forward.states + backward.states} first states, not {len(first)}")
+        split = forward.states if first else 0
+        a, *after_a = _listed(ctx.sublayer("forward_layer", forward, x, *first[:split]))
+        b, *after_b = _listed(ctx.sublayer("backward_layer", backward, x, *first[split:]))
+        mask = ctx.mask(x) if forward.return_sequences else None
+        if forward.return_sequences:
+            a, b = (ops.flip(y, axis=1) if layer.go_backwards else y for y, layer in ((a, forward), (b, backward)))
+        merged = self._merged(ctx, a, b)
+        for y in merged:
+            ctx.set_mask(y, mask)
+        made = (*merged, *after_a, *after_b)
+        return made if len(made) > 1 else made[0]
+
+    def _merged(self, ctx: Context, a: Any, b: Any) -> tuple[Any, ...]:
+        if self.merge_mode is None:
+            return a, b
+        if self.merge_mode == "concat":
+            return (ops.concat(a, b, axis=a.ndim - 1),)
+        if a.shape != b.shape:
+            ctx.fail(f"outputs {list(a.shape[1:])} and {list(b.shape[1:])} cannot be merged by {self.merge_mode}")
+        if self.merge_mode == "mul":
+            return (a * b,)
+        return ((a + b) * 0.5,) if self.merge_mode == "ave" else (a + b,)
+
+
+def _listed(made: Any) -> list[Any]:
+    return list(made) if isinstance(made, tuple) else [made]

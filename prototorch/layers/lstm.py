@@ -1,0 +1,64 @@
+"""Long short-term memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prototorch import ops
+from prototorch.initializers.gates import UnitForgetBias
+from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.context import Context
+from prototorch.layers.recurrent import Recurrent
+from prototorch.schema import example, field
+
+
+class LSTM(Recurrent):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997; Keras). The gates lie in the order i, f, c, o.
+
+    Input [batch, time, n], output [batch, units], or [batch, time, units] with ``return_sequences``; with
+    ``return_state`` also the last h and c. Two further inputs are the first h and c. Weights: ``kernel`` [n, 4 units],
+    ``recurrent_kernel`` [units, 4 units], ``bias`` [4 units].
+    """
+
+    units: int = field(min=1, doc="The number of outputs.")
+    activation: ActivationLayer = field(default="tanh", doc="The activation of the cell.")
+    recurrent_activation: ActivationLayer = field(default="sigmoid", doc="The activation of the gates.")
+    use_bias: bool = field(default=True, doc="Whether a bias is added.")
+    unit_forget_bias: bool = field(default=True, doc="Whether the bias of the forget gate begins at 1.")
+
+    inputs = (1, 3)
+    gates, states = 4, 2
+    examples = [
+        example("LSTM { units: 3 }", inputs=[(4, 2)]),
+        example("LSTM { units: 2  return_sequences: true  return_state: true }", inputs=[(3, 2), (2,), (2,)]),
+        example("LSTM { units: 2  go_backwards: true  use_bias: false  return_sequences: true }", inputs=[(3, 2)],
+                mask=(2, 0, 3)),
+        example("LSTM { units: 2  activation: softsign  recurrent_activation: hard_sigmoid }", inputs=[(3, 2)]),
+        example("LSTM { units: 2  activation: LeakyReLU { negative_slope: 0.1 } }", inputs=[(2, 2)], mask=(1, 2, 1)),
+        example("LSTM { units: 2  dropout: 0.5  recurrent_dropout: 0.25 }", inputs=[(3, 4)]),
+    ]  # fmt: skip
+
+    def biases(self, ctx: Context) -> tuple[Any, Any]:
+        if not self.use_bias:
+            return None, None
+        begin = UnitForgetBias(self.bias_initializer) if self.unit_forget_bias else self.bias_initializer
+        return self.bias(ctx, (4 * self.units,), begin), None
+
+    def sequence(
+        self, x: Any, recurrent: Any, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
+    ) -> Any:
+        return ops.lstm_sequence(x, recurrent, *states, *mask, **attrs)
+
+    def step(self, ctx: Context, x: Any, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
+        h, c = states
+        i, f, g, o = (part + product(h, k) for k, part in enumerate(ops.split(x, 4, axis=1)))
+
+        def gate(v: Any) -> Any:
+            return ctx.sublayer("recurrent_activation", self.recurrent_activation, v)
+
+        def squash(v: Any) -> Any:
+            return ctx.sublayer("activation", self.activation, v)
+
+        c = gate(f) * c + gate(i) * squash(g)
+        return [gate(o) * squash(c), c]

@@ -1,0 +1,43 @@
+"""The simple recurrent layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prototorch import ops
+from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.context import Context
+from prototorch.layers.recurrent import Recurrent
+from prototorch.schema import example, field
+
+
+class SimpleRNN(Recurrent):
+    """h = activation(x @ kernel + h @ recurrent_kernel + bias) over the steps (Elman, 1990; Keras).
+
+    Input [batch, time, n], output [batch, units], or [batch, time, units] with ``return_sequences``; with
+    ``return_state`` also the last state. A second input is the first state.
+    """
+
+    units: int = field(min=1, doc="The number of outputs.")
+    activation: ActivationLayer = field(default="tanh", doc="The activation.")
+    use_bias: bool = field(default=True, doc="Whether a bias is added.")
+
+    inputs = (1, 2)
+    examples = [
+        example("SimpleRNN { units: 3 }", inputs=[(4, 2)]),
+        example(
+            "SimpleRNN { units: 2  activation: relu  use_bias: false  return_sequences: true  return_state: true }",
+            inputs=[(3, 2), (2,)],
+        ),
+        example("SimpleRNN { units: 2  go_backwards: true  return_sequences: true }", inputs=[(3, 2)], mask=(2, 0, 3)),
+        example("SimpleRNN { units: 2  dropout: 0.5  recurrent_dropout: 0.25 }", inputs=[(3, 4)]),
+    ]
+
+    def sequence(
+        self, x: Any, recurrent: Any, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
+    ) -> Any:
+        return ops.simple_rnn_sequence(x, recurrent, *states, *mask, **attrs)
+
+    def step(self, ctx: Context, x: Any, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
+        return [ctx.sublayer("activation", self.activation, x + product(states[0], 0))]
