@@ -13,11 +13,9 @@ from prototorch.model import Model
 from prototorch.resources import shipped_models
 from prototorch.storage import checkpoint
 from prototorch.storage.container import is_own
+from prototorch.text.load import load, load_text
 from prototorch.text.mistakes import Report
-from prototorch.text.reader import parse, read_file
-from prototorch.text.expand import expand
-from prototorch.text.overrides import override
-from prototorch.text.tree import Body
+from prototorch.text.tree import Body, Document
 from prototorch.train.declare import Compile, Fit
 
 
@@ -28,11 +26,18 @@ def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **
     Raises TextError with every mistake of the text, ModelFileError for a damaged file, FileError for none.
     """
     path = find(source)
-    if is_own(path):
+    if is_saved(path):
         if params:
             raise UsageError(f"{path} is a saved model, which has no parameters any more ({', '.join(params)})")
         return load_saved(path, overrides)
-    return model_of(read_file(path), path, overrides, params)
+    report = Report()
+    return _model(load(path, params, overrides, report), report)
+
+
+def is_saved(path: str) -> bool:
+    """Whether a file is one that `Model.save` wrote."""
+    with open(path, "rb") as file:
+        return is_own(file.read(64))
 
 
 def find(source: str | PathLike[str]) -> str:
@@ -51,7 +56,10 @@ def model_of(text: str, path: str | None = None, overrides: Sequence[str] = (),
              params: Mapping[str, Any] | None = None) -> Model:  # fmt: skip
     """A model from a text. Raises TextError with every mistake."""
     report = Report()
-    document = expand(override(parse(text, path), overrides), dict(params or {}))
+    return _model(load_text(text, path, params, overrides, report), report)
+
+
+def _model(document: Document, report: Report) -> Model:
     net, sections = read_net(document, report)
     blocks: dict[str, Any] = {}
     for name, block in (("compile", Compile), ("fit", Fit)):

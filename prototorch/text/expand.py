@@ -60,7 +60,8 @@ def expand(
     fields = expander.run(document)
     if report is None:
         mine.raise_if_any()
-    return Document(tuple(fields), document.source, (), tuple(expander.blocks))
+    complete = document.complete and expander.complete
+    return Document(tuple(fields), document.source, (), tuple(expander.blocks), complete)
 
 
 class _Stop(Exception):
@@ -93,6 +94,7 @@ class _Expander:
         self.steps = 0
         self.layers = 0
         self.depth = 0
+        self.complete = True
         self.weights: dict[int, int] = {}
         self.open_files: list[tuple[str, ...]] = []
         self.seen_files: set[tuple[str, ...]] = set()
@@ -140,8 +142,13 @@ class _Expander:
     def say(self, message: str, span: Span | None, place: _Place) -> None:
         self.report.add(message, span, place.chain)
 
-    def stop(self, message: str, span: Span | None, place: _Place) -> None:
+    def skip(self, message: str, span: Span | None, place: _Place) -> None:
+        """Say why a statement is left out."""
+        self.complete = False
         self.say(message, span, place)
+
+    def stop(self, message: str, span: Span | None, place: _Place) -> None:
+        self.skip(message, span, place)
         raise _Stop
 
     def spend(self, steps: int, span: Span | None, place: _Place) -> None:
@@ -230,7 +237,7 @@ class _Expander:
 
     def top_level(self, made: Field) -> Field:
         """Note the inputs' names; an output may be named by the use of a block."""
-        if made.name == "input" and isinstance(made.value, Body):
+        if made.name in ("input", "Input") and isinstance(made.value, Body):
             for inner in made.value.fields:
                 if inner.name == "name" and isinstance(inner.value, Scalar):
                     self.names.defined.add(str(inner.value.value))
@@ -246,7 +253,7 @@ class _Expander:
             definition = block[1] if block is not None else self.later[statement.name]
             where = definition.name_span.line if definition.name_span else 0
             said = f"The block {statement.name!r} is defined only at line {where}; move its definition before its use."
-        self.say(said, statement.name_span, place)
+        self.skip(said, statement.name_span, place)
 
     def layer(self, statement: Field, names: Names, place: _Place) -> Field:
         """A layer of the net: it gets its full name, and what it reads is found."""
@@ -285,19 +292,19 @@ class _Expander:
 
     def define(self, statement: BlockDef, place: _Place) -> None:
         if not place.top:
-            self.say("A block is defined at the top level of a file.", statement.name_span, place)
+            self.skip("A block is defined at the top level of a file.", statement.name_span, place)
             return
         if statement.name in self.blocks:
             first = self.blocks[statement.name][1].span
             said = f"The block {statement.name!r} is defined twice (first at {first})."
-            self.say(said, statement.name_span, place)
+            self.skip(said, statement.name_span, place)
             return
         if statement.name in NOT_LAYERS or statement.name == "branch":
             said = f"A block cannot be called {statement.name!r}: the language uses that name."
-            self.say(said, statement.name_span, place)
+            self.skip(said, statement.name_span, place)
             return
         for said, span in check_arguments(statement):
-            self.say(said, span, place)
+            self.skip(said, span, place)
         self.blocks[statement.name] = (len(self.blocks), statement)
         self.later.pop(statement.name, None)
 
@@ -305,6 +312,7 @@ class _Expander:
         for condition, body in statement.arms:
             holds = self.truth(condition, names, place)
             if holds is None:
+                self.complete = False
                 return []
             if holds:
                 return self.statements(body.statements, names, place)
@@ -332,12 +340,13 @@ class _Expander:
         count = self.python(statement.count, names, place)
         at = statement.count.span
         if isinstance(count, Unknown):
+            self.complete = False
             return []
         if statement.variable is None:
             if isinstance(count, list):
-                self.say("A repeat over a list needs a name: repeat i in ...", at, place)
+                self.skip("A repeat over a list needs a name: repeat i in ...", at, place)
             elif not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                self.say(f"A repeat takes a whole number of at least 0, not {show(count)}.", at, place)
+                self.skip(f"A repeat takes a whole number of at least 0, not {show(count)}.", at, place)
             elif count > limits.STEPS:
                 self.stop(f"A repeat of {count} times is above the limit of {limits.STEPS:,} steps.", at, place)
             else:
@@ -345,7 +354,7 @@ class _Expander:
             return []
         if not isinstance(count, list):
             hint = f" Write $range({count})." if isinstance(count, int) else ""
-            self.say(f"'repeat {statement.variable} in' goes over a list, not {show(count)}.{hint}", at, place)
+            self.skip(f"'repeat {statement.variable} in' goes over a list, not {show(count)}.{hint}", at, place)
             return []
         return count
 
@@ -427,7 +436,7 @@ class _Expander:
     def include(self, statement: Include, place: _Place) -> None:
         """Take in the params and blocks of another file."""
         if not place.top:
-            self.say("An include stands at the top level of a file.", statement.span, place)
+            self.skip("An include stands at the top level of a file.", statement.span, place)
             return
         try:
             base = self.open_files[-1][:-1] if self.open_files else ()
@@ -441,13 +450,15 @@ class _Expander:
                 raise Refused(f"More than {limits.INCLUDES} files include each other in a row.")
             data = self.files.read(parts)
         except Refused as refused:
-            self.say(str(refused), statement.span, place)
+            self.skip(str(refused), statement.span, place)
             return
         self.seen_files.add(parts)
         text = decode(data, self.files.name(parts), self.report)
         if text is None:
+            self.complete = False
             return
         included = parse(text, self.files.name(parts), self.report)
+        self.complete = self.complete and included.complete
         self.open_files.append(parts)
         for s in included.statements:
             self.spend(1, s.span, place)
@@ -458,6 +469,6 @@ class _Expander:
             elif isinstance(s, Include):
                 self.include(s, place)
             else:
-                self.say("An included file holds only param, block and include.", s.span, place)
+                self.skip("An included file holds only param, block and include.", s.span, place)
                 break
         self.open_files.pop()

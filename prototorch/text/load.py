@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import settings as overrides
+from . import overrides
 from .expand import expand
 from .mistakes import Report
 from .reader import parse, read_file
@@ -25,9 +25,8 @@ def load(
     report: takes the mistakes; without one they are raised as TextError. Files are included from the file's folder.
     Raises FileError where the file cannot be read, UsageError for a setting that is none.
     """
-    mine = Report() if report is None else report
-    document = read_file(path, mine)
-    return _finished(document, params, settings, mine, report is None, os.path.dirname(os.fspath(path)) or ".")
+    root = os.path.dirname(os.fspath(path)) or "."
+    return load_text(read_file(path), os.fspath(path), params, settings, report, root)
 
 
 def load_text(
@@ -40,20 +39,9 @@ def load_text(
 ) -> Document:
     """The expanded document of a text. ``path`` is only for messages; files are included from ``root``, if given."""
     mine = Report() if report is None else report
-    return _finished(parse(text, path, mine), params, settings, mine, report is None, root)
-
-
-def _finished(
-    document: Document,
-    params: Mapping[str, Any] | None,
-    settings: Sequence[str],
-    report: Report,
-    strict: bool,
-    root: str | None,
-) -> Document:
     set_params, others = overrides.split(settings)
-    expanded = expand(document, {**(params or {}), **set_params}, report, root)
-    expanded = overrides.apply(expanded, others, report)
-    if strict:
-        report.raise_if_any()
-    return expanded
+    document = expand(parse(text, path, mine), {**(params or {}), **set_params}, mine, root)
+    document = overrides.apply(document, others, mine)
+    if report is None:
+        mine.raise_if_any()
+    return document

@@ -9,7 +9,9 @@ from .names import snake_case
 from .tree import Field, ListValue, Scalar, Value
 
 # What may stand at the top level of a text, in braces, without being a layer.
-NOT_LAYERS = frozenset({"input", "output", "preprocess", "augment", "compile", "fit", "data", "layer", "layers"})
+NOT_LAYERS = frozenset(
+    {"input", "Input", "output", "preprocess", "augment", "compile", "fit", "data", "layer", "layers"}
+)
 
 
 class Namer:

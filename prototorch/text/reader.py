@@ -56,6 +56,7 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
     trivia: keep comments and empty lines, for the writer.
     """
     mine = Report() if report is None else report
+    before = len(mine)
     source = Source(text, path)
     job = Job(source, mine)
     statements: Any = ()
@@ -65,7 +66,7 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
         statements = _run(tokens, "document", job)
     except Broken:
         pass
-    document = Document(statements or (), source)
+    document = Document(statements or (), source, complete=len(mine) == before)
     if trivia and not mine.mistakes:
         document = attach(document, job.comments)
     if report is None:
@@ -104,19 +105,19 @@ def decode(data: bytes, path: str, report: Report) -> str | None:
         return None
 
 
-def read_file(path: str | os.PathLike[str], report: Report | None = None, *, trivia: bool = False) -> Document:
-    """The tree of a file. Raises FileError where it cannot be read, TextError (or notes in ``report``) for mistakes."""
+def read_file(path: str | os.PathLike[str]) -> str:
+    """The text of a file. Raises FileError where it cannot be read, TextError where it is too long or not UTF-8."""
     name = os.fspath(path)
     try:
         with open(path, "rb") as file:
             data = file.read(limits.FILE_BYTES + 1)
     except OSError as error:
         raise FileError(f"{name}: cannot be read: {error.strerror or error}.") from None
-    mine = Report() if report is None else report
-    text = decode(data, name, mine)
-    if report is None:
-        mine.raise_if_any()
-    return parse(text, name, report, trivia=trivia) if text is not None else Document((), Source("", name))
+    report = Report()
+    text = decode(data, name, report)
+    report.raise_if_any()
+    assert text is not None
+    return text
 
 
 def _check_characters(job: Job) -> None:

@@ -229,12 +229,16 @@ class Include:
 
 @dataclass(slots=True)
 class Document:
-    """A whole text. After expansion all statements are fields, and ``blocks`` are the names of the blocks it had."""
+    """A whole text. After expansion all statements are fields, and ``blocks`` are the names of the blocks it had.
+
+    ``complete`` is False where mistakes made the reader leave out statements, so that what refers to them is not blamed.
+    """
 
     statements: tuple[Any, ...]
     source: Source | None = field(default=None, compare=False, repr=False)
     closing: tuple[str, ...] = field(default=(), compare=False, repr=False)
     blocks: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    complete: bool = field(default=True, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:

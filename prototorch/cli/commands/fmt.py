@@ -27,7 +27,7 @@ def command(files: tuple[str, ...], check: bool, stdout: bool) -> int:
     changed = []
     for file in files:
         old = sys.stdin.read() if file == "-" else read_file(file)
-        new = write(parse(old, None if file == "-" else file))
+        new = write(parse(old, None if file == "-" else file, trivia=True))
         if stdout or file == "-":
             click.echo(new, nl=False)
         elif new != old:

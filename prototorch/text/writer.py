@@ -7,6 +7,7 @@ line.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from .expression_text import expression_text
@@ -39,6 +40,11 @@ def write(document: Document) -> str:
     lines = _lines(document.statements, 0)
     lines.extend(document.closing)
     return "\n".join(lines) + "\n" if lines else ""
+
+
+def write_fields(fields: Iterable[Field]) -> str:
+    """The canonical text of some fields."""
+    return write(Document(tuple(fields)))
 
 
 def value_text(value: Value) -> str:
