@@ -47,7 +47,7 @@ class ReLU(ActivationLayer):
         if self.threshold != 0:
             y = ops.where(ops.less(x, self.threshold), (x - self.threshold) * self.negative_slope, x)
         elif self.negative_slope != 0:
-            y = ops.leaky_relu(x, self.negative_slope)
+            y = ops.leaky_relu(x, negative_slope=self.negative_slope)
         else:
             y = ops.relu(x)
         return y if self.max_value is None else ops.minimum(y, self.max_value)
@@ -72,7 +72,7 @@ class LeakyReLU(ActivationLayer):
     ]
 
     def call(self, ctx: Context, x: Any) -> Any:
-        return ops.leaky_relu(x, self.negative_slope)
+        return ops.leaky_relu(x, negative_slope=self.negative_slope)
 
 
 class Sigmoid(ActivationLayer):

@@ -22,7 +22,7 @@ class ELU(ActivationLayer):
     examples = [example("ELU { }", inputs=[(5,)]), example("ELU { alpha: 0.5 }", inputs=[(2, 3)])]
 
     def call(self, ctx: Context, x: Any) -> Any:
-        return ops.elu(x, self.alpha)
+        return ops.elu(x, alpha=self.alpha)
 
 
 class SELU(ActivationLayer):
