@@ -1,3 +1,60 @@
-"""prototorch: deep learning from a text file."""
+"""prototorch: deep learning from a text file.
+
+    import prototorch as pt
+    model = pt.load_model("lenet", classes=10)
+    model.compile(optimizer="adam", loss=pt.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    history = model.fit(x, y, validation_split=0.1)
+
+Names are loaded when they are first used, so that ``import prototorch`` itself is light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
 
 __version__ = "0.1.0"
+
+#: public name -> where it lives; an empty attribute means the module itself
+_PUBLIC = {
+    "load_model": ("prototorch.load", "load_model"),
+    "Model": ("prototorch.model", "Model"),
+    "Sequential": ("prototorch.model", "Sequential"),
+    "Input": ("prototorch.graph.symbol", "Input"),
+    "Data": ("prototorch.data.declare", "Data"),
+    "Callback": ("prototorch.train.callbacks", "Callback"),
+    "Layer": ("prototorch.layers.base", "Layer"),
+    "Module": ("prototorch.engine.module", "Module"),
+    "Function": ("prototorch.engine.function", "Function"),
+    "Tensor": ("prototorch.engine.tensor", "Tensor"),
+    "tensor": ("prototorch.engine.tensor", "tensor"),
+    "grad": ("prototorch.engine.tensor", "grad"),
+    "no_grad": ("prototorch.engine.tensor", "no_grad"),
+    "errors": ("prototorch.errors", ""),
+    "ops": ("prototorch.ops", ""),
+    "layers": ("prototorch.layers", ""),
+    "losses": ("prototorch.losses", ""),
+    "metrics": ("prototorch.metrics", ""),
+    "optimizers": ("prototorch.optim", ""),
+    "schedules": ("prototorch.optim", ""),
+    "callbacks": ("prototorch.train.standard", ""),
+    "initializers": ("prototorch.initializers", ""),
+    "regularizers": ("prototorch.regularizers", ""),
+    "constraints": ("prototorch.constraints", ""),
+    "data": ("prototorch.data", ""),
+}
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module, attribute = _PUBLIC[name]
+    except KeyError:
+        raise AttributeError(f"module 'prototorch' has no attribute {name!r}") from None
+    found = importlib.import_module(module)
+    value = getattr(found, attribute) if attribute else found
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

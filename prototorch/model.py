@@ -22,7 +22,7 @@ from prototorch.graph.symbol import Symbol, net_of
 from prototorch.graph.trace import Weight, trace
 from prototorch.graph.write import net_fields
 from prototorch.spec import Spec
-from prototorch.storage import checkpoint
+from prototorch.storage import checkpoint, datafiles  # noqa: F401  (datafiles: HDF5 as a data source)
 from prototorch.text.tree import Body, Field
 from prototorch.text.writer import write_fields
 from prototorch.train.callbacks import Callback, CallbackList

@@ -103,6 +103,8 @@ class Trainer:
                 calls.call("on_epoch_end", epoch, logs)
                 if self.interrupted is not None:
                     break
+        if self.interrupted is None:
+            self.program.finish()
         calls.call("on_train_end")
         return history
 

@@ -123,7 +123,7 @@ class Program:
         self._totals(graph, phase, batch, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, create)
         for measure in self.measured(traced):
             with graph.scope(f"metric {measure.name}"):
-                states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", measure.metric.states(), create)
+                states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", measure.metric.states(traced.values[measure.output].spec), create)
                 new = measure.metric.update(states, targets[measure.output], traced.values[measure.output],
                                             weights[measure.output])  # fmt: skip
                 updates.update({states[k].name: v for k, v in new.items()})
@@ -180,6 +180,17 @@ class Program:
                     new, new_slots = optimizer.apply(value, grad, slots, rate, step, weight)
                     updates[weight.name] = new if weight.constraint is None else weight.constraint.project(new)
                     updates.update({slots[k].name: v for k, v in new_slots.items()})
+
+    def finish(self) -> None:
+        """At the end of a training: weights become what the optimiser says they end as (their moving average)."""
+        slots: dict[str, dict[str, Any]] = {}
+        for name, array in self.variables.beginning(SLOT):
+            weight, slot = name[len(SLOT) :].rsplit(":", 1)
+            slots.setdefault(weight, {})[slot] = array
+        for weight, held in slots.items():
+            end = self.optimizer.final(held)
+            if end is not None:
+                self.variables.assign(weight, end)
 
     def results(self, phase: str) -> dict[str, Any]:
         """The loss and the metrics of a phase so far, as numbers."""
