@@ -185,6 +185,7 @@ class _Reader:
             wrong = count_inputs(cls, bottoms, bool(own["branch"]))
             if wrong is not None and (self.wiring.strict or layer is not None):
                 report.add(wrong, f.name_span)
+                self.wiring.torn = True
         tops = tops_of(layer, name, [n for g in own["top"] for n in strings(g.value)])
         if layer is not None and len(tops) > layer.output_count():
             said = f"{f.name} has {layer.output_count()} output(s), and {len(tops)} are named."

@@ -40,6 +40,7 @@ class Wiring:
     def __init__(self, report: Report, later: dict[str, Span | None], strict: bool):
         self.report = report
         self.strict = strict
+        self.torn = False  # a name leads nowhere: what is not reached need not be to blame
         self.later = later  # every name of the text with its place, to tell "below" from "nowhere"
         self.inputs: dict[str, InputNode] = {}
         self.placed: list[Placed] = []
@@ -95,6 +96,7 @@ class Wiring:
     def _readable(self, text: str, name: str, span: Span | None, chain: Frame | None) -> None:
         if text in self.tops or text.partition(":")[0] in self.loose or not self.strict:
             return
+        self.torn = True
         if text == name:
             self.report.add(f"The layer {name!r} reads itself.", span, chain)
         elif text in self.names:
@@ -121,6 +123,7 @@ class Wiring:
             elif text in self.tops:
                 found.append(text)
             elif self.strict and text.partition(":")[0] not in self.loose:
+                self.torn = True
                 hint = did_you_mean(text, self.tops) or _list(self.tops)
                 self.report.add(f"There is no layer named {text!r} to be an {what}.{hint}", item.span)
         return found
@@ -129,7 +132,7 @@ class Wiring:
 
     def reach(self, outputs: Sequence[str]) -> None:
         """Say which layers and inputs lead nowhere: of a dead end only its last layer."""
-        if not self.strict:
+        if not self.strict or self.torn:
             return
         live = set(outputs)
         read: set[str] = set()

@@ -231,7 +231,7 @@ class Include:
 class Document:
     """A whole text. After expansion all statements are fields, and ``blocks`` are the names of the blocks it had.
 
-    ``complete`` is False where mistakes made the reader leave out statements, so that what refers to them is not blamed.
+    ``complete`` is False where mistakes made the reader leave out statements: what refers to them is not to blame.
     """
 
     statements: tuple[Any, ...]
