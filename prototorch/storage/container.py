@@ -6,13 +6,11 @@ The file is plain HDF5 (`image` says how it is made) behind a user block of 512 
     An HDF5 file: h5py, h5dump and HDFView read it.
 
 The digest covers every byte after the user block, the length is that of the whole file, and the user block itself has
-exactly one right form; so a single changed byte anywhere, or a missing one, is found before anything is read. The digest
-can be checked by hand: ``tail -c +513 FILE | sha256sum``.
+exactly one right form; so a single changed byte anywhere, or a missing one, is found before anything is read. The
+digest can be checked by hand: ``tail -c +513 FILE | sha256sum``.
 
 A digest is no signature: whoever makes a hostile file can also compute its digest. So what is read here is read by an
-own, bounded reader of the plain subset (`plain`), never by the HDF5 library in this process. A file with a right digest
-that this reader does not know (written, perhaps, through another version of the library) goes to the sandboxed reader
-of `foreign`.
+own, bounded reader of the plain subset (`plain`), never by the HDF5 library in this process.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,13 +60,14 @@ def write(
 ) -> str:
     """Write ``arrays`` (paths such as ``conv1/kernel``) and ``meta`` durably to one file; give back its SHA-256.
 
-    The old file at ``path`` stays whole until the new one is written, synced and verified. Raises SnapshotError when the
-    file cannot be written, UsageError for a name, type or value that cannot be kept.
+    The old file at ``path`` stays whole until the new one is written, synced and verified. Raises SnapshotError when
+    the file cannot be written, UsageError for a name, type or value that cannot be kept.
     """
     pieces = make_image(arrays, meta or {}, VERSION, USER_BLOCK)
     digest = digest_of(pieces)
     size = USER_BLOCK + sum(len(piece) for piece in pieces)
-    write_durably(path, [_header(digest, size), *pieces], lambda temporary: verify(temporary, digest))
+    names = arrays.keys() | {f"{META}/{key}" for key in meta or {}}
+    write_durably(path, [_header(digest, size), *pieces], lambda temporary: _check_written(temporary, digest, names))
     return digest
 
 
@@ -81,7 +80,7 @@ def read(path: str | os.PathLike[str]) -> Contents:
     with _open(path) as file:
         digest, size = _check_header(path, file)
         memory = np.empty(size, np.uint8)
-        view = memoryview(memory)
+        view = memory.data
         file.seek(0)
         done = 0
         while done < size:
@@ -143,9 +142,23 @@ def verify(path: str | os.PathLike[str], digest: str | None = None) -> str:
     return announced
 
 
-def is_own(head: bytes) -> bool:
+def is_own(path: str | os.PathLike[str]) -> bool:
+    """Whether a file was written by `write`, by its first bytes; True even when one of them is damaged."""
+    with _open(path) as file:
+        return has_mark(file.read(USER_BLOCK))
+
+
+def has_mark(head: bytes) -> bool:
     """Whether the first bytes of a file are those of a file written here, even when one of them is damaged."""
     return head.startswith(b"prototorch ") or b" sha256=" in head[:24]
+
+
+def _check_written(path: str, digest: str, names: Set[str]) -> None:
+    """What was written has the digest, and the reader finds in it what was given."""
+    verify(path, digest)
+    found = peek(path)
+    if found.specs.keys() | {f"{META}/{key}" for key in found.meta} != names:
+        raise ModelFileError(f"{path}: what was written cannot be read")
 
 
 def _header(digest: str, size: int) -> bytes:
@@ -167,10 +180,10 @@ def _open(path: str | os.PathLike[str]) -> io.FileIO:
 
 
 def _check_header(path: str | os.PathLike[str], file: io.FileIO) -> tuple[str, int]:
-    """The digest and length that the user block announces; it must have its exact form, and the length must be right."""
+    """The digest and length that the user block announces; its form must be exact, and the length right."""
     head = file.read(USER_BLOCK)
     found = os.fstat(file.fileno()).st_size
-    if not is_own(head):
+    if not has_mark(head):
         wanted = f"a file of prototorch ('prototorch {VERSION} sha256=...')"
         raise ModelFileError(f"{os.fspath(path)}: expected {wanted}, found {head[:16]!r}")
     match = _HEADER.match(head)
@@ -181,8 +194,8 @@ def _check_header(path: str | os.PathLike[str], file: io.FileIO) -> tuple[str, i
         )
     if match is None or (len(head) == USER_BLOCK and head != _header(match[2].decode(), int(match[3]))):
         raise ModelFileError(
-            f"{os.fspath(path)}: damaged: expected 'prototorch {VERSION} sha256=... bytes=...' in the first "
-            f"{USER_BLOCK} bytes, found {head[:100].rstrip(bytes(1))!r}"
+            f"{os.fspath(path)}: damaged: expected 'prototorch {VERSION} sha256=... bytes=...' in its first "
+            f"bytes, found {head[:100].rstrip(bytes(1))!r}"
         )
     if found != int(match[3]) or len(head) < USER_BLOCK:
         raise _truncated(path, int(match[3]), found)
@@ -222,5 +235,7 @@ def _array(path: str | os.PathLike[str], name: str, entry: Entry, part: np.ndarr
     if entry.dtype == "text":
         raise ModelFileError(f"{os.fspath(path)}: {name}: expected an array of numbers, found a text")
     dtype = np.dtype(entry.dtype)
+    if dtype == np.bool_ and part.size and part.max() > 1:
+        raise ModelFileError(f"{os.fspath(path)}: {name}: a boolean that is neither true nor false")
     little = part if part.ctypes.data % dtype.itemsize == 0 else part.copy()
     return little.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(entry.shape)

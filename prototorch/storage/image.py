@@ -45,7 +45,7 @@ class _Pages(io.RawIOBase):
         self.size = self.place if size is None else size
         return self.size
 
-    def write(self, data) -> int:  # type: ignore[no-untyped-def,override]
+    def write(self, data) -> int:
         view = memoryview(data).cast("B")
         done = 0
         while done < len(view):
@@ -57,7 +57,7 @@ class _Pages(io.RawIOBase):
         self.size = max(self.size, self.place)
         return done
 
-    def readinto(self, data) -> int:  # type: ignore[no-untyped-def,override]
+    def readinto(self, data) -> int:
         view = memoryview(data).cast("B")
         view[:] = self.part(self.place, self.place + len(view))
         self.place += len(view)

@@ -75,7 +75,7 @@ class _Walk:
         self.read_at, self.size, self.base = read_at, size, base
         self.visited: set[int] = set()
 
-    def bytes(self, address: int, count: int, what: str) -> bytes:
+    def part(self, address: int, count: int, what: str) -> bytes:
         offset = address + self.base
         if address == _UNDEFINED or count < 0 or offset + count > self.size:
             raise NotPlainError(f"{what}: {count:,} bytes at {offset:,} are not within the file ({self.size:,} bytes)")
@@ -92,7 +92,7 @@ class _Walk:
         self.visited.add(address)
 
     def walk(self) -> Iterator[tuple[str, Entry]]:
-        head = self.bytes(0, 96, "superblock")
+        head = self.part(0, 96, "superblock")
         if head[:8] != SIGNATURE or head[8:16] != b"\0\0\0\0\0\x08\x08\0":
             raise NotPlainError("superblock: not of version 0 with 8-byte addresses")
         base, _, _, driver = struct.unpack_from("<4Q", head, 24)
@@ -114,14 +114,14 @@ class _Walk:
 
     def messages(self, address: int, what: str) -> Iterator[tuple[int, bytes]]:
         """The header messages that matter, each at most once."""
-        version, _, count, _, length = struct.unpack("<BBHII4x", self.bytes(address, 16, what))
+        version, _, count, _, length = struct.unpack("<BBHII4x", self.part(address, 16, what))
         if version != 1:
             raise NotPlainError(f"{what}: object header version {version}")
         blocks, seen = [(address + 16, length)], set()
         while blocks:
             start, length = blocks.pop(0)
             self.once(start, what)
-            block, place = self.bytes(start, length, what), 0
+            block, place = self.part(start, length, what), 0
             while place + 8 <= len(block) and count:
                 kind, size, flags = struct.unpack_from("<HHB", block, place)
                 body = block[place + 8 : place + 8 + size]
@@ -145,16 +145,16 @@ class _Walk:
             raise NotPlainError(f"{what}: a damaged group")
         tree, heap = struct.unpack("<QQ", message)
         self.once(heap, what)
-        signature, length, _, data = struct.unpack("<4s4xQQQ", self.bytes(heap, 32, what))
+        signature, length, _, data = struct.unpack("<4s4xQQQ", self.part(heap, 32, what))
         if signature != b"HEAP":
             raise NotPlainError(f"{what}: a damaged group heap")
         self.once(data, what)
-        names = self.bytes(data, length, what)
+        names = self.part(data, length, what)
         for address in self.leaves(tree, what):
-            signature, version, count = struct.unpack("<4sBxH", self.bytes(address, 8, what))
+            signature, version, count = struct.unpack("<4sBxH", self.part(address, 8, what))
             if signature != b"SNOD" or version != 1:
                 raise NotPlainError(f"{what}: a damaged group node")
-            table = self.bytes(address + 8, 40 * count, what)
+            table = self.part(address + 8, 40 * count, what)
             for place, child, kind in struct.iter_unpack("<QQI20x", table):
                 end = names.find(b"\0", place) if place < length else -1
                 try:
@@ -175,10 +175,10 @@ class _Walk:
             if level == -1:
                 yield address
                 continue
-            signature, kind, found, count = struct.unpack("<4sBBH16x", self.bytes(address, 24, what))
+            signature, kind, found, count = struct.unpack("<4sBBH16x", self.part(address, 24, what))
             if signature != b"TREE" or kind != 0 or (level is not None and found != level):
                 raise NotPlainError(f"{what}: a damaged group tree")
-            table = self.bytes(address + 24, 16 * count + 8, what)
+            table = self.part(address + 24, 16 * count + 8, what)
             below = [struct.unpack_from("<Q", table, 16 * number + 8)[0] for number in range(count)]
             stack += [(child, found - 1) for child in reversed(below)]
 
