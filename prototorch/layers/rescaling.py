@@ -1,0 +1,75 @@
+"""Layers that bring numbers into range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.schema import example, field
+from prototorch.spec import FLOATS
+
+
+def as_float(x: Any) -> Any:
+    """x with floating-point elements: float32 where it has whole numbers, as pictures have."""
+    return x if x.dtype in FLOATS else ops.cast(x, dtype="float32")
+
+
+def spread(ctx: Context, x: Any, values: Sequence[float], axis: int, what: str) -> Any:
+    """One number, or one for each place along an axis, as a value that broadcasts to x."""
+    if len(values) == 1:
+        return np.asarray(values[0], dtype=x.dtype)
+    if x.ndim <= axis or x.shape[axis] != len(values):
+        ctx.fail(f"{what} has {len(values)} values, axis {axis} of {list(x.shape[1:])} another size")
+    return np.asarray(values, dtype=x.dtype).reshape(-1, *(1,) * (x.ndim - axis - 1))
+
+
+class Rescaling(Layer):
+    """``x * scale + offset`` (Keras). Input and output [batch, ...]; whole numbers become float32.
+
+    A list has a number for each channel.
+    """
+
+    scale: list[float] = field(doc="The factor, one for all or one a channel.")
+    offset: list[float] = field(default=0.0, doc="What is added, one for all or one a channel.")
+    keeps_mask = True
+    examples = [
+        example("Rescaling { scale: 0.5 }", inputs=[(2, 3)]),
+        example("Rescaling { scale: [2, 3]  offset: [-1, 0.5] }", inputs=[(2, 2, 3)]),
+        example("Rescaling { scale: 0.1  offset: 1 }", inputs=[(4,)], dtype="uint8"),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        y = as_float(x) * spread(ctx, as_float(x), self.scale, 1, "scale")
+        return y if self.offset == (0.0,) else y + spread(ctx, y, self.offset, 1, "offset")
+
+
+class Normalization(Layer):
+    """``(x - mean) / sqrt(variance)`` with given numbers (Keras; channels first, so the default axis is the channels').
+
+    Input and output [batch, ...]; whole numbers become float32. A standard deviation below 1e-7 counts as that.
+    """
+
+    mean: list[float] = field(doc="The mean, one for all or one for each place along the axis.")
+    variance: list[float] = field(min=0, doc="The variance, one for all or one for each place along the axis.")
+    axis: int = field(default=1, doc="The axis of the lists, the batch dimension being 0.")
+    invert: bool = field(default=False, doc="Whether the inverse is applied: x * sqrt(variance) + mean.")
+    keeps_mask = True
+    examples = [
+        example("Normalization { mean: 0.5  variance: 0.25 }", inputs=[(2, 3)]),
+        example("Normalization { mean: [1, 2, 3]  variance: [1, 4, 0.5]  axis: -1 }", inputs=[(2, 3)]),
+        example("Normalization { mean: [1, 2]  variance: 4  invert: true }", inputs=[(2, 2, 1)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        x = as_float(x)
+        axis = self.axis + x.ndim if self.axis < 0 else self.axis
+        if not 1 <= axis < x.ndim:
+            ctx.fail(f"axis {self.axis} does not exist: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")
+        mean = spread(ctx, x, self.mean, axis, "mean")
+        deviation = np.maximum(np.sqrt(spread(ctx, x, self.variance, axis, "variance")), np.asarray(1e-7, x.dtype))
+        return x * deviation + mean if self.invert else (x - mean) / deviation

@@ -1,0 +1,73 @@
+"""Upsampling by whole factors."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.layers.spatial import Sizes, check_rank
+from prototorch.schema import Ints, example, field
+
+
+class _UpSampling(Layer):
+    rank: ClassVar[int]
+    size: Sizes
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        check_rank(ctx, x, self.rank)
+        for axis, times in enumerate(self.size, start=2):
+            x = x if times == 1 else ops.repeat(x, times=times, axis=axis)
+        return x
+
+
+def _size(rank: int) -> Any:
+    return field(default=2, type=Ints(rank, min=1), doc="How often each place is repeated.")
+
+
+class UpSampling1D(_UpSampling):
+    """Each step repeated (Keras, channels first). Input [batch, channels, steps]."""
+
+    rank = 1
+    size: Sizes = _size(1)
+    examples = [
+        example("UpSampling1D { }", inputs=[(2, 3)]),
+        example("UpSampling1D { size: 3 }", inputs=[(1, 1)]),
+    ]
+
+
+class UpSampling2D(_UpSampling):
+    """Pictures made larger by whole factors (Keras, channels first).
+
+    Input [batch, channels, rows, columns], output [batch, channels, rows * size[0], columns * size[1]].
+    """
+
+    rank = 2
+    size: Sizes = _size(2)
+    interpolation: Literal["nearest", "bilinear", "bicubic"] = field(
+        default="nearest", doc="nearest: pixels are repeated; bilinear, bicubic: pixels between them are computed."
+    )
+    examples = [
+        example("UpSampling2D { }", inputs=[(2, 3, 2)]),
+        example("UpSampling2D { size: [1, 3]  interpolation: bilinear }", inputs=[(1, 2, 3)]),
+        example("UpSampling2D { interpolation: bicubic }", inputs=[(1, 1, 3)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        if self.interpolation == "nearest":
+            return super().call(ctx, x)
+        check_rank(ctx, x, self.rank)
+        wanted = (x.shape[2] * self.size[0], x.shape[3] * self.size[1])
+        return ops.resize(x, wanted, method=self.interpolation)
+
+
+class UpSampling3D(_UpSampling):
+    """Volumes with each place repeated (Keras, channels first). Input [batch, channels, depth, rows, columns]."""
+
+    rank = 3
+    size: Sizes = _size(3)
+    examples = [
+        example("UpSampling3D { }", inputs=[(1, 2, 1, 2)]),
+        example("UpSampling3D { size: [1, 2, 3] }", inputs=[(2, 1, 2, 2)]),
+    ]
