@@ -1,0 +1,143 @@
+"""Convolution kernels: windows unfolded to a matrix, then one BLAS product an image and group.
+
+Images go to threads in blocks, with BLAS held to one thread; a single image is left to BLAS' own threads. A
+convolution of 1 x 1 windows needs no unfolding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Runner, kernel
+from prototorch.backends.cpu.numpy_depthwise import depthwise
+from prototorch.backends.cpu.numpy_windows import Windows
+from prototorch.backends.cpu.pool import parallel, scratch
+from prototorch.ops.windows import extent
+from prototorch.spec import Spec
+
+#: Bytes of unfolded windows that a block of images should stay below.
+_BLOCK = 1 << 20
+
+
+def images_per_block(n: int, bytes_each: int) -> int:
+    """How many images are done together: what fits `_BLOCK`, and at least eight blocks in all."""
+    return max(min(_BLOCK // max(bytes_each, 1), -(-n // 8)), 1)
+
+
+def usable(*specs: Spec) -> bool:
+    """Whether BLAS has the element type and there is anything to multiply."""
+    return all(s.dtype in ("float32", "float64") and s.ndim > 2 for s in specs)
+
+
+@kernel("numpy", "conv")
+def conv(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """y = w times the windows of x."""
+    x, w = ins
+    if not usable(x, w):
+        return None
+    groups = attrs.get("groups", 1)
+    windows = Windows(x.shape[2:], w.shape[2:], outs[0].shape[2:], attrs["strides"], attrs["pads"], attrs["dilation"])
+    if w.shape[1] == 1 and groups == x.shape[1] == w.shape[0]:
+        return depthwise(windows, x.shape[0], groups, x.dtype)
+    body = forward(windows, x, groups, w.shape[0])
+    return lambda inputs, outputs: body(inputs[0], inputs[1], outputs[0])
+
+
+def forward(windows: Windows, x: Spec, groups: int, filters: int) -> Any:
+    """The runner ``run(x, w, y)``; w may have any shape of filters x (channels of a group, kernel)."""
+    n, c = x.shape[:2]
+    points = windows.points
+    depth = c // groups * windows.places
+    block = images_per_block(n, groups * depth * points * (4 if x.dtype == "float32" else 8))
+    lead = (groups,) if groups > 1 else ()
+    left, right = (*lead, filters // groups, depth), (*lead, depth, points)
+    result = (*lead, filters // groups, points)
+
+    def run(x_: Any, w: Any, y: Any) -> None:
+        x_ = np.ascontiguousarray(x_)
+        w = w.reshape(left)
+        y = y.reshape(n, *result)
+
+        def work(start: int, stop: int) -> None:
+            images = x_[start:stop]
+            many = stop - start
+            if windows.pointwise:
+                col = images
+            else:
+                shape = (block, c, *windows.full) if not windows.bare else (0,)
+                full, col = scratch((shape, x.dtype), ((block, groups * depth * points), x.dtype))
+                col = col[:many]
+                view = windows.unfold(windows.pad(images, full[:many]))
+                np.copyto(col.reshape(view.shape), view)
+            np.matmul(w, col.reshape(many, *right), out=y[start:stop])
+
+        parallel(work, n, block, blas=True)
+
+    return run
+
+
+@kernel("numpy", "conv_input_grad")
+def conv_input_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """The transposed convolution: with strides of 1 a convolution of g with the mirrored w, else windows added back."""
+    g, w = ins
+    if not usable(g, w):
+        return None
+    groups, dx = attrs.get("groups", 1), outs[0]
+    windows = Windows(dx.shape[2:], w.shape[2:], g.shape[2:], attrs["strides"], attrs["pads"], attrs["dilation"])
+    if w.shape[1] == 1 and groups == dx.shape[1] == w.shape[0]:
+        return depthwise(windows, g.shape[0], groups, g.dtype, backward=True)
+    reach = [extent(k, d) - 1 for k, d in zip(windows.kernel, windows.dilation, strict=True)]
+    around = tuple((r - lo, r - hi) for r, (lo, hi) in zip(reach, windows.pads, strict=True))
+    if all(s == 1 for s in windows.strides) and min(map(min, around)) >= 0:
+        mirrored = Windows(windows.out, windows.kernel, windows.size, windows.strides, around, windows.dilation)
+        return _mirrored(mirrored, g, w, groups, dx.shape[1])
+    return _added_back(windows, g, w, groups, dx.shape[1])
+
+
+def _mirrored(windows: Windows, g: Spec, w: Spec, groups: int, channels: int) -> Runner:
+    body = forward(windows, g, groups, channels)
+    shape = (groups, w.shape[0] // groups, *w.shape[1:])
+    back = (slice(None),) * 3 + (slice(None, None, -1),) * len(windows.kernel)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        turned = inputs[1].reshape(shape)[back].swapaxes(1, 2)
+        (flipped,) = scratch((turned.shape, w.dtype), use="weights")
+        np.copyto(flipped, turned)
+        body(inputs[0], flipped, outputs[0])
+
+    return run
+
+
+def _added_back(windows: Windows, g: Spec, w: Spec, groups: int, channels: int) -> Runner:
+    n, filters = g.shape[:2]
+    points, depth = windows.points, w.shape[1] * windows.places
+    block = images_per_block(n, groups * depth * points * (4 if g.dtype == "float32" else 8))
+    slices = windows.slices()
+    inner = windows.inner
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        grads = inputs[0].reshape(n, groups, filters // groups, points)
+        weights = inputs[1].reshape(groups, filters // groups, depth).swapaxes(1, 2)
+        dx = outputs[0]
+
+        def work(start: int, stop: int) -> None:
+            many = stop - start
+            shape = (block, channels, *windows.full) if not windows.bare else (0,)
+            full, col = scratch((shape, g.dtype), ((block, groups, depth, points), g.dtype))
+            col = col[:many]
+            np.matmul(weights, grads[start:stop], out=col)
+            col = col.reshape(many, channels, windows.places, *windows.out)
+            target = dx[start:stop] if windows.bare else full[:many]
+            target.fill(0)
+            for i, key in enumerate(slices):
+                part = target[key]
+                np.add(part, col[:, :, i], out=part)
+            if not windows.bare:
+                dx[start:stop] = target[inner]
+
+        parallel(work, n, block, blas=True)
+
+    return run

@@ -1,0 +1,88 @@
+"""The gradient of a convolution's weights: products of gradients with unfolded windows, summed over blocks of images.
+
+The windows of a block are laid side by side, so that one product sums over all its images. Blocks depend on the
+shapes alone and are added in their order, so the bits do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Runner, kernel
+from prototorch.backends.cpu.numpy_conv import usable
+from prototorch.backends.cpu.numpy_depthwise import depthwise_weights
+from prototorch.backends.cpu.numpy_windows import Windows
+from prototorch.backends.cpu.pool import parallel, scratch
+from prototorch.spec import Spec
+
+_LEAST_LENGTH = 512  # windows in a product, so that adding its result to the sum costs little beside it
+_SMALL_BLOCK, _LARGEST_BLOCK = 1 << 20, 8 << 20  # bytes of unfolded windows
+
+
+def _block(n: int, points: int, bytes_each: int) -> int:
+    wanted = max(-(-_LEAST_LENGTH // points), _SMALL_BLOCK // max(bytes_each, 1))
+    return max(min(wanted, _LARGEST_BLOCK // max(bytes_each, 1), -(-n // 4)), 1)
+
+
+@kernel("numpy", "conv_weight_grad")
+def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """dw = the gradient times the windows of x, summed over images."""
+    x, g = ins
+    if not usable(x, g):
+        return None
+    groups, dw = attrs.get("groups", 1), outs[0]
+    windows = Windows(x.shape[2:], attrs["kernel"], g.shape[2:], attrs["strides"], attrs["pads"], attrs["dilation"])
+    if dw.shape[1] == 1 and groups == x.shape[1] == dw.shape[0]:
+        return depthwise_weights(windows, x.shape[0], groups, x.dtype)
+    n, c = x.shape[:2]
+    filters, points = g.shape[1], windows.points
+    depth = c // groups * windows.places
+    block = _block(n, points, groups * depth * points * (4 if x.dtype == "float32" else 8))
+    full_shape = (0,) if windows.bare else (block, c, *windows.full)
+    col_shape = (0,) if windows.pointwise and block == 1 else (groups * depth * points * block,)
+    grad_shape = (0,) if block == 1 else (filters * points * block,)
+    shape = (groups, filters // groups, depth)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        images, grads, total = np.ascontiguousarray(inputs[0]), inputs[1], outputs[0].reshape(shape)
+        if n == 0:
+            total.fill(0)
+            return
+
+        def work(start: int, stop: int) -> Any:
+            many = stop - start
+            full, col, grad, product = scratch(
+                (full_shape, x.dtype), (col_shape, x.dtype), (grad_shape, x.dtype), (shape, x.dtype)
+            )
+            if col.size:
+                view = windows.unfold(windows.pad(images[start:stop], full[:many]), batch_inside=True)
+                col = col[: view.size]
+                np.copyto(col.reshape(view.shape), view)
+            else:
+                col = images[start]
+            if grad.size:
+                grad = grad[: filters * points * many].reshape(filters, many, points)
+                np.copyto(grad, grads[start:stop].reshape(many, filters, points).swapaxes(0, 1))
+            else:
+                grad = grads[start]
+            length = many * points
+            np.matmul(
+                grad.reshape(groups, filters // groups, length),
+                col.reshape(groups, depth, length).swapaxes(1, 2),
+                out=product,
+            )
+            return start, product
+
+        def commit(made: tuple[int, Any]) -> None:
+            start, product = made
+            if start == 0:
+                np.copyto(total, product)
+            else:
+                np.add(total, product, out=total)
+
+        parallel(work, n, block, blas=True, commit=commit)
+
+    return run

@@ -1,0 +1,86 @@
+"""Sliding windows as arrays: the geometry, padded copies, and views that NumPy checks against the memory below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch.ops.windows import Ints, Pads, extent, inside, offsets, window_slices
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over the spatial axes of [N, C, *size]; there are ``out`` of them."""
+
+    size: Ints
+    kernel: Ints
+    out: Ints
+    strides: Ints
+    pads: Pads
+    dilation: Ints
+
+    @property
+    def places(self) -> int:
+        """Elements of one window."""
+        return prod(self.kernel)
+
+    @property
+    def points(self) -> int:
+        """How many windows there are."""
+        return prod(self.out)
+
+    @property
+    def full(self) -> Ints:
+        """The spatial size with the padding, and with as much more as the last window needs."""
+        return tuple(
+            max(n + lo + hi, (o - 1) * s + extent(k, d))
+            for n, (lo, hi), o, k, s, d in zip(
+                self.size, self.pads, self.out, self.kernel, self.strides, self.dilation, strict=True
+            )
+        )
+
+    @property
+    def bare(self) -> bool:
+        """Whether every window lies inside the input, so that no padded copy is needed."""
+        return self.full == self.size
+
+    @property
+    def inner(self) -> tuple[Any, ...]:
+        """Where the input lies in its padded copy, of [N, C, *full]."""
+        return (..., *inside(self.size, self.pads))
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether each window is one element and each element a window."""
+        return self.bare and self.places == 1 and self.out == self.size
+
+    def pad(self, x: Any, into: Any) -> Any:
+        """x inside zeros, written into memory [N, C, *full]; x itself where nothing is padded."""
+        if self.bare:
+            return x
+        into.fill(0)
+        into[self.inner] = x
+        return into
+
+    def unfold(self, full: Any, batch_inside: bool = False) -> Any:
+        """The windows of a contiguous [N, C, *full] as a view [N, C, *kernel, *out].
+
+        With ``batch_inside`` as [C, *kernel, N, *out].
+        """
+        batch, channel, *steps = full.strides
+        within = [s * d for s, d in zip(steps, self.dilation, strict=True)]
+        between = [s * t for s, t in zip(steps, self.strides, strict=True)]
+        n, c = full.shape[:2]
+        if batch_inside:
+            shape: Ints = (c, *self.kernel, n, *self.out)
+            strides = (channel, *within, batch, *between)
+        else:
+            shape, strides = (n, c, *self.kernel, *self.out), (batch, channel, *within, *between)
+        return np.ndarray(shape, full.dtype, full, strides=strides)
+
+    def slices(self) -> list[tuple[Any, ...]]:
+        """For each place of the kernel, in row-major order, the elements of [..., *full] that meet it."""
+        return [(..., *window_slices(at, self.out, self.strides, self.dilation)) for _, at in offsets(self.kernel)]
