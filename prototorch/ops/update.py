@@ -1,7 +1,8 @@
 """Optimiser updates as ops: new weight and new slots from weight, gradient, slots and a few numbers.
 
 ``rate`` and ``step`` are 0-d values (float32, and the number of the step from 1 as int64); the rest are attributes. The
-formulas are Keras 3's. Output 0 may be written over the weight, output i over slot i.
+formulas are Keras 3's. Every update takes ``decay``, the decoupled weight decay: the weight shrinks by decay * rate
+first. Output 0 may be written over the weight, output i over slot i.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ class Update(Op):
                 raise self.fail(f"a weight of shape {list(w.shape)} and a slot or gradient of {list(other.shape)}")
         return (w, *slots)
 
-    def plain(self, xp: Any, w: Any, g: Any, rate: Any, step: Any, *slots: Any, **attrs: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp, w, g, rate, step, *slots, decay=0.0, **attrs):  # type: ignore[override]
         rate = xp.astype(rate, w.dtype)
+        w = w - w * (decay * rate) if decay else w
         count = xp.astype(step, w.dtype)
         made = self.new(xp, w, g, rate, count, *slots, **attrs)
         return tuple(xp.astype(m, s.dtype) for m, s in zip(made, (w, *slots), strict=True))
@@ -58,12 +60,11 @@ class MomentumUpdate(Update):
 
 
 class AdamUpdate(Update):
-    """Adam (Kingma and Ba, 2015). ``decay`` is decoupled (AdamW): w shrinks by decay * rate first."""
+    """Adam (Kingma and Ba, 2015); with ``decay`` AdamW."""
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon, decay=0.0):  # type: ignore[override]
-        w = w - w * (decay * rate) if decay else w
+    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):  # type: ignore[override]
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)
         alpha = rate * xp.sqrt(1 - beta_2**t) / (1 - beta_1**t)
@@ -75,8 +76,7 @@ class AmsgradUpdate(Update):
 
     slots = 3
 
-    def new(self, xp, w, g, rate, t, m, v, top, beta_1, beta_2, epsilon, decay=0.0):  # type: ignore[override]
-        w = w - w * (decay * rate) if decay else w
+    def new(self, xp, w, g, rate, t, m, v, top, beta_1, beta_2, epsilon):  # type: ignore[override]
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)
         top = xp.maximum(top, v)
@@ -89,8 +89,7 @@ class NadamUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon, decay=0.0):  # type: ignore[override]
-        w = w - w * (decay * rate) if decay else w
+    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):  # type: ignore[override]
         u_t = beta_1 * (1 - 0.5 * 0.96**t)
         u_next = beta_1 * (1 - 0.5 * 0.96 ** (t + 1))
         product = 1.0
@@ -106,22 +105,36 @@ class NadamUpdate(Update):
 
 
 class RmspropUpdate(Update):
-    """RMSprop (Hinton's lecture 6): slots are the mean square, the momentum, and the mean gradient where centred."""
+    """RMSprop (Hinton's lecture 6): the slot is the mean square of the gradient."""
+
+    slots = 1
+
+    def new(self, xp, w, g, rate, t, v, rho, epsilon):  # type: ignore[override]
+        v = rho * v + (1 - rho) * g * g
+        return w - rate * g / xp.sqrt(v + epsilon), v
+
+
+class RmspropMomentumUpdate(Update):
+    """RMSprop with momentum: slots are the mean square and the momentum."""
+
+    slots = 2
+
+    def new(self, xp, w, g, rate, t, v, b, rho, momentum, epsilon):  # type: ignore[override]
+        v = rho * v + (1 - rho) * g * g
+        b = momentum * b + rate * g / xp.sqrt(v + epsilon)
+        return w - b, v, b
+
+
+class CenteredRmspropUpdate(Update):
+    """RMSprop by the variance: slots are the mean square, the momentum and the mean of the gradient."""
 
     slots = 3
 
-    def new(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon, centered):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon):  # type: ignore[override]
         v = rho * v + (1 - rho) * g * g
-        if centered:
-            a = rho * a + (1 - rho) * g
-            scale = v - a * a + epsilon
-        else:
-            scale = v + epsilon
-        step = rate * g / xp.sqrt(scale)
-        if momentum:
-            b = momentum * b + step
-            return w - b, v, b, a
-        return w - step, v, b, a
+        a = rho * a + (1 - rho) * g
+        b = momentum * b + rate * g / xp.sqrt(v - a * a + epsilon)
+        return w - b, v, b, a
 
 
 class AdagradUpdate(Update):
@@ -168,5 +181,6 @@ class LionUpdate(Update):
 
 
 sgd_update, momentum_update, adam_update, amsgrad_update = SgdUpdate(), MomentumUpdate(), AdamUpdate(), AmsgradUpdate()
-nadam_update, rmsprop_update, adagrad_update = NadamUpdate(), RmspropUpdate(), AdagradUpdate()
+nadam_update, adagrad_update, rmsprop_update = NadamUpdate(), AdagradUpdate(), RmspropUpdate()
+rmsprop_momentum_update, centered_rmsprop_update = RmspropMomentumUpdate(), CenteredRmspropUpdate()
 adadelta_update, adamax_update, lion_update = AdadeltaUpdate(), AdamaxUpdate(), LionUpdate()

@@ -1,0 +1,15 @@
+"""Losses, by Keras' names and meanings."""
+
+import importlib
+import pkgutil
+from typing import Any
+
+from prototorch.losses.base import Loss
+
+for _info in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_info.name}")
+globals().update({_c.__name__: _c for _c in Loss.members().values()})
+
+
+def __getattr__(name: str) -> Any:  # for type checkers: the names above are found by looking
+    raise AttributeError(f"there is no loss {name!r}")

@@ -1,0 +1,95 @@
+"""The root of all losses: what is wanted of an output, as one number a sample."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, NoReturn
+
+from prototorch import ops
+from prototorch.errors import ShapeError
+from prototorch.schema import Block
+from prototorch.spec import Spec
+
+#: the small number that keeps logarithms and quotients finite, as in Keras (``keras.config.epsilon()``)
+EPSILON = 1e-7
+
+Kind = Literal["classes", "one_hot", "binary", "values"]
+
+
+class Loss(Block, family="loss"):
+    """What training makes small.
+
+    A loss compares an output with its target and gives one number a sample. The step's loss is
+    ``sum(weight * per_sample) / batch`` (Keras' "sum_over_batch_size"), where the weight is the sample weight times the
+    class weight. A subclass defines `values`, and `target_spec` where its target has another shape than its output.
+
+    Attributes:
+        target_kind: what targets are: "classes" whole numbers from 0; "one_hot" a distribution over the class axis;
+            "binary" numbers from 0 to 1; "values" any numbers.
+        class_axis: the axis of the output along which the classes lie.
+    """
+
+    target_kind: ClassVar[Kind] = "values"
+
+    @property
+    def class_axis(self) -> int:
+        """The axis of the output along which the classes lie."""
+        return -1
+
+    def target_spec(self, output: Spec) -> Spec:
+        """The spec of the target for an output of this spec. Raises ShapeError for an output the loss cannot take."""
+        return Spec(output.shape, output.dtype)
+
+    def per_sample(self, target: Any, output: Any) -> Any:
+        """The loss of each sample, [batch], said in ops: the mean over whatever other dimensions there are.
+
+        target: as `target_spec` says, of any type; an axis of one at the end may be missing or too many.
+        output: [batch, ...].
+
+        Raises ShapeError where the two do not belong together; nothing is ever broadcast.
+        """
+        wanted = self.target_spec(output.spec)
+        return means(self.values(self.fitted(target, wanted, output.spec), output))
+
+    def values(self, target: Any, output: Any) -> Any:
+        """The loss at each place, [batch, ...], said in ops; the target already has its shape and type."""
+        raise TypeError(f"{type(self).__name__} does not define values")
+
+    def fitted(self, target: Any, wanted: Spec, output: Spec) -> Any:
+        """The target in the shape and type that the loss wants; ShapeError where it has another shape."""
+        return fit(type(self).__name__, self.target_kind, target, wanted, output)
+
+    def refuse_output(self, output: Spec, why: str) -> NoReturn:
+        """Raise a ShapeError about an output that the loss cannot take."""
+        raise ShapeError(f"{type(self).__name__} cannot take an output of shape {list(output.shape)}: {why}")
+
+
+def fit(name: str, kind: Kind, target: Any, wanted: Spec, output: Spec) -> Any:
+    """A target in the shape and type that is wanted. An axis of one at the end may be missing or too many; any other
+    difference is a ShapeError, with what the target looks like."""
+    have, shape = tuple(target.shape), wanted.shape
+    if have != shape:
+        if have != (*shape, 1) and (*have, 1) != shape:
+            raise ShapeError(
+                f"{name} wants a target of shape {list(shape)} for an output of shape {list(output.shape)}, "
+                f"not {list(have)}{_guess(kind, have, shape, output.shape)}"
+            )
+        target = ops.reshape(target, shape=shape)
+    return target if target.dtype == wanted.dtype else ops.cast(target, dtype=wanted.dtype)
+
+
+def _guess(kind: Kind, have: tuple[int, ...], shape: tuple[int, ...], output: tuple[int, ...]) -> str:
+    """What a target of a wrong shape probably is, and what to do."""
+    if have[:1] != shape[:1]:
+        return f"; there are {have[0] if have else 'no'} targets for {shape[0]} samples"
+    if kind == "classes" and have == output:
+        return "; it looks like one-hot targets: CategoricalCrossentropy takes them, or take their argmax"
+    if kind != "classes" and output[-1:] != (1,) and have in (output[:-1], (*output[:-1], 1)):
+        return "; it looks like class numbers: SparseCategoricalCrossentropy takes them"
+    if len(have) == len(output) and have[:-1] == output[:-1]:
+        return f"; the output has {output[-1]} units, the target {have[-1]}: change the last layer or the target"
+    return ""
+
+
+def means(values: Any) -> Any:
+    """[batch, ...] -> [batch]: the mean over all other dimensions."""
+    return values if values.ndim == 1 else ops.mean(values, axis=tuple(range(1, values.ndim)))

@@ -1,0 +1,155 @@
+"""Crossentropies: how unlikely the output finds the target."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from prototorch import ops
+from prototorch.losses.base import EPSILON, Kind, Loss
+from prototorch.schema import example, field
+from prototorch.spec import Spec
+
+
+def log_probabilities(output: Any) -> Any:
+    """The logarithms of probabilities along the last axis, Keras' way: made to sum to 1, held in [1e-7, 1 - 1e-7]."""
+    output = output / ops.sum_(output, axis=-1, keepdims=True)
+    return ops.log(ops.clip(output, EPSILON, 1 - EPSILON))
+
+
+class _Categorical(Loss):
+    """A loss over classes that lie along an axis."""
+
+    axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for pictures of classes [N, C, H, W].")
+
+    @property
+    def class_axis(self) -> int:
+        return self.axis
+
+    def _classes_last(self, x: Any) -> Any:
+        axis = self.axis % x.ndim
+        if axis == x.ndim - 1:
+            return x
+        return ops.transpose(x, order=(*(i for i in range(x.ndim) if i != axis), axis))
+
+    def _check_classes(self, output: Spec) -> None:
+        if output.ndim < 2 or not -output.ndim < self.axis < output.ndim or self.axis == 0:
+            self.refuse_output(output, f"there is no axis {self.axis} of classes beside the batch")
+        if output.shape[self.axis] == 1:
+            self.refuse_output(
+                output,
+                "one unit is not two classes. Give the last layer as many units as there are classes, "
+                "or take BinaryCrossentropy",
+            )
+
+
+class SparseCategoricalCrossentropy(_Categorical):
+    """Minus the logarithm of the probability of the class that the target names.
+
+    Targets are class numbers from 0: for outputs [batch, classes] they are [batch]; for [batch, time, classes]
+    [batch, time]; with ``axis: 1`` for [batch, classes, height, width] they are [batch, height, width].
+    """
+
+    from_logits: bool = field(
+        default=False, doc="Whether outputs are logits (no softmax yet); else they are probabilities."
+    )
+    ignore_class: int | None = field(
+        default=None, doc="A class number that does not count: the mean is over the other places of the batch."
+    )
+    target_kind: ClassVar[Kind] = "classes"
+    examples = (
+        example("SparseCategoricalCrossentropy { from_logits: true }", inputs=[(5,)]),
+        example("SparseCategoricalCrossentropy { }", inputs=[(5,)]),
+        example("SparseCategoricalCrossentropy { from_logits: true  ignore_class: 0 }", inputs=[(4, 5)]),
+        example("SparseCategoricalCrossentropy { from_logits: true  axis: 1 }", inputs=[(5, 4, 3)]),
+    )
+
+    def target_spec(self, output: Spec) -> Spec:
+        self._check_classes(output)
+        axis = self.axis % output.ndim
+        return Spec((*output.shape[:axis], *output.shape[axis + 1 :]), "int32")
+
+    def values(self, target: Any, output: Any) -> Any:
+        counts = None
+        if self.ignore_class is not None:
+            counts = ops.not_equal(target, self.ignore_class)
+            target = ops.where(counts, target, ops.zeros_like(target))
+        output = self._classes_last(output)
+        if self.from_logits:
+            each = ops.sparse_softmax_cross_entropy(output, target)
+        else:
+            picked = ops.take_along(log_probabilities(output), ops.expand_dims(target, -1))
+            each = -ops.reshape(picked, shape=tuple(target.shape))
+        if counts is None:
+            return each
+        # Keras: the batch's mean is over the places that count, so each of them weighs total / counted
+        mask = ops.cast(counts, dtype=each.dtype)
+        share = ops.maximum(ops.mean(mask, axis=None), 1.0 / each.spec.size)
+        return ops.where(counts, each, ops.zeros_like(each)) / share
+
+
+class CategoricalCrossentropy(_Categorical):
+    """Minus the mean logarithm of the classes' probabilities under the target, which is itself a distribution
+    (one-hot, or soft)."""
+
+    from_logits: bool = field(
+        default=False, doc="Whether outputs are logits (no softmax yet); else they are probabilities."
+    )
+    label_smoothing: float = field(
+        default=0.0, min=0, max=1, doc="The share of the target that is spread evenly over all classes."
+    )
+    target_kind: ClassVar[Kind] = "one_hot"
+    examples = (
+        example("CategoricalCrossentropy { from_logits: true }", inputs=[(5,)]),
+        example("CategoricalCrossentropy { label_smoothing: 0.1 }", inputs=[(5,)]),
+        example("CategoricalCrossentropy { from_logits: true  axis: 1 }", inputs=[(5, 4, 3)]),
+    )
+
+    def target_spec(self, output: Spec) -> Spec:
+        self._check_classes(output)
+        return Spec(output.shape, output.dtype)
+
+    def values(self, target: Any, output: Any) -> Any:
+        if self.label_smoothing:
+            target = target * (1.0 - self.label_smoothing) + self.label_smoothing / output.shape[self.axis]
+        target, output = self._classes_last(target), self._classes_last(output)
+        if self.from_logits:
+            return ops.softmax_cross_entropy(output, target)
+        return -ops.sum_(target * log_probabilities(output), axis=-1)
+
+
+class BinaryCrossentropy(Loss):
+    """The mean of -t log(p) - (1 - t) log(1 - p): each output is the probability of a yes, on its own."""
+
+    from_logits: bool = field(
+        default=False, doc="Whether outputs are logits (no sigmoid yet); else they are probabilities."
+    )
+    label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share by which targets are drawn towards 1/2.")
+    target_kind: ClassVar[Kind] = "binary"
+    examples = (
+        example("BinaryCrossentropy { from_logits: true }", inputs=[(3,)]),
+        example("BinaryCrossentropy { }", inputs=[(1,)]),
+        example("BinaryCrossentropy { label_smoothing: 0.2 }", inputs=[(4, 3)]),
+    )
+
+    def values(self, target: Any, output: Any) -> Any:
+        if self.label_smoothing:
+            target = target * (1.0 - self.label_smoothing) + 0.5 * self.label_smoothing
+        if self.from_logits:
+            return ops.sigmoid_cross_entropy(output, target)
+        p = ops.clip(output, EPSILON, 1 - EPSILON)
+        return -(target * ops.log(p) + (1.0 - target) * ops.log(1.0 - p))
+
+
+class KLDivergence(Loss):
+    """The sum of t log(t / p) along the last axis: how far the distribution p of the output is from the target's t.
+
+    Both are held in [1e-7, 1] first, as in Keras.
+    """
+
+    aliases = ("kld", "KLD", "kullback_leibler_divergence")
+    target_kind: ClassVar[Kind] = "one_hot"
+    examples = (example("KLDivergence { }", inputs=[(5,)]),)
+
+    def values(self, target: Any, output: Any) -> Any:
+        target, output = ops.clip(target, EPSILON, 1.0), ops.clip(output, EPSILON, 1.0)
+        return ops.sum_(target * ops.log(target / output), axis=-1)

@@ -1,0 +1,91 @@
+"""The root of all metrics: what is measured over many batches, inside the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.losses.base import Kind, fit
+from prototorch.schema import Block, field
+from prototorch.spec import Spec
+from prototorch.text.names import snake_case
+
+TOTAL = "float64"  # the type of all totals: counts stay exact to 2^53
+
+
+class Metric(Block, family="metric"):
+    """A streaming metric. Its totals are states of the step's graph: an update is said in ops, the result is computed
+    from the totals on the host. All totals begin with zeros, and begin again with zeros in each epoch.
+
+    A subclass defines `states`, `update` and `result` (or is a `MeanMetric`).
+    """
+
+    name: str = field(default="", doc="Its name in the logs; its own name in snake_case where left out.")
+
+    #: the name in the logs, where it is not the class' name in snake_case
+    log_name: ClassVar[str] = ""
+    target_kind: ClassVar[Kind] = "values"
+
+    def states(self, output: Spec) -> dict[str, Spec]:
+        """The totals for an output of this spec, by name. Raises ShapeError for an output that cannot be measured."""
+        raise TypeError(f"{type(self).__name__} does not define states")
+
+    def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
+        """The new totals after a batch, said in ops.
+
+        target: as the loss at this output takes it. output: [batch, ...]. weight: [batch], the samples' weights.
+        Raises ShapeError where the target does not belong to the output.
+        """
+        raise TypeError(f"{type(self).__name__} does not define update")
+
+    def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
+        """The metric from its totals: a number, or an array where there is one for each class."""
+        raise TypeError(f"{type(self).__name__} does not define result")
+
+    def target_spec(self, output: Spec) -> Spec:
+        """The spec of the target for an output of this spec."""
+        return Spec(output.shape, output.dtype)
+
+    def fitted(self, target: Any, output: Any) -> Any:
+        """The target in the shape and type the metric wants; ShapeError where it has another shape."""
+        return fit(type(self).__name__, self.target_kind, target, self.target_spec(output.spec), output.spec)
+
+
+def _log_name(self: Metric) -> str:
+    """The name in the logs: the one that was given, else Keras' name for the metric."""
+    return self.__dict__["name"] or self.log_name or snake_case(type(self).__name__)
+
+
+# The field is read through a property, so that it need not be said: `SparseCategoricalAccuracy().name`
+Metric.name = property(_log_name)  # type: ignore[assignment]
+
+
+class MeanMetric(Metric, abstract=True):
+    """The weighted mean of a number for each sample; a subclass defines `per_sample`."""
+
+    def per_sample(self, target: Any, output: Any) -> Any:
+        """The number of each sample, [batch], said in ops."""
+        raise TypeError(f"{type(self).__name__} does not define per_sample")
+
+    def states(self, output: Spec) -> dict[str, Spec]:
+        return {"total": Spec((), TOTAL), "count": Spec((), TOTAL)}
+
+    def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
+        each = ops.cast(self.per_sample(target, output), dtype=TOTAL)
+        weight = ops.cast(weight, dtype=TOTAL)
+        return {
+            "total": states["total"] + ops.sum_(each * weight),
+            "count": states["count"] + ops.sum_(weight),
+        }
+
+    def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
+        return ratio(float(arrays["total"]), float(arrays["count"]))
+
+
+def ratio(a: Any, b: Any) -> Any:
+    """a / b, and 0 where b is 0 (Keras' divide_no_nan); for numbers and arrays."""
+    made = np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b))), where=np.asarray(b) != 0)
+    return float(made) if made.ndim == 0 else made

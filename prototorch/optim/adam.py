@@ -1,0 +1,108 @@
+"""Adam and its kin: a step for each element, from the moments of its gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.graph.trace import Weight
+from prototorch.optim.base import Given, Made, Optimizer, rate, zeros
+from prototorch.optim.schedule import Schedule
+from prototorch.schema import example, field
+
+
+class _Moments(Optimizer):
+    """Methods with two moving averages."""
+
+    learning_rate: float | Schedule = rate()
+    beta_1: float = field(default=0.9, min=0, below=1, doc="How much of the mean gradient stays in each step.")
+    beta_2: float = field(default=0.999, min=0, below=1, doc="How much of the mean squared gradient stays.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added to the root, against division by 0.")
+
+    def state(self, weight: Weight) -> dict[str, np.ndarray]:
+        return {"momentum": zeros(weight), "velocity": zeros(weight)}
+
+
+class Adam(_Moments):
+    """Adam (Kingma and Ba 2015), Keras' form: w - lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)."""
+
+    learning_rate: float | Schedule = rate()
+    beta_1: float = field(default=0.9, min=0, below=1, doc="How much of the mean gradient stays in each step.")
+    beta_2: float = field(default=0.999, min=0, below=1, doc="How much of the mean squared gradient stays.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added to the root, against division by 0.")
+    amsgrad: bool = field(default=False, doc="Divide by the largest mean square so far (Reddi et al. 2018).")
+    examples = (
+        example("Adam { learning_rate: 1e-3 }"),
+        example("Adam { amsgrad: true  weight_decay: 0.01 }"),
+        example("Adam { learning_rate: CosineDecay { initial_learning_rate: 1e-3  decay_steps: 1000 } }"),
+    )
+
+    def state(self, weight: Weight) -> dict[str, np.ndarray]:
+        slots = super().state(weight)
+        return {**slots, "velocity_hat": zeros(weight)} if self.amsgrad else slots
+
+    def update(self, given: Given, slots: dict[str, Any], decay: float, weight: Weight) -> Made:
+        op = ops.amsgrad_update if self.amsgrad else ops.adam_update
+        new, *made = op(
+            *given, *slots.values(),
+            beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, decay=decay,
+        )  # fmt: skip
+        return new, dict(zip(slots, made, strict=True))
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019): w first shrinks by lr * weight_decay."""
+
+    learning_rate: float | Schedule = rate()
+    weight_decay: float | None = field(
+        default=0.004, min=0, doc="The share (times the learning rate) by which weights shrink in each step; decoupled."
+    )
+    examples = (example("AdamW { learning_rate: 1e-3  weight_decay: 0.01 }"),)
+
+
+class Nadam(_Moments):
+    """Adam with Nesterov momentum (Dozat 2016), Keras' form with its momentum schedule."""
+
+    examples = (example("Nadam { learning_rate: 1e-3 }"),)
+
+    def update(self, given: Given, slots: dict[str, Any], decay: float, weight: Weight) -> Made:
+        new, *made = ops.nadam_update(
+            *given, *slots.values(),
+            beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, decay=decay,
+        )  # fmt: skip
+        return new, dict(zip(slots, made, strict=True))
+
+
+class Adamax(_Moments):
+    """Adam with the infinity norm (Kingma and Ba 2015): w - lr / (1 - b1^t) * m / (u + epsilon)."""
+
+    examples = (example("Adamax { learning_rate: 1e-3 }"),)
+
+    def state(self, weight: Weight) -> dict[str, np.ndarray]:
+        return {"momentum": zeros(weight), "norm": zeros(weight)}
+
+    def update(self, given: Given, slots: dict[str, Any], decay: float, weight: Weight) -> Made:
+        new, *made = ops.adamax_update(
+            *given, *slots.values(),
+            beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, decay=decay,
+        )  # fmt: skip
+        return new, dict(zip(slots, made, strict=True))
+
+
+class Lion(Optimizer):
+    """Lion (Chen et al. 2023): the sign of an interpolated momentum. Its learning rate wants to be some ten times
+    smaller than Adam's."""
+
+    learning_rate: float | Schedule = rate()
+    beta_1: float = field(default=0.9, min=0, max=1, doc="How much the momentum weighs in the update.")
+    beta_2: float = field(default=0.99, min=0, max=1, doc="How much of the momentum stays in each step.")
+    examples = (example("Lion { learning_rate: 1e-4 }"),)
+
+    def state(self, weight: Weight) -> dict[str, np.ndarray]:
+        return {"momentum": zeros(weight)}
+
+    def update(self, given: Given, slots: dict[str, Any], decay: float, weight: Weight) -> Made:
+        new, momentum = ops.lion_update(*given, slots["momentum"], beta_1=self.beta_1, beta_2=self.beta_2, decay=decay)
+        return new, {"momentum": momentum}

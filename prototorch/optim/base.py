@@ -1,0 +1,129 @@
+"""The root of all optimisers: how a gradient changes a weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.graph.trace import Weight
+from prototorch.optim.schedule import Schedule
+from prototorch.schema import Block, field
+
+AVERAGE = "average"
+
+Given = tuple[Any, Any, Any, Any]  #: a weight's value, its gradient, the learning rate, the number of the step
+Made = tuple[Any, dict[str, Any]]  #: a weight's new value, its new slots
+
+
+def rate(default: float = 0.001) -> Any:
+    """The field of the learning rate. Each optimiser declares it, so that it comes first: ``Adam(1e-3)``."""
+    return field(default=default, min=0, doc="The learning rate, or a schedule of it.")
+
+
+class Optimizer(Block, family="optimizer"):
+    """How training changes the weights.
+
+    A step is: gradients are clipped; each weight shrinks by the decoupled ``weight_decay``; it is updated; its moving
+    average follows (Keras' order; a constraint comes last). All of it is said in ops, a part of the step's plan.
+    A weight's own ``lr_mult`` multiplies its learning rate and ``decay_mult`` its decay.
+
+    A subclass defines `state` (its slots) and `update`.
+    """
+
+    learning_rate: float | Schedule = rate()
+    weight_decay: float | None = field(
+        default=None, min=0, doc="The share (times the learning rate) by which weights shrink in each step; decoupled."
+    )
+    clipnorm: float | None = field(default=None, above=0, doc="The largest L2 norm of each weight's gradient.")
+    clipvalue: float | None = field(default=None, above=0, doc="The largest size of each element of a gradient.")
+    global_clipnorm: float | None = field(default=None, above=0, doc="The largest L2 norm of all gradients together.")
+    use_ema: bool = field(
+        default=False, doc="Keep an exponential moving average of each weight; training ends with the averages."
+    )
+    ema_momentum: float = field(default=0.99, min=0, max=1, doc="How much of the average stays in each step.")
+    ema_overwrite_frequency: int | None = field(
+        default=None, min=1, doc="Every so many steps the weights become their averages."
+    )
+
+    def check(self) -> None:
+        clips = [n for n in ("clipnorm", "clipvalue", "global_clipnorm") if getattr(self, n) is not None]
+        if len(clips) > 1:
+            self.refuse(f"only one of {' and '.join(clips)} can be given", clips[1])
+
+    # ------------------------------------------------------------------ what the trainer calls
+
+    def clip(self, grads: Sequence[Any]) -> list[Any]:
+        """The gradients, clipped as the fields say; said in ops."""
+        if self.clipnorm is not None:
+            return [g * shrink(squared_norm([g]), self.clipnorm) for g in grads]
+        if self.global_clipnorm is not None and grads:
+            factor = shrink(squared_norm(grads), self.global_clipnorm)
+            return [g * factor for g in grads]
+        if self.clipvalue is not None:
+            return [ops.clip(g, -self.clipvalue, self.clipvalue) for g in grads]
+        return list(grads)
+
+    def slots(self, weight: Weight) -> dict[str, np.ndarray]:
+        """What is remembered of a weight between steps: arrays by name, as they begin."""
+        slots = self.state(weight)
+        return {**slots, AVERAGE: zeros(weight)} if self.use_ema else slots
+
+    def apply(self, value: Any, grad: Any, slots: Mapping[str, Any], rate: Any, step: Any, weight: Weight) -> Made:
+        """The new value of a weight and its new slots, said in ops.
+
+        value, grad: of the weight's shape. slots: as `slots` names them. rate: the learning rate, a 0-d float32 value.
+        step: the number of this step from 1, a 0-d int64 value.
+        """
+        if weight.lr_mult != 1.0:
+            rate = rate * weight.lr_mult
+        own = {name: slot for name, slot in slots.items() if name != AVERAGE}
+        decay = (self.weight_decay or 0.0) * weight.decay_mult
+        new, new_slots = self.update((value, grad, rate, step), own, decay, weight)
+        if self.use_ema:
+            new, new_slots[AVERAGE] = self._averaged(new, slots[AVERAGE], step)
+        return new, new_slots
+
+    def final(self, slots: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """What a weight becomes when training ends: its moving average where there is one, else None (as it is)."""
+        return slots[AVERAGE] if self.use_ema and AVERAGE in slots else None
+
+    # ------------------------------------------------------------------ what a subclass says
+
+    def state(self, weight: Weight) -> dict[str, np.ndarray]:
+        """The slots of the method itself."""
+        return {}
+
+    def update(self, given: Given, slots: dict[str, Any], decay: float, weight: Weight) -> Made:
+        """The new value and slots; ``given`` are value, gradient, rate and step (inputs of an update op), ``decay`` the
+        decoupled weight decay of this weight."""
+        raise TypeError(f"{type(self).__name__} does not define update")
+
+    def _averaged(self, value: Any, average: Any, step: Any) -> tuple[Any, Any]:
+        kept = ops.cast(ops.greater(step, 1), dtype=value.dtype) * self.ema_momentum  # the first step is taken whole
+        average = kept * average + (1.0 - kept) * value
+        every = self.ema_overwrite_frequency
+        if every is not None:
+            value = ops.where(ops.equal(ops.remainder(step, every), 0), average, value)
+        return value, average
+
+
+def zeros(weight: Weight) -> np.ndarray:
+    """A slot that begins with zeros."""
+    return np.zeros(weight.spec.shape, weight.spec.dtype)
+
+
+def squared_norm(grads: Sequence[Any]) -> Any:
+    """The sum of the squares of all elements."""
+    parts = [ops.sum_(ops.square(g)) for g in grads]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def shrink(square: Any, most: float) -> Any:
+    """The factor that brings a norm, given squared, down to ``most``; 1 where it is smaller already."""
+    return most / ops.maximum(ops.sqrt(square), most)

@@ -1,0 +1,40 @@
+"""The root of all learning rate schedules, and the plainest of them."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from prototorch.schema import Block, example, field
+
+
+class Schedule(Block, family="schedule"):
+    """A learning rate that depends on how many steps the optimiser has made.
+
+    A schedule is a plain function on the host, in float64; the step reads its value as an input. A number in place of a
+    schedule is a `ConstantSchedule`.
+    """
+
+    def value(self, step: int) -> float:
+        """The learning rate of the step after ``step`` steps (0 for the first one)."""
+        raise TypeError(f"{type(self).__name__} does not define value")
+
+    def __call__(self, step: int) -> float:
+        """The same as `value`."""
+        return self.value(step)
+
+    @classmethod
+    def coerce(cls, value: Any) -> Self | None:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return ConstantSchedule(value)  # type: ignore[return-value]
+        return None
+
+
+class ConstantSchedule(Schedule):
+    """The same learning rate for ever."""
+
+    aliases = ("constant",)
+    learning_rate: float = field(min=0, doc="The learning rate.")
+    examples = (example("ConstantSchedule { learning_rate: 0.01 }"),)
+
+    def value(self, step: int) -> float:
+        return self.learning_rate
