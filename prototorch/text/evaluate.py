@@ -24,6 +24,22 @@ class Bare(str):
     __slots__ = ()
 
 
+class Scoped(str):
+    """A string that was given to a block as an argument: as a name it belongs to the scope of the block's user."""
+
+    __slots__ = ("prefix",)
+    prefix: str
+
+    @classmethod
+    def of(cls, value: Any, prefix: str) -> Any:
+        """A string, or the strings of a list, marked; one that is marked already keeps its scope."""
+        if type(value) is str:
+            made = cls(value)
+            made.prefix = prefix
+            return made
+        return [cls.of(item, prefix) for item in value] if isinstance(value, list) else value
+
+
 class EvaluationError(Exception):
     """An expression that has no value."""
 
@@ -312,14 +328,14 @@ def to_python(value: Value) -> Any:
     return value
 
 
-def to_node(value: Any, span: Span | None) -> Value:
-    """The node of an expression's value."""
+def to_node(value: Any, span: Span | None, scoped: bool = False) -> Value:
+    """The node of an expression's value; with ``scoped`` its strings keep the scope they came from."""
     if isinstance(value, Bare):
         return Word(str(value), span)
     if value is None:
         return Word("none", span)
     if isinstance(value, list):
-        return ListValue(tuple(to_node(item, span) for item in value), span)
+        return ListValue(tuple(to_node(item, span, scoped) for item in value), span)
     if isinstance(value, bool | int | float | str):
-        return Scalar(value, span)
+        return Scalar(value if scoped or not isinstance(value, Scoped) else str(value), span)
     return value

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 from ..errors import did_you_mean
 from . import limits
-from .evaluate import EvaluationError, Evaluator, Unknowable, show, to_node, to_python, truth
+from .collection import no_collection
+from .evaluate import EvaluationError, Evaluator, Scoped, Unknowable, show, to_node, to_python, truth
 from .include import Files, Refused
 from .mistakes import Report
 from .naming import NOT_LAYERS, Namer, is_string
@@ -57,7 +58,8 @@ def expand(
     """
     mine = Report() if report is None else report
     expander = _Expander(mine, dict(params or {}), Files(root, len(document.source.text) if document.source else 0))
-    fields = expander.run(document)
+    with no_collection():
+        fields = expander.run(document)
     if report is None:
         mine.raise_if_any()
     complete = document.complete and expander.complete
@@ -173,13 +175,13 @@ class _Expander:
             pass
         return Unknown(value.span)
 
-    def value(self, value: Value, names: Names, place: _Place) -> Value:
-        """The node without expressions; the same object where it has none."""
+    def value(self, value: Value, names: Names, place: _Place, scoped: bool = False) -> Value:
+        """The node without expressions; the same object where it has none. ``scoped``: see ``to_node``."""
         if isinstance(value, Expression):
             found = self.python(value, names, place)
-            return found if isinstance(found, Unknown) else to_node(found, value.span)
+            return found if isinstance(found, Unknown) else to_node(found, value.span, scoped)
         if isinstance(value, ListValue):
-            items = tuple(self.value(item, names, place) for item in value.items)
+            items = tuple(self.value(item, names, place, scoped) for item in value.items)
             if all(new is old for new, old in zip(items, value.items, strict=True)):
                 return value
             return Unknown(value.span) if any(isinstance(i, Unknown) for i in items) else ListValue(items, value.span)
@@ -226,7 +228,8 @@ class _Expander:
                 inner = _Place(NET, place.prefix, place.visible, place.chain)
                 made.append(self.with_value(statement, self.body(value, names, inner), place))
                 return
-        new = self.with_value(statement, self.value(value, names, place), place)
+        scoped = place.kind == LAYER and statement.name in ("top", "bottom")
+        new = self.with_value(statement, self.value(value, names, place, scoped), place)
         made.append(self.top_level(new) if place.kind == NET and not place.prefix else new)
 
     @staticmethod
@@ -305,6 +308,7 @@ class _Expander:
             return
         for said, span in check_arguments(statement):
             self.skip(said, span, place)
+        self.weight(statement.body.statements)
         self.blocks[statement.name] = (len(self.blocks), statement)
         self.later.pop(statement.name, None)
 
@@ -380,7 +384,10 @@ class _Expander:
     def use(self, statement: Field, block: tuple[int, BlockDef], names: Names, place: _Place) -> list[Field]:
         """The layers of a block, with its arguments in place."""
         order, definition = block
-        self.weight(definition.body.statements)
+        least = self.weight(definition.body.statements)
+        if self.steps + least > limits.STEPS:
+            said = f"This block takes at least {least:,} steps; the limit is {limits.STEPS:,}."
+            self.stop(said, statement.name_span, place)
         frame = Frame(statement.name, statement.name_span, place.chain)
         inner: Names = ChainMap({}, self.globals)
         inside = replace(place, chain=frame)
@@ -426,7 +433,7 @@ class _Expander:
         """The value of a block's argument: as the use gives it, or its default."""
         outside = replace(inside, chain=inside.chain and inside.chain.outer)
         if argument.name in given:
-            return self.python(given[argument.name].value, names, outside)
+            return Scoped.of(self.python(given[argument.name].value, names, outside), outside.prefix)
         if argument.default is not None:
             return self.python(argument.default, inner, inside)
         if not any(key.endswith(f"{argument.name!r}?") for key in given):

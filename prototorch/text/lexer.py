@@ -7,7 +7,7 @@ made, comments kept aside, and every mistake noted while lexing goes on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from . import limits
 from .mistakes import Report
@@ -73,18 +73,22 @@ class Lexer:
         patterns.insert(0, f"(?P<SPACE>{_SPACE})|(?P<COMMENT>{_COMMENT})")
         self._match = re.compile("|".join([*patterns, f"(?P<SYMBOL>{symbols})"])).match
 
-    def tokens(self, job: Job, start: int = 0, end: int | None = None) -> list[Token]:
-        """All tokens of a part of the source. Mistakes go to the report; raises Broken where brackets do not match."""
+    def tokens(self, job: Job, start: int = 0, end: int | None = None) -> Iterator[Token]:
+        """The tokens of a part of the source. Mistakes go to the report; raises Broken where brackets do not match."""
         text = job.source.text
         end = len(text) if end is None else end
         match, keywords, fixed = self._match, self.keywords, self.fixed
-        found: list[Token] = []
+        job.comments.clear()
         balance = Balance(job)
+        before = ""  # the type of the token before
         at = start
         while at < end:
             m = match(text, at, end)
             if m is None:
-                at = self._odd(job, at, end, found)
+                odd, at = self._odd(job, at, end)
+                if odd is not None:
+                    before = odd.type
+                    yield odd
                 continue
             kind, stop = m.lastgroup, m.end()
             if kind == "NAME":
@@ -94,23 +98,25 @@ class Lexer:
                         f"This name has {stop - at} characters; the limit is {limits.NAME}.", job.span(at, stop)
                     )
                     raise Broken
-                found.append(Token(keywords.get(value, "NAME"), value, at, stop, job))
+                before = keywords.get(value, "NAME")
+                yield Token(before, value, at, stop, job)
             elif kind == "SYMBOL":
                 value = m.group()
                 if value == "//" and not balance.in_expression:
                     job.report.add("A comment starts with '#', not with '//'.", job.span(at, stop))
                     at = self._line_end(text, at, end)
                     continue
-                if balance.step(value, at, found[-1].type if found else ""):
-                    found.append(Token(fixed[value], value, at, stop, job))
+                if balance.step(value, at, before):
+                    before = fixed[value]
+                    yield Token(before, value, at, stop, job)
             elif kind == "COMMENT":
                 job.comments.append((at, stop))
             elif kind != "SPACE":
-                self._limit(job, str(kind), at, stop)
-                found.append(Token(str(kind), m.group(), at, stop, job))
+                before = str(kind)
+                self._limit(job, before, at, stop)
+                yield Token(before, m.group(), at, stop, job)
             at = stop
         balance.end()
-        return found
 
     @staticmethod
     def _line_end(text: str, at: int, end: int) -> int:
@@ -126,34 +132,33 @@ class Lexer:
             job.report.add(f"This string has {stop - at} characters; the limit is {limits.STRING}.", job.span(at, stop))
             raise Broken
 
-    def _odd(self, job: Job, at: int, end: int, found: list[Token]) -> int:
-        """A character that starts no token: say what is wrong with it, and where to go on."""
+    def _odd(self, job: Job, at: int, end: int) -> tuple[Token | None, int]:
+        """A character that starts no token: say what is wrong; a token to put in its place, and where to go on."""
         text = job.source.text
         c = text[at]
         stop = at + 1
+        token: Token | None = None
         if c in "\"'":
             stop = self._line_end(text, at, end)
             job.report.add(f"This string has no closing {c} on its line.", job.span(at, at + 1))
-            found.append(Token("STRING", c + c, at, stop, job))
-            return stop
-        if c == "=":
+            token = Token("STRING", c + c, at, stop, job)
+        elif c == "=":
             job.report.add("A field is written with ':', not with '='.", job.span(at, stop))
-            found.append(Token("COLON", ":", at, stop, job))
+            token = Token("COLON", ":", at, stop, job)
         elif c == "$":
-            job.report.add(
-                "After '$' comes a name or an expression in parentheses: $name or $(a + b).", job.span(at, stop)
-            )
+            said = "After '$' comes a name or an expression in parentheses: $name or $(a + b)."
+            job.report.add(said, job.span(at, stop))
         elif c.isalpha():
             while stop < end and (text[stop].isalnum() or text[stop] == "_"):
                 stop += 1
             job.report.add("Names are made of the letters a-z, A-Z, digits and '_'.", job.span(at, stop))
-            found.append(Token("NAME", "x", at, stop, job))
+            token = Token("NAME", "x", at, stop, job)
         else:
             shown = repr(c) if c.isprintable() and c.isascii() else f"U+{ord(c):04X}"
             job.report.add(f"The character {shown} has no meaning here.", job.span(at, stop))
         if len(job.report) > 20:
             raise Broken
-        return stop
+        return token, stop
 
 
 class Balance:

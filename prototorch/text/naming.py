@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from .evaluate import Scoped
 from .names import snake_case
 from .tree import Field, ListValue, Scalar, Value
 
@@ -53,7 +54,7 @@ class Namer:
 
     def resolved(self, value: Value, prefix: str) -> Value:
         """A string, or each string of a list, resolved."""
-        return each_string(value, lambda text: self.resolve(text, prefix))
+        return each_string(value, lambda text: self.resolve(text, _scope(text, prefix)))
 
     def wired(
         self, fields: tuple[Field, ...], automatic: str, statement: Field, prefix: str, bottoms: list[Value]
@@ -72,7 +73,7 @@ class Namer:
                 value = each_string(value, lambda text: prefix + text)
                 name = next(iter(strings(value)), "")
             elif f.name == "top":
-                value = each_string(value, lambda text: prefix + text)
+                value = each_string(value, lambda text: _scope(text, prefix) + text)
                 tops.extend(strings(value))
             elif f.name == "bottom":
                 value = self.resolved(value, prefix)
@@ -85,6 +86,10 @@ class Namer:
         bottoms.clear()
         self.defined.update(tops or [name])
         return tuple(made), tops[0] if tops else name or None
+
+
+def _scope(text: str, prefix: str) -> str:
+    return text.prefix if isinstance(text, Scoped) else prefix
 
 
 def is_string(value: Value) -> bool:
@@ -101,8 +106,8 @@ def strings(value: Value) -> list[str]:
 def each_string(value: Value, change: Callable[[str], str]) -> Value:
     """A string, or each string of a list, changed; the same node where nothing changes."""
     if is_string(value):
-        new = change(str(value.value))
-        return value if new == value.value else Scalar(new, value.span)
+        new = change(value.value)
+        return value if new == value.value and type(value.value) is str else Scalar(str(new), value.span)
     if isinstance(value, ListValue):
         items = tuple(each_string(item, change) for item in value.items)
         same = all(a is b for a, b in zip(items, value.items, strict=True))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..errors import FileError
 from ..resources import folder
 from . import limits
 from .build import Builder, Depth, TooDeep
+from .collection import no_collection
 from .explain import explain
 from .lexer import Broken, Job, Lexer, Token
 from .mistakes import Report
@@ -62,8 +64,8 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
     statements: Any = ()
     try:
         _check_characters(job)
-        tokens = _parser()[1].tokens(job)
-        statements = _run(tokens, "document", job)
+        with no_collection():
+            statements = _run("document", job)
     except Broken:
         pass
     document = Document(statements or (), source, complete=len(mine) == before)
@@ -81,7 +83,7 @@ def parse_value(text: str, name: str | None = None) -> Value:
     value: Value = None
     try:
         _check_characters(job)
-        tokens = _parser()[1].tokens(job)
+        tokens = list(_parser()[1].tokens(job))
         value = _feed(tokens, "only_value", job)[0] if tokens else None
         if value is None and not report.mistakes:
             report.add("This is not a value.", job.span(0, len(text)))
@@ -145,8 +147,13 @@ def _check_characters(job: Job) -> None:
             raise Broken from None
 
 
-def _run(tokens: list[Token], start: str, job: Job) -> Any:
+def _run(start: str, job: Job) -> Any:
     """Parse; after a mistake leave out the statement it stands in and parse again."""
+    lexer = _parser()[1]
+    result, fits = _stream(lexer.tokens(job), start, job)
+    if fits:
+        return result
+    tokens = list(lexer.tokens(job))
     for _ in range(_RETRIES):
         result, at = _feed(tokens, start, job)
         if at is None:
@@ -158,6 +165,17 @@ def _run(tokens: list[Token], start: str, job: Job) -> Any:
     return None
 
 
+def _stream(tokens: Iterator[Token], start: str, job: Job) -> tuple[Any, bool]:
+    """The result and True, where every token fits: no list of them is kept."""
+    feed = _parser()[0].parse_interactive("", start).feed_token
+    try:
+        for token in tokens:
+            feed(token)  # type: ignore[arg-type]
+        return feed(Token("$END", "", 0, 0, job)), True  # type: ignore[arg-type]
+    except (UnexpectedToken, TooDeep):
+        return None, False
+
+
 def _feed(tokens: list[Token], start: str, job: Job) -> tuple[Any, int | None]:
     """The result, or None and the number of the token that does not fit, with its explanation in the report."""
     state = _parser()[0].parse_interactive("", start)
@@ -167,23 +185,22 @@ def _feed(tokens: list[Token], start: str, job: Job) -> tuple[Any, int | None]:
         for token in tokens:
             feed(token)  # type: ignore[arg-type]
             at += 1
-        end = tokens[-1].end if tokens else 0
-        return feed(Token("$END", "", end, end, job)), None  # type: ignore[arg-type]
+        return feed(Token("$END", "", 0, 0, job)), None  # type: ignore[arg-type]
     except UnexpectedToken:
         message, span = explain(tokens, at, set(state.accepts()), job)
         job.report.add(message, span)
         return None, at
     except TooDeep as deep:
         job.report.add(f"This expression has more than {limits.NESTING} parts inside each other.", deep.span)
-        if start == "only_expression":
-            return Depth(None, 1), None
         return None, min(bisect_right(tokens, deep.span.start, key=lambda t: t.start), len(tokens) - 1)
 
 
 def _fill(job: Job, start: int, end: int) -> Depth:
     """The expression inside ``${...}`` of a string."""
-    tokens = _parser()[1].tokens(job, start, end)
+    comments = list(job.comments)
+    tokens = list(_parser()[1].tokens(job, start, end))
+    job.comments[:] = comments
     result, at = _feed(tokens, "only_expression", job)
-    if at is not None or result is None:
+    if at is not None:
         raise Broken
     return result
