@@ -36,8 +36,7 @@ def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **
 
 def is_saved(path: str) -> bool:
     """Whether a file is one that `Model.save` wrote."""
-    with open(path, "rb") as file:
-        return is_own(file.read(64))
+    return is_own(path)
 
 
 def find(source: str | PathLike[str]) -> str:

@@ -250,7 +250,8 @@ class Model:
         self._build(specs)
         if supervised:
             outputs = program.output_specs(specs)
-            check_dataset(held, {t.output: target_of(t.loss, outputs[t.output]) for t in program.terms})
+            bound_here = {t.output: target_of(t.loss, outputs[t.output]) for t in program.terms if t.output in held.target_of}
+            check_dataset(held, bound_here)
         return held
 
     # ---------------------------------------------------------------- weights

@@ -83,7 +83,12 @@ class Bound(Dataset):
         return Spec(self._fits[name](np.empty((0, *spec.shape), np.uint8)).shape[1:], spec.dtype)
 
 
-def bind(dataset: Dataset, inputs: Mapping[str, Shape], targets: Mapping[str, Target] | None = None) -> Bound:
+def bind(
+    dataset: Dataset,
+    inputs: Mapping[str, Shape],
+    targets: Mapping[str, Target] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Bound:
     """The data set as a model sees it.
 
     Columns are found by name where all the model's names are there, else in order. One target may serve several
@@ -94,13 +99,19 @@ def bind(dataset: Dataset, inputs: Mapping[str, Shape], targets: Mapping[str, Ta
         dataset: any data set.
         inputs: the model's inputs: name -> shape, the batch dimension left out, None where any size will do.
         targets: what the loss of each output wants; None or empty where nothing is learned.
+        columns: for outputs whose target column is said: output -> column.
 
     Raises:
         DataError: columns missing, or shapes that do not fit, with both shapes.
     """
     targets = targets or {}
     input_of = _match(dataset, list(inputs), dataset.inputs, "input")
-    target_of = _match(dataset, list(targets), dataset.targets, "output") if targets else {}
+    said = {name: column for name, column in (columns or {}).items() if name in targets}
+    for column in said.values():
+        dataset.need(column)
+    free = [name for name in targets if name not in said]
+    offered = tuple(t for t in dataset.targets if t not in said.values() or len(free) == len(dataset.targets))
+    target_of = {**(_match(dataset, free, offered, "output") if free else {}), **said}
     fits: dict[str, Fitting] = {}
     for model_name, column in input_of.items():
         fit = _input_fit(dataset, model_name, column, inputs[model_name])

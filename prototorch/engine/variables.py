@@ -45,7 +45,7 @@ def initial(weight: Weight, seed: int) -> np.ndarray:
     """How a weight begins: its own stream of random numbers follows from the seed and its name, not from an order."""
     rng = np.random.Generator(np.random.Philox(key=[seed & (2**64 - 1), crc32(weight.name.encode())]))
     values = weight.initializer.values(weight.spec.shape, rng, weight.fans)
-    return np.ascontiguousarray(values, dtype=weight.spec.dtype)
+    return np.asarray(values, dtype=weight.spec.dtype, order="C")
 
 
 def nbytes(specs: Iterable[Spec]) -> int:

@@ -41,7 +41,7 @@ def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], tra
     arrays: dict[str, np.ndarray] = {}
     for name, array in variables.items():
         if training is not None or not name.startswith((SLOT, METRIC)):
-            arrays[_path(name)] = np.ascontiguousarray(array)
+            arrays[_path(name)] = np.asarray(array, order="C")
     meta: dict[str, str | int | float] = {"format": FORMAT, "kind": "model", "model_text": text}
     if training is not None:
         meta["training"] = json.dumps(_without_arrays(training, arrays))

@@ -47,8 +47,15 @@ def bound(program: Program, dataset: Dataset, preparation: Preparation, supervis
     targets = {}
     if supervised:
         specs = program.output_specs(input_specs(program.net, sizes, preparation, 1))
-        targets = {t.output: target_of(t.loss, specs[t.output]) for t in program.terms}
-    return bind(dataset, inputs, targets)
+        own = own_targets(program, sizes)
+        targets = {t.output: target_of(t.loss, specs[t.output]) for t in program.terms if t.output not in own}
+    said = {t.output: t.target for t in program.terms if t.target is not None}
+    return bind(dataset, inputs, targets, said)
+
+
+def own_targets(program: Program, data: Bound) -> dict[str, str]:
+    """Outputs that learn one of the inputs, as it is after preparation: output -> input column."""
+    return {t.output: t.target for t in program.terms if t.target is not None and t.target in data.inputs}
 
 
 def input_specs(net: Net, data: Bound, preparation: Preparation, batch: int) -> dict[str, Spec]:
@@ -71,6 +78,7 @@ class Feed:
         self.program, self.data, self.preparation, self.training = program, data, preparation, training
         self.class_weight = dict(class_weight or {})
         self._specs: dict[int, dict[str, Spec]] = {}
+        self._own = own_targets(program, data) if program.terms else {}
 
     def transform(self, columns: Columns, place: Place) -> Columns:
         """For the loader: the input column prepared by the model's own layers."""
@@ -90,8 +98,10 @@ class Feed:
     def supervision(self, columns: Columns) -> dict[str, Any]:
         """Targets and sample weights of a batch."""
         fed: dict[str, Any] = {}
-        for output, column in self.data.target_of.items():
+        for output, column in {**self.data.target_of, **self._own}.items():
             target = columns[column]
+            if output in self._own:
+                target = self._as_target(output, target)
             weight = np.ones(len(target), np.float32)
             if self.class_weight:
                 weight *= class_weights(target, self.class_weight)
@@ -99,6 +109,17 @@ class Feed:
                 weight *= columns[self.data.weight].astype(np.float32).reshape(-1)
             fed[TARGET + output], fed[WEIGHT + output] = target, weight
         return fed
+
+    def _as_target(self, output: str, array: np.ndarray) -> np.ndarray:
+        """An input as the target of an output; DataError where it has another number of elements."""
+        loss = next(t.loss for t in self.program.terms if t.output == output)
+        wanted = loss.target_spec(self.program.output_specs(self.specs(len(array)))[output])
+        if array.size != wanted.size:
+            raise DataError(
+                f"{self.data.name}: a sample has shape {list(array.shape[1:])} after preparation, the output {output!r} "
+                f"that learns it has {list(wanted.shape[1:])}"
+            )
+        return array.reshape(wanted.shape)
 
 
 def class_weights(target: np.ndarray, weights: Mapping[int, float]) -> np.ndarray:

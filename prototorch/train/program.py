@@ -30,12 +30,13 @@ TRAIN, TEST, PREDICT = "train", "test", "predict"
 
 @dataclass(frozen=True)
 class Term:
-    """A loss at an output: the log's name, its factor, the name of its target."""
+    """A loss at an output: its factor, its name in the logs, and the data column of its target where that is said."""
 
     output: str
     loss: Loss
     factor: float
     name: str
+    target: str | None = None
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def terms(net: Net, compiled: Compile) -> tuple[Term, ...]:
             else:
                 raise UsageError(f"the net has {len(net.outputs)} outputs ({', '.join(net.outputs)}): say loss {{ output: ... }}")
         check_output(net, output, "loss")
-        made.append(Term(output, given.type, given.weight, f"{output}_loss"))
+        made.append(Term(output, given.type, given.weight, f"{output}_loss", given.target))
     return tuple(made)
 
 
