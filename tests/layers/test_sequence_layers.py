@@ -1,0 +1,141 @@
+"""Masks, dropout and errors of the layers over sequences."""
+
+import numpy as np
+import pytest
+
+from prototorch.backends.cpu import cpu
+from prototorch.engine.eager_layer import run_layer, state_of, training, weights_of
+from prototorch.engine.tensor import parameter, tensor
+from prototorch.errors import ShapeError, TextError, UsageError
+from prototorch.graph.record import Graph
+from prototorch.initializers import UnitForgetBias
+from prototorch.layers import GRU, LSTM, Bidirectional, Dense, Embedding, Masking, SimpleRNN, TimeDistributed
+from prototorch.spec import Spec
+from prototorch.testing.build import Program, outputs_of, say
+from prototorch.testing.reading import layer_of
+
+
+def x(*shape):
+    return tensor(np.random.default_rng(0).standard_normal(shape).astype("float32"))
+
+
+def said(text, *shapes, on=False):
+    return say(Graph(), layer_of(text), [Spec((2, *s)) for s in shapes], on, "float32")
+
+
+def test_the_mask_of_an_embedding_reaches_the_recurrent_layer():
+    embed, lstm = Embedding(5, 3, mask_zero=True), LSTM(4)
+    padded, short = tensor(np.array([[1, 2, 0, 0]])), tensor(np.array([[1, 2]]))
+    # Steps that the mask leaves out take no part: the same as not having them, to the last bit.
+    assert np.array_equal(lstm(embed(padded)).numpy(), lstm(embed(short)).numpy())
+
+
+def test_a_mask_passes_where_every_step_comes_out():
+    masked = Masking()(x(2, 3, 4))
+    mask = masked.mask.numpy()
+    assert np.array_equal(GRU(2, return_sequences=True)(masked).mask.numpy(), mask)
+    assert GRU(2)(masked).mask is None
+    assert np.array_equal(Bidirectional(GRU(2, return_sequences=True))(masked).mask.numpy(), mask)
+    assert np.array_equal(TimeDistributed(Dense(2))(masked).mask.numpy(), mask)
+
+
+def test_a_mask_goes_backwards_with_its_steps():
+    masked = Masking()(tensor(np.array([[[1.0], [2.0], [0.0]]], "float32")))
+    y = SimpleRNN(2, return_sequences=True, go_backwards=True)(masked)
+    assert y.mask.numpy().tolist() == [[False, True, True]]
+
+
+def test_dropout_draws_once_for_all_steps():
+    layer = SimpleRNN(3, dropout=0.5, return_sequences=True, recurrent_initializer="zeros", bias_initializer="zeros",
+                      activation="linear")  # fmt: skip
+    ones = tensor(np.ones((8, 5, 4), "float32"))
+    layer(ones)
+    with training():
+        y = layer(ones).numpy()
+    assert np.array_equal(y, np.broadcast_to(y[:, :1], y.shape))  # the same features of a sample at every step
+    assert len({tuple(row) for row in y[:, 0].tolist()}) > 1  # others of another sample
+    assert np.array_equal(layer(ones).numpy(), np.broadcast_to(layer(ones).numpy()[:1], y.shape))
+
+
+@pytest.mark.parametrize("kind", ["SimpleRNN", "LSTM", "GRU"])
+def test_dropout_rests_in_inference(kind):
+    plain = said(f"{kind} {{ units: 2 }}", (3, 2))
+    drops = said(f"{kind} {{ units: 2  dropout: 0.5  recurrent_dropout: 0.5 }}", (3, 2))
+    rng = np.random.default_rng(0)
+    weights = {w.name: rng.standard_normal(w.spec.shape).astype("float32") for w in plain.trace.weights.values()}
+    inputs = [rng.standard_normal((2, 3, 2)).astype("float32")]
+    a, b = (Program(s, outputs_of(s), cpu(), weights)(inputs) for s in (plain, drops))
+    assert np.array_equal(a["y0"], b["y0"])
+
+
+@pytest.mark.parametrize(
+    "layer", [SimpleRNN(2, activation="mish"), LSTM(2, activation="mish"), GRU(2, activation="mish")]
+)
+def test_step_by_step_is_the_sequence(layer):
+    """The way that any activation can go, on one that the sequence op knows."""
+    series, sequence = x(3, 4, 2), layer.replace(activation="tanh")
+    layer(series)
+    state_of(sequence).weights = weights_of(layer)
+    fast = sequence(series).numpy()
+    slow = type(layer).replace(sequence, recurrent_dropout=0.5)  # takes the other way in training only
+    state_of(slow).weights = weights_of(layer)
+    assert np.array_equal(slow(series).numpy(), fast)
+
+
+def test_unit_forget_bias():
+    begun = UnitForgetBias("ones").values((8,), np.random.default_rng(0), (8, 8))
+    assert begun.tolist() == [1.0] * 8
+    layer = LSTM(2)
+    layer(x(1, 2, 3))
+    assert weights_of(layer)["bias"].numpy().tolist() == [0, 0, 1, 1, 0, 0, 0, 0]
+    layer = LSTM(2, unit_forget_bias=False)
+    layer(x(1, 2, 3))
+    assert not weights_of(layer)["bias"].numpy().any()
+
+
+def test_losses_of_activity():
+    layer = layer_of("ActivityRegularization { l1: 0.5  l2: 0.25 }")
+    run_layer(parameter, layer, [tensor([[1.0, -2.0]])])
+    assert [float(loss) for loss in state_of(layer).losses] == [1.5, 1.25]
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "message"),
+    [
+        ("LSTM { units: 2 }", [(3,)], r"wants an input \[time, n\]"),
+        ("LSTM { units: 2 }", [(3, 2), (2,)], "takes 2 first states, not 1"),
+        ("GRU { units: 2 }", [(3, 2), (3,)], r"must have the shape \[2\], not \[3\]"),
+        ("TimeDistributed { Dense { units: 2 } }", [(3,)], "a time axis"),
+        ("PositionEmbedding { sequence_length: 3 }", [(4, 2)], "there are 4 steps, but sequence_length is 3"),
+        ("Masking { }", [(4,)], r"wants an input \[time, n\]"),
+        ("Bidirectional { merge_mode: sum  LSTM { units: 2 }  backward_layer: LSTM { units: 3  go_backwards: true } }",
+         [(3, 2)], "cannot be merged by sum"),
+    ],
+)  # fmt: skip
+def test_shapes_that_do_not_fit(text, shapes, message):
+    with pytest.raises(ShapeError, match=message):
+        said(text, *shapes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Bidirectional { Dense { units: 2 } }", "wants a recurrent layer .*LSTM.* inside, not Dense"),
+        ("Bidirectional { GRU { units: 2 }  backward_layer: GRU { units: 2 } }", "must go opposite ways"),
+        ("Bidirectional { GRU { units: 2  return_state: true }  backward_layer: GRU { units: 2  go_backwards: true } }",
+         "differ in return_state"),
+        ("Bidirectional { }", "needs 'layer'"),
+        ("TimeDistributed { Dense { units: 2 }  Dense { units: 3 } }", "layer"),
+        ("LSTM { units: 2  dropout: 1.0 }", "below 1"),
+        ("MultiHeadAttention { num_heads: 2 }", "needs 'key_dim'"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_text(text, message):
+    with pytest.raises(TextError, match=message):
+        layer_of(text)
+
+
+def test_a_nested_layer_in_python():
+    assert layer_of("TimeDistributed { Dense { units: 2 } }") == TimeDistributed(Dense(2))
+    with pytest.raises(UsageError, match="must be a layer"):
+        TimeDistributed(3)
