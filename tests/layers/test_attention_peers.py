@@ -1,9 +1,5 @@
 """MultiHeadAttention against Keras and PyTorch on the same weights."""
 
-import os
-
-os.environ.setdefault("KERAS_BACKEND", "torch")
-
 import keras
 import numpy as np
 import pytest
@@ -61,13 +57,14 @@ def test_a_mask_as_input():
 
 def test_masked_keys_are_not_seen():
     mask = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], bool)
+    keys = torch.tensor(mask)[:, None, :]
     check("causal: true", [sequence(2, 4, 5)],
-          lambda f, t: f(t[0], t[0], attention_mask=torch.tensor(mask)[:, None, :], use_causal_mask=True), mask)  # fmt: skip
+          lambda f, t: f(t[0], t[0], attention_mask=keys, use_causal_mask=True), mask)  # fmt: skip
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_pytorch(causal):
-    """torch.nn.functional.multi_head_attention_forward keeps its weights [out, in] and the biases of all three together."""
+    """PyTorch keeps its weights [out, in], and those of query, key and value together."""
     text = f"MultiHeadAttention {{ num_heads: 2  key_dim: 3  causal: {str(causal).lower()} }}"
     inputs = [sequence(2, 4, 6)]
     weights = random_weights(text, inputs)

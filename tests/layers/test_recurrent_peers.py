@@ -1,9 +1,5 @@
 """Recurrent layers, embeddings and their wrappers against Keras and PyTorch on the same weights."""
 
-import os
-
-os.environ.setdefault("KERAS_BACKEND", "torch")
-
 import keras
 import numpy as np
 import pytest
@@ -13,15 +9,6 @@ from peers import KERAS, assert_same, keras_side, ours, random_weights, torch_si
 L = keras.layers
 KIND = {"SimpleRNN": L.SimpleRNN, "LSTM": L.LSTM, "GRU": L.GRU}
 STATES = {"SimpleRNN": 1, "LSTM": 2, "GRU": 1}
-
-
-@pytest.fixture(autouse=True)
-def _float64():
-    """Keras in float64, as far as it goes."""
-    before = keras.config.floatx()
-    keras.config.set_floatx("float64")
-    yield
-    keras.config.set_floatx(before)
 
 
 def sequence(*shape):
