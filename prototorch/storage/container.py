@@ -26,7 +26,7 @@ import numpy as np
 
 from prototorch.errors import ModelFileError
 from prototorch.spec import Spec
-from prototorch.storage.durable import digest_of, write_durably
+from prototorch.storage.durable import digest_of, write_bytes
 from prototorch.storage.image import META, Scalar, make_image
 from prototorch.storage.plain import Entry, NotPlainError, read_entries
 
@@ -67,7 +67,7 @@ def write(
     digest = digest_of(pieces)
     size = USER_BLOCK + sum(len(piece) for piece in pieces)
     names = arrays.keys() | {f"{META}/{key}" for key in meta or {}}
-    write_durably(path, [_header(digest, size), *pieces], lambda temporary: _check_written(temporary, digest, names))
+    write_bytes(path, [_header(digest, size), *pieces], lambda temporary: _check_written(temporary, digest, names))
     return digest
 
 

@@ -39,7 +39,7 @@ _FOREIGN_AGE = 7 * 24 * 3600  # seconds after which a temporary file of another 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
-def write_durably(
+def write_bytes(
     path: str | os.PathLike[str],
     pieces: Piece | Sequence[Piece],
     verify: Callable[[str], object] | None = None,
@@ -91,7 +91,7 @@ def probe(folder: str | os.PathLike[str], size: int, count: int = 1) -> None:
     needed = size * count
     try:
         os.makedirs(place, exist_ok=True)
-        write_durably(trial, b"prototorch")
+        write_bytes(trial, b"prototorch")
         os.unlink(trial)
         free = _free_bytes(place)
     except OSError as error:

@@ -111,10 +111,13 @@ class Survey:
     def _links(self, group: h5g.GroupID, path: str) -> list[str]:
         room = MOST_OBJECTS - len(self.visited)
         links: list[tuple[bytes, int]] = []
+
+        def note(raw: bytes, info: h5py.h5l.LinkInfo) -> bool | None:  # an error raised here would be lost
+            links.append((raw, info.type))
+            return len(links) > room or None
+
         if group.get_num_objs() <= room:
-            group.links.iterate(
-                lambda raw, info: links.append((raw, info.type)) or len(links) > room or None, info=True
-            )
+            group.links.iterate(note, info=True)
         if group.get_num_objs() > room or len(links) > room:
             raise RefusedError(f"{path:.200}: more than {MOST_OBJECTS:,} objects in the file")
         names = []

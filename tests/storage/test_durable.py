@@ -10,7 +10,7 @@ import pytest
 
 from prototorch.errors import SnapshotError
 from prototorch.storage import durable
-from prototorch.storage.durable import probe, sweep, write_durably
+from prototorch.storage.durable import probe, sweep, write_bytes
 from prototorch.storage.process import Process
 
 CALLS = ("open", "posix_fallocate", "write", "fsync", "close", "replace")
@@ -50,7 +50,7 @@ def calls_of_one_save(tmp_path):
     counter = Faulty(-1, None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(durable, "os", counter)
-        write_durably(tmp_path / "count", [NEW[:100], NEW[100:]])
+        write_bytes(tmp_path / "count", [NEW[:100], NEW[100:]])
     return counter.count
 
 
@@ -63,12 +63,12 @@ def test_the_calls_are_counted(tmp_path):
 @pytest.mark.parametrize("at", range(10))
 def test_each_call_fails_in_turn(tmp_path, monkeypatch, at, fault):
     path = tmp_path / "weights.h5"
-    write_durably(path, OLD)
+    write_bytes(path, OLD)
     faulty = Faulty(at, fault)
     with monkeypatch.context() as patch:
         patch.setattr(durable, "os", faulty)
         try:
-            write_durably(path, [NEW[:100], NEW[100:]])
+            write_bytes(path, [NEW[:100], NEW[100:]])
             failed = None
         except SnapshotError as error:
             failed = str(error)
@@ -91,19 +91,19 @@ def test_each_call_fails_in_turn(tmp_path, monkeypatch, at, fault):
 @pytest.mark.parametrize("at", [1, 8])
 def test_a_file_system_that_cannot_reserve_or_sync_folders(tmp_path, monkeypatch, at, code):
     monkeypatch.setattr(durable, "os", Faulty(at, code))
-    write_durably(tmp_path / "f", [NEW[:100], NEW[100:]])
+    write_bytes(tmp_path / "f", [NEW[:100], NEW[100:]])
     assert (tmp_path / "f").read_bytes() == NEW
 
 
 @pytest.mark.parametrize("at", range(10))
 def test_the_process_is_killed_at_each_call(tmp_path, at):
     path = tmp_path / "weights.h5"
-    write_durably(path, OLD)
+    write_bytes(path, OLD)
     child = os.fork()
     if child == 0:
         durable.os = Faulty(at, "die")
         try:
-            write_durably(path, [NEW[:100], NEW[100:]])
+            write_bytes(path, [NEW[:100], NEW[100:]])
         finally:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
@@ -115,12 +115,12 @@ def test_the_process_is_killed_at_each_call(tmp_path, at):
 
 def test_what_is_read_back_is_compared(tmp_path, monkeypatch):
     path = tmp_path / "f"
-    write_durably(path, OLD)
+    write_bytes(path, OLD)
     real = durable._write_all
     for damage, words in ((b"", "read back"), (NEW + b"x", "longer"), (b"nEw" + NEW[3:], "read back")):
         monkeypatch.setattr(durable, "_write_all", lambda fd, view, damage=damage: real(fd, memoryview(damage)))
         with pytest.raises(SnapshotError, match=words):
-            write_durably(path, NEW)
+            write_bytes(path, NEW)
         assert path.read_bytes() == OLD
     assert os.listdir(tmp_path) == ["f"]
 
@@ -130,7 +130,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_durably(tmp_path / "f", NEW, verify=interrupted)
+        write_bytes(tmp_path / "f", NEW, verify=interrupted)
     assert os.listdir(tmp_path) == []
 
 
@@ -139,29 +139,29 @@ def test_only_regular_files_are_replaced(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for name in ("folder", "fifo"):
         with pytest.raises(SnapshotError, match=name):
-            write_durably(tmp_path / name, NEW)
+            write_bytes(tmp_path / name, NEW)
     with pytest.raises(SnapshotError, match="No such file"):
-        write_durably(tmp_path / "missing" / "f", NEW)
+        write_bytes(tmp_path / "missing" / "f", NEW)
     assert sorted(os.listdir(tmp_path)) == ["fifo", "folder"]
 
 
 def test_empty_and_many_pieces(tmp_path):
-    write_durably(tmp_path / "empty", b"")
+    write_bytes(tmp_path / "empty", b"")
     assert (tmp_path / "empty").read_bytes() == b""
-    write_durably(tmp_path / "many", [b"", b"a", bytearray(b"bc"), memoryview(b"def")])
+    write_bytes(tmp_path / "many", [b"", b"a", bytearray(b"bc"), memoryview(b"def")])
     assert (tmp_path / "many").read_bytes() == b"abcdef"
 
 
 def test_large_writes_go_in_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(durable, "_STEP", 1000)
-    write_durably(tmp_path / "f", NEW)
+    write_bytes(tmp_path / "f", NEW)
     assert (tmp_path / "f").read_bytes() == NEW
 
 
 @pytest.mark.slow
 def test_more_than_two_gigabytes(tmp_path):
     block = bytes(range(256)) * 4096
-    write_durably(tmp_path / "big", [memoryview(bytearray((1 << 31) + 4097)), block])
+    write_bytes(tmp_path / "big", [memoryview(bytearray((1 << 31) + 4097)), block])
     assert (tmp_path / "big").stat().st_size == (1 << 31) + 4097 + len(block)
     with open(tmp_path / "big", "rb") as file:
         file.seek((1 << 31) + 4097)
@@ -173,11 +173,11 @@ def test_a_limit_on_file_size_is_an_error_not_a_signal(tmp_path):
     code = f"""
 import resource
 from prototorch.errors import SnapshotError
-from prototorch.storage.durable import probe, write_durably
+from prototorch.storage.durable import probe, write_bytes
 path = {str(tmp_path / "f")!r}
-write_durably(path, b"old")
+write_bytes(path, b"old")
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-for attempt in (lambda: probe({str(tmp_path)!r}, 200_000), lambda: write_durably(path, bytes(200_000))):
+for attempt in (lambda: probe({str(tmp_path)!r}, 200_000), lambda: write_bytes(path, bytes(200_000))):
     try:
         attempt()
     except SnapshotError as error:
