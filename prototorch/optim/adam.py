@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from prototorch import ops
 from prototorch.graph.trace import Weight
 from prototorch.optim.base import Given, Made, Optimizer, rate, zeros
 from prototorch.optim.schedule import Schedule
-from prototorch.schema import example, field
+from prototorch.schema import Example, example, field
 
 
 class _Moments(Optimizer):
@@ -33,7 +34,7 @@ class Adam(_Moments):
     beta_2: float = field(default=0.999, min=0, below=1, doc="How much of the mean squared gradient stays.")
     epsilon: float = field(default=1e-7, min=0, doc="Added to the root, against division by 0.")
     amsgrad: bool = field(default=False, doc="Divide by the largest mean square so far (Reddi et al. 2018).")
-    examples = (
+    examples: ClassVar[Sequence[Example]] = (
         example("Adam { learning_rate: 1e-3 }"),
         example("Adam { amsgrad: true  weight_decay: 0.01 }"),
         example("Adam { learning_rate: CosineDecay { initial_learning_rate: 1e-3  decay_steps: 1000 } }"),

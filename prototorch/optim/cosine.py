@@ -67,7 +67,7 @@ class Warmup(Schedule):
     """Any schedule after a warm-up: over ``steps`` the rate rises evenly from ``start`` to where the schedule begins.
     The schedule's own count begins when the warm-up has ended."""
 
-    schedule: Schedule = field(doc="What follows: a schedule, or a learning rate.")
+    schedule: float | Schedule = field(min=0, doc="What follows: a schedule, or a learning rate.")
     steps: int = field(min=1, doc="Steps of the warm-up.")
     start: float = field(default=0.0, min=0, doc="The first learning rate.")
     examples = (
@@ -77,8 +77,11 @@ class Warmup(Schedule):
 
     def value(self, step: int) -> float:
         if step < self.steps:
-            return self.start + (self.schedule.value(0) - self.start) * (step / self.steps)
-        return self.schedule.value(step - self.steps)
+            return self.start + (self._after(0) - self.start) * (step / self.steps)
+        return self._after(step - self.steps)
+
+    def _after(self, step: int) -> float:
+        return self.schedule.value(step) if isinstance(self.schedule, Schedule) else self.schedule
 
 
 def half_cosine(fraction: float) -> float:

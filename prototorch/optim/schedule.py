@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 from prototorch.schema import Block, example, field
 
 
 class Schedule(Block, family="schedule"):
     """A learning rate that depends on how many steps the optimiser has made.
 
-    A schedule is a plain function on the host, in float64; the step reads its value as an input. A number in place of a
-    schedule is a `ConstantSchedule`.
+    A schedule is a plain function on the host, in float64; the step reads its value as an input.
     """
 
     def value(self, step: int) -> float:
@@ -21,12 +18,6 @@ class Schedule(Block, family="schedule"):
     def __call__(self, step: int) -> float:
         """The same as `value`."""
         return self.value(step)
-
-    @classmethod
-    def coerce(cls, value: Any) -> Self | None:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return ConstantSchedule(value)  # type: ignore[return-value]
-        return None
 
 
 class ConstantSchedule(Schedule):

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from prototorch import losses as L
+from prototorch import ops
 from prototorch.backends.cpu import cpu
 from prototorch.engine.runner import Runner
 from prototorch.engine.tensor import grad, tensor
@@ -19,7 +20,6 @@ from prototorch.graph.plan import make_plan
 from prototorch.graph.record import Graph
 from prototorch.ops.core import interpreting, pull_back
 from prototorch.spec import Spec
-from prototorch import ops
 
 K = keras.losses
 RNG = np.random.default_rng(20260401)
@@ -120,9 +120,9 @@ def test_every_loss_is_compared():
 def by_keras(loss, target, output, weight):
     x = torch.tensor(output, requires_grad=True)
     y = torch.tensor(target)
-    if weight is not None:  # Keras multiplies [batch, ...] losses, so the weights must have as many axes
-        places = loss.call(y, x).ndim
-        weight = torch.tensor(weight.reshape(-1, *[1] * (places - 1)))
+    if weight is not None:  # Keras multiplies [batch, ...] losses, and wants weights of that shape
+        shape = tuple(loss.call(y, x).shape)
+        weight = torch.tensor(weight.reshape(-1, *[1] * (len(shape) - 1))).expand(shape).clone()
     value = loss(y, x, sample_weight=weight)
     value.backward()
     return float(value.detach()), x.grad.numpy()
