@@ -96,13 +96,15 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool) -> int:
     assert block is not None
     if not quiet:
         click.echo(f"{model.net.name}: {model.count_params():,} parameters on {model.trainer.program.backend.name}", err=True)
+    weights = sum(a.nbytes for a in model.weights.values())
+    folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
     history = model.fit(callbacks=[*block.callbacks, _Snapshots(folder)], verbose=0 if quiet else "auto")
     stopped = model.trainer.interrupted
     if stopped is not None:
         folder.snapshot(model, model.trainer.step)
         click.echo(f"prototorch: stopped by {signal.Signals(stopped).name}; --resume goes on from here", err=True)
         return 128 + stopped
-    saved = folder.finish(model, history)
+    saved = folder.finish(model, plain(history.history))
     final = {k: v[-1] for k, v in history.history.items()}
     if as_json:
         print_json({"model": str(saved), "seconds": time.perf_counter() - started, "history": history.history, **final})
