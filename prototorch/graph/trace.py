@@ -14,6 +14,7 @@ from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.record import Graph, Value
 from prototorch.initializers.base import Initializer, fans_of
 from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
 from prototorch.ops.core import interpreting
 from prototorch.regularizers import Regularizer
 from prototorch.spec import Spec
@@ -128,7 +129,7 @@ class LayerContext:
         raise ShapeError(message)
 
 
-def said(ctx: LayerContext, layer: Layer, inputs: tuple[Value, ...]) -> Any:
+def said(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
     """A layer said in ops; its input's mask goes on where it keeps it."""
     least, most = layer.input_range()
     if len(inputs) < least or (most is not None and len(inputs) > most):

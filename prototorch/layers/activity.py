@@ -22,7 +22,7 @@ class ActivityRegularization(Layer):
         example("ActivityRegularization { l1: 0.1  l2: 0.2 }", inputs=[(2, 3)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, x: Any) -> Any:
         if self.l1:
             ctx.add_loss(ops.sum_(ops.absolute(x)) * self.l1)
         if self.l2:

@@ -64,7 +64,7 @@ class MultiHeadAttention(Layer):
     def output_count(self) -> int:
         return 1 + self.return_attention_scores
 
-    def call(self, ctx: Context, query: Any, value: Any = None, key: Any = None, mask: Any = None) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, query: Any, value: Any = None, key: Any = None, mask: Any = None) -> Any:
         value = query if value is None else value
         key = value if key is None else key
         for x in (query, value, key):

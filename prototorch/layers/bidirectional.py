@@ -60,7 +60,7 @@ class Bidirectional(Layer):
         forward, backward = self.both()
         return forward.output_count() + backward.output_count() - (self.merge_mode is not None)
 
-    def call(self, ctx: Context, x: Any, *first: Any) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, x: Any, *first: Any) -> Any:
         forward, backward = self.both()
         if len(first) not in (0, forward.states + backward.states):
             ctx.fail(f"it takes {forward.states + backward.states} first states, not {len(first)}")

@@ -36,7 +36,7 @@ class Embedding(Layer):
         ),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, x: Any) -> Any:
         x = ops.cast(x, dtype="int32") if x.dtype.startswith("float") else x
         table = ctx.weight("embeddings", (self.input_dim, self.output_dim), self.embeddings_initializer,
                            regularizer=self.embeddings_regularizer, constraint=self.embeddings_constraint)  # fmt: skip
@@ -62,7 +62,7 @@ class PositionEmbedding(Layer):
         example("PositionEmbedding { sequence_length: 9  initializer: random_normal }", inputs=[(4, 2)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim != 3:
             ctx.fail("it wants an input [time, n]")
         if x.shape[1] > self.sequence_length:
@@ -83,7 +83,7 @@ class SinePositionEncoding(Layer):
     keeps_mask = True
     examples = [example("SinePositionEncoding { }", inputs=[(4, 6)], gradient=False)]
 
-    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim != 3:
             ctx.fail("it wants an input [time, n]")
         steps, n = x.shape[1:]

@@ -24,7 +24,7 @@ class Masking(Layer):
         example("Masking { mask_value: -1.0 }", inputs=[(3, 2)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim < 3:
             ctx.fail("it wants an input [time, n]")
         keep = ops.any_(ops.not_equal(x, self.mask_value), axis=-1)

@@ -54,7 +54,7 @@ class Recurrent(Layer, abstract=True):
     def output_count(self) -> int:
         return 1 + self.states * self.return_state
 
-    def call(self, ctx: Context, x: Any, *first: Any) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, x: Any, *first: Any) -> Any:
         if x.ndim != 3:
             ctx.fail("it wants an input [time, n]")
         if len(first) not in (0, self.states):

@@ -37,10 +37,21 @@ class Interpreter(Protocol):
 class Entry(Protocol):
     """One op as it was applied."""
 
-    op: Op
-    inputs: Sequence[Any]
-    attrs: dict[str, Any]
-    outputs: Sequence[Any]
+    @property
+    def op(self) -> Op:
+        """What was applied."""
+
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """To what."""
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """With which attributes."""
+
+    @property
+    def outputs(self) -> Sequence[Any]:
+        """With what result."""
 
 
 _current: ContextVar[Any] = ContextVar("prototorch_interpreter", default=None)

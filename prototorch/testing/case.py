@@ -87,12 +87,16 @@ class Case:
         found = []
         for i, spec in enumerate(self.specs(float_dtype)):
             limits = given if given is None or np.ndim(given) == 1 else given[i]
+            array: Any
             if spec.dtype == "bool":
                 array = rng.random(spec.shape) < 0.5
             elif spec.is_float:
-                array = rng.standard_normal(spec.shape) if limits is None else rng.uniform(*limits, spec.shape)
+                array = (
+                    rng.standard_normal(spec.shape) if limits is None else rng.uniform(limits[0], limits[1], spec.shape)
+                )
             else:
-                array = rng.integers(*(limits or (0, 2)), spec.shape)
+                low, high = limits or (0, 2)
+                array = rng.integers(low, high, spec.shape)
             found.append(array.astype(spec.dtype))
         return found
 

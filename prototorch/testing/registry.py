@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from prototorch.layers.base import Layer
 from prototorch.ops.operators import OPS
@@ -14,11 +15,11 @@ def temporary_definitions() -> Iterator[None]:
     """Layers and ops that are defined inside are forgotten afterwards, so that a test may define what it likes."""
     family = Layer._family
     assert family is not None
-    tables = (family.members, family.names, OPS)
+    tables: tuple[dict[str, Any], ...] = (family.members, family.names, OPS)
     kept = [dict(table) for table in tables]
     try:
         yield
     finally:
         for table, before in zip(tables, kept, strict=True):
             table.clear()
-            table.update(before)  # type: ignore[arg-type]
+            table.update(before)
