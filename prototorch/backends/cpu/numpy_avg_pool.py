@@ -20,12 +20,6 @@ from prototorch.spec import Spec
 def _counts(size: tuple[int, ...], attrs: dict[str, Any], dtype: str) -> Any:
     given = [attrs[name] for name in ("kernel", "strides", "pads")]
     return window_counts(np, size, *given, attrs.get("ceil", False), attrs.get("include_pad", False), dtype)
-        attrs["strides"],
-        attrs["pads"],
-        attrs.get("ceil", False),
-        attrs.get("include_pad", False),
-    )
-    return window_counts(np, size, *given, dtype)
 
 
 @kernel("numpy", "avg_pool")
