@@ -18,8 +18,8 @@ from prototorch.spec import Spec
 
 
 def _counts(size: tuple[int, ...], attrs: dict[str, Any], dtype: str) -> Any:
-    given = [attrs[name] for name in ("kernel", "strides", "pads")]
-    return window_counts(np, size, *given, attrs.get("ceil", False), attrs.get("include_pad", False), dtype)
+    ceil, include_pad = attrs.get("ceil", False), attrs.get("include_pad", False)
+    return window_counts(np, size, attrs["kernel"], attrs["strides"], attrs["pads"], ceil, include_pad, dtype)
 
 
 @kernel("numpy", "avg_pool")

@@ -1,0 +1,117 @@
+"""Kernels that look elements up by an index, and their adjoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Runner, kernel
+from prototorch.backends.cpu import numpy_elementwise as elementwise
+from prototorch.backends.cpu.numpy_elementwise import known
+from prototorch.backends.cpu.pool import parallel
+from prototorch.spec import Spec
+
+
+@kernel("numpy", "take")
+def take(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """Rows of a table. An index outside is taken modulo the rows, so that no other memory is ever read."""
+    table, indices = ins
+    if not known(table) or not table.size:
+        return None
+    count, width = indices.size, prod(table.shape[1:])
+    grain = count if outs[0].size < elementwise.BIG else max(elementwise.PIECE // width, 1)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        rows, places, out = inputs[0], inputs[1].reshape(count), outputs[0].reshape(count, *table.shape[1:])
+
+        def work(start: int, stop: int) -> None:
+            np.take(rows, places[start:stop], axis=0, out=out[start:stop], mode="wrap")
+
+        parallel(work, count, max(grain, 1))
+
+    return run
+
+
+@kernel("numpy", "put_rows")
+def put_rows(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """Rows added at their indices: sorted by index, then each run of one index added up in its order."""
+    values, indices = ins
+    if not known(values) or values.dtype == "bool" or not values.size:
+        return None
+    count, rows = indices.size, attrs["rows"]
+    width = prod(values.shape[indices.ndim :])
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        flat, places = inputs[0].reshape(count, width), inputs[1].reshape(count)
+        out = outputs[0].reshape(rows, width)
+        out.fill(0)
+        order = np.argsort(places, kind="stable")
+        places = places[order]
+        starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+        out[places[starts]] = np.add.reduceat(flat[order], starts, axis=0, dtype=values.dtype)
+
+    return run
+
+
+@kernel("numpy", "take_along")
+def take_along(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """Elements along the last axis, by their places in the whole."""
+    x, indices = ins
+    if not known(x) or not x.size or not indices.size:
+        return None
+    n, k, size = prod(x.shape[:-1]), indices.shape[-1], x.shape[-1]
+    firsts = np.arange(0, n * size, size)[:, None]
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        places = inputs[1].reshape(n, k) % size + firsts
+        np.take(inputs[0].reshape(-1), places, out=outputs[0].reshape(n, k), mode="wrap")
+
+    return run
+
+
+@kernel("numpy", "put_along")
+def put_along(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """The adjoint of `take_along`, one column of indices after the other."""
+    values = ins[0]
+    if not known(values) or values.dtype == "bool" or not values.size:
+        return None
+    n, k, size = prod(values.shape[:-1]), values.shape[-1], attrs["size"]
+    firsts = np.arange(0, n * size, size)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        out = outputs[0].reshape(-1)
+        out.fill(0)
+        flat, places = inputs[0].reshape(n, k), inputs[1].reshape(n, k) % size
+        for j in range(k):
+            out[places[:, j] + firsts] += flat[:, j]
+
+    return run
+
+
+@kernel("numpy", "one_hot")
+def one_hot(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """Every index compared with every class."""
+    if not known(*outs):
+        return None
+    classes = np.arange(attrs["classes"])
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        np.equal(inputs[0][..., None], classes, out=outputs[0], casting="unsafe")
+
+    return run
+
+
+@kernel("numpy", "iota")
+def iota(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """Numbers that never change, copied."""
+    if not known(*outs):
+        return None
+    numbers = np.arange(attrs["size"], dtype=outs[0].dtype)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        np.copyto(outputs[0], numbers)
+
+    return run

@@ -1,0 +1,97 @@
+"""Kernels that move elements, and those that look them up, against the plain bodies."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from kernel_check import check
+
+from prototorch.backends.cpu import numpy_elementwise
+
+
+@pytest.fixture(params=["whole", "pieces"], autouse=True)
+def pieces(request, monkeypatch):
+    """Everything once more in tiny pieces over threads."""
+    if request.param == "pieces":
+        monkeypatch.setattr(numpy_elementwise, "BIG", 1)
+        monkeypatch.setattr(numpy_elementwise, "PIECE", 5)
+        monkeypatch.setattr(numpy_elementwise, "CHUNK", 2)
+
+
+def numbers(*shape, dtype="float32", seed=0):
+    return np.asarray(np.random.default_rng(seed).normal(size=shape) * 9, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_reshape_and_transpose(dtype):
+    x = numbers(3, 1, 5, 4, dtype=dtype)
+    check("reshape", x, shape=(4, -1))
+    check("reshape", numbers(0, 3), shape=(3, 0))
+    for order in permutations(range(4)):
+        check("transpose", x, order=order)
+    check("transpose", numbers(35, 67), order=(1, 0))
+    check("transpose", numbers(2, 33, 5, 34), order=(0, 3, 2, 1))
+    check("transpose", numbers(7), order=(0,))
+    check("transpose", numbers(0, 40), order=(1, 0))
+
+
+def test_concat():
+    check("concat", numbers(2, 3, 4), numbers(2, 1, 4, seed=1), numbers(2, 0, 4), axis=1)
+    check("concat", numbers(3), axis=0)
+    check("concat", numbers(2, 3), numbers(2, 5, seed=1), axis=-1)
+
+
+SLICES = [((0, 0), (3, 5), (1, 1)), ((1, 2), (3, 5), (1, 2)), ((2, 0), (3, 5), (1, 3)), ((1, 1), (1, 4), (1, 1))]
+
+
+@pytest.mark.parametrize("part", SLICES, ids=str)
+def test_slice_and_its_adjoint(part):
+    start, stop, step = part
+    x = numbers(3, 5)
+    check("slice", x, start=start, stop=stop, step=step)
+    g = np.ascontiguousarray(x[tuple(map(slice, start, stop, step))])
+    check("unslice", g, shape=(3, 5), start=start, stop=stop, step=step)
+
+
+def test_pad_and_flip():
+    check("pad", numbers(3, 5), pads=((1, 2), (0, 3)))
+    check("pad", numbers(3, 5), pads=((1, 0), (0, 0)), value=-np.inf)
+    check("pad", numbers(3, 5, dtype="int32"), pads=((1, 0), (0, 1)), value=7)
+    check("pad", numbers(0, 5), pads=((2, 0), (0, 1)))
+    for axis in (0, -1, (0, 2)):
+        check("flip", numbers(3, 4, 5), axis=axis)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_take_and_put_rows(dtype):
+    places = np.asarray([[3, 0, 3], [6, 2, 3]], dtype)
+    check("take", numbers(7, 5), places)
+    check("take", numbers(7), places)
+    check("take", numbers(7, 2, 3), np.asarray(4, dtype))
+    check("take", numbers(7, 2), np.zeros((0,), dtype))
+    check("put_rows", numbers(2, 3, 5), places, rows=7, rtol=1e-6)
+    check("put_rows", numbers(2, 3), places, rows=9, rtol=1e-6)
+    check("put_rows", numbers(50, 4), np.arange(50).astype(dtype) % 3, rows=4, rtol=1e-5)
+
+
+def test_a_row_that_is_not_finite_stays_alone():
+    values = numbers(4, 3)
+    values[1, 1] = np.nan
+    check("put_rows", values, np.asarray([2, 0, 2, 1]), rows=3, rtol=1e-6)
+
+
+def test_take_along_and_its_adjoint():
+    x, places = numbers(2, 3, 5), np.asarray([[[0, 4], [2, 2], [1, 0]], [[3, 3], [4, 0], [0, 1]]])
+    check("take_along", x, places)
+    check("put_along", numbers(2, 3, 2), places.astype("int32"), size=5)
+
+
+def test_one_hot_iota_gather():
+    check("one_hot", np.asarray([[0, 2], [5, -1]]), classes=4)
+    check("one_hot", np.asarray([1, 0], "uint8"), classes=3, dtype="int32")
+    check("one_hot", np.asarray(1), classes=2, dtype="bool")
+    check("iota", size=7)
+    check("iota", size=0, dtype="float32")
+    check("gather", numbers(3, 5, 2), indices=(4, 0, 0), axis=1)
+    check("scatter_rows", numbers(3, 3, 2), indices=(4, 0, 0), axis=1, size=5)
+    check("scatter_rows", numbers(3), indices=(1, 0, 1), axis=0, size=2)
