@@ -30,6 +30,8 @@ _PUBLIC = {
     "tensor": ("prototorch.engine.tensor", "tensor"),
     "grad": ("prototorch.engine.tensor", "grad"),
     "no_grad": ("prototorch.engine.tensor", "no_grad"),
+    "training": ("prototorch.engine.eager_layer", "training"),
+    "manual_seed": ("prototorch.engine.eager_layer", "manual_seed"),
     "errors": ("prototorch.errors", ""),
     "ops": ("prototorch.ops", ""),
     "layers": ("prototorch.layers", ""),

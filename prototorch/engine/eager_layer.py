@@ -56,11 +56,15 @@ def manual_seed(seed: int) -> None:
 
 
 class LayerState:
-    """What a layer object keeps between eager calls: its weights by name, and the extra losses of its last call."""
+    """What a layer object keeps between eager calls: its weights by name, and the extra losses of its last call.
+
+    ``given`` are values for weights that are not made yet: they take the place of the initialiser's.
+    """
 
     def __init__(self) -> None:
         self.weights: dict[str, Any] = {}
         self.losses: list[Any] = []
+        self.given: dict[str, np.ndarray] = {}
 
 
 _states: dict[int, tuple[weakref.ref[Layer], LayerState]] = {}
@@ -95,9 +99,11 @@ class EagerContext:
         full = self.prefix + name
         found = self.state.weights.get(full)
         if found is None:
-            initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
-            rng = np.random.Generator(np.random.Philox(key=[_random.seed & (2**64 - 1), next(_random.calls)]))
-            values = initializer.values(tuple(shape), rng, fans or fans_of(tuple(shape)))
+            values = self.state.given.pop(full, None)
+            if values is None:
+                initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
+                rng = np.random.Generator(np.random.Philox(key=[_random.seed & (2**64 - 1), next(_random.calls)]))
+                values = initializer.values(tuple(shape), rng, fans or fans_of(tuple(shape)))
             on = trainable and self.layer.trainable and self.root.trainable
             array = np.array(values, dtype=dtype or self._dtype)
             found = self.state.weights[full] = self.make(array, on and array.dtype.kind == "f")

@@ -68,15 +68,22 @@ class Eager:
         outs, several, run = self._prepared(op, tuple(t.spec for t in inputs), tuple(sorted(attrs.items())))
         arrays = tuple(self.backend.empty(s) for s in outs)
         run(tuple(t.data for t in inputs), arrays)
+        made = self.taped(op, inputs, attrs, arrays)
+        return made if several else made[0]
+
+    def taped(
+        self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], arrays: Sequence[Any]
+    ) -> tuple[Tensor, ...]:
+        """What an op gave as tensors, with an entry on the tape where a gradient may be asked for."""
         needed = bool(self._collected) or (_recording.get() and any(t.requires_grad for t in inputs))
-        made = tuple(Tensor(a, requires_grad=needed and s.is_float) for a, s in zip(arrays, outs, strict=True))
+        made = tuple(Tensor(a) for a in arrays)
         if needed:
             entry = TapeEntry(op, inputs, attrs, made)
             for t in made:
-                t._entry = entry
+                t._entry, t.requires_grad = entry, t.spec.is_float
             for kept in self._collected:
                 kept.append(entry)
-        return made if several else made[0]
+        return made
 
     def constant(self, array: Any) -> Tensor:
         """A tensor without a gradient."""
