@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+import prototorch as pt
 from prototorch.engine.eager_layer import weights_of
 from prototorch.engine.tensor import tensor
 from prototorch.layers import Dense
@@ -72,7 +73,30 @@ def test_its_name_is_known_in_a_text(trained_swish):
     assert layer_of("trained_swish { }") == trained_swish()
 
 
-def test_it_trains(trained_swish):
+TEXT = """
+name: "one_file"
+input { name: "x"  shape: [4] }
+Dense { units: 4 }
+TrainedSwish { name: "swish" }
+Dense { units: 1 }
+compile { loss: mse  optimizer: SGD { learning_rate: 0.1 } }
+"""
+
+
+def test_a_text_with_it_trains_and_is_saved(trained_swish, tmp_path):
+    path = tmp_path / "one_file.proto"
+    path.write_text(TEXT)
+    x = np.random.default_rng(0).standard_normal((64, 4)).astype("float32")
+    y = np.tanh(x[:, :1] * 2)
+    model = pt.load_model(path)
+    losses = model.fit(x, y, epochs=30, batch_size=32, verbose=0).history["loss"]
+    assert losses[-1] < 0.5 * losses[0]
+    assert not np.allclose(model.variables["swish/slope"], 1.0)
+    model.save(tmp_path / "one_file.h5")
+    assert np.array_equal(pt.load_model(tmp_path / "one_file.h5").predict(x, verbose=0), model.predict(x, verbose=0))
+
+
+def test_it_trains_eagerly(trained_swish):
     rng = np.random.default_rng(0)
     x = tensor(rng.standard_normal((64, 4)).astype("float32"))
     target = tensor(np.tanh(x.numpy()[:, :1] * 2))
