@@ -93,7 +93,7 @@ class TorchTwin:
         loss = self.loss(self.net(self.x), self.y)
         loss.backward()
         self.optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
     def infer(self) -> None:
         self.net.eval()
