@@ -93,7 +93,7 @@ def test_a_text_with_it_trains_and_is_saved(trained_swish, tmp_path):
     assert losses[-1] < 0.5 * losses[0]
     assert not np.allclose(model.variables["swish/slope"], 1.0)
     model.save(tmp_path / "one_file.h5")
-    assert np.array_equal(pt.load_model(tmp_path / "one_file.h5").predict(x, verbose=0), model.predict(x, verbose=0))
+    assert np.array_equal(pt.load_model(tmp_path / "one_file.h5").predict(x), model.predict(x))
 
 
 def test_it_trains_eagerly(trained_swish):

@@ -47,10 +47,10 @@ class Embedding(Layer):
 
 
 class PositionEmbedding(Layer):
-    """A learnt vector for each step (KerasHub): the input's values do not matter, only its shape.
+    """Adds a learnt vector to each step (Gehring et al., 2017): x + position_embeddings[:time].
 
-    Input [batch, time, n], output of the same shape: the vectors of steps 0 ... time - 1, to be added to the input. The
-    weight is ``position_embeddings`` [sequence_length, n].
+    Input [batch, time, n], output of the same shape. The weight is ``position_embeddings`` [sequence_length, n].
+    KerasHub's layer of this name gives the vectors alone; here, in a chain of layers, they are added.
     """
 
     sequence_length: int = field(min=1, doc="The largest number of steps.")
@@ -69,19 +69,20 @@ class PositionEmbedding(Layer):
             ctx.fail(f"there are {x.shape[1]} steps, but sequence_length is {self.sequence_length}")
         table = ctx.weight("position_embeddings", (self.sequence_length, x.shape[2]), self.initializer)
         rows = table if x.shape[1] == self.sequence_length else table[: x.shape[1]]
-        return ops.broadcast_to(rows, shape=x.shape)
+        return x + rows
 
 
 class SinePositionEncoding(Layer):
-    """A fixed vector for each step (Vaswani et al., 2017; KerasHub): sines and cosines of falling frequencies.
+    """Adds a fixed vector to each step (Vaswani et al., 2017): sines and cosines of falling frequencies.
 
-    Input [batch, time, n], output of the same shape, to be added to the input.
+    Input [batch, time, n], output of the same shape: x[t, 2i] + sin(t / w^(2i / n)), x[t, 2i + 1] + cos(t / w^(2i / n))
+    where w is max_wavelength. KerasHub's layer of this name gives the vectors alone.
     """
 
     max_wavelength: float = field(default=10000.0, above=0, doc="The largest wavelength, in steps (over 2 pi).")
 
     keeps_mask = True
-    examples = [example("SinePositionEncoding { }", inputs=[(4, 6)], gradient=False)]
+    examples = [example("SinePositionEncoding { }", inputs=[(4, 6)])]
 
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim != 3:
@@ -91,4 +92,4 @@ class SinePositionEncoding(Layer):
         rates = (1.0 / self.max_wavelength) ** (2 * (index // 2) / n)
         angles = np.arange(steps)[:, None] * rates
         table = np.where(index % 2 == 0, np.sin(angles), np.cos(angles)).astype(x.dtype)
-        return ops.broadcast_to(table, shape=x.shape)
+        return x + table

@@ -9,7 +9,19 @@ from prototorch.engine.tensor import parameter, tensor
 from prototorch.errors import ShapeError, TextError, UsageError
 from prototorch.graph.record import Graph
 from prototorch.initializers import UnitForgetBias
-from prototorch.layers import GRU, LSTM, Bidirectional, Dense, Embedding, LeakyReLU, Masking, SimpleRNN, TimeDistributed
+from prototorch.layers import (
+    GRU,
+    LSTM,
+    Bidirectional,
+    Dense,
+    Embedding,
+    LeakyReLU,
+    Masking,
+    PositionEmbedding,
+    SimpleRNN,
+    SinePositionEncoding,
+    TimeDistributed,
+)
 from prototorch.spec import Spec
 from prototorch.testing.build import Program, outputs_of, say
 from prototorch.testing.reading import layer_of
@@ -89,6 +101,15 @@ def test_unit_forget_bias():
     layer = LSTM(2, unit_forget_bias=False)
     layer(x(1, 2, 3))
     assert not weights_of(layer)["bias"].numpy().any()
+
+
+def test_positions_are_added():
+    series, layer = x(2, 3, 4), PositionEmbedding(5)
+    y = layer(series).numpy()
+    assert np.array_equal(y, series.numpy() + weights_of(layer)["position_embeddings"].numpy()[:3])
+    y = SinePositionEncoding(max_wavelength=100.0)(series).numpy() - series.numpy()
+    wanted = [[np.sin(t), np.cos(t), np.sin(t / 10), np.cos(t / 10)] for t in range(3)]
+    np.testing.assert_allclose(y[0], wanted, atol=1e-6)  # one rounding of the sum in float32
 
 
 def test_losses_of_activity():
