@@ -65,7 +65,7 @@ class Resizing(Layer):
         if self.pad_to_aspect_ratio:
             h, w = x.shape[2:]
             more = (max(h, w * self.height // self.width) - h, max(w, h * self.width // self.height) - w)
-            pads = tuple((n // 2, n - n // 2) for n in more)
+            pads = tuple((n // 2, n // 2) for n in more)  # both sides alike, as Keras does
             x = ops.pad(x, pads=((0, 0), (0, 0), *pads), value=self.fill_value)
         return ops.resize(x, (self.height, self.width), method=self.interpolation)
 
