@@ -83,10 +83,11 @@ def _guess(kind: Kind, have: tuple[int, ...], shape: tuple[int, ...], output: tu
         return f"; there are {have[0] if have else 'no'} targets for {shape[0]} samples"
     if kind == "classes" and have == output:
         return "; it looks like one-hot targets: CategoricalCrossentropy takes them, or take their argmax"
-    if kind != "classes" and output[-1:] != (1,) and have in (output[:-1], (*output[:-1], 1)):
+    if kind in ("one_hot", "binary") and output[-1:] != (1,) and have in (output[:-1], (*output[:-1], 1)):
         return "; it looks like class numbers: SparseCategoricalCrossentropy takes them"
-    if len(have) == len(output) and have[:-1] == output[:-1]:
-        return f"; the output has {output[-1]} units, the target {have[-1]}: change the last layer or the target"
+    if have[: len(output) - 1] == output[:-1] and len(have) <= len(output):
+        units = have[-1] if len(have) == len(output) else 1
+        return f"; the output has {output[-1]} units, the target {units}: change the last layer or the target"
     return ""
 
 

@@ -82,7 +82,11 @@ class MeanMetric(Metric, abstract=True):
         }
 
     def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
-        return ratio(float(arrays["total"]), float(arrays["count"]))
+        return self.finished(float(ratio(float(arrays["total"]), float(arrays["count"]))))
+
+    def finished(self, mean: float) -> float:
+        """The metric from the mean: the mean itself."""
+        return mean
 
 
 def ratio(a: Any, b: Any) -> Any:

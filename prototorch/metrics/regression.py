@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from prototorch import losses, ops
 from prototorch.losses.base import means
@@ -32,8 +29,8 @@ class RootMeanSquaredError(MeanMetric):
     def per_sample(self, target: Any, output: Any) -> Any:
         return means(ops.square(output - self.fitted(target, output)))
 
-    def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
-        return math.sqrt(float(super().result(arrays)))
+    def finished(self, mean: float) -> float:
+        return math.sqrt(mean)
 
 
 class MeanAbsoluteError(OfLoss):
@@ -75,5 +72,5 @@ class CosineSimilarity(OfLoss):
     of = losses.CosineSimilarity
     examples = (example("CosineSimilarity { }", inputs=[(3,)]),)
 
-    def per_sample(self, target: Any, output: Any) -> Any:
-        return -super().per_sample(target, output)  # as a loss it is negative
+    def finished(self, mean: float) -> float:
+        return -mean  # as a loss it is negative

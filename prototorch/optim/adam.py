@@ -15,18 +15,15 @@ from prototorch.schema import Example, example, field
 
 
 class _Moments(Optimizer):
-    """Methods with two moving averages."""
+    """The fields of methods with two moving averages."""
 
     learning_rate: float | Schedule = rate()
     beta_1: float = field(default=0.9, min=0, below=1, doc="How much of the mean gradient stays in each step.")
     beta_2: float = field(default=0.999, min=0, below=1, doc="How much of the mean squared gradient stays.")
     epsilon: float = field(default=1e-7, min=0, doc="Added to the root, against division by 0.")
 
-    def state(self, weight: Weight) -> dict[str, np.ndarray]:
-        return {"momentum": zeros(weight), "velocity": zeros(weight)}
 
-
-class Adam(_Moments):
+class Adam(Optimizer):
     """Adam (Kingma and Ba 2015), Keras' form: w - lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)."""
 
     learning_rate: float | Schedule = rate()
@@ -41,8 +38,8 @@ class Adam(_Moments):
     )
 
     def state(self, weight: Weight) -> dict[str, np.ndarray]:
-        slots = super().state(weight)
-        return {**slots, "velocity_hat": zeros(weight)} if self.amsgrad else slots
+        names = ("momentum", "velocity", "velocity_hat")
+        return {name: zeros(weight) for name in (names if self.amsgrad else names[:2])}
 
     def update(self, given: Given, slots: dict[str, Any], decay: float, weight: Weight) -> Made:
         op = ops.amsgrad_update if self.amsgrad else ops.adam_update
@@ -67,6 +64,9 @@ class Nadam(_Moments):
     """Adam with Nesterov momentum (Dozat 2016), Keras' form with its momentum schedule."""
 
     examples = (example("Nadam { learning_rate: 1e-3 }"),)
+
+    def state(self, weight: Weight) -> dict[str, np.ndarray]:
+        return {"momentum": zeros(weight), "velocity": zeros(weight)}
 
     def update(self, given: Given, slots: dict[str, Any], decay: float, weight: Weight) -> Made:
         new, *made = ops.nadam_update(

@@ -124,7 +124,8 @@ class Program:
         self._totals(graph, phase, batch, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, create)
         for measure in self.measured(traced):
             with graph.scope(f"metric {measure.name}"):
-                states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", measure.metric.states(traced.values[measure.output].spec), create)
+                wanted = measure.metric.states(traced.values[measure.output].spec)
+                states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", wanted, create)
                 new = measure.metric.update(states, targets[measure.output], traced.values[measure.output],
                                             weights[measure.output])  # fmt: skip
                 updates.update({states[k].name: v for k, v in new.items()})

@@ -1,0 +1,96 @@
+"""The F scores: precision and recall in one number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.errors import ShapeError
+from prototorch.losses.base import EPSILON, Kind
+from prototorch.metrics.base import TOTAL, Metric
+from prototorch.schema import example, field
+from prototorch.spec import Spec
+
+
+def _average() -> Any:
+    """The field of the average; `FBetaScore` declares it once more, so that it comes first."""
+    return field(
+        default=None,
+        doc="None gives a number for each class; macro their mean; weighted their mean by the classes' sizes; "
+        "micro one score of all answers together.",
+    )
+
+
+class _FScore(Metric, abstract=True):
+    """(1 + beta^2) precision recall / (beta^2 precision + recall), for each class."""
+
+    average: Literal["micro", "macro", "weighted"] | None = _average()
+    threshold: float | None = field(
+        default=None, above=0, max=1, doc="Outputs above it are a yes; without it only the largest of each sample is."
+    )
+    target_kind: ClassVar[Kind] = "one_hot"
+
+    @property
+    def weight_of_recall(self) -> float:
+        """Beta."""
+        return 1.0
+
+    def states(self, output: Spec) -> dict[str, Spec]:
+        if output.ndim != 2:
+            raise ShapeError(f"{type(self).__name__} wants an output [batch, classes], not {list(output.shape)}")
+        counts = Spec(() if self.average == "micro" else output.shape[1:], TOTAL)
+        return {"true_positives": counts, "false_positives": counts, "false_negatives": counts, "weights": counts}
+
+    def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
+        target = ops.cast(self.fitted(target, output), dtype=TOTAL)
+        if self.threshold is None:
+            largest = ops.greater_equal(output, ops.max_(output, axis=-1, keepdims=True))
+            yes = ops.logical_and(largest, ops.greater(ops.absolute(output), 1e-9))  # all zeros are no yes
+        else:
+            yes = ops.greater(output, self.threshold)
+        yes = ops.cast(yes, dtype=TOTAL)
+        weight = ops.reshape(ops.cast(weight, dtype=TOTAL), shape=(-1, 1))
+        parts = {
+            "true_positives": yes * target,
+            "false_positives": yes * (1.0 - target),
+            "false_negatives": (1.0 - yes) * target,
+            "weights": target,
+        }
+        over = None if self.average == "micro" else 0
+        return {name: states[name] + ops.sum_(part * weight, axis=over) for name, part in parts.items()}
+
+    def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
+        tp, fp, fn, size = (np.asarray(arrays[k]) for k in self.states(Spec((1, 1))))
+        precision, recall = tp / (tp + fp + EPSILON), tp / (tp + fn + EPSILON)
+        square = self.weight_of_recall**2
+        score = precision * recall / (square * precision + recall + EPSILON) * (1 + square)
+        if self.average is None:
+            return np.asarray(score)
+        if self.average == "weighted":
+            return float(np.sum(score * (size / (np.sum(size) + EPSILON))))
+        return float(np.mean(score))
+
+
+class FBetaScore(_FScore):
+    """(1 + beta^2) precision recall / (beta^2 precision + recall); targets are one-hot, or 0 and 1."""
+
+    aliases, log_name = ("fbeta_score",), "fbeta_score"
+    average: Literal["micro", "macro", "weighted"] | None = _average()
+    beta: float = field(default=1.0, above=0, doc="How many times as much recall counts as precision.")
+    examples = (example("FBetaScore { beta: 2.0  average: macro }", inputs=[(5,)]),)
+
+    @property
+    def weight_of_recall(self) -> float:
+        return self.beta
+
+
+class F1Score(_FScore):
+    """The harmonic mean of precision and recall; targets are one-hot, or 0 and 1."""
+
+    examples = (
+        example("F1Score { average: macro }", inputs=[(5,)]),
+        example("F1Score { threshold: 0.5  average: weighted }", inputs=[(5,)]),
+    )
