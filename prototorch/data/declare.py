@@ -20,6 +20,8 @@ class Data(Block):
     IDX files, npz, HDF5 or CSV. What it is is told by its content.
     """
 
+    called = "data"
+
     source: str = field(doc="name of a data set, or a path (relative to the working directory)")
     folder: str | None = field(None, doc="where a named set is looked for first")
     part: Literal["train", "validation", "test"] = field("train", doc="which part of the source")

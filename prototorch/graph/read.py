@@ -23,6 +23,8 @@ _CAFFE = ("layer", "layers", "base_lr", "solver_type", "lr_policy", "net", "trai
 class NetInput(Block):
     """An input of the net: ``input { name: "image"  shape: [3, 224, 224] }``."""
 
+    called = "input"
+
     name: str = field("input", doc="Its name, by which layers and data are tied to it.")
     shape: tuple[int | None, ...] = field(type=Dims(), doc="Its shape without the batch dimension; none: found later.")
     dtype: str = field(
@@ -64,13 +66,14 @@ class _Reader:
         for f in fields:
             if f.name in ("input", "Input") and isinstance(f.value, Body):
                 self.input(f, f.value)
-        if len(self.wiring.inputs) == 1:
+        if len(self.wiring.inputs) == 1 and self.current is None:
             self.current = next(iter(self.wiring.inputs))
         for f in fields:
             self.top_level(f)
         outputs = self.outputs()
-        self.wiring.reach(outputs)
-        if not self.wiring.placed and self.wiring.strict and not len(self.report):
+        if self.wiring.placed:
+            self.wiring.reach(outputs)
+        elif self.wiring.strict and not len(self.report):
             source = self.document.source
             self.report.add("The text has no layers.", Span(source, 0, 0) if source is not None else None)
         if len(self.report):
@@ -87,6 +90,8 @@ class _Reader:
     # ------------------------------------------------------------------ the top level
 
     def top_level(self, f: Field) -> None:
+        if not f.name:
+            return  # a statement that could not be read
         if f.name == "name":
             self.name = self.text(f)
         elif f.name in ("input", "Input"):
@@ -132,6 +137,8 @@ class _Reader:
         """The layers of ``preprocess`` and ``augment``: one after the other, without wiring."""
         made = []
         for f in body.fields:
+            if not f.name:
+                continue
             if not isinstance(f.value, Body):
                 self.report.add(f"Layers are expected here, not the field {f.name!r}.", f.name_span, f.chain)
                 continue
@@ -149,6 +156,7 @@ class _Reader:
             for name in [n for g in body.fields if g.name == "name" for n in strings(g.value)] or ["input"]:
                 self.wiring.tops[name] = f.name_span
                 self.wiring.loose.add(name)
+                self.current = name
 
     # ------------------------------------------------------------------ layers
 
@@ -156,8 +164,11 @@ class _Reader:
         try:
             return Layer.lookup(f.name)
         except UsageError:
-            known = [*Layer._family.names, *self.document.blocks, *_TOP] if Layer._family is not None else []
-            hint = did_you_mean(f.name, known) or " See 'prototorch layers' for all there are."
+            names = Layer._family.names if Layer._family is not None else {}
+            hint = did_you_mean(f.name, [*Layer.members(), *self.document.blocks, *_TOP]) or did_you_mean(f.name, names)
+            if not hint and not self.wiring.strict:
+                return None  # it may be a block whose definition could not be read
+            hint = hint or " See 'prototorch layers' for all there are."
             self.report.add(f"There is no layer or block named {f.name!r}.{hint}", f.name_span, f.chain)
             return None
 
@@ -172,17 +183,18 @@ class _Reader:
         report = self.report.within(f.chain)
         named = self.wiring.bottoms(own["bottom"], name, f.chain)
         bottoms = named
+        known = bool(named) or not own["bottom"]
         if own["branch"]:
             bottoms = self.branches(f, cls, own["branch"], named, current)
         elif not own["bottom"] and (cls is None or cls.input_range() != (0, 0)):
             bottoms = (current,) if current is not None else ()
-            if current is None and self.wiring.strict and cls is not None:
+            if current is None:
+                known = False
                 self.nothing_to_read(f)
-                cls = None
         layer = None
         if cls is not None:
             layer = cls.from_fields(rest, report, f.name_span)
-            wrong = count_inputs(cls, bottoms, bool(own["branch"]))
+            wrong = count_inputs(cls, bottoms, bool(own["branch"])) if known else None
             if wrong is not None and (self.wiring.strict or layer is not None):
                 report.add(wrong, f.name_span)
                 self.wiring.torn = True
@@ -195,7 +207,8 @@ class _Reader:
 
     def nothing_to_read(self, f: Field) -> None:
         names = list(self.wiring.inputs)
-        if not names and self.starved:
+        self.wiring.torn = True
+        if (not names and self.starved) or not self.wiring.strict:
             return
         self.starved = True
         if names:
@@ -214,6 +227,7 @@ class _Reader:
             merging = [n for n, c in Layer.members().items() if getattr(c, "merges", False)]
             said = f"{cls.__name__} has no branches; {', '.join(merging)} have."
             self.report.add(said, branches[0].name_span, f.chain)
+            self.wiring.torn = True
         if len(named) > 1:
             said = "Branches start from one place: with branches, bottom names one layer."
             self.report.add(said, f.name_span, f.chain)
@@ -227,6 +241,8 @@ class _Reader:
                 self.report.add("A branch is a block: branch { ... }.", branch.span, f.chain)
                 continue
             for inner in branch.value.fields:
+                if not inner.name:
+                    continue
                 if isinstance(inner.value, Body):
                     end = self.layer(inner, inner.value, end) or end
                 else:

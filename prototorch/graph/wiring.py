@@ -87,6 +87,7 @@ class Wiring:
             for item in getattr(f.value, "items", (f.value,)):
                 text = _string(item)
                 if text is None:
+                    self.torn = True
                     self.report.add("A bottom is a name in quotes, or a list of them.", item.span, chain)
                     continue
                 found.append(text)
@@ -119,6 +120,7 @@ class Wiring:
         for item in getattr(field.value, "items", (field.value,)):
             text = _string(item)
             if text is None:
+                self.torn = True
                 self.report.add(f"An {what} is a name in quotes, or a list of them.", item.span)
             elif text in self.tops:
                 found.append(text)
@@ -162,10 +164,14 @@ def count_inputs(cls: type[Layer], bottoms: Sequence[str], branches: bool) -> st
     if most is not None and least != most:
         wanted = f"{least} to {most} inputs"
     hint = ""
+    if branches:
+        given = f"{count} branch{'es' * (count != 1)}"
+        hint = " Each branch is one input." if getattr(cls, "merges", False) else ""
+        return f"{cls.__name__} reads {wanted}, and has {given}.{hint}" if hint else None
     if count < least:
         hint = ' Name them: bottom: ["a", "b"]' if least > 1 else ' Name it: bottom: "a"'
         hint += ", or give it branches: branch { ... } branch { }." if getattr(cls, "merges", False) else "."
-    return f"{cls.__name__} reads {wanted}, and has {count}{' branches' if branches else ''}.{hint}"
+    return f"{cls.__name__} reads {wanted}, and has {count}.{hint}"
 
 
 def tops_of(layer: Layer | None, name: str, given: Sequence[str]) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ class Block:
     _own: ClassVar[dict[str, Declared]] = {}
     _specs: ClassVar[dict[str, FieldSpec] | None] = None
     abstract: ClassVar[bool] = True
+    called: ClassVar[str | None] = None  # what messages call it, where that is not the class's name
     aliases: ClassVar[Sequence[str]] = ()
     examples: ClassVar[Sequence[Example]] = ()
 
@@ -121,13 +122,13 @@ class Block:
             if name in kwargs:
                 values[name] = _converted(cls, spec, kwargs[name])
             elif spec.default is MISSING:
-                raise UsageError(f"{cls.__name__} needs {name!r} ({spec.type.wants()}).")
+                raise UsageError(f"{_title(cls)} needs {name!r} ({spec.type.wants()}).")
             else:
                 values[name] = _default(cls, spec)
         try:
             self.check()
         except Refused as refused:
-            raise Refused(f"{cls.__name__}: {refused}", refused.field) from None
+            raise Refused(f"{_title(cls)}: {refused}", refused.field) from None
 
     def check(self) -> None:
         """A hook for rules across fields; call :meth:`refuse` where one does not hold."""
@@ -187,16 +188,16 @@ class Block:
                 values[name] = _read(cls, spec, given[name], report)
             elif spec.default is not MISSING:
                 values[name] = _default(cls, spec)
-            elif f"{name!r}?" not in meant:
-                report.add(f"{cls.__name__} needs {name!r} ({spec.type.wants()}).", span)
-        if len(report) > before or any(v is MISSING for v in values.values()):
+            elif f"{name!r}?" not in meant and "?" not in given:
+                report.add(f"{_title(cls)} needs {name!r} ({spec.type.wants()}).", span)
+        if len(report) > before or "?" in given or any(v is MISSING for v in values.values()):
             return None
         try:
             self.check()
         except UsageError as refused:
             culprit = refused.field if isinstance(refused, Refused) else None
             at = given[culprit][0].value.span if culprit in given else span
-            report.add(f"{cls.__name__}: {refused}", at or span)
+            report.add(f"{_title(cls)}: {refused}", at or span)
             return None
         return self
 
@@ -209,7 +210,9 @@ class Block:
         children: list[Field] = []
         meant = ""
         for f in fields:
-            if f.name in specs:
+            if not f.name:
+                given["?"] = [f]  # a statement that could not be read: nobody knows what it gave
+            elif f.name in specs:
                 given.setdefault(f.name, []).append(f)
             elif collector is not None and isinstance(f.value, Body):
                 children.append(f)
@@ -231,6 +234,10 @@ class Block:
             else:
                 written.append(Field(name, spec.type.write(value)))
         return written
+
+
+def _title(cls: type) -> str:
+    return vars(cls).get("called") or cls.__name__
 
 
 def _is_classvar(annotation: Any) -> bool:
@@ -291,14 +298,14 @@ def _converted(cls: type, spec: FieldSpec, value: Any) -> Any:
 
 def _complaint(cls: type, spec: FieldSpec, wrong: Wrong, value: Any) -> str:
     said = wrong.message or f"must be {spec.type.wants()}, not {show(value)}"
-    return f"{cls.__name__}.{spec.name} {said}".rstrip(".") + "." + wrong.hint
+    return f"{_title(cls)}.{spec.name} {said}".rstrip(".") + "." + wrong.hint
 
 
 def _unknown(cls: type[Block], name: str) -> str:
     known = did_you_mean(name, cls.specs())
     if not known and cls.specs():
         known = f" It has {', '.join(cls.specs())}." if len(cls.specs()) <= 12 else ""
-    return f"{cls.__name__} has no field {name!r}.{known or ('' if cls.specs() else ' It has none.')}"
+    return f"{_title(cls)} has no field {name!r}.{known or ('' if cls.specs() else ' It has none.')}"
 
 
 def _read(cls: type, spec: FieldSpec, given: list[Field], report: Report) -> Any:
@@ -308,7 +315,7 @@ def _read(cls: type, spec: FieldSpec, given: list[Field], report: Report) -> Any
         return MISSING
     if len(given) > 1:
         if not spec.type.many:
-            report.add(f"{cls.__name__}.{spec.name} is given twice.", given[1].name_span)
+            report.add(f"{_title(cls)}.{spec.name} is given twice.", given[1].name_span)
             return MISSING
         bodies = [f.value for f in given]
         if all(isinstance(b, Body) for b in bodies) and not any(f.name == "type" for b in bodies for f in b.fields):

@@ -22,8 +22,11 @@ from .tree import (
     Repeat,
     Scalar,
     Typed,
+    Unknown,
     Word,
 )
+
+DAMAGED = "\0damaged"  # the name of a field in the place of a statement that could not be read
 
 
 class Depth:
@@ -78,6 +81,8 @@ class Builder:
     def field(self, parts: list[Any]) -> Field:
         name, value = parts[0], plain_string(parts[1])
         start = name.span
+        if name.value == DAMAGED or not name.value.isascii():
+            return Field("", Unknown(start), start, start)
         return Field(name.value, value, Span(start.source, start.start, value.span.end), start)
 
     def param(self, parts: list[Any]) -> Param:
@@ -121,17 +126,19 @@ class Builder:
     def word(self, parts: list[Any]) -> Word | Scalar:
         return _condition(parts[0])
 
-    def number(self, parts: list[Any]) -> Scalar:
-        token = parts[-1]
-        if len(parts) == 1:
-            value, text = number(token, limits.INT_MAX), token.value
-        elif token.type == "NAME":
-            if token.value not in ("inf", "nan"):
-                token.job.report.add(f"'-' stands before a number, not before {token.value}.", token.span)
-            value, text = -float(token.value if token.value in ("inf", "nan") else 0), "-" + token.value
+    def number(self, parts: list[Any]) -> Scalar | Unknown:
+        token, span = parts[-1], _span(parts[0], parts[-1])
+        negative = len(parts) == 2
+        value: int | float | None = None
+        if token.type == "NUMBER":
+            value = number(token, -limits.INT_MIN if negative else limits.INT_MAX)
+        elif token.value in ("inf", "nan"):
+            value = float(token.value)
         else:
-            value, text = -number(token, -limits.INT_MIN), "-" + token.value
-        return Scalar(value, _span(parts[0], token), text)
+            token.job.report.add(f"'-' stands before a number, not before {token.value}.", token.span)
+        if value is None:
+            return Unknown(span)
+        return Scalar(-value if negative else value, span, "-" * negative + token.value)
 
     def typed(self, parts: list[Any]) -> Typed:
         word, body = parts
@@ -238,7 +245,7 @@ def plain_string(value: Any) -> Any:
     """A string as a value of a field: a scalar, or an expression where something is filled in."""
     if type(value) is Depth:
         node = value.node
-        return Scalar(node.value, node.span) if isinstance(node, ex.Literal) else Expression(node, node.span)
+        return Scalar(str(node.value), node.span) if isinstance(node, ex.Literal) else Expression(node, node.span)
     return value
 
 
@@ -260,8 +267,8 @@ def _text(token: Token, start: int, end: int) -> str:
         return raw
 
 
-def number(token: Token, most: int) -> int | float:
-    """The value of a number token; a mistake in the report and 0 where it is none."""
+def number(token: Token, most: int) -> int | float | None:
+    """The value of a number token; a mistake in the report and None where it is none."""
     text = token.value
     try:
         if text.isdigit() and (text[0] != "0" or len(text) == 1):
@@ -276,21 +283,21 @@ def number(token: Token, most: int) -> int | float:
         octal = text.isdigit()
         hint = " After a leading 0 the digits are 0-7 (an octal number)." if octal else ""
         token.job.report.add(f"{_short(text)} is not a number.{hint}", token.span)
-        return 0
+        return None
     if value > most:
         token.job.report.add(f"The number {_short(text)} does not fit in 64 bits.", token.span)
-        return 0
+        return None
     return value
 
 
-def _float(token: Token) -> float:
+def _float(token: Token) -> float | None:
     text = token.value
     value = float(text[:-1] if text[-1] in "fF" else text) if "_" not in text else _no_number()
     if value in (float("inf"), float("-inf")):
         token.job.report.add(
             f"The number {_short(text)} is too large for a float; write inf if you mean it.", token.span
         )
-        return 0.0
+        return None
     return value
 
 

@@ -76,6 +76,8 @@ class Evaluator:
         return _METHODS[type(node)](self, node)
 
     def literal(self, node: ex.Literal) -> Any:
+        if node.value is None:
+            raise Unknowable
         return node.value
 
     def name(self, node: ex.Name) -> Any:
@@ -293,6 +295,7 @@ def truth(value: Any, span: Span | None) -> bool:
     if isinstance(value, bool):
         return value
     hint = " Write a comparison, such as $(n > 0)." if is_number(value) else ""
+    hint = f" Write ${value}." if isinstance(value, Bare) else hint
     raise EvaluationError(f"A condition is true or false, not {show(value)}.{hint}", span)
 
 

@@ -436,7 +436,7 @@ class _Expander:
             return Scoped.of(self.python(given[argument.name].value, names, outside), outside.prefix)
         if argument.default is not None:
             return self.python(argument.default, inner, inside)
-        if not any(key.endswith(f"{argument.name!r}?") for key in given):
+        if "?" not in given and not any(key.endswith(f"{argument.name!r}?") for key in given):
             self.say(f"The block {statement.name} needs {argument.name!r}.", statement.name_span, outside)
         return Unknown(statement.name_span)
 

@@ -21,6 +21,8 @@ def explain(tokens: Sequence[Token], at: int, accepts: set[str], job: Job) -> tu
     if at >= len(tokens):
         return _at_end(tokens, accepts, job)
     token = tokens[at]
+    if token.type == "STRING" and at + 1 < len(tokens) and tokens[at + 1].type == "COLON" and "IF" in accepts:
+        return f"A name stands without quotes: {token.value[1:-1]}: ...", token.span
     message = _construct(tokens, at, accepts) or _field(token, before, accepts) or _expression(tokens, at, accepts)
     if message is not None:
         text, place = message
@@ -90,13 +92,14 @@ def _field(token: Token, before: Token | None, accepts: set[str]) -> tuple[str, 
 def _expression(tokens: Sequence[Token], at: int, accepts: set[str]) -> tuple[str, Token] | None:
     """Expressions and lists."""
     token, before = tokens[at], tokens[at - 1]
-    inside = "PLUS" in accepts or ("NOT" in accepts and "MINUS" in accepts)
+    after, wanted = "STAR" in accepts, {"NUMBER", "LPAR"} <= accepts  # behind an operand; before one
+    inside = after or wanted
     if token.type in ("DOLLAR_NAME", "DOLLAR_LPAR") and inside:
         what = token.value[1:] or "("
         return f"Inside $( ) names stand without '$': write {what}.", token
     if inside and token.type == "LPAR":
         return "Only min, max, len, range, round, int and float can be called.", token
-    if inside and "PLUS" in accepts:
+    if after:
         return f"{_shown(token)} does not go on with the expression; an operator or ')' is missing.", token
     if inside:
         return f"A number or a name is missing before {_shown(token)}.", token

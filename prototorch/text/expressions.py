@@ -10,9 +10,9 @@ from .source import Span
 
 @dataclass(slots=True)
 class Literal:
-    """A number or a string without anything to fill in. ``text`` is how a number was spelled."""
+    """A number or a string without anything to fill in; None where it is none. ``text`` is how a number was spelled."""
 
-    value: int | float | str
+    value: int | float | str | None
     span: Span | None = field(default=None, compare=False, repr=False)
     text: str | None = field(default=None, compare=False, repr=False)
 

@@ -15,6 +15,8 @@ from .source import Source, Span
 
 _PAIRS = {"{": "}", "[": "]", "(": ")", "$(": ")", "<": ">"}
 _CLOSERS = {"}", "]", ")", ">"}
+ODD = "ODD"  # the type of a token that no grammar knows; what is wrong with it is in the report
+_QUOTES = "“”„‘’‚«»`´"
 _SPACE = r"[ \t\r\n]++"
 _COMMENT = r"\#[^\n]*+"
 
@@ -86,9 +88,9 @@ class Lexer:
             m = match(text, at, end)
             if m is None:
                 odd, at = self._odd(job, at, end)
-                if odd is not None:
-                    before = odd.type
-                    yield odd
+                balance.torn = balance.torn or odd.type == "STRING"
+                before = odd.type
+                yield odd
                 continue
             kind, stop = m.lastgroup, m.end()
             if kind == "NAME":
@@ -98,6 +100,8 @@ class Lexer:
                         f"This name has {stop - at} characters; the limit is {limits.NAME}.", job.span(at, stop)
                     )
                     raise Broken
+                if not value.isascii():
+                    job.report.add("Names are made of the letters a-z, A-Z, digits and '_'.", job.span(at, stop))
                 before = keywords.get(value, "NAME")
                 yield Token(before, value, at, stop, job)
             elif kind == "SYMBOL":
@@ -106,8 +110,9 @@ class Lexer:
                     job.report.add("A comment starts with '#', not with '//'.", job.span(at, stop))
                     at = self._line_end(text, at, end)
                     continue
-                if balance.step(value, at, before):
-                    before = fixed[value]
+                fits = balance.step(value, at, before)
+                if fits or value == ">":
+                    before = fixed[value] if fits else ODD
                     yield Token(before, value, at, stop, job)
             elif kind == "COMMENT":
                 job.comments.append((at, stop))
@@ -132,12 +137,12 @@ class Lexer:
             job.report.add(f"This string has {stop - at} characters; the limit is {limits.STRING}.", job.span(at, stop))
             raise Broken
 
-    def _odd(self, job: Job, at: int, end: int) -> tuple[Token | None, int]:
+    def _odd(self, job: Job, at: int, end: int) -> tuple[Token, int]:
         """A character that starts no token: say what is wrong; a token to put in its place, and where to go on."""
         text = job.source.text
         c = text[at]
         stop = at + 1
-        token: Token | None = None
+        token = Token(ODD, c, at, stop, job)
         if c in "\"'":
             stop = self._line_end(text, at, end)
             job.report.add(f"This string has no closing {c} on its line.", job.span(at, at + 1))
@@ -148,11 +153,14 @@ class Lexer:
         elif c == "$":
             said = "After '$' comes a name or an expression in parentheses: $name or $(a + b)."
             job.report.add(said, job.span(at, stop))
-        elif c.isalpha():
-            while stop < end and (text[stop].isalnum() or text[stop] == "_"):
-                stop += 1
-            job.report.add("Names are made of the letters a-z, A-Z, digits and '_'.", job.span(at, stop))
-            token = Token("NAME", "x", at, stop, job)
+        elif c in _QUOTES:
+            line_end = self._line_end(text, at, end)
+            close = min((i for q in _QUOTES if (i := text.find(q, stop, line_end)) > 0), default=at)
+            job.report.add("Strings stand in straight quotes: \" or '.", job.span(at, close + 1))
+            stop = close + 1
+            token = Token("STRING", f'"{text[at + 1 : close]}"', at, stop, job) if close > at else token
+        elif c == ".":
+            job.report.add("A '.' stands only in numbers; a string with it needs quotes.", job.span(at, stop))
         else:
             shown = repr(c) if c.isprintable() and c.isascii() else f"U+{ord(c):04X}"
             job.report.add(f"The character {shown} has no meaning here.", job.span(at, stop))
@@ -169,6 +177,7 @@ class Balance:
         self.open: list[tuple[str, int, bool]] = []  # bracket, offset, whether it holds an expression
         self.closed: list[tuple[int, int]] = []  # offsets of the braces of each pair
         self.in_expression = False
+        self.torn = False  # a string without its end may have swallowed brackets
 
     def step(self, value: str, at: int, before: str) -> bool:
         """Note a symbol; False where it is a closing bracket too many, which is left out."""
@@ -186,7 +195,8 @@ class Balance:
 
     def _close(self, value: str, at: int) -> bool:
         if not self.open:
-            self._say(f"This '{value}' closes nothing.{self._hint()}", at)
+            hint = " A comparison stands in $( ): $(a > b)." if value == ">" else self._hint()
+            self._say(f"This '{value}' closes nothing.{hint}", at)
             return False
         opener, where, self.in_expression = self.open.pop()
         if _PAIRS[opener] != value:
@@ -224,4 +234,6 @@ class Balance:
         return "" if suspect is None else f" The '{{' of line {self.job.source.position(suspect)[0]} may lack its own."
 
     def _say(self, message: str, at: int) -> None:
+        if self.torn:
+            raise Broken
         self.job.report.add(message, self.job.span(at, at + 1))

@@ -54,6 +54,8 @@ def sort_arguments(use: Field, block: BlockDef) -> tuple[dict[str, Field], list[
     for f in use.value.statements:
         if not isinstance(f, Field):
             wrong.append((f"A use of a block holds its arguments only: {block.name} {{ name: value }}.", f.span))
+        elif not f.name:
+            given["?"] = f  # a statement that could not be read: nobody knows what it gave
         elif f.name in given:
             wrong.append((f"{block.name}.{f.name} is given twice.", f.name_span))
         elif f.name in known or f.name in ("name", "bottom"):

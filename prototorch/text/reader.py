@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,12 +20,12 @@ from lark.lexer import PatternRE
 from ..errors import FileError
 from ..resources import folder
 from . import limits
-from .build import Builder, Depth, TooDeep
+from .build import DAMAGED, Builder, Depth, TooDeep
 from .collection import no_collection
 from .explain import explain
-from .lexer import Broken, Job, Lexer, Token
+from .lexer import ODD, Broken, Job, Lexer, Token
 from .mistakes import Report
-from .recover import damaged
+from .recover import damaged, starts_anew
 from .source import Source
 from .tree import Document, Value
 from .trivia import attach
@@ -155,14 +156,20 @@ def _run(start: str, job: Job) -> Any:
         return result
     tokens = list(lexer.tokens(job))
     for _ in range(_RETRIES):
-        result, at = _feed(tokens, start, job)
-        if at is None:
+        result, failure = _feed(tokens, start, job)
+        if failure is None:
             return result
-        if len(tokens) > _RETRY_TOKENS:
+        if len(tokens) > _RETRY_TOKENS or not tokens:
             return None
-        begin, end = damaged(tokens, at)
-        tokens = tokens[:begin] + tokens[end:]
+        begin, end = damaged(tokens, failure.at, failure.complete)
+        tokens = tokens[:begin] + ([] if failure.complete else _marker(tokens[begin])) + tokens[end:]
     return None
+
+
+def _marker(token: Token) -> list[Token]:
+    """``damaged: damaged`` in the place of a statement, so that nobody misses what stood there."""
+    kinds = (("NAME", DAMAGED), ("COLON", ":"), ("NAME", DAMAGED))
+    return [Token(kind, value, token.start, token.start + 1, token.job) for kind, value in kinds]
 
 
 def _stream(tokens: Iterator[Token], start: str, job: Job) -> tuple[Any, bool]:
@@ -176,8 +183,16 @@ def _stream(tokens: Iterator[Token], start: str, job: Job) -> tuple[Any, bool]:
         return None, False
 
 
-def _feed(tokens: list[Token], start: str, job: Job) -> tuple[Any, int | None]:
-    """The result, or None and the number of the token that does not fit, with its explanation in the report."""
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The number of the token that does not fit, and whether the statement before it is complete."""
+
+    at: int
+    complete: bool
+
+
+def _feed(tokens: list[Token], start: str, job: Job) -> tuple[Any, _Failure | None]:
+    """The result, or None and the failure, with its explanation in the report."""
     state = _parser()[0].parse_interactive("", start)
     feed = state.feed_token
     at = 0
@@ -187,12 +202,16 @@ def _feed(tokens: list[Token], start: str, job: Job) -> tuple[Any, int | None]:
             at += 1
         return feed(Token("$END", "", 0, 0, job)), None  # type: ignore[arg-type]
     except UnexpectedToken:
-        message, span = explain(tokens, at, set(state.accepts()), job)
-        job.report.add(message, span)
-        return None, at
+        accepts = set(state.accepts())
+        near = tokens[max(0, at - 1) : at + 1]
+        if not any(t.value == DAMAGED for t in near) and near[-1:] and (near[-1].type != ODD or at == len(tokens)):
+            message, span = explain(tokens, at, accepts, job)
+            job.report.add(message, span)
+        return None, _Failure(at, {"IF", "PARAM"} <= accepts and starts_anew(near))
     except TooDeep as deep:
         job.report.add(f"This expression has more than {limits.NESTING} parts inside each other.", deep.span)
-        return None, min(bisect_right(tokens, deep.span.start, key=lambda t: t.start), len(tokens) - 1)
+        at = min(bisect_right(tokens, deep.span.start, key=lambda t: t.start), len(tokens) - 1)
+        return None, _Failure(at, False)
 
 
 def _fill(job: Job, start: int, end: int) -> Depth:
@@ -200,7 +219,7 @@ def _fill(job: Job, start: int, end: int) -> Depth:
     comments = list(job.comments)
     tokens = list(_parser()[1].tokens(job, start, end))
     job.comments[:] = comments
-    result, at = _feed(tokens, "only_expression", job)
-    if at is not None:
+    result, failure = _feed(tokens, "only_expression", job)
+    if failure is not None:
         raise Broken
     return result

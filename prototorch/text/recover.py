@@ -13,11 +13,27 @@ _AFTER_NAME = {"COLON", "LBRACE", "LESS"}
 _KEYWORDS = {"PARAM", "REPEAT", "IF", "BLOCK", "INCLUDE"}
 
 
-def damaged(tokens: Sequence[Token], at: int) -> tuple[int, int]:
-    """The range [begin, end) of the statement around token ``at``; never empty."""
+def damaged(tokens: Sequence[Token], at: int, complete: bool) -> tuple[int, int]:
+    """The range [begin, end) of what to leave out around token ``at``; never empty.
+
+    complete: the statement before ``at`` is complete, so that only what begins at ``at`` is to blame.
+    """
     at = min(at, len(tokens) - 1)
+    if complete and tokens[at].type in ("COMMA", "SEMICOLON"):
+        return at, at + 1
+    if complete:
+        return at, max(_end(tokens, at, at), at + 1)
+    if at and _starts(tokens, at) and tokens[at - 1].type != "RBRACE":
+        return _begin(tokens, at - 1), at
     begin = _begin(tokens, at)
     return begin, max(_end(tokens, at, begin), begin + 1)
+
+
+def starts_anew(near: Sequence[Token]) -> bool:
+    """Whether the second of two tokens cannot belong to the statement of the first, where that may be complete."""
+    if len(near) < 2:
+        return bool(near)
+    return near[0].type in ("RBRACE", "LBRACE") or near[1].type in ("ELSE", "COMMA", "SEMICOLON")
 
 
 def _begin(tokens: Sequence[Token], at: int) -> int:

@@ -19,6 +19,8 @@ from prototorch.train.callbacks import Callback
 class OutputLoss(Block):
     """A loss at one output: ``loss { output: "score"  type: mse  weight: 0.3 }``."""
 
+    called = "loss"
+
     type: Loss = field(doc="The loss.")
     output: str | None = field(default=None, doc="The output it is taken at; the only one where it is left out.")
     weight: float = field(default=1.0, doc="Its factor in the total.")
@@ -31,6 +33,8 @@ class _OrInstance(OneOf):
 
 class OutputMetric(Block):
     """A metric at one output: ``metrics { output: "score"  type: mse }``."""
+
+    called = "metrics"
 
     type: Metric | Literal["accuracy", "acc", "crossentropy", "ce"] = field(doc="The metric.")
     output: str | None = field(default=None, doc="The output it is taken at; every one that has a loss if left out.")
@@ -88,6 +92,8 @@ def _listed(value: Any) -> list[Any]:
 class Compile(Block):
     """How the model is trained: ``compile { loss optimizer metrics ... }``, the arguments of `Model.compile`."""
 
+    called = "compile"
+
     loss: tuple[OutputLoss, ...] = field(default=(), type=_AtOutputs(OutputLoss), doc="The loss, one for each output.")
     optimizer: Optimizer = field(default="adam", doc="The optimiser.")
     metrics: tuple[OutputMetric, ...] = field(default=(), type=_AtOutputs(OutputMetric), doc="What is also measured.")
@@ -99,6 +105,8 @@ class Compile(Block):
 
 class Fit(Block):
     """What the model is trained on, and for how long: ``fit { data epochs ... }``, the arguments of `Model.fit`."""
+
+    called = "fit"
 
     data: Data | None = field(default=None, doc="The training data.")
     validation: Data | None = field(default=None, doc="The validation data; else the data's own test part.")
