@@ -8,8 +8,8 @@ from typing import Any, Literal
 from prototorch import ops
 from prototorch.layers.augment import Between, draw
 from prototorch.layers.context import Context
-from prototorch.layers.noise import RandomLayer
 from prototorch.layers.pictures import picture
+from prototorch.layers.random_layer import RandomLayer
 from prototorch.schema import Bounds, example, field
 
 Range = tuple[float, float]

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from prototorch import ops
 from prototorch.layers.context import Context
-from prototorch.layers.noise import RandomLayer
 from prototorch.layers.pictures import picture, smart_resize
+from prototorch.layers.random_layer import RandomLayer
 from prototorch.schema import Bounds, FieldType, Float, example, field
 from prototorch.schema.wrong import Wrong
 from prototorch.text.tree import Value, node

@@ -36,7 +36,7 @@ class Dense(Layer):
         example("Dense { units: 2  activation: tanh  use_bias: false }", inputs=[(5, 3)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim < 2:
             ctx.fail("it wants an input of at least one dimension")
         kernel = ctx.weight("kernel", (x.shape[-1], self.units), self.kernel_initializer,

@@ -1,103 +1,14 @@
-"""Layers that draw in training and do nothing in use: dropout and noise."""
+"""Noise in training, nothing in use."""
 
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Any
 
 from prototorch import ops
-from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
-from prototorch.layers.spatial import check_rank
-from prototorch.schema import Dims, example, field
-
-
-class RandomLayer(Layer, abstract=True):
-    """A layer that draws. The same seed, step and place in the net draw the same."""
-
-    seed: int | None = field(default=None, doc="Another number, another draw; the model's seed decides as well.")
-    keeps_mask: ClassVar[bool] = True
-
-    def site(self, ctx: Context) -> int:
-        """The number of this draw."""
-        return (ctx.site() + (self.seed or 0) * 0x9E3779B1) % 2**32
-
-
-def _rate() -> Any:
-    return field(min=0, below=1, doc="The share that is dropped.")
-
-
-class Dropout(RandomLayer):
-    """Elements become 0 with the probability ``rate``, the others are divided by 1 - rate (Keras).
-
-    Input and output [batch, ...]. Outside training the input as it is. (Srivastava et al., 2014.)
-    """
-
-    rate: float = _rate()
-    noise_shape: tuple[int | None, ...] | None = field(
-        default=None,
-        type=Dims(),
-        doc="The shape of the draws, batch dimension included: 1 where one holds for all, none: as the input.",
-    )
-    examples = [
-        example("Dropout { rate: 0.5 }", inputs=[(8,)]),
-        example("Dropout { rate: 0.25  noise_shape: [none, 1, 6]  seed: 3 }", inputs=[(3, 6)]),
-        example("Dropout { rate: 0 }", inputs=[(2,)]),
-    ]
-
-    def call(self, ctx: Context, x: Any) -> Any:
-        shape = None
-        if self.noise_shape is not None:
-            if len(self.noise_shape) != x.ndim:
-                ctx.fail(f"noise_shape has {len(self.noise_shape)} sizes, the input with its batch dimension {x.ndim}")
-            shape = tuple(n if given is None else given for given, n in zip(self.noise_shape, x.shape, strict=True))
-        if not ctx.training or self.rate == 0:
-            return x
-        return ops.dropout(x, ctx.key(), rate=self.rate, site=self.site(ctx), noise_shape=shape)
-
-
-class _SpatialDropout(RandomLayer):
-    """Whole channels are dropped."""
-
-    rank: ClassVar[int]
-    rate: float = _rate()
-
-    def call(self, ctx: Context, x: Any) -> Any:
-        check_rank(ctx, x, self.rank)
-        if not ctx.training or self.rate == 0:
-            return x
-        shape = (*x.shape[:2], *(1,) * self.rank)
-        return ops.dropout(x, ctx.key(), rate=self.rate, site=self.site(ctx), noise_shape=shape)
-
-
-class SpatialDropout1D(_SpatialDropout):
-    """`Dropout` of whole channels (Keras, channels first). Input and output [batch, channels, steps]."""
-
-    rank = 1
-    examples = [
-        example("SpatialDropout1D { rate: 0.5 }", inputs=[(6, 3)]),
-        example("SpatialDropout1D { rate: 0.1 }", inputs=[(9, 1)]),
-    ]
-
-
-class SpatialDropout2D(_SpatialDropout):
-    """`Dropout` of whole channels (Keras, channels first). Input and output [batch, channels, rows, columns]."""
-
-    rank = 2
-    examples = [
-        example("SpatialDropout2D { rate: 0.5 }", inputs=[(6, 2, 3)]),
-        example("SpatialDropout2D { rate: 0.1 }", inputs=[(9, 1, 1)]),
-    ]
-
-
-class SpatialDropout3D(_SpatialDropout):
-    """`Dropout` of whole channels (Keras, channels first). Input and output [batch, channels, depth, rows, columns]."""
-
-    rank = 3
-    examples = [
-        example("SpatialDropout3D { rate: 0.5 }", inputs=[(6, 2, 2, 1)]),
-        example("SpatialDropout3D { rate: 0.1 }", inputs=[(9, 1, 1, 2)]),
-    ]
+from prototorch.layers.random_layer import RandomLayer, rate_field
+from prototorch.schema import example, field
 
 
 class GaussianNoise(RandomLayer):
@@ -124,7 +35,7 @@ class GaussianDropout(RandomLayer):
     Input and output [batch, ...]. Outside training the input as it is. (Srivastava et al., 2014.)
     """
 
-    rate: float = _rate()
+    rate: float = rate_field()
     examples = [
         example("GaussianDropout { rate: 0.5 }", inputs=[(4, 3)]),
         example("GaussianDropout { rate: 0.1 }", inputs=[(1,)]),
@@ -145,7 +56,7 @@ class AlphaDropout(RandomLayer):
     Input and output [batch, ...]. Outside training the input as it is.
     """
 
-    rate: float = _rate()
+    rate: float = rate_field()
     examples = [
         example("AlphaDropout { rate: 0.5 }", inputs=[(4, 3)]),
         example("AlphaDropout { rate: 0.1 }", inputs=[(9,)]),
