@@ -26,6 +26,7 @@ class Target:
     classes: how many classes the output has, for ``"classes"``.
     loss: its name, for messages.
     axis: where the classes of ``"one_hot"`` lie, counted in [batch, ...].
+    ignored: for ``"classes"``, a number outside 0..classes-1 that is allowed as well: it does not count.
     """
 
     shape: Shape
@@ -33,6 +34,7 @@ class Target:
     classes: int | None = None
     loss: str = "the loss"
     axis: int = -1
+    ignored: int | None = None
 
 
 class Bound(Dataset):

@@ -55,7 +55,8 @@ def check_dataset(dataset: Bound, targets: Mapping[str, Target] | None = None, *
             continue
         check_target(dataset, column, values, target)
         if target.kind == "classes":
-            notes += _class_notes(dataset, column, values, target.classes)
+            counting = values if target.ignored is None else values[values != target.ignored]
+            notes += _class_notes(dataset, column, counting, target.classes)
     if dataset.weight is not None:
         weights = dataset.held(dataset.weight)
         if weights is not None:
@@ -144,6 +145,8 @@ def _check_labels(dataset: Dataset, column: str, values: np.ndarray, target: Tar
     if target.classes is None:
         return
     bad = (values < 0) | (values >= target.classes)
+    if target.ignored is not None:
+        bad &= values != target.ignored
     if bad.any():
         where, value = _first(dataset, column, values, bad)
         hint = ""

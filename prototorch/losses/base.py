@@ -35,6 +35,11 @@ class Loss(Block, family="loss"):
         """The axis of the output along which the classes lie."""
         return -1
 
+    @property
+    def ignored_class(self) -> int | None:
+        """A class number that targets may have and that does not count, whether the output has such a class or not."""
+        return None
+
     def target_spec(self, output: Spec) -> Spec:
         """The spec of the target for an output of this spec. Raises ShapeError for an output the loss cannot take."""
         return Spec(output.shape, output.dtype)

@@ -63,6 +63,10 @@ class SparseCategoricalCrossentropy(_Categorical):
         example("SparseCategoricalCrossentropy { from_logits: true  axis: 1 }", inputs=[(5, 4, 3)]),
     )
 
+    @property
+    def ignored_class(self) -> int | None:
+        return self.ignore_class
+
     def target_spec(self, output: Spec) -> Spec:
         self._check_classes(output)
         axis = self.axis % output.ndim

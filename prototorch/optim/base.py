@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,7 +28,12 @@ class Optimizer(Block, family="optimizer"):
 
     A step is: gradients are clipped; each weight shrinks by the decoupled ``weight_decay``; it is updated; its moving
     average follows (Keras' order; a constraint comes last). All of it is said in ops, a part of the step's plan.
-    A weight's own ``lr_mult`` multiplies its learning rate and ``decay_mult`` its decay.
+
+    There are two kinds of weight decay. ``weight_decay`` is decoupled, as in Keras: w shrinks by lr * weight_decay, and
+    slots do not know. ``l2`` (and ``l1``) is coupled: it is added to the gradient after clipping. That is what Caffe's
+    solvers, and PyTorch's SGD and Adam, call weight_decay.
+
+    A weight's own ``lr_mult`` multiplies its learning rate and ``decay_mult`` its decay of either kind.
 
     A subclass defines `state` (its slots) and `update`.
     """
@@ -37,6 +42,12 @@ class Optimizer(Block, family="optimizer"):
     weight_decay: float | None = field(
         default=None, min=0, doc="The share (times the learning rate) by which weights shrink in each step; decoupled."
     )
+    l2: float = field(
+        default=0.0,
+        min=0,
+        doc="Coupled weight decay: l2 * w is added to the clipped gradient, and so goes through momenta.",
+    )
+    l1: float = field(default=0.0, min=0, doc="The same with the sign of w: l1 * sign(w) is added to the gradient.")
     clipnorm: float | None = field(default=None, above=0, doc="The largest L2 norm of each weight's gradient.")
     clipvalue: float | None = field(default=None, above=0, doc="The largest size of each element of a gradient.")
     global_clipnorm: float | None = field(default=None, above=0, doc="The largest L2 norm of all gradients together.")
@@ -47,6 +58,9 @@ class Optimizer(Block, family="optimizer"):
     ema_overwrite_frequency: int | None = field(
         default=None, min=1, doc="Every so many steps the weights become their averages."
     )
+
+    #: whether `update` adds ``l2`` itself, in its op
+    adds_l2: ClassVar[bool] = False
 
     def check(self) -> None:
         clips = [n for n in ("clipnorm", "clipvalue", "global_clipnorm") if getattr(self, n) is not None]
@@ -81,6 +95,7 @@ class Optimizer(Block, family="optimizer"):
             rate = rate * weight.lr_mult
         own = {name: slot for name, slot in slots.items() if name != AVERAGE}
         decay = (self.weight_decay or 0.0) * weight.decay_mult
+        grad = self._penalised(value, grad, weight)
         new, new_slots = self.update((value, grad, rate, step), own, decay, weight)
         if self.use_ema:
             new, new_slots[AVERAGE] = self._averaged(new, slots[AVERAGE], step)
@@ -100,6 +115,12 @@ class Optimizer(Block, family="optimizer"):
         """The new value and slots; ``given`` are value, gradient, rate and step (inputs of an update op), ``decay`` the
         decoupled weight decay of this weight."""
         raise TypeError(f"{type(self).__name__} does not define update")
+
+    def _penalised(self, value: Any, grad: Any, weight: Weight) -> Any:
+        l1, l2 = self.l1 * weight.decay_mult, self.l2 * weight.decay_mult
+        if l2 and not self.adds_l2:
+            grad = grad + value * l2
+        return grad + ops.sign(value) * l1 if l1 else grad
 
     def _averaged(self, value: Any, average: Any, step: Any) -> tuple[Any, Any]:
         kept = ops.cast(ops.greater(step, 1), dtype=value.dtype) * self.ema_momentum  # the first step is taken whole

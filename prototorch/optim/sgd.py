@@ -16,20 +16,19 @@ from prototorch.schema import example, field
 class SGD(Optimizer):
     """Stochastic gradient descent (Keras): w - lr g; with momentum v = m v - lr g and w + v; Nesterov w + m v - lr g.
 
-    There are two kinds of weight decay. ``weight_decay`` is decoupled, as in Keras: w shrinks by lr * weight_decay, and
-    the momentum does not know. ``l2`` is coupled: l2 * w is added to the gradient after clipping, so that it goes
-    through the momentum. That is what ``weight_decay`` means in Caffe and in PyTorch's SGD.
+    ``l2`` is what Caffe and PyTorch's SGD call weight_decay: it goes through the momentum. ``weight_decay`` is Keras'.
     """
 
     learning_rate: float | Schedule = rate(0.01)
     momentum: float = field(default=0.0, min=0, max=1, doc="How much of the last update goes on.")
     nesterov: bool = field(default=False, doc="Look ahead along the momentum first (Sutskever et al. 2013).")
-    l2: float = field(default=0.0, min=0, doc="Coupled weight decay: l2 * w is added to the gradient.")
     examples = (
         example("SGD { learning_rate: 0.1 }"),
         example("SGD { momentum: 0.9  nesterov: true }"),
         example("SGD { momentum: 0.9  l2: 5e-4 }"),
     )
+
+    adds_l2 = True
 
     def state(self, weight: Weight) -> dict[str, np.ndarray]:
         return {"momentum": zeros(weight)} if self.momentum else {}

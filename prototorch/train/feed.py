@@ -22,7 +22,7 @@ def target_of(loss: Loss, output: Spec) -> Target:
     """What a loss wants to be given at an output of this spec, as the data room says it."""
     spec = loss.target_spec(output)
     classes = output.shape[loss.class_axis] if loss.target_kind == "classes" else None
-    return Target(spec.shape[1:], loss.target_kind, classes, type(loss).__name__, loss.class_axis)
+    return Target(spec.shape[1:], loss.target_kind, classes, type(loss).__name__, loss.class_axis, loss.ignored_class)
 
 
 def bound(program: Program, dataset: Dataset, preparation: Preparation, supervised: bool) -> Bound:

@@ -368,3 +368,11 @@ def test_what_is_a_stream():
         assert is_stream(stream)
     for other in (X, [X], (X, X), {"x": X}, "fashion-mnist-mini", None, np.float32(1)):
         assert not is_stream(other)
+
+
+def test_a_class_number_that_does_not_count():
+    labels = np.array([0, 1, 255, 1, -1, 0])
+    target = Target((), "classes", 2, "SparseCategoricalCrossentropy", ignored=255)
+    checked(np.zeros((5, 3), np.float32) + np.arange(5)[:, None], labels[[0, 1, 2, 3, 5]], target)
+    with pytest.raises(DataError, match="is -1; the model has 2 classes"):
+        checked(np.zeros((6, 3), np.float32) + np.arange(6)[:, None], labels, target)

@@ -34,12 +34,15 @@ def test_lr_mult_multiplies_the_learning_rate():
 def test_decay_mult_multiplies_both_decays():
     assert one_step(O.SGD(0.1, weight_decay=0.5), [1.0], [0.0], decay_mult=2.0) == pytest.approx(0.9)
     assert one_step(O.SGD(0.1, l2=0.5), [1.0], [0.0], decay_mult=2.0) == pytest.approx(0.9)
-    assert one_step(O.SGD(0.1, weight_decay=0.5, l2=0.5), [1.0], [0.0], decay_mult=0.0) == 1.0
+    assert one_step(O.SGD(0.1, l1=0.5), [-2.0], [0.0], decay_mult=2.0) == pytest.approx(-1.9)
+    assert one_step(O.SGD(0.1, weight_decay=0.5, l2=0.5, l1=0.5), [1.0], [0.0], decay_mult=0.0) == 1.0
 
 
 def test_coupled_decay_is_not_clipped_and_goes_through_the_momentum():
     # Caffe: clip, then add decay * w, then the momentum; v = -lr * (g + l2 * w)
     assert one_step(O.SGD(0.1, momentum=0.9, l2=1.0, clipvalue=0.5), [2.0], [0.5]) == pytest.approx(2 - 0.1 * 2.5)
+    # and with regularization_type: "L1" it adds decay * sign(w)
+    assert one_step(O.SGD(0.1, momentum=0.9, l1=1.0, clipvalue=0.5), [2.0], [0.5]) == pytest.approx(2 - 0.1 * 1.5)
 
 
 def test_clipping_leaves_small_gradients_as_they_are():

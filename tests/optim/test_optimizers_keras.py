@@ -159,9 +159,14 @@ TORCH = [
     ),
     (O.Adam(0.01), lambda p: torch.optim.Adam(p, 0.01, eps=1e-12)),
     (O.AdamW(0.01, weight_decay=0.1), lambda p: torch.optim.AdamW(p, 0.01, weight_decay=0.1, eps=1e-12)),
+    (O.Adam(0.01, l2=0.1), lambda p: torch.optim.Adam(p, 0.01, weight_decay=0.1, eps=1e-12)),
     (O.Adamax(0.01), lambda p: torch.optim.Adamax(p, 0.01, eps=1e-7)),
     (O.Adadelta(1.0, rho=0.9, epsilon=1e-6), lambda p: torch.optim.Adadelta(p, 1.0, rho=0.9, eps=1e-6)),
     (O.Adagrad(0.1, 0.5, epsilon=0.0), lambda p: torch.optim.Adagrad(p, 0.1, initial_accumulator_value=0.5, eps=0.0)),
+    (
+        O.RMSprop(0.01, l2=0.1, epsilon=0.0),
+        lambda p: torch.optim.RMSprop(p, 0.01, alpha=0.9, weight_decay=0.1, eps=0.0),
+    ),
     (O.RMSprop(0.01, rho=0.9, epsilon=0.0), lambda p: torch.optim.RMSprop(p, 0.01, alpha=0.9, eps=0.0)),
 ]
 
