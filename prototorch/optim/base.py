@@ -124,7 +124,7 @@ class Optimizer(Block, family="optimizer"):
 
     def _averaged(self, value: Any, average: Any, step: Any) -> tuple[Any, Any]:
         kept = ops.cast(ops.greater(step, 1), dtype=value.dtype) * self.ema_momentum  # the first step is taken whole
-        average = kept * average + (1.0 - kept) * value
+        average = average + (value - average) * (1.0 - kept)
         every = self.ema_overwrite_frequency
         if every is not None:
             value = ops.where(ops.equal(ops.remainder(step, every), 0), average, value)
