@@ -1,0 +1,97 @@
+"""Random numbers and dropout, chunk by chunk. A chunk's words come from its own place in the counter, so that the
+threads share nothing and the bits are those of one long draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Runner, kernel
+from prototorch.backends.cpu.pool import parallel, scratch
+from prototorch.spec import Spec
+
+_CHUNK = 1 << 16  # elements; a multiple of the 16 that one count of the counter serves
+
+
+def _words(key: Any, site: int, first: int, count: int) -> Any:
+    """``count`` words of 64 bits after the first ``first``, which is a multiple of 4."""
+    start = [first // 4, 0, int(key[1]), 0]
+    raw = np.random.Philox(key=[int(key[0]), site], counter=start).random_raw(count)
+    return raw.astype("<u8", copy=False)
+
+
+@kernel("numpy", "dropout")
+def dropout(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """x * scale * kept, with 16 random bits for each element."""
+    x = ins[0]
+    noise = attrs.get("noise_shape")
+    if x.dtype not in ("float32", "float64") or (noise is not None and tuple(noise) != x.shape):
+        return None
+    rate, site = attrs["rate"], attrs["site"]
+    least, scale = np.uint16(min(round(rate * 65536), 65535)), 1 / (1 - rate)
+    none_kept = round(rate * 65536) > 65535
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        values, key, out = inputs[0].reshape(-1), inputs[1], outputs[0].reshape(-1)
+
+        def work(start: int, stop: int) -> None:
+            words = _words(key, site, start // 4, -(-(stop - start) // 4))
+            (kept,) = scratch(((stop - start,), "bool"))
+            np.greater_equal(words.view("<u2")[: stop - start], least, out=kept)
+            if none_kept:
+                kept.fill(False)
+            part = out[start:stop]
+            np.multiply(values[start:stop], scale, out=part)
+            np.multiply(part, kept, out=part)
+
+        parallel(work, x.size, _CHUNK)
+
+    return run
+
+
+def _bits(key: Any, site: int, start: int, stop: int) -> Any:
+    """Random uint32 number ``start`` to ``stop`` of a draw."""
+    return _words(key, site, start // 2, -(-(stop - start) // 2)).view("<u4")[: stop - start]
+
+
+@kernel("numpy", "random_bits")
+def random_bits(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """uint32 words."""
+    site, size = attrs["site"], outs[0].size
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        key, out = inputs[0], outputs[0].reshape(-1)
+
+        def work(start: int, stop: int) -> None:
+            out[start:stop] = _bits(key, site, start, stop)
+
+        parallel(work, size, _CHUNK)
+
+    return run
+
+
+@kernel("numpy", "random_uniform")
+def random_uniform(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """24 bits of each uint32 as a number in [low, high)."""
+    if outs[0].dtype not in ("float32", "float64"):
+        return None
+    site, size = attrs["site"], outs[0].size
+    low, high = attrs.get("low", 0.0), attrs.get("high", 1.0)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        key, out = inputs[0], outputs[0].reshape(-1)
+
+        def work(start: int, stop: int) -> None:
+            bits, part = _bits(key, site, start, stop), out[start:stop]
+            np.right_shift(bits, 8, out=bits)
+            np.copyto(part, bits)
+            np.multiply(part, 2.0**-24, out=part)
+            if (low, high) != (0.0, 1.0):
+                np.multiply(part, high - low, out=part)
+                np.add(part, low, out=part)
+
+        parallel(work, size, _CHUNK)
+
+    return run
