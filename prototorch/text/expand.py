@@ -475,7 +475,7 @@ class _Expander:
                 self.define(s, place)
             elif isinstance(s, Include):
                 self.include(s, place)
-            else:
+            elif not isinstance(s, Field) or s.name:
                 self.skip("An included file holds only param, block and include.", s.span, place)
                 break
         self.open_files.pop()

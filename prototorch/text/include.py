@@ -54,9 +54,10 @@ class Files:
             link = error.errno is not None and os.path.islink(self.name(parts))
             why = "it is a symbolic link" if link else (error.strerror or "it cannot be opened")
             raise Refused(f"{name!r} cannot be included: {why}.") from None
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise Refused(f"{name!r} cannot be included: it is not a file.")
         with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Refused(f"{name!r} cannot be included: it is not a file.")
             data = file.read(limits.FILE_BYTES + 1)
         self.bytes += len(data)
         if self.bytes > limits.FILE_BYTES:

@@ -17,6 +17,12 @@ _PAIRS = {"{": "}", "[": "]", "(": ")", "$(": ")", "<": ">"}
 _CLOSERS = {"}", "]", ")", ">"}
 ODD = "ODD"  # the type of a token that no grammar knows; what is wrong with it is in the report
 _QUOTES = "“”„‘’‚«»`´"
+_LONGEST = {
+    "NAME": (limits.NAME, "name"),
+    "DOLLAR_NAME": (limits.NAME, "name"),
+    "NUMBER": (limits.NUMBER, "number"),
+    "STRING": (limits.STRING, "string"),
+}
 _SPACE = r"[ \t\r\n]++"
 _COMMENT = r"\#[^\n]*+"
 
@@ -82,6 +88,7 @@ class Lexer:
         match, keywords, fixed = self._match, self.keywords, self.fixed
         job.comments.clear()
         balance = Balance(job)
+        balance.in_expression = start > 0  # a part of a text is the inside of ${...}
         before = ""  # the type of the token before
         at = start
         while at < end:
@@ -95,11 +102,7 @@ class Lexer:
             kind, stop = m.lastgroup, m.end()
             if kind == "NAME":
                 value = m.group()
-                if stop - at > limits.NAME:
-                    job.report.add(
-                        f"This name has {stop - at} characters; the limit is {limits.NAME}.", job.span(at, stop)
-                    )
-                    raise Broken
+                self._limit(job, "NAME", at, stop)
                 if not value.isascii():
                     job.report.add("Names are made of the letters a-z, A-Z, digits and '_'.", job.span(at, stop))
                 before = keywords.get(value, "NAME")
@@ -130,11 +133,10 @@ class Lexer:
 
     @staticmethod
     def _limit(job: Job, kind: str, at: int, stop: int) -> None:
-        if kind == "NUMBER" and stop - at > limits.NUMBER:
-            job.report.add(f"This number has {stop - at} characters; the limit is {limits.NUMBER}.", job.span(at, stop))
-            raise Broken
-        if kind == "STRING" and stop - at > limits.STRING:
-            job.report.add(f"This string has {stop - at} characters; the limit is {limits.STRING}.", job.span(at, stop))
+        """Refuse a token that is too long."""
+        most, word = _LONGEST.get(kind, (stop, ""))
+        if stop - at > most:
+            job.report.add(f"This {word} has {stop - at} characters; the limit is {most}.", job.span(at, stop))
             raise Broken
 
     def _odd(self, job: Job, at: int, end: int) -> tuple[Token, int]:

@@ -62,7 +62,9 @@ def _starts(tokens: Sequence[Token], i: int) -> bool:
     after = tokens[i + 1].type if i + 1 < len(tokens) else ""
     if before in ("COLON", "COMMA", "LPAR", "DOLLAR_LPAR", "LSQUARE", "IN", *_KEYWORDS):
         return False
-    if tokens[i].type in _KEYWORDS or after in _AFTER_NAME:
+    if tokens[i].type != "IF" and (tokens[i].type in _KEYWORDS or after in _AFTER_NAME):
+        return True
+    if tokens[i].type == "IF" and before in ("LBRACE", "RBRACE"):
         return True
     source = tokens[i].job.source.text
     return i == 0 or "\n" in source[tokens[i - 1].end : tokens[i].start]

@@ -1,0 +1,118 @@
+"""Random texts: nothing but TextError comes out, and what is read without a mistake writes back equal.
+
+The seed is fixed; PROTOTORCH_FUZZ multiplies the counts.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from prototorch.errors import TextError
+from prototorch.graph.read import read_net
+from prototorch.resources import folder
+from prototorch.text.expand import expand
+from prototorch.text.load import load_text
+from prototorch.text.mistakes import Report
+from prototorch.text.reader import parse, read_file
+from prototorch.text.writer import write
+
+TIMES = int(os.environ.get("PROTOTORCH_FUZZ", "1"))
+MODELS = [read_file(path) for path in sorted(folder("models").glob("*.proto"))]
+PIECES = [
+    "{", "}", "[", "]", "(", ")", "<", ">", "$", "$(", ":", ",", ";", "=", "#", "//", '"', "'", "\\", "\n", "\r", "\0",
+    "\ufeff", "\u202e", "\u00e9", "${", "param ", "repeat ",
+    "block ", "if ", "else ", "include ", " in ", " and ", " not ",
+    "1", "0x", "1e9", "-", "+", "**", "%", "==", "!=", "inf", "nan", "none", "true", "name", "bottom", "branch",
+    "output",
+    "Dense { units: 3 }", "9" * 30, "x" * 1100, 'bottom: "', "weights", "$range(3)", "input { }", "compile { }",
+]  # fmt: skip
+
+
+def mutated(text: str, chance: random.Random) -> str:
+    """A text with some pieces put in, left out, doubled or moved."""
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
+        at = chance.randrange(len(text) + 1)
+        until = min(len(text), at + chance.choice((0, 1, 1, 2, 5, 20, 100)))
+        kind = chance.randrange(4)
+        if kind == 0:
+            text = text[:at] + text[until:]
+        elif kind == 1:
+            text = text[:at] + chance.choice(PIECES) + text[at:]
+        elif kind == 2:
+            text = text[:at] + text[at:until] * 2 + text[until:]
+        else:
+            to = chance.randrange(len(text) + 1)
+            text = text[:to] + text[at:until] + text[to:]
+    return text
+
+
+def check(text: str) -> bool:
+    """Whether the text has no mistake; it must not do anything but have mistakes."""
+    report = Report()
+    read_net(load_text(text, "fuzz.proto", report=report), report)
+    for mistake in report.mistakes:
+        assert len(str(mistake)) < 3000
+        assert mistake.message.endswith((".", ")", "...", "?")), mistake.message
+    try:
+        document = parse(text, trivia=True)
+    except TextError:
+        assert report.mistakes
+        return False
+    written = write(document)
+    again = parse(written, trivia=True)
+    assert again == document
+    assert write(again) == written
+    try:
+        expanded = expand(document)
+    except TextError:
+        assert report.mistakes
+        return False
+    assert expand(parse(write(expanded))) == expanded
+    return not report.mistakes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mutated_models(seed):
+    chance = random.Random(seed)
+    for _ in range(15 * TIMES):
+        check(mutated(chance.choice(MODELS)[:3000], chance))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_pieces(seed):
+    chance = random.Random(1000 + seed)
+    for _ in range(60 * TIMES):
+        check(" ".join(chance.choice(PIECES) for _ in range(chance.randrange(1, 40))))
+
+
+def _expression(chance: random.Random, depth: int) -> str:
+    if depth == 0 or chance.random() < 0.2:
+        return chance.choice(("1", "2.5", "n", "l", '"s"', "true", "none", "0", "w", "0x10", '"a${n}b"'))
+    inner = [_expression(chance, depth - 1) for _ in range(3)]
+    return chance.choice((
+        "({0} + {1})", "{0} * {1}", "{0} - {1}", "(-{0})", "(not {0})",
+        "{0} ** {1}", "{0} // {1}", "{0} % {1}", "{0} / {1}",
+        "({0} if {1} else {2})", "({0} and {1})", "({0} or {1})", "({0} < {1} <= {2})", "({0} == {1})",
+        "[{0}, {1}]", "l[{0}]",
+        "min({0}, {1})", "len({0})", "range({0})", "int({0})", "round({0})", "max({0})", "float({0})", "({0})[{1}]",
+    )).format(*inner)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_expressions(seed):
+    chance = random.Random(2000 + seed)
+    known = "param n: 3\nparam l: [1, 2]\nparam w: relu\n"
+    for _ in range(60 * TIMES):
+        text = f"{known}x: $({_expression(chance, 4)})"
+        written = write(parse(text))
+        assert parse(written) == parse(text)
+        results = []
+        for each in (text, written):
+            try:
+                results.append(expand(parse(each)).fields)
+            except TextError as error:
+                results.append([m.message for m in error.mistakes])
+        assert results[0] == results[1]
