@@ -161,8 +161,8 @@ class _Conversation:
             "names": None if names is None else list(names),
             "attributes": attributes,
             "arrays": arrays,
-            "seconds": self.seconds,
-            "python_path": sys.path,
+            "seconds": max(1, self.seconds - _PATIENCE // 2),  # of processor time
+            "python_path": [entry for entry in sys.path if os.path.isabs(entry)],  # nothing beside the file is imported
         }
         self.late = False
         self.child = _start(request)
@@ -175,6 +175,7 @@ class _Conversation:
 
     def __exit__(self, *_: object) -> None:
         self.timer.cancel()
+        self.timer.join()
         self.child.kill()
         self.child.wait()
         self.child.stdout.close()
@@ -266,7 +267,6 @@ def _start(request: dict[str, Any]) -> Reader:
         stderr=subprocess.PIPE,
         bufsize=0,
         env=environment,
-        cwd=os.path.dirname(request["path"]) or None,
     )
     assert child.stdin is not None
     try:

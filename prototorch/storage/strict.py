@@ -267,6 +267,7 @@ def _read_chunks(found: Found, data: np.ndarray) -> None:
         if info.byte_offset is None or not 0 < info.size <= limit:
             raise RefusedError(f"{found.path}: the chunk at {start} has {info.size:,} bytes; at most {limit:,} can be")
         mask, stored = found.handle.read_direct_chunk(start)
+        stored = stored[: info.size]  # an unfiltered chunk stored short comes with bytes of foreign memory behind it
         try:
             plain = decode_chunk(bytes(stored), found.filters, mask, size, data.dtype.itemsize)
         except FilterError as error:
