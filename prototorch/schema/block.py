@@ -176,7 +176,6 @@ class Block:
 
         ``span`` is the place of the block's name, for what is missing or holds for the whole block.
         """
-        before = len(report)
         specs = cls.specs()
         given, children, meant = cls._sorted(fields, report)
         self = cls.__new__(cls)
@@ -188,9 +187,11 @@ class Block:
                 values[name] = _read(cls, spec, given[name], report)
             elif spec.default is not MISSING:
                 values[name] = _default(cls, spec)
-            elif f"{name!r}?" not in meant and "?" not in given:
-                report.add(f"{_title(cls)} needs {name!r} ({spec.type.wants()}).", span)
-        if len(report) > before or "?" in given or any(v is MISSING for v in values.values()):
+            else:
+                values[name] = MISSING
+                if f"{name!r}?" not in meant and "?" not in given:
+                    report.add(f"{_title(cls)} needs {name!r} ({spec.type.wants()}).", span)
+        if meant or "?" in given or any(v is MISSING for v in values.values()):
             return None
         try:
             self.check()

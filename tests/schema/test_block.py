@@ -13,6 +13,7 @@ import pytest
 from prototorch.errors import UsageError
 from prototorch.schema import Block, Dims, Ints, Padding, example, field
 from prototorch.text.mistakes import Report
+from prototorch.text.source import Source, Span
 from prototorch.text.tree import Body, Field, ListValue, Scalar, Typed, Word, node
 
 
@@ -222,3 +223,11 @@ def test_field_names_of_methods_are_refused():
 def test_schema_does_not_import_lark():
     code = "import sys, prototorch.schema; sys.exit('lark' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_same_mistake_again_still_gives_no_instance():
+    report = Report()
+    source = Source("Grid { }", "m.proto")
+    for _ in range(3):
+        assert Grid.from_fields((), report, Span(source, 0, 4)) is None
+    assert len(report) == 1
