@@ -99,6 +99,14 @@ def lift(value: Any, interpreter: Any, like: str | None) -> Any:
     return interpreter.constant(value)
 
 
+def narrowable(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a method for type checkers: each class below names the inputs and attributes that its own op takes.
+
+    An op is only ever called with what it takes, so such an override is right, though narrower than the root's.
+    """
+    return method
+
+
 class Op:
     """The root of all ops. An instance is called like a function: inputs positional, attributes keyword and hashable.
 
@@ -127,14 +135,17 @@ class Op:
         like = next((v.dtype for v in inputs if getattr(v, "interpreter", None) is not None), None)
         return interpreter.apply(self, tuple(lift(v, interpreter, like) for v in inputs), attrs)
 
+    @narrowable
     def rule(self, *specs: Spec, **attrs: Any) -> Spec | tuple[Spec, ...]:
         """Specs in, specs out. Raises ShapeError with the numbers that do not fit."""
         return infer(self, specs, attrs)
 
+    @narrowable
     def plain(self, xp: Any, *arrays: Any, **attrs: Any) -> Any:
         """The op on arrays of the module ``xp``; always right, never clever."""
         return _evaluate_expansion(self, xp, arrays, attrs)
 
+    @narrowable
     def expand(self, *inputs: Any, **attrs: Any) -> Any:
         """The op said in other ops, or None for an op that is not a composite."""
         return None

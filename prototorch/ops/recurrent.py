@@ -6,17 +6,18 @@ The plain bodies go through time with one matrix product a step; the derivative 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from prototorch.ops import activation as act
-from prototorch.ops.core import Op
+from prototorch.ops.core import Op, narrowable
 from prototorch.ops.elementwise import tanh, where
 from prototorch.ops.linear import matmul
 from prototorch.ops.shape import reshape, split, stack
 from prototorch.spec import Spec
 
 #: the activations a gate may have, by name
-GATES = {
+GATES: dict[str, Callable[[Any], Any]] = {
     "tanh": tanh, "sigmoid": act.sigmoid, "relu": act.relu, "hard_sigmoid": act.hard_sigmoid, "linear": lambda x: x,
     "softsign": act.softsign, "softplus": act.softplus, "elu": act.elu, "selu": act.selu, "gelu": act.gelu,
     "silu": act.silu,
@@ -30,7 +31,7 @@ class Sequence(Op):
     states = 1
     weights = 1
 
-    def rule(self, x: Spec, *rest: Spec, masked: bool = False, reverse: bool = False, **attrs: Any) -> tuple[Spec, ...]:  # type: ignore[override]
+    def rule(self, x: Spec, *rest: Spec, masked: bool = False, reverse: bool = False, **attrs: Any) -> tuple[Spec, ...]:
         u, first = rest[0], rest[self.weights]
         units = u.shape[0]
         if x.ndim != 3 or x.shape[2] != self.gates * units or u.shape[1] != self.gates * units:
@@ -41,7 +42,7 @@ class Sequence(Op):
         last = Spec((x.shape[0], units), x.dtype)
         return (whole, *(last,) * self.states)
 
-    def expand(self, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:  # type: ignore[override]
+    def expand(self, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
         weights, states = rest[: self.weights], list(rest[self.weights : self.weights + self.states])
         mask = rest[-1] if masked else None
         made = []
@@ -55,6 +56,7 @@ class Sequence(Op):
             made.append(states[0])
         return (stack(made, axis=1), *states)
 
+    @narrowable
     def cell(self, x: Any, weights: Any, states: Any, **attrs: Any) -> list[Any]:
         """One step."""
         raise TypeError(f"{self.name} does not define cell")
