@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.core import Op
+from prototorch.ops.core import Op, narrowable
 from prototorch.ops.elementwise import (
     Unary, absolute, cast, exp, expm1, less, log1p, maximum, minimum, negative, square, tanh, where,
 )  # fmt: skip
@@ -24,16 +24,17 @@ class _Slope(Op):
 
     inplace = {0: 0}
 
+    @narrowable
     def slope(self, v: Any, **attrs: Any) -> Any:
         """The derivative at v."""
         raise NotImplementedError
 
-    def rule(self, g: Spec, v: Spec, **attrs: Any) -> Spec:  # type: ignore[override]
+    def rule(self, g: Spec, v: Spec, **attrs: Any) -> Spec:
         if g.shape != v.shape or g.dtype != v.dtype:
             raise self.fail(f"wants two inputs of one shape and type, not {g} and {v}")
         return g
 
-    def expand(self, g: Any, v: Any, **attrs: Any) -> Any:  # type: ignore[override]
+    def expand(self, g: Any, v: Any, **attrs: Any) -> Any:
         return g * self.slope(v, **attrs)
 
 
@@ -301,7 +302,7 @@ class Prelu(Op):
         lambda g, y, x, alpha: sum_to(g * minimum(x, 0), alpha.shape),
     )
 
-    def rule(self, x: Spec, alpha: Spec) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, alpha: Spec) -> Spec:
         padded = (1,) * (x.ndim - alpha.ndim) + alpha.shape
         if len(padded) != x.ndim or any(a not in (1, n) for a, n in zip(padded, x.shape, strict=True)):
             raise self.fail(f"slopes of shape {list(alpha.shape)} do not broadcast to {list(x.shape)}")

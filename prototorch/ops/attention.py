@@ -20,7 +20,7 @@ class AttentionWeights(Op):
     """softmax(q @ k^T * scale) over the keys: q [N, H, T, D], k [N, H, S, D], and a bool mask that broadcasts to
     [N, H, T, S], True where a key is seen; ``causal`` hides the keys after the query. Gives [N, H, T, S]."""
 
-    def rule(self, q: Spec, k: Spec, *mask: Spec, causal: bool = False, scale: float | None = None) -> Spec:  # type: ignore[override]
+    def rule(self, q: Spec, k: Spec, *mask: Spec, causal: bool = False, scale: float | None = None) -> Spec:
         if q.ndim != 4 or k.ndim != 4 or q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3]:
             raise self.fail(f"queries {list(q.shape)} and keys {list(k.shape)} do not fit")
         shape = (*q.shape[:3], k.shape[2])
@@ -29,7 +29,7 @@ class AttentionWeights(Op):
                 raise self.fail(f"a mask {m} does not broadcast to {list(shape)}")
         return Spec(shape, q.dtype)
 
-    def expand(self, q: Any, k: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:  # type: ignore[override]
+    def expand(self, q: Any, k: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:
         scores = matmul(q, k, transpose_b=True) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
         far = np.asarray(_FAR, dtype=q.dtype)
         if causal:

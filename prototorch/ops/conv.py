@@ -29,7 +29,7 @@ class Conv(Op):
         lambda g, y, x, w, **a: conv_weight_grad(x, g, kernel=tuple(w.shape[2:]), **a),
     )
 
-    def rule(self, x: Spec, w: Spec, strides, pads, dilation, groups: int = 1) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, w: Spec, strides, pads, dilation, groups: int = 1) -> Spec:
         rank = len(strides)
         if x.ndim != rank + 2:
             raise self.fail(
@@ -48,7 +48,7 @@ class Conv(Op):
             out.append(count(n, k, s, p, d))
         return Spec((x.shape[0], w.shape[0], *out), x.dtype)
 
-    def plain(self, xp: Any, x: Any, w: Any, strides, pads, dilation, groups: int = 1) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, w: Any, strides, pads, dilation, groups: int = 1) -> Any:
         kernel = w.shape[2:]
         out = tuple(
             count(n, k, s, p, d) for n, k, s, p, d in zip(x.shape[2:], kernel, strides, pads, dilation, strict=True)
@@ -70,7 +70,7 @@ class ConvInputGrad(Op):
         lambda g, y, dy, w, size, **a: conv_weight_grad(g, dy, kernel=tuple(w.shape[2:]), **a),
     )
 
-    def rule(self, g: Spec, w: Spec, size, strides, pads, dilation, groups: int = 1) -> Spec:  # type: ignore[override]
+    def rule(self, g: Spec, w: Spec, size, strides, pads, dilation, groups: int = 1) -> Spec:
         if g.ndim != len(size) + 2 or g.shape[1] != w.shape[0]:
             raise self.fail(f"{list(g.shape)} does not fit {w.shape[0]} filters in {len(size)} spatial dimensions")
         for n, o, k, s, p, d in zip(size, g.shape[2:], w.shape[2:], strides, pads, dilation, strict=True):
@@ -78,7 +78,7 @@ class ConvInputGrad(Op):
                 raise self.fail(f"a size of {n} gives {count(n, k, s, p, d)} windows, not {o}")
         return Spec((g.shape[0], w.shape[1] * groups, *size), g.dtype)
 
-    def plain(self, xp: Any, g: Any, w: Any, size, strides, pads, dilation, groups: int = 1) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, g: Any, w: Any, size, strides, pads, dilation, groups: int = 1) -> Any:
         out, kernel, channels = g.shape[2:], w.shape[2:], w.shape[1] * groups
         blank = xp.zeros((g.shape[0], channels, *size), dtype=g.dtype)
         full = padded(xp, blank, pads, out, kernel, strides, dilation)
@@ -99,10 +99,10 @@ class ConvWeightGrad(Op):
         lambda g, y, x, dy, kernel, **a: conv(x, g, **a),
     )
 
-    def rule(self, x: Spec, g: Spec, kernel, strides, pads, dilation, groups: int = 1) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, g: Spec, kernel, strides, pads, dilation, groups: int = 1) -> Spec:
         return Spec((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
 
-    def plain(self, xp: Any, x: Any, g: Any, kernel, strides, pads, dilation, groups: int = 1) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, g: Any, kernel, strides, pads, dilation, groups: int = 1) -> Any:
         out = g.shape[2:]
         full = padded(xp, x, pads, out, kernel, strides, dilation)
         grads = _grouped(xp, g, groups)

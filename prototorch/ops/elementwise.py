@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.core import Op
+from prototorch.ops.core import Op, narrowable
 from prototorch.ops.reduce import sum_to
 from prototorch.spec import Spec
 
@@ -28,11 +28,13 @@ class Unary(Op):
     function = ""  # the array module's name of it, where that is all there is to it
     only_float = True
 
-    def rule(self, x: Spec, **attrs: Any) -> Spec:  # type: ignore[override]
+    @narrowable
+    def rule(self, x: Spec, **attrs: Any) -> Spec:
         if self.only_float and not x.is_float:
             raise self.fail(f"wants floating-point numbers, not {x.dtype}")
         return Spec(x.shape, x.dtype)
 
+    @narrowable
     def plain(self, xp: Any, x: Any, **attrs: Any) -> Any:
         return getattr(xp, self.function)(x)
 
@@ -44,7 +46,7 @@ class Binary(Op):
     function = ""
     result: str | None = None  # the output's type where it is not the inputs'
 
-    def rule(self, a: Spec, b: Spec) -> Spec:  # type: ignore[override]
+    def rule(self, a: Spec, b: Spec) -> Spec:
         if a.dtype != b.dtype:
             raise self.fail(f"wants two inputs of one type, not {a.dtype} and {b.dtype}; cast one of them first")
         return Spec(broadcast(self, (a.shape, b.shape)), self.result or a.dtype)
@@ -88,7 +90,7 @@ class Rsqrt(Unary):
 
     derivatives = (lambda g, y, x: g * -0.5 * y * y * y,)
 
-    def plain(self, xp: Any, x: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any) -> Any:
         return 1 / xp.sqrt(x)
 
 
@@ -96,7 +98,7 @@ class Square(Unary):
     only_float = False
     derivatives = (lambda g, y, x: g * 2 * x,)
 
-    def plain(self, xp: Any, x: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any) -> Any:
         return x * x
 
 
@@ -144,7 +146,7 @@ class IsFinite(Unary):
     inplace = {}
     function = "isfinite"
 
-    def rule(self, x: Spec) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec) -> Spec:
         return Spec(x.shape, "bool")
 
 
@@ -157,10 +159,10 @@ class Cast(Op):
 
     derivatives = (lambda g, y, x, dtype: cast(g, dtype=x.dtype),)
 
-    def rule(self, x: Spec, dtype: str) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, dtype: str) -> Spec:
         return Spec(x.shape, dtype)
 
-    def plain(self, xp: Any, x: Any, dtype: str) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, dtype: str) -> Any:
         return xp.astype(x, getattr(xp, dtype))
 
 
@@ -169,7 +171,7 @@ class StopGradient(Unary):
 
     only_float, view = False, True
 
-    def plain(self, xp: Any, x: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any) -> Any:
         return x
 
 
@@ -275,14 +277,14 @@ class Where(Op):
         lambda g, y, c, a, b: sum_to(where(c, zeros_like(g), g), b.shape),
     )
 
-    def rule(self, c: Spec, a: Spec, b: Spec) -> Spec:  # type: ignore[override]
+    def rule(self, c: Spec, a: Spec, b: Spec) -> Spec:
         if c.dtype != "bool":
             raise self.fail(f"wants a condition of type bool, not {c.dtype}")
         if a.dtype != b.dtype:
             raise self.fail(f"wants two choices of one type, not {a.dtype} and {b.dtype}")
         return Spec(broadcast(self, (c.shape, a.shape, b.shape)), a.dtype)
 
-    def plain(self, xp: Any, c: Any, a: Any, b: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, c: Any, a: Any, b: Any) -> Any:
         return xp.where(c, a, b)
 
 
@@ -291,10 +293,10 @@ class Full(Op):
 
     derivatives = ()
 
-    def rule(self, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Spec:  # type: ignore[override]
+    def rule(self, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Spec:
         return Spec(shape, dtype)
 
-    def plain(self, xp: Any, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Any:
         return xp.full(shape, value, dtype=getattr(xp, dtype))
 
 

@@ -17,14 +17,14 @@ class Take(Op):
 
     derivatives = (lambda g, y, table, indices: put_rows(g, indices, rows=table.shape[0]), None)
 
-    def rule(self, table: Spec, indices: Spec) -> Spec:  # type: ignore[override]
+    def rule(self, table: Spec, indices: Spec) -> Spec:
         if indices.is_float or indices.dtype == "bool":
             raise self.fail(f"wants whole numbers as indices, not {indices.dtype}")
         if table.ndim < 1:
             raise self.fail("wants a table of at least one dimension")
         return Spec((*indices.shape, *table.shape[1:]), table.dtype)
 
-    def plain(self, xp: Any, table: Any, indices: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, table: Any, indices: Any) -> Any:
         flat = xp.take(table, xp.reshape(indices, (-1,)), axis=0)
         return xp.reshape(flat, (*indices.shape, *table.shape[1:]))
 
@@ -37,12 +37,12 @@ class PutRows(Op):
 
     derivatives = (lambda g, y, values, indices, rows: take(g, indices), None)
 
-    def rule(self, values: Spec, indices: Spec, rows: int) -> Spec:  # type: ignore[override]
+    def rule(self, values: Spec, indices: Spec, rows: int) -> Spec:
         if values.shape[: indices.ndim] != indices.shape:
             raise self.fail(f"values {list(values.shape)} do not begin with the indices' shape {list(indices.shape)}")
         return Spec((rows, *values.shape[indices.ndim :]), values.dtype)
 
-    def plain(self, xp: Any, values: Any, indices: Any, rows: int) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, values: Any, indices: Any, rows: int) -> Any:
         rest = values.shape[indices.ndim :]
         out = xp.zeros((rows, *rest), dtype=values.dtype)
         flat, places = xp.reshape(values, (-1, *rest)), xp.reshape(indices, (-1,))
@@ -60,12 +60,12 @@ class TakeAlong(Op):
 
     derivatives = (lambda g, y, x, indices: put_along(g, indices, size=x.shape[-1]), None)
 
-    def rule(self, x: Spec, indices: Spec) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, indices: Spec) -> Spec:
         if x.shape[:-1] != indices.shape[:-1]:
             raise self.fail(f"leading shapes of {list(x.shape)} and {list(indices.shape)} differ")
         return Spec(indices.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, indices: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, indices: Any) -> Any:
         return xp.take_along_axis(x, xp.astype(indices, xp.int64), axis=-1)
 
 
@@ -74,12 +74,12 @@ class PutAlong(Op):
 
     derivatives = (lambda g, y, values, indices, size: take_along(g, indices), None)
 
-    def rule(self, values: Spec, indices: Spec, size: int) -> Spec:  # type: ignore[override]
+    def rule(self, values: Spec, indices: Spec, size: int) -> Spec:
         if values.shape != indices.shape:
             raise self.fail(f"values {list(values.shape)} and indices {list(indices.shape)} differ in shape")
         return Spec((*values.shape[:-1], size), values.dtype)
 
-    def plain(self, xp: Any, values: Any, indices: Any, size: int) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, values: Any, indices: Any, size: int) -> Any:
         rows = xp.reshape(indices, (-1, indices.shape[-1]))
         flat = xp.reshape(values, rows.shape)
         out = xp.zeros((rows.shape[0], size), dtype=values.dtype)
@@ -94,12 +94,12 @@ class OneHot(Op):
 
     derivatives = (None,)
 
-    def rule(self, indices: Spec, classes: int, dtype: str = "float32") -> Spec:  # type: ignore[override]
+    def rule(self, indices: Spec, classes: int, dtype: str = "float32") -> Spec:
         if indices.is_float:
             raise self.fail(f"wants whole numbers, not {indices.dtype}")
         return Spec((*indices.shape, classes), dtype)
 
-    def plain(self, xp: Any, indices: Any, classes: int, dtype: str = "float32") -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, indices: Any, classes: int, dtype: str = "float32") -> Any:
         hit = xp.reshape(indices, (*indices.shape, 1)) == xp.arange(classes, dtype=indices.dtype)
         return xp.astype(hit, getattr(xp, dtype))
 
@@ -109,11 +109,11 @@ class Gather(Op):
 
     derivatives = (lambda g, y, x, indices, axis: scatter_rows(g, indices=indices, axis=axis, size=x.shape[axis]),)
 
-    def rule(self, x: Spec, indices: tuple[int, ...], axis: int) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, indices: tuple[int, ...], axis: int) -> Spec:
         (axis,) = axes(axis, x.ndim, self)
         return Spec((*x.shape[:axis], len(indices), *x.shape[axis + 1 :]), x.dtype)
 
-    def plain(self, xp: Any, x: Any, indices: tuple[int, ...], axis: int) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, indices: tuple[int, ...], axis: int) -> Any:
         return xp.take(x, xp.asarray(indices, dtype=xp.int64), axis=axis)
 
 
@@ -122,11 +122,11 @@ class ScatterRows(Op):
 
     derivatives = (lambda g, y, x, indices, axis, size: gather(g, indices=indices, axis=axis),)
 
-    def rule(self, x: Spec, indices: tuple[int, ...], axis: int, size: int) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, indices: tuple[int, ...], axis: int, size: int) -> Spec:
         (axis,) = axes(axis, x.ndim, self)
         return Spec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
 
-    def plain(self, xp: Any, x: Any, indices: tuple[int, ...], axis: int, size: int) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, indices: tuple[int, ...], axis: int, size: int) -> Any:
         (axis,) = axes(axis, x.ndim)
         lead = (slice(None),) * axis
         out = xp.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), dtype=x.dtype)
@@ -141,10 +141,10 @@ class Iota(Op):
 
     derivatives = ()
 
-    def rule(self, size: int, dtype: str = "int32") -> Spec:  # type: ignore[override]
+    def rule(self, size: int, dtype: str = "int32") -> Spec:
         return Spec((size,), dtype)
 
-    def plain(self, xp: Any, size: int, dtype: str = "int32") -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, size: int, dtype: str = "int32") -> Any:
         return xp.arange(size, dtype=getattr(xp, dtype))
 
 
@@ -153,13 +153,13 @@ class TopK(Op):
 
     derivatives = (lambda g, y, x, k: None if g[0] is None else put_along(g[0], y[1], size=x.shape[-1]),)
 
-    def rule(self, x: Spec, k: int) -> tuple[Spec, Spec]:  # type: ignore[override]
+    def rule(self, x: Spec, k: int) -> tuple[Spec, Spec]:
         if not 1 <= k <= x.shape[-1]:
             raise self.fail(f"k is {k}, but there are {x.shape[-1]} elements")
         shape = (*x.shape[:-1], k)
         return Spec(shape, x.dtype), Spec(shape, "int32")
 
-    def plain(self, xp: Any, x: Any, k: int) -> tuple[Any, Any]:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, k: int) -> tuple[Any, Any]:
         order = xp.argsort(-x, axis=-1, stable=True)[..., :k]
         return xp.take_along_axis(x, order, axis=-1), xp.astype(order, xp.int32)
 

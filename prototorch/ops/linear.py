@@ -16,7 +16,7 @@ class Matmul(Op):
     a [..., m, k] and b [..., k, n] give [..., m, n]. Both have at least two dimensions.
     """
 
-    def rule(self, a: Spec, b: Spec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:  # type: ignore[override]
+    def rule(self, a: Spec, b: Spec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
         if a.ndim < 2 or b.ndim < 2:
             raise self.fail(f"wants two matrices, not shapes {list(a.shape)} and {list(b.shape)}")
         if a.dtype != b.dtype:
@@ -27,7 +27,7 @@ class Matmul(Op):
             raise self.fail(f"shapes {list(a.shape)} and {list(b.shape)} do not fit: the inner sizes are {k} and {k2}")
         return Spec((*broadcast(self, (a.shape[:-2], b.shape[:-2])), m, n), a.dtype)
 
-    def plain(self, xp: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
         a = xp.matrix_transpose(a) if transpose_a else a
         b = xp.matrix_transpose(b) if transpose_b else b
         return xp.matmul(a, b)

@@ -27,14 +27,14 @@ class BatchNorm(Op):
     x [N, C, ...]; gamma and beta [C]. Gives y, mean [C] and the biased variance [C].
     """
 
-    def rule(self, x: Spec, gamma: Spec, beta: Spec, eps: float, axis: int = 1) -> tuple[Spec, ...]:  # type: ignore[override]
+    def rule(self, x: Spec, gamma: Spec, beta: Spec, eps: float, axis: int = 1) -> tuple[Spec, ...]:
         (axis,) = axes(axis, x.ndim, self)
         for v in (gamma, beta):
             if v.shape != (x.shape[axis],):
                 raise self.fail(f"axis {axis} of {list(x.shape)} wants vectors of {x.shape[axis]}, not {list(v.shape)}")
         return Spec(x.shape, x.dtype), Spec(gamma.shape, x.dtype), Spec(gamma.shape, x.dtype)
 
-    def expand(self, x: Any, gamma: Any, beta: Any, eps: float, axis: int = 1) -> Any:  # type: ignore[override]
+    def expand(self, x: Any, gamma: Any, beta: Any, eps: float, axis: int = 1) -> Any:
         (axis,) = axes(axis, x.ndim)
         over = _others(x.ndim, axis)
         mu = mean(x, axis=over, keepdims=True)
@@ -53,10 +53,10 @@ class BatchNorm(Op):
 class BatchNormGrad(Op):
     """Gradients of x, gamma and beta from that of y."""
 
-    def rule(self, g: Spec, x: Spec, gamma: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1):  # type: ignore[override]
+    def rule(self, g: Spec, x: Spec, gamma: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1):
         return Spec(x.shape, x.dtype), Spec(gamma.shape, x.dtype), Spec(gamma.shape, x.dtype)
 
-    def expand(self, g, x, gamma, mu, var, eps: float, axis: int = 1):  # type: ignore[override]
+    def expand(self, g, x, gamma, mu, var, eps: float, axis: int = 1):
         (axis,) = axes(axis, x.ndim)
         over = _others(x.ndim, axis)
         n = prod(x.shape[i] for i in over)
@@ -75,10 +75,10 @@ class BatchNormInference(Op):
 
     inplace = {0: 0}
 
-    def rule(self, x: Spec, gamma: Spec, beta: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, gamma: Spec, beta: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1) -> Spec:
         return batch_norm.rule(x, gamma, beta, eps=eps, axis=axis)[0]
 
-    def expand(self, x, gamma, beta, mu, var, eps: float, axis: int = 1):  # type: ignore[override]
+    def expand(self, x, gamma, beta, mu, var, eps: float, axis: int = 1):
         (axis,) = axes(axis, x.ndim)
         scale = rsqrt(var + eps) * gamma
         return x * along(scale, x.ndim, axis) + along(beta - mu * scale, x.ndim, axis)
@@ -90,14 +90,14 @@ class LayerNorm(Op):
     gamma and beta have the shape of those axes.
     """
 
-    def rule(self, x: Spec, gamma: Spec, beta: Spec, axis: Any, eps: float) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, gamma: Spec, beta: Spec, axis: Any, eps: float) -> Spec:
         over = axes(axis, x.ndim, self)
         wanted = tuple(x.shape[i] for i in over)
         if gamma.shape != wanted or beta.shape != wanted:
             raise self.fail(f"wants gamma and beta of shape {list(wanted)}, not {list(gamma.shape)}")
         return Spec(x.shape, x.dtype)
 
-    def expand(self, x: Any, gamma: Any, beta: Any, axis: Any, eps: float) -> Any:  # type: ignore[override]
+    def expand(self, x: Any, gamma: Any, beta: Any, axis: Any, eps: float) -> Any:
         over = axes(axis, x.ndim)
         shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
         centred = x - mean(x, axis=over, keepdims=True)
@@ -112,10 +112,10 @@ class LayerNorm(Op):
 class LayerNormGrad(Op):
     """Gradients of x, gamma and beta."""
 
-    def rule(self, g: Spec, x: Spec, gamma: Spec, axis: Any, eps: float):  # type: ignore[override]
+    def rule(self, g: Spec, x: Spec, gamma: Spec, axis: Any, eps: float):
         return Spec(x.shape, x.dtype), Spec(gamma.shape, x.dtype), Spec(gamma.shape, x.dtype)
 
-    def expand(self, g: Any, x: Any, gamma: Any, axis: Any, eps: float) -> Any:  # type: ignore[override]
+    def expand(self, g: Any, x: Any, gamma: Any, axis: Any, eps: float) -> Any:
         over = axes(axis, x.ndim)
         rest = tuple(i for i in range(x.ndim) if i not in over)
         shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
@@ -134,12 +134,12 @@ class ChannelWindowSum(Op):
 
     derivatives = (lambda g, y, x, size: channel_window_sum(g, size=size),)
 
-    def rule(self, x: Spec, size: int) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, size: int) -> Spec:
         if size % 2 == 0:
             raise self.fail(f"the size of the window must be odd, not {size}")
         return Spec(x.shape, x.dtype)
 
-    def expand(self, x: Any, size: int) -> Any:  # type: ignore[override]
+    def expand(self, x: Any, size: int) -> Any:
         half = size // 2
         wide = pad(x, pads=((0, 0), (half, half), *((0, 0),) * (x.ndim - 2)))
         total = None
@@ -157,13 +157,13 @@ class Lrn(Op):
     x / (k + alpha / size * sum of x^2 over ``size`` neighbouring channels) ^ beta. Gives y and the base of the power.
     """
 
-    def rule(self, x: Spec, size: int, alpha: float, beta: float, k: float) -> tuple[Spec, Spec]:  # type: ignore[override]
+    def rule(self, x: Spec, size: int, alpha: float, beta: float, k: float) -> tuple[Spec, Spec]:
         if x.ndim < 2:
             raise self.fail("wants channels as the second dimension")
         channel_window_sum.rule(x, size=size)
         return Spec(x.shape, x.dtype), Spec(x.shape, x.dtype)
 
-    def expand(self, x: Any, size: int, alpha: float, beta: float, k: float) -> Any:  # type: ignore[override]
+    def expand(self, x: Any, size: int, alpha: float, beta: float, k: float) -> Any:
         base = channel_window_sum(square(x), size=size) * (alpha / size) + k
         return x * base**-beta, base
 
@@ -176,10 +176,10 @@ class Lrn(Op):
 class LrnGrad(Op):
     """The gradient of x from that of y, with the base of the power."""
 
-    def rule(self, g: Spec, x: Spec, base: Spec, size: int, alpha: float, beta: float, k: float) -> Spec:  # type: ignore[override]
+    def rule(self, g: Spec, x: Spec, base: Spec, size: int, alpha: float, beta: float, k: float) -> Spec:
         return Spec(x.shape, x.dtype)
 
-    def expand(self, g, x, base, size: int, alpha: float, beta: float, k: float):  # type: ignore[override]
+    def expand(self, g, x, base, size: int, alpha: float, beta: float, k: float):
         scaled = g * base**-beta
         return scaled - x * channel_window_sum(scaled * x / base, size=size) * (2 * alpha * beta / size)
 

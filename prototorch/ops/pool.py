@@ -35,11 +35,11 @@ class MaxPool(Op):
     NaN wins, so that a fault upstream is seen.
     """
 
-    def rule(self, x: Spec, kernel, strides, pads, ceil: bool = False) -> tuple[Spec, Spec]:  # type: ignore[override]
+    def rule(self, x: Spec, kernel, strides, pads, ceil: bool = False) -> tuple[Spec, Spec]:
         shape = (*x.shape[:2], *_checked(self, x, kernel, strides, pads, ceil))
         return Spec(shape, x.dtype), Spec(shape, "int32")
 
-    def plain(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False) -> Any:
         out = pooled_size(x.shape[2:], kernel, strides, pads, ceil)
         ones = (1,) * len(kernel)
         full = padded(xp, x, pads, out, kernel, strides, ones, value=-float("inf"))
@@ -65,10 +65,10 @@ class MaxUnpool(Op):
 
     derivatives = (lambda g, y, dy, number, size, **a: pick_pooled(g, number, **a), None)
 
-    def rule(self, g: Spec, number: Spec, size, kernel, strides, pads, ceil: bool = False) -> Spec:  # type: ignore[override]
+    def rule(self, g: Spec, number: Spec, size, kernel, strides, pads, ceil: bool = False) -> Spec:
         return Spec((*g.shape[:2], *size), g.dtype)
 
-    def plain(self, xp: Any, g: Any, number: Any, size, kernel, strides, pads, ceil: bool = False) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, g: Any, number: Any, size, kernel, strides, pads, ceil: bool = False) -> Any:
         ones, out = (1,) * len(kernel), g.shape[2:]
         full = padded(xp, xp.zeros((*g.shape[:2], *size), dtype=g.dtype), pads, out, kernel, strides, ones)
         zero = xp.zeros((), dtype=g.dtype)
@@ -83,10 +83,10 @@ class PickPooled(Op):
 
     derivatives = (lambda g, y, x, number, **a: max_unpool(g, number, size=tuple(x.shape[2:]), **a), None)
 
-    def rule(self, x: Spec, number: Spec, kernel, strides, pads, ceil: bool = False) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, number: Spec, kernel, strides, pads, ceil: bool = False) -> Spec:
         return Spec(number.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, number: Any, kernel, strides, pads, ceil: bool = False) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, number: Any, kernel, strides, pads, ceil: bool = False) -> Any:
         ones, out = (1,) * len(kernel), number.shape[2:]
         full = padded(xp, x, pads, out, kernel, strides, ones)
         result = xp.zeros(number.shape, dtype=x.dtype)
@@ -113,10 +113,10 @@ class AvgPool(Op):
 
     derivatives = (lambda g, y, x, **a: avg_unpool(g, size=tuple(x.shape[2:]), **a),)
 
-    def rule(self, x: Spec, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:
         return Spec((*x.shape[:2], *_checked(self, x, kernel, strides, pads, ceil)), x.dtype)
 
-    def plain(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Any:
         out = pooled_size(x.shape[2:], kernel, strides, pads, ceil)
         ones = (1,) * len(kernel)
         full = padded(xp, x, pads, out, kernel, strides, ones)
@@ -131,10 +131,10 @@ class AvgUnpool(Op):
 
     derivatives = (lambda g, y, dy, size, **a: avg_pool(g, **a),)
 
-    def rule(self, g: Spec, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:  # type: ignore[override]
+    def rule(self, g: Spec, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:
         return Spec((*g.shape[:2], *size), g.dtype)
 
-    def plain(self, xp: Any, g: Any, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, g: Any, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Any:
         ones, out = (1,) * len(kernel), g.shape[2:]
         full = padded(xp, xp.zeros((*g.shape[:2], *size), dtype=g.dtype), pads, out, kernel, strides, ones)
         share = g / window_counts(xp, size, kernel, strides, pads, ceil, include_pad, g.dtype)

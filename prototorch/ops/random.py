@@ -59,12 +59,12 @@ class RandomBits(Op):
 
     derivatives = (None,)
 
-    def rule(self, key: Spec, site: int, shape: tuple[int, ...]) -> Spec:  # type: ignore[override]
+    def rule(self, key: Spec, site: int, shape: tuple[int, ...]) -> Spec:
         if key != Spec((2,), "uint64"):
             raise self.fail(f"wants a key uint64[2], not {key}")
         return Spec(shape, "uint32")
 
-    def plain(self, xp: Any, key: Any, site: int, shape: tuple[int, ...]) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, key: Any, site: int, shape: tuple[int, ...]) -> Any:
         count = math.prod(shape)
         raw = words(xp, key, site, -(-count // 2))
         if xp is np:
@@ -80,12 +80,12 @@ class RandomUniform(Op):
     derivatives = (None,)
 
     def rule(self, key: Spec, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
-             dtype: str = "float32") -> Spec:  # type: ignore[override] # fmt: skip
+             dtype: str = "float32") -> Spec:  # fmt: skip
         random_bits.rule(key, site=site, shape=shape)
         return Spec(shape, dtype)
 
     def plain(self, xp: Any, key: Any, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
-              dtype: str = "float32") -> Any:  # type: ignore[override] # fmt: skip
+              dtype: str = "float32") -> Any:  # fmt: skip
         bits = random_bits.plain(xp, key, site=site, shape=shape) >> xp.asarray(8, dtype=xp.uint32)
         unit = xp.astype(bits, getattr(xp, dtype)) * 2.0**-24
         return unit if (low, high) == (0.0, 1.0) else unit * (high - low) + low
@@ -101,7 +101,7 @@ class Dropout(Op):
     inplace = {0: 0}
     derivatives = (lambda g, y, x, key, **a: dropout(g, key, **a), None)
 
-    def rule(self, x: Spec, key: Spec, rate: float, site: int, noise_shape: tuple[int, ...] | None = None) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, key: Spec, rate: float, site: int, noise_shape: tuple[int, ...] | None = None) -> Spec:
         if not 0 <= rate < 1:
             raise self.fail(f"the rate must be at least 0 and below 1, not {rate}")
         if noise_shape is not None and (
@@ -110,7 +110,7 @@ class Dropout(Op):
             raise self.fail(f"a noise shape {list(noise_shape)} does not broadcast to {list(x.shape)}")
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, key: Any, rate: float, site: int, noise_shape: Any = None) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, key: Any, rate: float, site: int, noise_shape: Any = None) -> Any:
         kept = keep_mask(xp, key, rate, site, noise_shape or x.shape)
         return x * (xp.astype(kept, x.dtype) * (1 / (1 - rate)))
 

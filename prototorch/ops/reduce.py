@@ -33,13 +33,13 @@ class Reduction(Op):
     empty_ok = False
     result: str | None = None
 
-    def rule(self, x: Spec, axis: Axis = None, keepdims: bool = False) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, axis: Axis = None, keepdims: bool = False) -> Spec:
         over = axes(axis, x.ndim, self)
         if not self.empty_ok and any(x.shape[a] == 0 for a in over):
             raise self.fail(f"nothing to take it of: the shape is {list(x.shape)}")
         return Spec(reduced(x.shape, over, keepdims), self.result or x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
         return getattr(xp, self.function)(x, axis=axes(axis, x.ndim), keepdims=keepdims)
 
 
@@ -55,7 +55,7 @@ class Sum(Reduction):
     empty_ok = True
     derivatives = (lambda g, y, x, axis=None, keepdims=False: _spread(g, x, axis),)
 
-    def plain(self, xp: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
         return xp.sum(x, axis=axes(axis, x.ndim), keepdims=keepdims, dtype=x.dtype)
 
 
@@ -107,13 +107,13 @@ class _Arg(Op):
 
     function = ""
 
-    def rule(self, x: Spec, axis: int) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, axis: int) -> Spec:
         over = axes(axis, x.ndim, self)
         if x.shape[over[0]] == 0:
             raise self.fail(f"nothing to choose from: the shape is {list(x.shape)}")
         return Spec(reduced(x.shape, over, False), "int32")
 
-    def plain(self, xp: Any, x: Any, axis: int) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, axis: int) -> Any:
         return xp.astype(getattr(xp, self.function)(x, axis=axis), xp.int32)
 
 
@@ -130,11 +130,11 @@ class Cumsum(Op):
 
     derivatives = (lambda g, y, x, axis, reverse=False: cumsum(g, axis=axis, reverse=not reverse),)
 
-    def rule(self, x: Spec, axis: int, reverse: bool = False) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, axis: int, reverse: bool = False) -> Spec:
         axes(axis, x.ndim, self)
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: int, reverse: bool = False) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, axis: int, reverse: bool = False) -> Any:
         if reverse:
             return xp.flip(xp.cumulative_sum(xp.flip(x, axis=axis), axis=axis, dtype=x.dtype), axis=axis)
         return xp.cumulative_sum(x, axis=axis, dtype=x.dtype)
@@ -145,13 +145,13 @@ class BroadcastTo(Op):
 
     derivatives = (lambda g, y, x, shape: sum_to(g, x.shape),)
 
-    def rule(self, x: Spec, shape: tuple[int, ...]) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, shape: tuple[int, ...]) -> Spec:
         padded = (1,) * (len(shape) - x.ndim) + x.shape
         if len(padded) != len(shape) or any(a not in (1, b) for a, b in zip(padded, shape, strict=True)):
             raise self.fail(f"{list(x.shape)} cannot be repeated to {list(shape)}")
         return Spec(shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
         return xp.broadcast_to(x, shape)
 
 

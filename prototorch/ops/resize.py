@@ -60,13 +60,13 @@ class AffineSample(Op):
     """
 
     def rule(self, x: Spec, matrices: Spec, fill_mode: str = "reflect", fill_value: float = 0.0,
-             interpolation: str = "bilinear") -> Spec:  # type: ignore[override] # fmt: skip
+             interpolation: str = "bilinear") -> Spec:  # fmt: skip
         if x.ndim != 4 or matrices.shape != (x.shape[0], 2, 3):
             raise self.fail(f"pictures {list(x.shape)} want matrices of {[x.shape[0], 2, 3]}, not {list(matrices.shape)}")
         return Spec(x.shape, x.dtype)
 
     def plain(self, xp: Any, x: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
-              interpolation: str = "bilinear") -> Any:  # type: ignore[override] # fmt: skip
+              interpolation: str = "bilinear") -> Any:  # fmt: skip
         n, c, h, w = x.shape
         flat = xp.reshape(x, (n, c, h * w))
         total = xp.zeros((n, c, h * w), dtype=x.dtype)
@@ -85,11 +85,11 @@ class AffineSample(Op):
 class AffineSpread(Op):
     """The adjoint of `affine_sample` by the pictures."""
 
-    def rule(self, g: Spec, matrices: Spec, **attrs: Any) -> Spec:  # type: ignore[override]
+    def rule(self, g: Spec, matrices: Spec, **attrs: Any) -> Spec:
         return Spec(g.shape, g.dtype)
 
     def plain(self, xp: Any, g: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
-              interpolation: str = "bilinear") -> Any:  # type: ignore[override] # fmt: skip
+              interpolation: str = "bilinear") -> Any:  # fmt: skip
         n, c, h, w = g.shape
         flat = xp.reshape(g, (n, c, h * w))
         out = xp.zeros((n, c, h * w), dtype=g.dtype)

@@ -21,7 +21,7 @@ class Reshape(Op):
     view = True
     derivatives = (lambda g, y, x, shape: reshape(g, shape=tuple(x.shape)),)
 
-    def rule(self, x: Spec, shape: tuple[int, ...]) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, shape: tuple[int, ...]) -> Spec:
         known = prod(n for n in shape if n != -1)
         if shape.count(-1) > 1:
             raise self.fail(f"only one dimension may be -1, not {list(shape)}")
@@ -33,7 +33,7 @@ class Reshape(Op):
             raise self.fail(f"{list(x.shape)} has {x.size} elements, {list(shape)} has {known}")
         return Spec(shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
         return xp.reshape(x, shape)
 
 
@@ -42,12 +42,12 @@ class Transpose(Op):
 
     derivatives = (lambda g, y, x, order: transpose(g, order=_inverse(order)),)
 
-    def rule(self, x: Spec, order: tuple[int, ...]) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, order: tuple[int, ...]) -> Spec:
         if sorted(order) != list(range(x.ndim)):
             raise self.fail(f"{list(order)} is not an order of {x.ndim} axes")
         return Spec(tuple(x.shape[i] for i in order), x.dtype)
 
-    def plain(self, xp: Any, x: Any, order: tuple[int, ...]) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, order: tuple[int, ...]) -> Any:
         return xp.permute_dims(x, order)
 
 
@@ -58,7 +58,7 @@ def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
 class Concat(Op):
     """Any number of inputs joined along one axis."""
 
-    def rule(self, *specs: Spec, axis: int) -> Spec:  # type: ignore[override]
+    def rule(self, *specs: Spec, axis: int) -> Spec:
         first = specs[0]
         (axis,) = axes(axis, first.ndim, self)
         for s in specs:
@@ -92,11 +92,11 @@ class Slice(Op):
         lambda g, y, x, start, stop, step: unslice(g, shape=tuple(x.shape), start=start, stop=stop, step=step),
     )
 
-    def rule(self, x: Spec, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]) -> Spec:
         shape = tuple(len(range(a, b, s)) for a, b, s in zip(start, stop, step, strict=True))
         return Spec(shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, start: Any, stop: Any, step: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, start: Any, stop: Any, step: Any) -> Any:
         return x[tuple(map(slice, start, stop, step))]
 
 
@@ -105,10 +105,10 @@ class Unslice(Op):
 
     derivatives = (lambda g, y, x, shape, start, stop, step: slice_(g, start=start, stop=stop, step=step),)
 
-    def rule(self, x: Spec, shape: tuple[int, ...], start: Any, stop: Any, step: Any) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, shape: tuple[int, ...], start: Any, stop: Any, step: Any) -> Spec:
         return Spec(shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, shape: Any, start: Any, stop: Any, step: Any) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, shape: Any, start: Any, stop: Any, step: Any) -> Any:
         out = xp.zeros(shape, dtype=x.dtype)
         out[tuple(map(slice, start, stop, step))] = x
         return out
@@ -118,14 +118,14 @@ class Pad(Op):
     """The input with ``pads`` = ((before, after), ...) per axis, filled by ``mode``: a constant ``value``, or its own
     elements ("reflect", "edge"/"wrap")."""
 
-    def rule(self, x: Spec, pads: Pads, mode: str = "constant", value: float = 0.0) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, pads: Pads, mode: str = "constant", value: float = 0.0) -> Spec:
         if len(pads) != x.ndim:
             raise self.fail(f"{len(pads)} pairs of pads for {x.ndim} dimensions")
         if mode == "reflect" and any(max(p) >= n for p, n in zip(pads, x.shape, strict=True) if max(p)):
             raise self.fail(f"pads {[list(p) for p in pads]} must be smaller than the shape {list(x.shape)} to reflect")
         return Spec(tuple(n + a + b for n, (a, b) in zip(x.shape, pads, strict=True)), x.dtype)
 
-    def plain(self, xp: Any, x: Any, pads: Pads, mode: str = "constant", value: float = 0.0) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, pads: Pads, mode: str = "constant", value: float = 0.0) -> Any:
         if mode == "constant":
             shape = tuple(n + a + b for n, (a, b) in zip(x.shape, pads, strict=True))
             out = xp.full(shape, value, dtype=x.dtype)
@@ -163,11 +163,11 @@ class Flip(Op):
 
     derivatives = (lambda g, y, x, axis: flip(g, axis=axis),)
 
-    def rule(self, x: Spec, axis: int | tuple[int, ...]) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, axis: int | tuple[int, ...]) -> Spec:
         axes(axis, x.ndim, self)
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: int | tuple[int, ...]) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, axis: int | tuple[int, ...]) -> Any:
         return xp.flip(x, axis=axis)
 
 

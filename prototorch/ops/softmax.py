@@ -19,11 +19,11 @@ class Softmax(Op):
     inplace = {0: 0}
     derivatives = (lambda g, y, x, axis=-1: softmax_grad(g, y, axis=axis),)
 
-    def rule(self, x: Spec, axis: int = -1) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, axis: int = -1) -> Spec:
         axes(axis, x.ndim, self)
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: int = -1) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, axis: int = -1) -> Any:
         e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
         return e / xp.sum(e, axis=axis, keepdims=True)
 
@@ -33,10 +33,10 @@ class SoftmaxGrad(Op):
 
     inplace = {0: 0}
 
-    def rule(self, g: Spec, y: Spec, axis: int = -1) -> Spec:  # type: ignore[override]
+    def rule(self, g: Spec, y: Spec, axis: int = -1) -> Spec:
         return Spec(g.shape, g.dtype)
 
-    def expand(self, g: Any, y: Any, axis: int = -1) -> Any:  # type: ignore[override]
+    def expand(self, g: Any, y: Any, axis: int = -1) -> Any:
         return (g - sum_(g * y, axis=axis, keepdims=True)) * y
 
 
@@ -46,11 +46,11 @@ class LogSoftmax(Op):
     inplace = {0: 0}
     derivatives = (lambda g, y, x, axis=-1: g - exp(y) * sum_(g, axis=axis, keepdims=True),)
 
-    def rule(self, x: Spec, axis: int = -1) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, axis: int = -1) -> Spec:
         axes(axis, x.ndim, self)
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: int = -1) -> Any:  # type: ignore[override]
+    def plain(self, xp: Any, x: Any, axis: int = -1) -> Any:
         shifted = x - xp.max(x, axis=axis, keepdims=True)
         return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
 
@@ -60,14 +60,14 @@ class SparseSoftmaxCrossEntropy(Op):
 
     derivatives = (lambda g, y, x, labels: sparse_softmax_cross_entropy_grad(g, x, labels), None)
 
-    def rule(self, x: Spec, labels: Spec) -> Spec:  # type: ignore[override]
+    def rule(self, x: Spec, labels: Spec) -> Spec:
         if labels.is_float:
             raise self.fail(f"wants whole numbers as labels, not {labels.dtype}")
         if x.shape[:-1] != labels.shape:
             raise self.fail(f"logits {list(x.shape)} want labels of shape {list(x.shape[:-1])}, not {list(labels.shape)}")
         return Spec(labels.shape, x.dtype)
 
-    def expand(self, x: Any, labels: Any) -> Any:  # type: ignore[override]
+    def expand(self, x: Any, labels: Any) -> Any:
         picked = take_along(log_softmax(x), reshape(labels, shape=(*labels.shape, 1)))
         return -reshape(picked, shape=tuple(labels.shape))
 
@@ -77,10 +77,10 @@ class SparseSoftmaxCrossEntropyGrad(Op):
 
     inplace = {0: 1}
 
-    def rule(self, g: Spec, x: Spec, labels: Spec) -> Spec:  # type: ignore[override]
+    def rule(self, g: Spec, x: Spec, labels: Spec) -> Spec:
         return Spec(x.shape, x.dtype)
 
-    def expand(self, g: Any, x: Any, labels: Any) -> Any:  # type: ignore[override]
+    def expand(self, g: Any, x: Any, labels: Any) -> Any:
         hot = one_hot(labels, classes=x.shape[-1], dtype=x.dtype)
         return (softmax(x) - hot) * reshape(g, shape=(*g.shape, 1))
 

@@ -23,13 +23,13 @@ class Update(Op):
         super().__init_subclass__(**kwargs)
         cls.inplace = {0: 0, **{i + 1: i + 4 for i in range(cls.slots)}}
 
-    def rule(self, w: Spec, g: Spec, rate: Spec, step: Spec, *slots: Spec, **attrs: Any) -> tuple[Spec, ...]:  # type: ignore[override]
+    def rule(self, w: Spec, g: Spec, rate: Spec, step: Spec, *slots: Spec, **attrs: Any) -> tuple[Spec, ...]:
         for other in (g, *slots):
             if other.shape != w.shape:
                 raise self.fail(f"a weight of shape {list(w.shape)} and a slot or gradient of {list(other.shape)}")
         return (w, *slots)
 
-    def plain(self, xp, w, g, rate, step, *slots, decay=0.0, **attrs):  # type: ignore[override]
+    def plain(self, xp, w, g, rate, step, *slots, decay=0.0, **attrs):
         rate = xp.astype(rate, w.dtype)
         w = w - w * (decay * rate) if decay else w
         count = xp.astype(step, w.dtype)
@@ -44,7 +44,7 @@ class Update(Op):
 class SgdUpdate(Update):
     """w - rate * (g + l2 * w)."""
 
-    def new(self, xp, w, g, rate, t, l2=0.0):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, l2=0.0):
         return (w - rate * (g + l2 * w if l2 else g),)
 
 
@@ -53,7 +53,7 @@ class MomentumUpdate(Update):
 
     slots = 1
 
-    def new(self, xp, w, g, rate, t, v, momentum, nesterov=False, l2=0.0):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, v, momentum, nesterov=False, l2=0.0):
         step = rate * (g + l2 * w if l2 else g)
         v = momentum * v - step
         return (w + momentum * v - step if nesterov else w + v), v
@@ -64,7 +64,7 @@ class AdamUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)
         alpha = rate * xp.sqrt(1 - beta_2**t) / (1 - beta_1**t)
@@ -76,7 +76,7 @@ class AmsgradUpdate(Update):
 
     slots = 3
 
-    def new(self, xp, w, g, rate, t, m, v, top, beta_1, beta_2, epsilon):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, m, v, top, beta_1, beta_2, epsilon):
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)
         top = xp.maximum(top, v)
@@ -89,7 +89,7 @@ class NadamUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
         u_t = beta_1 * (1 - 0.5 * 0.96**t)
         u_next = beta_1 * (1 - 0.5 * 0.96 ** (t + 1))
         product = 1.0
@@ -109,7 +109,7 @@ class RmspropUpdate(Update):
 
     slots = 1
 
-    def new(self, xp, w, g, rate, t, v, rho, epsilon):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, v, rho, epsilon):
         v = rho * v + (1 - rho) * g * g
         return w - rate * g / xp.sqrt(v + epsilon), v
 
@@ -119,7 +119,7 @@ class RmspropMomentumUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, v, b, rho, momentum, epsilon):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, v, b, rho, momentum, epsilon):
         v = rho * v + (1 - rho) * g * g
         b = momentum * b + rate * g / xp.sqrt(v + epsilon)
         return w - b, v, b
@@ -130,7 +130,7 @@ class CenteredRmspropUpdate(Update):
 
     slots = 3
 
-    def new(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon):
         v = rho * v + (1 - rho) * g * g
         a = rho * a + (1 - rho) * g
         b = momentum * b + rate * g / xp.sqrt(v - a * a + epsilon)
@@ -142,7 +142,7 @@ class AdagradUpdate(Update):
 
     slots = 1
 
-    def new(self, xp, w, g, rate, t, a, epsilon):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, a, epsilon):
         a = a + g * g
         return w - rate * g / xp.sqrt(a + epsilon), a
 
@@ -152,7 +152,7 @@ class AdadeltaUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, a, d, rho, epsilon):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, a, d, rho, epsilon):
         a = rho * a + (1 - rho) * g * g
         delta = -xp.sqrt(d + epsilon) / xp.sqrt(a + epsilon) * g
         d = rho * d + (1 - rho) * delta * delta
@@ -164,7 +164,7 @@ class AdamaxUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, m, u, beta_1, beta_2, epsilon):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, m, u, beta_1, beta_2, epsilon):
         m = m + (g - m) * (1 - beta_1)
         u = xp.maximum(beta_2 * u, xp.abs(g))
         return w - rate * m / ((1 - beta_1**t) * (u + epsilon)), m, u
@@ -175,7 +175,7 @@ class LionUpdate(Update):
 
     slots = 1
 
-    def new(self, xp, w, g, rate, t, m, beta_1, beta_2):  # type: ignore[override]
+    def new(self, xp, w, g, rate, t, m, beta_1, beta_2):
         w = w - rate * xp.sign(m * beta_1 + g * (1 - beta_1))
         return w, m * beta_2 + g * (1 - beta_2)
 
