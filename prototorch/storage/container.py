@@ -150,7 +150,7 @@ def is_own(path: str | os.PathLike[str]) -> bool:
 
 def has_mark(head: bytes) -> bool:
     """Whether the first bytes of a file are those of a file written here, even when one of them is damaged."""
-    return head.startswith(b"prototorch ") or b" sha256=" in head[:24]
+    return head.startswith(b"prototorch ") or head[12:20] == b" sha256="
 
 
 def _check_written(path: str, digest: str, names: Set[str]) -> None:

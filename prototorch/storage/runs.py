@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from prototorch.errors import SnapshotError
-from prototorch.storage.durable import write_bytes
+from prototorch.storage.durable import sweep, write_bytes
 from prototorch.storage.lock import RunLock
 from prototorch.storage.snapshots import SnapshotFolder
 
@@ -41,6 +41,7 @@ class RunFolder:
         except OSError as error:
             raise SnapshotError(f"{self.path}: cannot make this folder: {error.strerror}") from error
         self._lock.acquire()
+        sweep(self.path)  # what a killed process left half-written
         return self
 
     def __exit__(
@@ -49,7 +50,7 @@ class RunFolder:
         self._lock.release()
 
     def prepare(self, size: int) -> None:
-        """Make sure that snapshots of this many bytes fit, and remove what a killed process left half-written."""
+        """Make sure, before the first step, that snapshots of this many bytes fit. Raises SnapshotError."""
         self.snapshots.prepare(size)
 
     def newest(self) -> Path | None:

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from prototorch.errors import FileError, ModelFileError, SnapshotError, UsageError
+from prototorch.errors import ModelFileError, SnapshotError, UsageError
 from prototorch.storage import container
 from prototorch.storage.container import Scalar
 from prototorch.storage.durable import probe, sweep, write_bytes
@@ -90,6 +90,7 @@ class SnapshotFolder:
     def add(self, step: int, write: Callable[[Path], object], *, best: bool = False, pinned: bool = False) -> Path:
         """As `save`, the file being written by ``write`` (which goes through `container.write`, so it is verified)."""
         path = self.path_of(step)
+        self._prune(self._ordered())  # what a crash left over, so that there is never more than one too many
         write(path)
         container.peek(path)
         now = self._ordered()
@@ -153,7 +154,7 @@ class SnapshotFolder:
         except FileNotFoundError:
             return _List()
         except OSError as error:
-            raise FileError(f"{self.directory}: cannot list it: {error.strerror}") from error
+            raise SnapshotError(f"{self.directory}: cannot look for snapshots in it: {error.strerror}") from error
         now = self._read()
         known = [name for name in dict.fromkeys(now.names) if name in steps]
         unknown = sorted(steps.keys() - set(known), key=lambda name: steps[name])

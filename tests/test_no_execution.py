@@ -1,0 +1,181 @@
+"""Nothing in the package can run what a file says: a check of its source, call by call and import by import.
+
+Each rule is a name that must not be used, or only in the modules listed with a reason.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import prototorch
+
+PACKAGE = Path(prototorch.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+MODULES = {
+    "pickle", "cPickle", "_pickle", "marshal", "shelve", "dbm", "dill", "cloudpickle", "joblib", "yaml", "runpy",
+    "code", "codeop", "imp", "xmlrpc", "tarfile", "shutil.unpack_archive", "copyreg", "multiprocessing.connection",
+}  # fmt: skip
+CALLS = {
+    "eval", "exec", "compile", "__import__", "execfile", "os.system", "os.popen", "torch.load", "numpy.fromregex",
+    "types.FunctionType", "types.CodeType", "builtins.eval", "builtins.exec", "builtins.compile", "ast.literal_eval",
+    "pandas.read_pickle", "getpass.getpass", "webbrowser.open",
+}  # fmt: skip
+METHODS = {"extractall", "unpack_archive", "exec_module", "load_module", "LoadLibrary", "read_pickle", "load_dynamic"}
+
+# What is allowed in some modules: (rule, module path) -> why.
+ALLOWED = {
+    ("subprocess", "storage/foreign.py"): "starts this package's own reading process, without a shell",
+    ("h5py.File", "storage/image.py"): "writes into memory",
+    ("h5py.File", "storage/strict.py"): "names the type of an argument",
+    ("h5py.File", "storage/child.py"): "runs in the sandboxed process alone",
+}
+
+
+def dotted(node):
+    """``np.lib.format`` as it is written, or None."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (left := dotted(node.value)) is not None:
+        return f"{left}.{node.attr}"
+    return None
+
+
+class Names(ast.NodeVisitor):
+    """What each imported name means, so that ``import numpy as np`` hides nothing."""
+
+    def __init__(self):
+        self.meaning = {}
+        self.imports = []
+
+    def visit_Import(self, node):
+        for alias in node.names:
+            self.imports.append((alias.name, node.lineno))
+            self.meaning[alias.asname or alias.name.split(".")[0]] = (
+                alias.name if alias.asname else alias.name.split(".")[0]
+            )
+
+    def visit_ImportFrom(self, node):
+        for alias in node.names:
+            whole = f"{node.module or ''}.{alias.name}"
+            self.imports += [(node.module or "", node.lineno), (whole, node.lineno)]
+            if not node.level:
+                self.meaning[alias.asname or alias.name] = whole
+
+
+def faults(source, module=""):
+    """``(line, rule)`` of everything in a source that is not allowed there."""
+    tree = ast.parse(source)
+    names = Names()
+    names.visit(tree)
+    found = []
+
+    def note(line, rule):
+        if (rule, module) not in ALLOWED:
+            found.append((line, rule))
+
+    for name, line in names.imports:
+        parts = name.split(".")
+        for end in range(1, len(parts) + 1):
+            if ".".join(parts[:end]) in MODULES:
+                note(line, ".".join(parts[:end]))
+        if parts[0] == "subprocess":
+            note(line, "subprocess")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name) and isinstance(getattr(node, "ctx", None), ast.Load):
+            written = dotted(node)
+            if written is None:
+                continue
+            first, _, rest = written.partition(".")
+            whole = names.meaning.get(first, first) + (f".{rest}" if rest else "")
+            if whole in CALLS or (rest and whole.rpartition(".")[0] in MODULES):
+                note(node.lineno, whole)
+            if whole.startswith("ctypes.") and whole.rpartition(".")[2] in (
+                "CDLL",
+                "PyDLL",
+                "WinDLL",
+                "cdll",
+                "windll",
+            ):
+                note(node.lineno, "ctypes library")
+            if whole == "h5py.File":
+                note(node.lineno, whole)
+        if isinstance(node, ast.Attribute) and node.attr in METHODS:
+            note(node.lineno, node.attr)
+        if isinstance(node, ast.Call):
+            written = dotted(node.func) or ""
+            first, _, rest = written.partition(".")
+            whole = names.meaning.get(first, first) + (f".{rest}" if rest else "")
+            keywords = {word.arg: word.value for word in node.keywords}
+            pickles = keywords.get("allow_pickle")
+            if pickles is not None and not (isinstance(pickles, ast.Constant) and pickles.value is False):
+                note(node.lineno, "allow_pickle")
+            if whole in ("numpy.load", "numpy.lib.format.read_array", "numpy.lib.npyio.NpzFile") and pickles is None:
+                note(node.lineno, f"{whole} without allow_pickle=False")
+            shell = keywords.get("shell")
+            if shell is not None and not (isinstance(shell, ast.Constant) and shell.value is False):
+                note(node.lineno, "shell")
+    return found
+
+
+PLANTS = [
+    ("import pickle", "pickle"),
+    ("from pickle import loads", "pickle"),
+    ("import pickle as p\np.loads(b'')", "pickle.loads"),
+    ("import _pickle", "_pickle"),
+    ("import marshal", "marshal"),
+    ("from yaml import load", "yaml"),
+    ("eval('1')", "eval"),
+    ("run = exec", "exec"),
+    ("compile('1', '', 'eval')", "compile"),
+    ("import builtins\nbuiltins.exec('')", "builtins.exec"),
+    ("from builtins import eval as e\ne('')", "builtins.eval"),
+    ("__import__('os')", "__import__"),
+    ("import numpy as np\nnp.load('x')", "numpy.load without allow_pickle=False"),
+    ("import numpy as np\nnp.load('x', allow_pickle=True)", "allow_pickle"),
+    ("import numpy as np\nnp.load('x', allow_pickle=flag)", "allow_pickle"),
+    ("from numpy import load\nload('x')", "numpy.load without allow_pickle=False"),
+    ("import os\nos.system('x')", "os.system"),
+    ("from os import popen as p\np('x')", "os.popen"),
+    ("import subprocess", "subprocess"),
+    ("f(x, shell=True)", "shell"),
+    ("import ctypes\nctypes.CDLL('x')", "ctypes library"),
+    ("from ctypes import CDLL as C\nC('x')", "ctypes library"),
+    ("import torch\ntorch.load('x')", "torch.load"),
+    ("archive.extractall()", "extractall"),
+    ("spec.loader.exec_module(m)", "exec_module"),
+    ("import h5py\nh5py.File('x')", "h5py.File"),
+    ("from h5py import File\nFile('x')", "h5py.File"),
+]
+
+
+@pytest.mark.parametrize(("source", "rule"), PLANTS)
+def test_the_check_finds_what_it_looks_for(source, rule):
+    assert rule in [found for _, found in faults(source)]
+
+
+def test_the_check_leaves_harmless_code_alone():
+    source = """
+import re, json, numpy as np
+from prototorch.model import Model
+pattern = re.compile("x")
+Model().compile(loss="mse")
+np.load(path, allow_pickle=False)
+model.evaluate(x)
+json.load(file)
+"""
+    assert faults(source) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_nothing_is_executed(path):
+    module = path.relative_to(PACKAGE).as_posix()
+    found = faults(path.read_text(encoding="utf-8"), module)
+    assert not found, "\n".join(f"{module}:{line}: {rule}" for line, rule in found)
+
+
+def test_each_exception_is_needed():
+    for rule, module in ALLOWED:
+        source = (PACKAGE / module).read_text(encoding="utf-8")
+        assert rule in [found for _, found in faults(source, "nowhere")], f"{rule} is not used in {module} any more"
