@@ -54,8 +54,8 @@ def check(text: str) -> bool:
     report = Report()
     read_net(load_text(text, "fuzz.proto", report=report), report)
     for mistake in report.mistakes:
+        assert mistake.message
         assert len(str(mistake)) < 3000
-        assert mistake.message.endswith((".", ")", "...", "?")), mistake.message
     try:
         document = parse(text, trivia=True)
     except TextError:
