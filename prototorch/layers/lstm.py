@@ -48,7 +48,7 @@ class LSTM(Recurrent):
     def sequence(
         self, x: Any, recurrent: Any, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
     ) -> Any:
-        return ops.lstm_sequence(x, recurrent, *states, *mask, **attrs)
+        return ops.lstm_sequence(x, recurrent, *states, *mask, **attrs)[:3]
 
     def step(self, ctx: Context, x: Any, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
         h, c = states

@@ -1,6 +1,7 @@
-"""Activations. Where the slope can be told from the output, the gradient reads the output, so that a plan may drop the input.
+"""Activations. Where the slope can be told from the output, the gradient reads the output: a plan may drop the input.
 
-Each gradient is an op of its own (`relu_grad(g, y)`, `gelu_grad(g, x)`), said in simpler ops, so that it has derivatives too.
+Each gradient is an op of its own (`relu_grad(g, y)`, `gelu_grad(g, x)`), said in simpler ops, so that it has
+derivatives too.
 """
 
 from __future__ import annotations
@@ -8,9 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.ops.core import Op, narrowable
-from prototorch.ops.elementwise import (
-    Unary, absolute, cast, exp, expm1, less, log1p, maximum, minimum, negative, square, tanh, where,
-)  # fmt: skip
+from prototorch.ops.elementwise import Unary, absolute, cast, exp, full, minimum, ones_like, square, tanh, where
 from prototorch.ops.reduce import sum_to
 from prototorch.ops.special import erf, erf_array
 from prototorch.spec import Spec
@@ -91,7 +90,7 @@ class Relu6(Unary):
 
 class LeakyReluGrad(_Slope):
     def slope(self, v, negative_slope):
-        return where(v > 0, _one(v), _one(v) * negative_slope)
+        return where(v > 0, ones_like(v), full(shape=(), value=negative_slope, dtype=v.dtype))
 
 
 class LeakyRelu(Unary):
@@ -113,7 +112,7 @@ class EluGrad(_Slope):
     """From the input."""
 
     def slope(self, v, alpha):
-        return where(v > 0, _one(v), exp(minimum(v, 0)) * alpha)
+        return where(v > 0, ones_like(v), exp(minimum(v, 0)) * alpha)
 
 
 class Elu(Unary):
@@ -282,7 +281,7 @@ class HardSwishGrad(_Slope):
     """From the input."""
 
     def slope(self, v):
-        return where(v < 3, (v * 2 + 3) * (1 / 6) * _holds(v > -3, v), _one(v))
+        return where(v < 3, (v * 2 + 3) * (1 / 6) * _holds(v > -3, v), ones_like(v))
 
 
 class HardSwish(Unary):
@@ -314,11 +313,8 @@ class Prelu(Op):
         return xp.where(x > 0, x, alpha * x)
 
 
-def _one(v: Any) -> Any:
-    return _holds(less(negative(absolute(v)), 1), v)
-
-
-relu_grad, relu6_grad, leaky_relu_grad, elu_grad, gelu_grad = ReluGrad(), Relu6Grad(), LeakyReluGrad(), EluGrad(), GeluGrad()
+relu_grad, relu6_grad, leaky_relu_grad = ReluGrad(), Relu6Grad(), LeakyReluGrad()
+elu_grad, gelu_grad = EluGrad(), GeluGrad()
 sigmoid_grad, silu_grad, mish_grad, softsign_grad = SigmoidGrad(), SiluGrad(), MishGrad(), SoftsignGrad()
 hard_sigmoid_grad, hard_swish_grad = HardSigmoidGrad(), HardSwishGrad()
 relu, relu6, leaky_relu, prelu, elu, selu, gelu = Relu(), Relu6(), LeakyRelu(), Prelu(), Elu(), Selu(), Gelu()

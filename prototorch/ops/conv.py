@@ -37,13 +37,15 @@ class Conv(Op):
             )
         if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
             raise self.fail(
-                f"{x.shape[1]} input channels and {w.shape[0]} filters of {w.shape[1]} channels do not fit {groups} groups"
+                f"{x.shape[1]} input channels and {w.shape[0]} filters of {w.shape[1]} channels do not fit "
+                f"{groups} groups"
             )
         out = []
         for n, k, s, p, d in zip(x.shape[2:], w.shape[2:], strides, pads, dilation, strict=True):
             if extent(k, d) > n + sum(p):
                 raise self.fail(
-                    f"the kernel covers {extent(k, d)} places, but the input {list(x.shape[2:])} with its padding has {n + sum(p)}"
+                    f"the kernel covers {extent(k, d)} places, but the input {list(x.shape[2:])} with its padding has "
+                    f"{n + sum(p)}"
                 )
             out.append(count(n, k, s, p, d))
         return Spec((x.shape[0], w.shape[0], *out), x.dtype)

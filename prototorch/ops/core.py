@@ -1,9 +1,9 @@
 """What an op is, and how a call of one reaches whoever interprets it.
 
-An op knows its name, its type rule (specs in, specs out), a plain body over any array module, and its derivatives said in
-ops. It knows nothing of text, weights, state, devices or memory. Calling an op hands it to the interpreter of its inputs:
-the recorder puts it into a graph, the eager tape runs it at once, and two small interpreters here evaluate it on bare specs
-(`infer`) or bare arrays (`evaluate`).
+An op knows its name, its type rule (specs in, specs out), a plain body over any array module, and its derivatives said
+in ops. It knows nothing of text, weights, state, devices or memory. Calling an op hands it to the interpreter of its
+inputs: the recorder puts it into a graph, the eager tape runs it at once, and two small interpreters here evaluate it
+on bare specs (`infer`) or bare arrays (`evaluate`).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def interpreter_of(inputs: Sequence[Any]) -> Any:
         found = getattr(value, "interpreter", None)
         if found is not None:
             return found
-    return _current.get() or _default or _Arrays(np)
+    return _current.get() or _default or Arrays(np)
 
 
 def lift(value: Any, interpreter: Any, like: str | None) -> Any:
@@ -110,8 +110,8 @@ def narrowable(method: Callable[..., Any]) -> Callable[..., Any]:
 class Op:
     """The root of all ops. An instance is called like a function: inputs positional, attributes keyword and hashable.
 
-    A subclass says `rule` and `plain`, or says `expand` alone: its meaning in other ops, from which the rule, the body and
-    the derivative follow. Such a *composite* may still give its own `plain` or `derivatives` where that is faster.
+    A subclass says `rule` and `plain`, or says `expand` alone: its meaning in other ops, from which the rule, the body
+    and the derivative follow. Such a *composite* may still give its own `plain` or `derivatives` where that is faster.
     """
 
     name: ClassVar[str] = ""
@@ -176,12 +176,8 @@ class Op:
     def _expansion_pullback(self, grads, outputs, inputs, needs, attrs):
         if not self.composite:
             return [None] * len(inputs)
-        interpreter = interpreter_of(inputs)
-        made, entries = interpreter.collect(lambda: self.expand(*inputs, **attrs))
-        made = made if isinstance(made, tuple) else (made,)
-        seeds = [(value, g) for value, g in zip(made, grads, strict=True) if g is not None]
         wanted = [v for v, need in zip(inputs, needs, strict=True) if need]
-        found = iter(pull_back(entries, seeds, wanted))
+        found = iter(gradients(lambda *_: self.expand(*inputs, **attrs), *wanted, seeds=grads))
         return [next(found) if need else None for need in needs]
 
     def __repr__(self) -> str:
@@ -192,8 +188,8 @@ def pull_back(entries: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wanted
     """The one reverse sweep: gradients of the seeded outputs with respect to the wanted values.
 
     ``entries`` in the order in which they were applied; ``seeds`` are pairs (output, gradient of it). The gradients are
-    made by calling ops, so that they land where their inputs live: in the graph, or on the tape. A wanted value that does
-    not take part gets None.
+    made by calling ops, so that they land where their inputs live: in the graph, or on the tape. A wanted value that
+    does not take part gets None.
     """
     live = {id(v) for v in wanted}
     for entry in entries:
@@ -251,15 +247,19 @@ class _Bare(Arithmetic):
 
 class _Collecting:
     def __init__(self) -> None:
-        self.entries: list[Any] = []
+        self.open: list[list[Any]] = []
 
     def collect(self, work):
-        kept, self.entries = self.entries, []
+        self.open.append([])
         try:
-            result = work()
-            return result, self.entries
+            return work(), self.open[-1]
         finally:
-            self.entries = kept
+            self.open.pop()
+
+    def made(self, op, inputs, attrs, outputs, several):
+        for entries in self.open:
+            entries.append(_Record(op, inputs, attrs, outputs))
+        return outputs if several else outputs[0]
 
 
 class _Record:
@@ -274,17 +274,16 @@ class _Specs(_Collecting):
 
     def apply(self, op: Op, inputs, attrs):
         out = op.rule(*(v.spec for v in inputs), **attrs)
-        made = tuple(_Bare(self, s) for s in (out if isinstance(out, tuple) else (out,)))
-        self.entries.append(_Record(op, inputs, attrs, made))
-        return made if isinstance(out, tuple) else made[0]
+        several = isinstance(out, tuple)
+        return self.made(op, inputs, attrs, tuple(_Bare(self, s) for s in (out if several else (out,))), several)
 
     def constant(self, array):
         array = np.asarray(array)
         return _Bare(self, Spec(tuple(array.shape), str(array.dtype)))
 
 
-class _Arrays(_Collecting):
-    """Evaluates ops at once on arrays of one module, by their plain bodies."""
+class Arrays(_Collecting):
+    """Evaluates ops at once on arrays of one module, by their plain bodies; `value` makes a value of an array."""
 
     def __init__(self, xp: Any):
         super().__init__()
@@ -295,9 +294,8 @@ class _Arrays(_Collecting):
 
     def apply(self, op: Op, inputs, attrs):
         out = op.plain(self.xp, *(v.array for v in inputs), **attrs)
-        made = tuple(self.value(a) for a in (out if isinstance(out, tuple) else (out,)))
-        self.entries.append(_Record(op, inputs, attrs, made))
-        return made if isinstance(out, tuple) else made[0]
+        several = isinstance(out, tuple)
+        return self.made(op, inputs, attrs, tuple(self.value(a) for a in (out if several else (out,))), several)
 
     def constant(self, array):
         return self.value(self.xp.asarray(array))
@@ -312,7 +310,24 @@ def infer(op: Op, specs: Sequence[Spec], attrs: dict[str, Any]) -> Spec | tuple[
 
 
 def _evaluate_expansion(op: Op, xp: Any, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
-    interpreter = _Arrays(xp)
+    return evaluate(lambda *inputs: op.expand(*inputs, **attrs), *arrays, xp=xp)
+
+
+def evaluate(work: Callable[..., Any], *arrays: Any, xp: Any = np) -> Any:
+    """What a function said in ops gives for arrays of the module ``xp``: an array, or a tuple of arrays."""
+    interpreter = Arrays(xp)
     with interpreting(interpreter):
-        out = op.expand(*(interpreter.value(a) for a in arrays), **attrs)
+        out = work(*(interpreter.value(a) for a in arrays))
     return tuple(v.array for v in out) if isinstance(out, tuple) else out.array
+
+
+def gradients(work: Callable[..., Any], *inputs: Any, seeds: Sequence[Any]) -> list[Any]:
+    """Gradients of the inputs of a function said in ops (None where there is none), from those of its outputs.
+
+    ``inputs`` and ``seeds`` are values; a seed is None for an output without a gradient. The result can be
+    differentiated again, for it is made by ops on the same interpreter.
+    """
+    with interpreting(interpreter_of(inputs)) as interpreter:
+        made, entries = interpreter.collect(lambda: work(*inputs))
+        made = made if isinstance(made, tuple) else (made,)
+        return pull_back(entries, [(v, g) for v, g in zip(made, seeds, strict=True) if g is not None], inputs)

@@ -12,7 +12,8 @@ from prototorch.spec import Spec
 class Take(Op):
     """Rows of a table: ``take(table, indices)``, table [rows, ...], indices [...] of an integer type.
 
-    Gives [*indices.shape, *table.shape[1:]]. An index outside the table is undefined; whoever feeds indices checks them.
+    Gives [*indices.shape, *table.shape[1:]]. An index outside the table is undefined; whoever feeds indices checks
+    them.
     """
 
     derivatives = (lambda g, y, table, indices: put_rows(g, indices, rows=table.shape[0]), None)

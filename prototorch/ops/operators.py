@@ -1,4 +1,4 @@
-"""The operators that every value shares: `x + 1`, `-x`, `x @ w`, `x[:, 0]`. Each stands for an op of the same meaning."""
+"""The operators that every value shares: `x + 1`, `-x`, `x @ w`, `x[:, 0]`. Each stands for an op."""
 
 from __future__ import annotations
 

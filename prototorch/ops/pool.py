@@ -1,4 +1,4 @@
-"""Pooling in any number of spatial dimensions. x [N, C, *spatial]; ``pads`` is a pair (before, after) per spatial axis."""
+"""Pooling in any number of spatial dimensions. x [N, C, *spatial]; ``pads`` is a pair (before, after) for each."""
 
 from __future__ import annotations
 

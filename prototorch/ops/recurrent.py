@@ -1,7 +1,9 @@
 """Recurrent nets over whole sequences. The input's part is projected beforehand: x [N, T, gates * units].
 
-Each op gives the state at every step and what its gradient needs. A step that the mask leaves out keeps the state (Keras).
-The plain bodies go through time with one matrix product a step; the derivative of a derivative comes from the expansion.
+Each op gives the first state after every step (in the order of the walk, so backwards with ``reverse``), the last
+states, and then the further states after every step, which its gradient needs. A step that the mask leaves out keeps
+the state (Keras). The plain bodies go through time with one matrix product a step; the gradients are in
+`recurrent_grad`, and their derivatives come from the expansion.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from typing import Any
 
 from prototorch.ops import activation as act
 from prototorch.ops.core import Op, narrowable
-from prototorch.ops.elementwise import tanh, where
+from prototorch.ops.elementwise import full, tanh, where
 from prototorch.ops.linear import matmul
+from prototorch.ops.operators import OPS
 from prototorch.ops.shape import reshape, split, stack
 from prototorch.spec import Spec
 
@@ -24,6 +27,12 @@ GATES: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+def on_arrays(xp: Any, name: str) -> Callable[[Any], Any]:
+    """An activation as a function of arrays."""
+    op = GATES[name]
+    return (lambda x: op.plain(xp, x)) if isinstance(op, Op) else op
+
+
 class Sequence(Op):
     """What the three kinds share. Inputs: x, the recurrent weights, the first states, and perhaps a mask [N, T]."""
 
@@ -32,20 +41,27 @@ class Sequence(Op):
     weights = 1
 
     def rule(self, x: Spec, *rest: Spec, masked: bool = False, reverse: bool = False, **attrs: Any) -> tuple[Spec, ...]:
-        u, first = rest[0], rest[self.weights]
+        if len(rest) != self.weights + self.states + masked:
+            raise self.fail(f"takes {1 + self.weights + self.states + masked} inputs, not {1 + len(rest)}")
+        u, first = rest[0], rest[self.weights : self.weights + self.states]
         units = u.shape[0]
         if x.ndim != 3 or x.shape[2] != self.gates * units or u.shape[1] != self.gates * units:
             raise self.fail(f"{list(x.shape)} projected and {list(u.shape)} recurrent weights do not fit")
-        if first.shape != (x.shape[0], units):
-            raise self.fail(f"the first state has shape {list(first.shape)}, {[x.shape[0], units]} is wanted")
+        if x.shape[1] < 1:
+            raise self.fail("wants at least one step")
+        for state in first:
+            if state.shape != (x.shape[0], units):
+                raise self.fail(f"a first state has shape {list(state.shape)}, {[x.shape[0], units]} is wanted")
+        if masked and rest[-1] != Spec(x.shape[:2], "bool"):
+            raise self.fail(f"wants a mask bool{list(x.shape[:2])}, not {rest[-1]}")
         whole = Spec((x.shape[0], x.shape[1], units), x.dtype)
         last = Spec((x.shape[0], units), x.dtype)
-        return (whole, *(last,) * self.states)
+        return (whole, *(last,) * self.states, *(whole,) * (self.states - 1))
 
     def expand(self, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
         weights, states = rest[: self.weights], list(rest[self.weights : self.weights + self.states])
         mask = rest[-1] if masked else None
-        made = []
+        made: list[list[Any]] = []
         steps = range(x.shape[1])
         for t in reversed(steps) if reverse else steps:
             new = self.cell(x[:, t], weights, states, **attrs)
@@ -53,13 +69,45 @@ class Sequence(Op):
                 keep = mask[:, t : t + 1]
                 new = [where(keep, a, b) for a, b in zip(new, states, strict=True)]
             states = new
-            made.append(states[0])
-        return (stack(made, axis=1), *states)
+            made.append(states)
+        first, *others = (stack(list(each), axis=1) for each in zip(*made, strict=True))
+        return (first, *states, *others)
+
+    def plain(self, xp: Any, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
+        weights, states = rest[: self.weights], list(rest[self.weights : self.weights + self.states])
+        step = self.stepper(xp, weights, **attrs)
+        made = [xp.empty((x.shape[1], *states[0].shape), dtype=x.dtype) for _ in states]
+        for place, t in enumerate(reversed(range(x.shape[1])) if reverse else range(x.shape[1])):
+            new = step(x[:, t, :], *states)
+            if masked:
+                keep = rest[-1][:, t : t + 1]
+                new = [xp.where(keep, a, b) for a, b in zip(new, states, strict=True)]
+            states = list(new)
+            for whole, state in zip(made, states, strict=True):
+                whole[place, ...] = state
+        first, *others = (xp.permute_dims(whole, (1, 0, 2)) for whole in made)
+        return (first, *states, *others)
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        kept = self.states + 1
+        if any(g is not None for g in grads[kept:]):
+            return self._expansion_pullback(grads, outputs, inputs, needs, attrs)
+        given = [
+            full(shape=tuple(y.shape), value=0.0, dtype=y.dtype) if g is None else g
+            for g, y in zip(grads[:kept], outputs[:kept], strict=True)
+        ]
+        found = OPS[f"{self.name}_grad"](*inputs, outputs[0], *outputs[kept:], *given, **attrs)
+        return [*found, *[None] * (len(inputs) - len(found))]
 
     @narrowable
     def cell(self, x: Any, weights: Any, states: Any, **attrs: Any) -> list[Any]:
-        """One step."""
+        """One step, in ops."""
         raise TypeError(f"{self.name} does not define cell")
+
+    @narrowable
+    def stepper(self, xp: Any, weights: Any, **attrs: Any) -> Callable[..., Any]:
+        """One step on arrays: (x, *states) to the new states."""
+        raise TypeError(f"{self.name} does not define stepper")
 
 
 class SimpleRnnSequence(Sequence):
@@ -67,6 +115,10 @@ class SimpleRnnSequence(Sequence):
 
     def cell(self, x: Any, weights: Any, states: Any, activation: str = "tanh") -> list[Any]:
         return [GATES[activation](x + matmul(states[0], weights[0]))]
+
+    def stepper(self, xp: Any, weights: Any, activation: str = "tanh") -> Callable[..., Any]:
+        squash = on_arrays(xp, activation)
+        return lambda x, h: (squash(x + xp.matmul(h, weights[0])),)
 
 
 class LstmSequence(Sequence):
@@ -84,12 +136,25 @@ class LstmSequence(Sequence):
         c = gate(f) * c + gate(i) * squash(g)
         return [gate(o) * squash(c), c]
 
+    def stepper(self, xp, weights, activation="tanh", recurrent_activation="sigmoid"):
+        (u,), n = weights, weights[0].shape[0]
+        gate, squash = on_arrays(xp, recurrent_activation), on_arrays(xp, activation)
+
+        def step(x, h, c):
+            z = xp.matmul(h, u)
+            z += x
+            opened = gate(z[:, : 2 * n])
+            c = opened[:, n:] * c + opened[:, :n] * squash(z[:, 2 * n : 3 * n])
+            return gate(z[:, 3 * n :]) * squash(c), c
+
+        return step
+
 
 class GruSequence(Sequence):
     """Gated recurrent unit (Cho et al., 2014), gates in Keras' order z, r, h.
 
-    x [N, T, 3 units], u [units, 3 units], recurrent bias [3 units], h [N, units]. With ``reset_after`` the reset gate is
-    applied after the product, as in cuDNN and PyTorch.
+    x [N, T, 3 units], u [units, 3 units], recurrent bias [3 units], h [N, units]. With ``reset_after`` the reset gate
+    is applied after the product, as in cuDNN and PyTorch.
     """
 
     gates, weights = 3, 2
@@ -109,6 +174,21 @@ class GruSequence(Sequence):
             r = gate(x[:, n : 2 * n] + inner[:, n:])
             new = squash(x[:, 2 * n :] + matmul(r * h, u[:, 2 * n :]) + reshape(bias[2 * n :], shape=(1, n)))
         return [z * h + (1 - z) * new]
+
+    def stepper(self, xp, weights, activation="tanh", recurrent_activation="sigmoid", reset_after=True):
+        (u, bias), n = weights, weights[0].shape[0]
+        gate, squash = on_arrays(xp, recurrent_activation), on_arrays(xp, activation)
+        early, late = u[:, : 2 * n], u[:, 2 * n :]
+
+        def step(x, h):
+            inner = xp.matmul(h, u if reset_after else early) + (bias if reset_after else bias[: 2 * n])
+            opened = gate(x[:, : 2 * n] + inner[:, : 2 * n])
+            z, r = opened[:, :n], opened[:, n:]
+            part = r * inner[:, 2 * n :] if reset_after else xp.matmul(r * h, late) + bias[2 * n :]
+            new = squash(x[:, 2 * n :] + part)
+            return (new + z * (h - new),)
+
+        return step
 
 
 simple_rnn_sequence, lstm_sequence, gru_sequence = SimpleRnnSequence(), LstmSequence(), GruSequence()

@@ -1,4 +1,4 @@
-"""Resampling pictures: x [N, C, H, W]. Resizing is linear, so it is a matrix for each axis, and its adjoint the transpose."""
+"""Resampling pictures: x [N, C, H, W]. Resizing is linear: a matrix for each axis, and its adjoint the transpose."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ class AffineSample(Op):
     def rule(self, x: Spec, matrices: Spec, fill_mode: str = "reflect", fill_value: float = 0.0,
              interpolation: str = "bilinear") -> Spec:  # fmt: skip
         if x.ndim != 4 or matrices.shape != (x.shape[0], 2, 3):
-            raise self.fail(f"pictures {list(x.shape)} want matrices of {[x.shape[0], 2, 3]}, not {list(matrices.shape)}")
+            wanted = [x.shape[0], 2, 3]
+            raise self.fail(f"pictures {list(x.shape)} want matrices of {wanted}, not {list(matrices.shape)}")
         return Spec(x.shape, x.dtype)
 
     def plain(self, xp: Any, x: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,

@@ -133,7 +133,7 @@ class Pad(Op):
             return out
         for axis, (n, pair) in enumerate(zip(x.shape, pads, strict=True)):
             if any(pair):
-                x = xp.take(x, xp.asarray(pad_sources(n, *pair, mode)), axis=axis)
+                x = xp.take(x, xp.asarray(pad_sources(n, pair[0], pair[1], mode)), axis=axis)
         return x
 
     def pullback(self, grads, outputs, inputs, needs, attrs):
@@ -143,7 +143,7 @@ class Pad(Op):
             return [slice_(g, start=tuple(a for a, _ in pads), stop=ends, step=(1,) * len(ends))]
         for axis, (n, pair) in enumerate(zip(shape, pads, strict=True)):
             if any(pair):
-                where_from = tuple(pad_sources(n, *pair, attrs["mode"]))
+                where_from = tuple(pad_sources(n, pair[0], pair[1], attrs["mode"]))
                 g = OPS["scatter_rows"](g, indices=where_from, axis=axis, size=n)
         return [g]
 
@@ -183,32 +183,34 @@ def getitem(x: Any, key: Any) -> Any:
         raise ShapeError(f"{named} indices for {x.ndim} dimensions")
     if not any(isinstance(k, EllipsisType) for k in key):
         key = (*key, ...)
-    start: list[int] = []
-    stop: list[int] = []
-    step: list[int] = []
+    taken: list[range] = []
     flips: list[int] = []
     shape: list[int] = []
     for k in key:
-        axis = len(start)
+        axis = len(taken)
         if k is None:
             shape.append(1)
         elif isinstance(k, EllipsisType):
             for n in x.shape[axis : axis + x.ndim - named]:
-                start.append(0), stop.append(n), step.append(1), shape.append(n)
+                taken.append(range(n))
+                shape.append(n)
         elif isinstance(k, slice):
             indices = range(*k.indices(x.shape[axis]))
             if indices.step < 0:
                 flips.append(axis)
                 indices = indices[::-1]
-            start.append(indices.start), stop.append(max(indices.stop, indices.start)), step.append(indices.step)
+            taken.append(indices)
             shape.append(len(indices))
         else:
             n = x.shape[axis]
             if not -n <= int(k) < n:
                 raise ShapeError(f"index {k} is outside an axis of {n}")
-            start.append(int(k) % n), stop.append(int(k) % n + 1), step.append(1)
-    if any(start) or tuple(stop) != tuple(x.shape) or any(s != 1 for s in step):
-        x = slice_(x, start=tuple(start), stop=tuple(stop), step=tuple(step))
+            taken.append(range(int(k) % n, int(k) % n + 1))
+    start = tuple(r.start for r in taken)
+    stop = tuple(max(r.stop, r.start) for r in taken)
+    step = tuple(r.step for r in taken)
+    if any(start) or stop != tuple(x.shape) or any(s != 1 for s in step):
+        x = slice_(x, start=start, stop=stop, step=step)
     if flips:
         x = flip(x, axis=tuple(flips))
     return x if tuple(shape) == tuple(x.shape) else reshape(x, shape=tuple(shape))

@@ -64,7 +64,8 @@ class SparseSoftmaxCrossEntropy(Op):
         if labels.is_float:
             raise self.fail(f"wants whole numbers as labels, not {labels.dtype}")
         if x.shape[:-1] != labels.shape:
-            raise self.fail(f"logits {list(x.shape)} want labels of shape {list(x.shape[:-1])}, not {list(labels.shape)}")
+            wanted = list(x.shape[:-1])
+            raise self.fail(f"logits {list(x.shape)} want labels of shape {wanted}, not {list(labels.shape)}")
         return Spec(labels.shape, x.dtype)
 
     def expand(self, x: Any, labels: Any) -> Any:
@@ -105,5 +106,3 @@ def softmax_cross_entropy(logits: Any, targets: Any) -> Any:
 def sigmoid_cross_entropy(logits: Any, targets: Any) -> Any:
     """Binary cross entropy from logits, element by element: softplus(x) - x * target."""
     return softplus(logits) - logits * cast(targets, dtype=logits.dtype)
-
-

@@ -1,8 +1,8 @@
 """The error function and the quantile of the normal distribution, in plain array arithmetic.
 
 The coefficients were fitted for this file: in float64 Chebyshev series of erf(x)/x on [0, 1] and of erfc(x) exp(x*x) on
-[1, 6], within 2 units in the last place; in float32 the polynomial R with erf(x) = tanh(x R(x*x)), within 1.5e-7. That form
-needs few passes, and the tanh hides what the polynomial loses to rounding.
+[1, 6], within 2 units in the last place; in float32 the polynomial R with erf(x) = tanh(x R(x*x)), within 1.5e-7. That
+form needs few passes, and the tanh hides what the polynomial loses to rounding.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def erf_array(xp: Any, x: Any) -> Any:
 
 
 def normal_quantile(xp: Any, p: Any) -> Any:
-    """The x below which a standard normal variable lies with probability p, 0 < p < 1 (float64; within 1e-9 for |x| < 5).
+    """The x below which a standard normal variable lies with probability p, 0 < p < 1.
 
-    Newton's steps on the error function from Winitzki's closed form.
+    Newton's steps on the error function from Winitzki's closed form; in float64 within 1e-9 for |x| < 5.
     """
     z = 2 * p - 1
     level = xp.log1p(-z * z)

@@ -17,8 +17,8 @@ def extent(kernel: int, dilation: int) -> int:
 def count(size: int, kernel: int, stride: int, pad: tuple[int, int], dilation: int = 1, ceil: bool = False) -> int:
     """How many windows fit along one axis.
 
-    With ``ceil`` a last window that reaches over the end counts, as long as it starts inside the input or the padding before
-    it (Caffe's and PyTorch's rule).
+    With ``ceil`` a last window that reaches over the end counts, as long as it starts inside the input or the padding
+    before it (Caffe's and PyTorch's rule).
     """
     span = size + sum(pad) - extent(kernel, dilation)
     if not ceil:

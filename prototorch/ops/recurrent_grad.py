@@ -1,0 +1,197 @@
+"""Gradients of the recurrent sequences: back through time, with all that needs no order done for all steps at once.
+
+What the forward walk computed inside a step is computed again from the states, in one matrix product over all steps, so
+that nothing but the states is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.ops.core import Arrays, Op, gradients, interpreting, narrowable
+from prototorch.ops.elementwise import full
+from prototorch.ops.recurrent import GATES, Sequence, gru_sequence, lstm_sequence, simple_rnn_sequence
+from prototorch.spec import Spec
+
+
+def _both(xp: Any, name: str, z: Any) -> tuple[Any, Any]:
+    """An activation of an array, and its slope there."""
+    op = GATES[name]
+    if not isinstance(op, Op):
+        return z, xp.ones(z.shape, dtype=z.dtype)
+    y = op.plain(xp, z)
+    with interpreting(Arrays(xp)) as arrays:
+        one = arrays.value(xp.ones(z.shape, dtype=z.dtype))
+        (slope,) = op.pullback([one], [arrays.value(y)], [arrays.value(z)], [True], {})
+    return y, slope.array
+
+
+def _product(xp: Any, a: Any, b: Any) -> Any:
+    """The sum over steps and samples of a^T b: [T, N, m] and [T, N, n] give [m, n]."""
+    return xp.matmul(xp.matrix_transpose(xp.reshape(a, (-1, a.shape[-1]))), xp.reshape(b, (-1, b.shape[-1])))
+
+
+class SequenceGrad(Op):
+    """Gradients of x, the weights and the first states.
+
+    Inputs: those of the sequence op, its states after every step, the gradients of its outputs: that of the first state
+    after every step, then those of the last states.
+    """
+
+    forward: Sequence
+
+    def _parts(self, rest: Any, masked: bool) -> tuple[Any, Any, Any, Any, Any]:
+        f = self.forward
+        ends = [f.weights, f.weights + f.states, f.weights + f.states + masked]
+        ends.append(ends[2] + f.states)
+        return (
+            rest[: ends[0]],
+            rest[ends[0] : ends[1]],
+            rest[ends[1] : ends[2]],
+            rest[ends[2] : ends[3]],
+            rest[ends[3] :],
+        )
+
+    def rule(self, x: Spec, *rest: Spec, masked: bool = False, **attrs: Any) -> tuple[Spec, ...]:
+        weights, states, _, _, grads = self._parts(rest, masked)
+        if len(grads) != 1 + self.forward.states:
+            raise self.fail(f"wants {1 + self.forward.states} gradients, not {len(grads)}")
+        return (x, *weights, *states)
+
+    def expand(self, x: Any, *rest: Any, masked: bool = False, **attrs: Any) -> Any:
+        weights, states, mask, _, grads = self._parts(rest, masked)
+        wanted = (x, *weights, *states)
+        seeds = (*grads, *(None,) * (self.forward.states - 1))
+        found = gradients(lambda *_: self.forward.expand(*wanted, *mask, masked=masked, **attrs), *wanted, seeds=seeds)
+        return tuple(
+            full(shape=tuple(v.shape), value=0.0, dtype=v.dtype) if g is None else g
+            for v, g in zip(wanted, found, strict=True)
+        )
+
+    def plain(self, xp: Any, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
+        weights, states, mask, after, grads = self._parts(rest, masked)
+
+        def by_time(array: Any, turned: bool) -> Any:
+            array = xp.permute_dims(array, (1, 0, 2))
+            return xp.flip(array, axis=0) if turned else array
+
+        after = [by_time(a, False) for a in after]
+        before = [
+            xp.concat([xp.expand_dims(s, axis=0), a[:-1, ...]], axis=0) for s, a in zip(states, after, strict=True)
+        ]
+        keep = None
+        if masked:
+            keep = xp.astype(by_time(xp.expand_dims(mask[0], axis=2), reverse), x.dtype)
+        dx, *found = self.back(
+            xp, by_time(x, reverse), weights, before, after, by_time(grads[0], False), grads[1:], keep, **attrs
+        )
+        dx = xp.flip(dx, axis=0) if reverse else dx
+        return (xp.permute_dims(dx, (1, 0, 2)), *found)
+
+    @narrowable
+    def back(
+        self, xp: Any, x: Any, weights: Any, before: Any, after: Any, g: Any, last: Any, keep: Any, **attrs: Any
+    ) -> Any:
+        """The walk back. Time comes first, in the order of the walk: x [T, N, gates * units], the states before and
+        after each step and the gradient of the first state [T, N, units], keep [T, N, 1] or None."""
+        raise TypeError(f"{self.name} does not define back")
+
+
+class SimpleRnnSequenceGrad(SequenceGrad):
+    """The gradient of `simple_rnn_sequence`."""
+
+    forward = simple_rnn_sequence
+
+    def back(self, xp, x, weights, before, after, g, last, keep, activation="tanh"):
+        (u,), (hs,) = weights, before
+        _, slope = _both(xp, activation, x + xp.matmul(hs, u))
+        slope = slope if keep is None else slope * keep
+        dh, back = last[0], xp.matrix_transpose(u)
+        dz = xp.empty(x.shape, dtype=x.dtype)
+        for t in range(x.shape[0] - 1, -1, -1):
+            dh = dh + g[t, ...]
+            dz[t, ...] = dh * slope[t, ...]
+            passed = xp.matmul(dz[t, ...], back)
+            dh = passed if keep is None else passed + dh * (1 - keep[t, ...])
+        return dz, _product(xp, hs, dz), dh
+
+
+class LstmSequenceGrad(SequenceGrad):
+    """The gradient of `lstm_sequence`."""
+
+    forward = lstm_sequence
+
+    def back(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid"):
+        (u,), (hs, cs) = weights, before
+        n = u.shape[0]
+        z = xp.matmul(hs, u) + x
+        opened, slope = _both(xp, recurrent_activation, z[..., : 2 * n])
+        o, slope_o = _both(xp, recurrent_activation, z[..., 3 * n :])
+        new, slope_new = _both(xp, activation, z[..., 2 * n : 3 * n])
+        out, slope_out = _both(xp, activation, after[1])
+        i, f = opened[..., :n], opened[..., n:]
+        by_h = o * slope_out  # of c, for each unit of h's gradient
+        of_o = out * slope_o
+        of_c = xp.stack([new * slope[..., :n], cs * slope[..., n:], i * slope_new], axis=2)
+        if keep is not None:
+            by_h, of_o, f = by_h * keep, of_o * keep, f * keep + (1 - keep)
+            of_c = of_c * xp.expand_dims(keep, axis=3)
+        (dh, dc), back = last, xp.matrix_transpose(u)
+        dz = xp.empty((*x.shape[:2], 4, n), dtype=x.dtype)
+        flat = xp.reshape(dz, x.shape)
+        for t in range(x.shape[0] - 1, -1, -1):
+            dh = dh + g[t, ...]
+            dc = dc + dh * by_h[t, ...]
+            dz[t, :, :3, :] = of_c[t, ...] * xp.expand_dims(dc, axis=1)
+            dz[t, :, 3, :] = dh * of_o[t, ...]
+            passed = xp.matmul(flat[t, ...], back)
+            dh = passed if keep is None else passed + dh * (1 - keep[t, ...])
+            dc = dc * f[t, ...]
+        return flat, _product(xp, hs, flat), dh, dc
+
+
+class GruSequenceGrad(SequenceGrad):
+    """The gradient of `gru_sequence`."""
+
+    forward = gru_sequence
+
+    def back(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid",
+             reset_after=True):  # fmt: skip
+        (u, bias), (hs,) = weights, before
+        n = u.shape[0]
+        early, late = u[:, : 2 * n], u[:, 2 * n :]
+        inner = xp.matmul(hs, u if reset_after else early) + (bias if reset_after else bias[: 2 * n])
+        opened, slope = _both(xp, recurrent_activation, x[..., : 2 * n] + inner[..., : 2 * n])
+        z, r = opened[..., :n], opened[..., n:]
+        part = r * inner[..., 2 * n :] if reset_after else xp.matmul(r * hs, late) + bias[2 * n :]
+        new, slope_new = _both(xp, activation, x[..., 2 * n :] + part)
+        of_z, of_new = (hs - new) * slope[..., :n], (1 - z) * slope_new
+        of_r = slope[..., n:] * (inner[..., 2 * n :] if reset_after else hs)
+        if keep is not None:
+            of_z, of_new, z = of_z * keep, of_new * keep, z * keep + (1 - keep)
+        dh, back, back_late = last[0], xp.matrix_transpose(u if reset_after else early), xp.matrix_transpose(late)
+        dx, dz = xp.empty(x.shape, dtype=x.dtype), xp.empty(x.shape, dtype=x.dtype)
+        for t in range(x.shape[0] - 1, -1, -1):
+            dh = dh + g[t, ...]
+            d_new = dh * of_new[t, ...]
+            d_late = d_new * r[t, ...] if reset_after else d_new
+            through = d_new if reset_after else xp.matmul(d_new, back_late)
+            d_r = through * of_r[t, ...]
+            dz[t, :, :n] = dh * of_z[t, ...]
+            dz[t, :, n : 2 * n] = d_r
+            dz[t, :, 2 * n :] = d_late
+            dx[t, :, 2 * n :] = d_new
+            if reset_after:
+                dh = dh * z[t, ...] + xp.matmul(dz[t, ...], back)
+            else:
+                dh = dh * z[t, ...] + through * r[t, ...] + xp.matmul(dz[t, :, : 2 * n], back)
+        dx[..., : 2 * n] = dz[..., : 2 * n]
+        if reset_after:
+            du = _product(xp, hs, dz)
+        else:
+            du = xp.concat([_product(xp, hs, dz[..., : 2 * n]), _product(xp, r * hs, dz[..., 2 * n :])], axis=1)
+        return dx, du, xp.sum(dz, axis=(0, 1)), dh
+
+
+simple_rnn_sequence_grad, lstm_sequence_grad = SimpleRnnSequenceGrad(), LstmSequenceGrad()
+gru_sequence_grad = GruSequenceGrad()
