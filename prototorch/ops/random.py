@@ -30,28 +30,28 @@ def _high(xp: Any, a: Any, b: int) -> Any:
     return a1 * b1 + (mid >> u(32)) + (other >> u(32))
 
 
-def philox_words(xp: Any, seed: int, site: int, step: int, count: int) -> Any:
+def philox_words(xp: Any, key: Any, site: int, count: int) -> Any:
     """``count`` words of 64 bits, by an integer body over any array module."""
     u = lambda v: xp.asarray(v & _MASK, dtype=xp.uint64)  # noqa: E731 - as above
     blocks = -(-count // 4)
     c0 = xp.astype(xp.arange(blocks), xp.uint64) + u(1)  # NumPy counts before it draws
     zero = xp.zeros(blocks, dtype=xp.uint64)
-    c1, c2, c3 = zero, zero + u(step), zero
-    k0, k1 = seed, site
+    c1, c2, c3 = zero, zero + key[1:2], zero
+    k0, k1 = key[0:1], site
     for _ in range(10):
         h0, l0 = _high(xp, c0, _MULTIPLIERS[0]), c0 * u(_MULTIPLIERS[0])
         h1, l1 = _high(xp, c2, _MULTIPLIERS[1]), c2 * u(_MULTIPLIERS[1])
-        c0, c1, c2, c3 = h1 ^ c1 ^ u(k0), l1, h0 ^ c3 ^ u(k1), l0
-        k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
+        c0, c1, c2, c3 = h1 ^ c1 ^ k0, l1, h0 ^ c3 ^ u(k1), l0
+        k0, k1 = k0 + u(_WEYL[0]), k1 + _WEYL[1]
     return xp.reshape(xp.stack([c0, c1, c2, c3], axis=1), (-1,))[:count]
 
 
 def words(xp: Any, key: Any, site: int, count: int) -> Any:
     """``count`` random words of 64 bits."""
-    seed, step = int(key[0]), int(key[1])
     if xp is np:
-        return np.random.Philox(key=[seed, site], counter=[0, 0, step, 0]).random_raw(count)
-    return philox_words(xp, seed, site, step, count)
+        wide = [np.array(v, np.uint64) for v in ([key[0], site], [0, 0, key[1], 0])]  # lists would pass through float64
+        return np.random.Philox(key=wide[0], counter=wide[1]).random_raw(count)
+    return philox_words(xp, key, site, count)
 
 
 class RandomBits(Op):
@@ -88,7 +88,10 @@ class RandomUniform(Op):
               dtype: str = "float32") -> Any:  # fmt: skip
         bits = random_bits.plain(xp, key, site=site, shape=shape) >> xp.asarray(8, dtype=xp.uint32)
         unit = xp.astype(bits, getattr(xp, dtype)) * 2.0**-24
-        return unit if (low, high) == (0.0, 1.0) else unit * (high - low) + low
+        if (low, high) == (0.0, 1.0):
+            return unit
+        below = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()  # where rounding would reach high
+        return xp.minimum(unit * (high - low) + low, xp.full((), below, dtype=unit.dtype))
 
 
 class Dropout(Op):
@@ -102,6 +105,9 @@ class Dropout(Op):
     derivatives = (lambda g, y, x, key, **a: dropout(g, key, **a), None)
 
     def rule(self, x: Spec, key: Spec, rate: float, site: int, noise_shape: tuple[int, ...] | None = None) -> Spec:
+        random_bits.rule(key, site=site, shape=x.shape)
+        if not x.is_float:
+            raise self.fail(f"wants floating-point numbers, not {x.dtype}")
         if not 0 <= rate < 1:
             raise self.fail(f"the rate must be at least 0 and below 1, not {rate}")
         if noise_shape is not None and (
@@ -111,7 +117,7 @@ class Dropout(Op):
         return Spec(x.shape, x.dtype)
 
     def plain(self, xp: Any, x: Any, key: Any, rate: float, site: int, noise_shape: Any = None) -> Any:
-        kept = keep_mask(xp, key, rate, site, noise_shape or x.shape)
+        kept = keep_mask(xp, key, rate, site, x.shape if noise_shape is None else noise_shape)
         return x * (xp.astype(kept, x.dtype) * (1 / (1 - rate)))
 
 
@@ -121,7 +127,7 @@ def keep_mask(xp: Any, key: Any, rate: float, site: int, shape: tuple[int, ...])
     raw = words(xp, key, site, -(-count // 4))
     if xp is np:
         parts = raw.astype("<u8", copy=False).view("<u2")[:count].reshape(shape)
-        return parts >= np.uint16(round(rate * 65536))
+        return parts >= np.uint32(round(rate * 65536))
     shifts = xp.asarray([0, 16, 32, 48], dtype=xp.uint64)
     each = (xp.reshape(raw, (-1, 1)) >> shifts) & xp.asarray(0xFFFF, dtype=xp.uint64)
     parts = xp.reshape(xp.reshape(each, (-1,))[:count], shape)

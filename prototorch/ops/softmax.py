@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch.ops.activation import softplus
 from prototorch.ops.core import Op
-from prototorch.ops.elementwise import cast, exp, log, stop_gradient
+from prototorch.ops.elementwise import cast, exp, isfinite, log, stop_gradient, where, zeros_like
 from prototorch.ops.indexing import one_hot, take_along
 from prototorch.ops.reduce import axes, max_, sum_
 from prototorch.ops.shape import reshape
@@ -94,6 +94,7 @@ sparse_softmax_cross_entropy_grad = SparseSoftmaxCrossEntropyGrad()
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))), without overflow."""
     top = stop_gradient(max_(x, axis=axis, keepdims=True))
+    top = where(isfinite(top), top, zeros_like(top))  # all of them -inf give -inf, not NaN
     total = log(sum_(exp(x - top), axis=axis, keepdims=True)) + top
     return total if keepdims else sum_(total, axis=axis)
 

@@ -85,18 +85,20 @@ class AmsgradUpdate(Update):
 
 
 class NadamUpdate(Update):
-    """Adam with Nesterov momentum (Dozat, 2016). The third slot, of the weight's shape (), is the product of the u."""
+    """Adam with Nesterov momentum (Dozat, 2016).
+
+    u_i = beta_1 (1 - 0.5 * 0.96^i); their product up to t needs no slot, for its logarithm is a geometric sum in each
+    term of log(1 - z) = -sum of z^k / k.
+    """
 
     slots = 2
 
     def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
         u_t = beta_1 * (1 - 0.5 * 0.96**t)
         u_next = beta_1 * (1 - 0.5 * 0.96 ** (t + 1))
-        product = 1.0
-        for i in range(1, int(t) + 1):
-            product *= beta_1 * (1 - 0.5 * 0.96**i)
-            if product < 1e-30:
-                break
+        k = xp.arange(1, 60, dtype=xp.float64)  # 0.48^60 is below the last place of a float64
+        terms = 0.48**k * (1 - 0.96 ** (k * xp.astype(t, xp.float64))) / (k * (1 - 0.96**k))
+        product = beta_1**t * xp.astype(xp.exp(-xp.sum(terms)), w.dtype)
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)
         m_hat = u_next * m / (1 - product * u_next) + (1 - u_t) * g / (1 - product)

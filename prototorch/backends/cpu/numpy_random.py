@@ -17,8 +17,8 @@ _CHUNK = 1 << 16  # elements; a multiple of the 16 that one count of the counter
 
 def _words(key: Any, site: int, first: int, count: int) -> Any:
     """``count`` words of 64 bits after the first ``first``, which is a multiple of 4."""
-    start = [first // 4, 0, int(key[1]), 0]
-    raw = np.random.Philox(key=[int(key[0]), site], counter=start).random_raw(count)
+    start = np.array([first // 4, 0, key[1], 0], np.uint64)
+    raw = np.random.Philox(key=np.array([key[0], site], np.uint64), counter=start).random_raw(count)
     return raw.astype("<u8", copy=False)
 
 
@@ -79,6 +79,7 @@ def random_uniform(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[st
         return None
     site, size = attrs["site"], outs[0].size
     low, high = attrs.get("low", 0.0), attrs.get("high", 1.0)
+    below = np.nextafter(np.asarray(high, outs[0].dtype), np.asarray(low, outs[0].dtype))
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         key, out = inputs[0], outputs[0].reshape(-1)
@@ -91,6 +92,7 @@ def random_uniform(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[st
             if (low, high) != (0.0, 1.0):
                 np.multiply(part, high - low, out=part)
                 np.add(part, low, out=part)
+                np.minimum(part, below, out=part)
 
         parallel(work, size, _CHUNK)
 
