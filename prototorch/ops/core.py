@@ -198,6 +198,12 @@ def pull_back(entries: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wanted
     grads: dict[int, Any] = {}
     for value, g in seeds:
         _accumulate(grads, value, g)
+    with interpreting(interpreter_of([value for value, _ in seeds])):
+        _sweep(entries, grads, live)
+    return [grads.get(id(v)) for v in wanted]
+
+
+def _sweep(entries: Sequence[Entry], grads: dict[int, Any], live: set[int]) -> None:
     for entry in reversed(entries):
         incoming = [grads.get(id(o)) for o in entry.outputs]
         if all(g is None for g in incoming):
@@ -210,7 +216,6 @@ def pull_back(entries: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wanted
         ):
             if g is not None:
                 _accumulate(grads, value, g)
-    return [grads.get(id(v)) for v in wanted]
 
 
 def _is_float(value: Any) -> bool:
