@@ -15,13 +15,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..text.mistakes import Report
 from ..text.source import Span
 from ..text.tree import Body, Field, Unknown
 from .examples import Example
 from .family import Family, as_typed
 from .fields import MISSING, Declared, FieldSpec, field_type
+from .suggest import suggest
 from .wrong import Reported, Wrong, show
 
 
@@ -303,9 +304,9 @@ def _complaint(cls: type, spec: FieldSpec, wrong: Wrong, value: Any) -> str:
 
 
 def _unknown(cls: type[Block], name: str) -> str:
-    known = did_you_mean(name, cls.specs())
+    known = suggest(name, cls.specs())
     if not known and cls.specs():
-        known = f" It has {', '.join(cls.specs())}." if len(cls.specs()) <= 12 else ""
+        known = f" It has {', '.join(list(cls.specs())[:12])}{', ...' * (len(cls.specs()) > 12)}."
     return f"{_title(cls)} has no field {name!r}.{known or ('' if cls.specs() else ' It has none.')}"
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError
 from ..text.mistakes import Report
 from ..text.names import snake_case
 from ..text.tree import Body, Field, ListValue, Typed, Value, Word, plain
+from .suggest import suggest
 from .types import FieldType, is_string
 from .wrong import Reported, Wrong
 
@@ -43,7 +44,7 @@ class Family:
         try:
             return self.names[name]
         except KeyError:
-            hint = did_you_mean(name, self.names)
+            hint = suggest(name, self.names)
             raise UsageError(f"There is no {self.name} named {name!r}.{hint}") from None
 
 
@@ -83,7 +84,7 @@ class OneOf(FieldType):
         if name in family.names and issubclass(family.names[name], self.root):
             return family.names[name]
         known = [n for n, cls in family.names.items() if issubclass(cls, self.root)]
-        hint = did_you_mean(name, known)
+        hint = suggest(name, known)
         raise Wrong(f"must be {self.wants()}: there is none named {name!r}.", hint=hint, near=True)
 
     def read(self, value: Value, report: Report) -> Any:
@@ -176,7 +177,7 @@ class Nested(FieldType):
     block: Any
 
     def wants(self) -> str:
-        return f"a block {{ ... }} of {self.block.__name__}"
+        return "a block { ... }"
 
     def label(self) -> str:
         return str(self.block.__name__)
@@ -189,7 +190,8 @@ class Nested(FieldType):
         short = self.block.coerce(value)
         if short is not None:
             return short
-        raise Wrong
+        needed = [name for name, spec in self.block.specs().items() if spec.required]
+        raise Wrong(hint=f" Write {{ {needed[0]}: ... }}." if needed else "")
 
     def read(self, value: Value, report: Report) -> Any:
         if not isinstance(value, Body):

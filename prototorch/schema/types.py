@@ -6,8 +6,10 @@ A type never sees which field it serves; :class:`~prototorch.schema.block.Block`
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 from ..errors import did_you_mean
@@ -16,22 +18,22 @@ from ..text.tree import ListValue, LooseWord, Scalar, Value, Word, node, plain
 from .wrong import Reported, Wrong
 
 
-class FieldType:
+class FieldType(ABC):
     """The base: subclasses say what they want and convert to it."""
 
     many = False  # whether a field given several times makes a list
 
+    @abstractmethod
     def wants(self) -> str:
         """What a value must be, as in ``must be a whole number of at least 1``."""
-        raise NotImplementedError
 
     def label(self) -> str:
         """The type's short name for a manual page."""
         return self.wants()
 
+    @abstractmethod
     def convert(self, value: Any) -> Any:
         """The canonical, immutable value for a Python value; raises Wrong."""
-        raise NotImplementedError
 
     def read(self, value: Value, report: Report) -> Any:
         """The value of a tree node; raises Wrong, or Reported where the report has it already."""
@@ -258,12 +260,12 @@ class Union(FieldType):
         return " | ".join(t.label() for t in self.inner)
 
     def convert(self, value: Any) -> Any:
-        return self._first(lambda t: t.convert(value))
+        return self._first(lambda t: t.convert(value), value)
 
     def read(self, value: Value, report: Report) -> Any:
-        return self._first(lambda t: t.read(value, report))
+        return self._first(lambda t: t.read(value, report), plain(value))
 
-    def _first(self, attempt: Any) -> Any:
+    def _first(self, attempt: Any, value: Any) -> Any:
         near = []
         for inner in self.inner:
             try:
@@ -271,7 +273,10 @@ class Union(FieldType):
             except Wrong as wrong:
                 if wrong.near:
                     near.append(wrong)
-        if len(near) == 1:
+        meant = [wrong for wrong in near if wrong.hint]
+        if meant:
+            raise max(meant, key=lambda wrong: _likeness(str(value), wrong.hint))
+        if len(near) == 1 and near[0].message and "there is none" not in near[0].message:
             raise near[0]
         raise Wrong
 
@@ -338,3 +343,8 @@ def _items(value: Any) -> Iterable[Any]:
 def is_string(value: Any) -> bool:
     """Whether a tree node is a word or a quoted string."""
     return isinstance(value, Word) or (isinstance(value, Scalar) and isinstance(value.value, str))
+
+
+def _likeness(text: str, hint: str) -> float:
+    """How much a text is like the name that a hint suggests."""
+    return SequenceMatcher(None, text, hint.partition("'")[2].partition("'")[0]).ratio()
