@@ -58,6 +58,21 @@ def relu_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, An
     return elementwise.passes(body, ins, outs[0])
 
 
+@kernel("numpy", "sigmoid")
+def sigmoid(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """1 / (1 + exp(-x)): where the exponential overflows, the result is the 0 that it should be."""
+    if ins[0].dtype not in ("float32", "float64"):
+        return None
+
+    def body(x: Any, y: Any) -> None:
+        np.negative(x, out=y)
+        np.exp(y, out=y)
+        np.add(y, 1, out=y)
+        np.divide(1, y, out=y)
+
+    return elementwise.passes(body, ins, outs[0])
+
+
 def _enter(op: Op) -> None:
     @kernel("numpy", op.name)
     def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
@@ -78,7 +93,8 @@ def _enter(op: Op) -> None:
         return run
 
 
+BY_HAND = ("relu", "relu_grad", "sigmoid")
 for _op in [v for v in vars(activation).values() if isinstance(v, Op)]:
-    if type(_op).__module__ == activation.__name__ and _op.inplace == {0: 0} and _op.name not in ("relu", "relu_grad"):
+    if type(_op).__module__ == activation.__name__ and _op.inplace == {0: 0} and _op.name not in BY_HAND:
         _enter(_op)
 _enter(activation.erf)

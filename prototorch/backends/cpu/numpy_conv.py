@@ -18,13 +18,20 @@ from prototorch.backends.cpu.pool import parallel, scratch
 from prototorch.ops.windows import extent
 from prototorch.spec import Spec
 
-#: Bytes of unfolded windows that a block of images should stay below.
+#: Bytes of unfolded windows that a block of images should stay below, and that a part of one image must.
 _BLOCK = 1 << 20
+_LARGEST = 4 << 20
 
 
 def images_per_block(n: int, bytes_each: int) -> int:
     """How many images are done together: what fits `_BLOCK`, and at least eight blocks in all."""
     return max(min(_BLOCK // max(bytes_each, 1), -(-n // 8)), 1)
+
+
+def lines_per_part(windows: Windows, bytes_each: int) -> int:
+    """How many places of the first output axis are unfolded together."""
+    lines = windows.out[0]
+    return lines if bytes_each <= _LARGEST else max(_LARGEST * lines // bytes_each, 1)
 
 
 def usable(*specs: Spec) -> bool:
@@ -51,30 +58,37 @@ def forward(windows: Windows, x: Spec, groups: int, filters: int) -> Any:
     n, c = x.shape[:2]
     points = windows.points
     depth = c // groups * windows.places
-    block = images_per_block(n, groups * depth * points * (4 if x.dtype == "float32" else 8))
+    each = groups * depth * points * (4 if x.dtype == "float32" else 8)
+    block, lines = images_per_block(n, each), lines_per_part(windows, each)
+    line = points // windows.out[0]
     lead = (groups,) if groups > 1 else ()
-    left, right = (*lead, filters // groups, depth), (*lead, depth, points)
+    left, right = (*lead, filters // groups, depth), (*lead, depth)
     result = (*lead, filters // groups, points)
+    shapes = (
+        ((0,) if windows.bare else (block, c, *windows.full), x.dtype),
+        ((block, groups * depth * lines * line), x.dtype),
+    )
+    before = (slice(None),) * (2 + len(windows.kernel))
+
+    def pointwise(images: Any, w: Any, y: Any) -> None:
+        np.matmul(w, images.reshape(len(images), *right, points), out=y)
+
+    def unfolded(images: Any, w: Any, y: Any) -> None:
+        many = len(images)
+        full, memory = scratch(*shapes)
+        view = windows.unfold(windows.pad(images, full[:many]))
+        for first in range(0, windows.out[0], lines):
+            last = min(first + lines, windows.out[0])
+            part = view[(*before, slice(first, last))]
+            col = memory[:many, : part.size // many]
+            np.copyto(col.reshape(part.shape), part)
+            np.matmul(w, col.reshape(many, *right, (last - first) * line), out=y[..., first * line : last * line])
+
+    body = pointwise if windows.pointwise else unfolded
 
     def run(x_: Any, w: Any, y: Any) -> None:
-        x_ = np.ascontiguousarray(x_)
-        w = w.reshape(left)
-        y = y.reshape(n, *result)
-
-        def work(start: int, stop: int) -> None:
-            images = x_[start:stop]
-            many = stop - start
-            if windows.pointwise:
-                col = images
-            else:
-                shape = (block, c, *windows.full) if not windows.bare else (0,)
-                full, col = scratch((shape, x.dtype), ((block, groups * depth * points), x.dtype))
-                col = col[:many]
-                view = windows.unfold(windows.pad(images, full[:many]))
-                np.copyto(col.reshape(view.shape), view)
-            np.matmul(w, col.reshape(many, *right), out=y[start:stop])
-
-        parallel(work, n, block, blas=True)
+        x_, w, y = np.ascontiguousarray(x_), w.reshape(left), y.reshape(n, *result)
+        parallel(lambda start, stop: body(x_[start:stop], w, y[start:stop]), n, block, blas=True)
 
     return run
 

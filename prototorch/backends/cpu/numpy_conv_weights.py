@@ -19,7 +19,8 @@ from prototorch.backends.cpu.pool import parallel, scratch
 from prototorch.spec import Spec
 
 _LEAST_LENGTH = 512  # windows in a product, so that adding its result to the sum costs little beside it
-_SMALL_BLOCK, _LARGEST_BLOCK = 1 << 20, 8 << 20  # bytes of unfolded windows
+_SMALL_BLOCK, _LARGEST_BLOCK = 1 << 20, 8 << 20  # bytes of a block's unfolded windows
+_LARGEST_PART = 2 << 20  # bytes of those that are unfolded at a time
 
 
 def _block(n: int, points: int, bytes_each: int) -> int:
@@ -41,10 +42,30 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
     filters, points = g.shape[1], windows.points
     depth = c // groups * windows.places
     block = _block(n, points, groups * depth * points * (4 if x.dtype == "float32" else 8))
-    full_shape = (0,) if windows.bare else (block, c, *windows.full)
-    col_shape = (0,) if windows.pointwise and block == 1 else (groups * depth * points * block,)
-    grad_shape = (0,) if block == 1 else (filters * points * block,)
+    within = c // groups  # channels of a group, of which some at a time are unfolded
+    some = max(_LARGEST_PART * within // max(depth * points * block * (4 if x.dtype == "float32" else 8), 1), 1)
+    some = min(some, max(within, 1))
+    direct = windows.pointwise and block == 1  # images and gradients are matrices as they lie
     shape = (groups, filters // groups, depth)
+    shapes = (
+        ((0,) if windows.bare else (block, c, *windows.full), x.dtype),
+        ((0,) if direct else (some * windows.places * points * block,), x.dtype),
+        ((0,) if block == 1 else (filters * points * block,), x.dtype),
+        (shape, x.dtype),
+    )
+
+    def unfolded(images: Any, grads: Any, full: Any, memory: Any, product: Any) -> None:
+        """Product by product: a group's gradients [filters, length] times some of its channels' windows."""
+        full = windows.pad(images, full[: len(images)])
+        length = grads.shape[-1]
+        for group in range(groups):
+            for first in range(0, within, some):
+                last = min(first + some, within)
+                view = windows.unfold(full, True, slice(group * within + first, group * within + last))
+                col = memory[: view.size]
+                np.copyto(col.reshape(view.shape), view)
+                part = product[group][:, first * windows.places : last * windows.places]
+                np.matmul(grads[group], col.reshape((last - first) * windows.places, length).T, out=part)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         images, grads, total = np.ascontiguousarray(inputs[0]), inputs[1], outputs[0].reshape(shape)
@@ -54,26 +75,17 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
 
         def work(start: int, stop: int) -> Any:
             many = stop - start
-            full, col, grad, product = scratch(
-                (full_shape, x.dtype), (col_shape, x.dtype), (grad_shape, x.dtype), (shape, x.dtype)
-            )
-            if col.size:
-                view = windows.unfold(windows.pad(images[start:stop], full[:many]), batch_inside=True)
-                col = col[: view.size]
-                np.copyto(col.reshape(view.shape), view)
-            else:
-                col = images[start]
+            full, memory, grad, product = scratch(*shapes)
             if grad.size:
                 grad = grad[: filters * points * many].reshape(filters, many, points)
                 np.copyto(grad, grads[start:stop].reshape(many, filters, points).swapaxes(0, 1))
             else:
                 grad = grads[start]
-            length = many * points
-            np.matmul(
-                grad.reshape(groups, filters // groups, length),
-                col.reshape(groups, depth, length).swapaxes(1, 2),
-                out=product,
-            )
+            grad = grad.reshape(groups, filters // groups, many * points)
+            if direct:
+                np.matmul(grad, images[start].reshape(groups, depth, points).swapaxes(1, 2), out=product)
+            else:
+                unfolded(images[start:stop], grad, full, memory, product)
             return start, product
 
         def commit(made: tuple[int, Any]) -> None:

@@ -13,7 +13,7 @@ from prototorch.backends.core import Runner, kernel
 from prototorch.backends.cpu.pool import parallel, scratch
 from prototorch.spec import Spec
 
-_BLOCK = 1 << 15  # elements that are done together
+_BLOCK = 1 << 16  # elements that are done together
 
 
 def window_sum(x: Any, half: int, out: Any) -> None:

@@ -15,7 +15,7 @@ from prototorch.backends.cpu.pool import parallel, scratch
 from prototorch.ops.reduce import axes
 from prototorch.spec import Spec
 
-_BLOCK = 1 << 15  # elements that are done together
+_BLOCK = 1 << 16  # elements that are done together
 
 
 def _usable(*specs: Spec) -> bool:

@@ -18,8 +18,8 @@ from prototorch.backends.cpu.pool import parallel, scratch
 from prototorch.ops import update
 from prototorch.spec import Spec
 
-_CHUNK = 1 << 15  # elements: with three or four arrays of float32 half a megabyte
-_PIECE = 8  # chunks a thread takes at a time
+_CHUNK = 1 << 16  # elements: with four arrays of float32 a megabyte
+_PIECE = 4  # chunks a thread takes at a time
 
 #: body(w, g, slots, new w, new slots, rate, step) on vectors
 Body = Callable[..., None]

@@ -65,21 +65,24 @@ class Windows:
         into[self.inner] = x
         return into
 
-    def unfold(self, full: Any, batch_inside: bool = False) -> Any:
+    def unfold(self, full: Any, batch_inside: bool = False, channels: slice | None = None) -> Any:
         """The windows of a contiguous [N, C, *full] as a view [N, C, *kernel, *out].
 
-        With ``batch_inside`` as [C, *kernel, N, *out].
+        With ``batch_inside`` as [C, *kernel, N, *out]; with ``channels`` (start and stop given) those alone.
         """
         batch, channel, *steps = full.strides
         within = [s * d for s, d in zip(steps, self.dilation, strict=True)]
         between = [s * t for s, t in zip(steps, self.strides, strict=True)]
         n, c = full.shape[:2]
+        offset = 0
+        if channels is not None:
+            offset, c = channels.start * channel, channels.stop - channels.start
         if batch_inside:
             shape: Ints = (c, *self.kernel, n, *self.out)
             strides = (channel, *within, batch, *between)
         else:
             shape, strides = (n, c, *self.kernel, *self.out), (batch, channel, *within, *between)
-        return np.ndarray(shape, full.dtype, full, strides=strides)
+        return np.ndarray(shape, full.dtype, full, offset, strides)
 
     def slices(self) -> list[tuple[Any, ...]]:
         """For each place of the kernel, in row-major order, the elements of [..., *full] that meet it."""
