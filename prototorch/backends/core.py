@@ -9,6 +9,7 @@ allows it, an output may be the same memory as that input.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from prototorch.ops.core import Op
@@ -33,10 +34,14 @@ def kernel(level: str, *names: str) -> Callable[[Prepare], Prepare]:
 
 
 class Backend:
-    """An array module, the levels of kernels that are tried in turn, and memory."""
+    """An array module, the levels of kernels that are tried in turn, and memory.
 
-    def __init__(self, name: str, xp: Any, levels: Sequence[str], threads: int = 1):
-        self.name, self.xp, self.levels, self.threads = name, xp, tuple(levels), threads
+    ``running()`` gives the context in which runners are to be called.
+    """
+
+    def __init__(self, name: str, xp: Any, levels: Sequence[str], threads: int = 1,
+                 running: Callable[[], AbstractContextManager[Any]] = nullcontext):  # fmt: skip
+        self.name, self.xp, self.levels, self.threads, self.running = name, xp, tuple(levels), threads, running
 
     def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Runner:
         """The fastest runner there is for this op on these specs; the plain body if there is no other."""

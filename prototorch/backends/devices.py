@@ -31,7 +31,7 @@ def _why_no_gpu() -> str:
 def devices() -> dict[str, dict[str, Any]]:
     """What `prototorch devices` shows: each device with the libraries in use, or why it is not used."""
     here = cpu()
-    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})  # type: ignore[union-attr]
+    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     found = importlib.util.find_spec("cupy") is not None
     return {
         "cpu": {

@@ -16,8 +16,8 @@ from prototorch.graph.record import Value
 class Runner:
     """Runs a plan. Kernels are prepared and arrays bound once; a call copies the inputs in and makes the calls.
 
-    ``states`` are the arrays the plan's states live in, by name; the run changes them in place. ``arena`` is memory that
-    several plans share which never run at the same time; without it the plan gets its own.
+    ``states`` are the arrays the plan's states live in, by name; the run changes them in place. ``arena`` is memory
+    that several plans share which never run at the same time; without it the plan gets its own.
     """
 
     def __init__(self, plan: Plan, backend: Backend, states: Mapping[str, Any], arena: Any = None):
@@ -67,8 +67,9 @@ class Runner:
                     f"input {name!r} has shape {list(np.shape(source))}, the plan wants {list(target.shape)}"
                 )
             target[...] = source
-        for run, ins, outs in self._calls:
-            run(ins, outs)
+        with self.backend.running():
+            for run, ins, outs in self._calls:
+                run(ins, outs)
         for state, new in self._copies:
             state[...] = new
         return self._outputs

@@ -67,7 +67,8 @@ class Eager:
         """Run the op now."""
         outs, several, run = self._prepared(op, tuple(t.spec for t in inputs), tuple(sorted(attrs.items())))
         arrays = tuple(self.backend.empty(s) for s in outs)
-        run(tuple(t.data for t in inputs), arrays)
+        with self.backend.running():
+            run(tuple(t.data for t in inputs), arrays)
         made = self.taped(op, inputs, attrs, arrays)
         return made if several else made[0]
 

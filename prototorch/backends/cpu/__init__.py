@@ -28,4 +28,4 @@ def cpu(level: str | None = None, threads: int | None = None) -> Backend:
         raise UsageError(f"there is no CPU level {level!r}; there are {', '.join(map(repr, LEVELS))}")
     if threads is not None:
         pool.set_threads(threads)
-    return Backend(f"cpu ({level})", np, LEVELS[level], pool.threads())
+    return Backend(f"cpu ({level})", np, LEVELS[level], pool.threads(), pool.Quiet)
