@@ -56,7 +56,7 @@ def check_dataset(dataset: Bound, targets: Mapping[str, Target] | None = None, *
         check_target(dataset, column, values, target)
         if target.kind == "classes":
             counting = values if target.ignored is None else values[values != target.ignored]
-            notes += _class_notes(dataset, column, counting, target.classes)
+            notes += _class_notes(dataset, column, counting, target)
     if dataset.weight is not None:
         weights = dataset.held(dataset.weight)
         if weights is not None:
@@ -168,19 +168,19 @@ def _check_weights(dataset: Dataset, column: str, values: np.ndarray) -> None:
         raise DataError(f"{dataset.name}: all of {column} are zero")
 
 
-def _class_notes(dataset: Dataset, column: str, values: np.ndarray, classes: int | None) -> list[str]:
-    counts = np.bincount(values.astype(np.int64).ravel(), minlength=classes or 0)
-    present = np.flatnonzero(counts)
+def _class_notes(dataset: Dataset, column: str, values: np.ndarray, target: Target) -> list[str]:
     if len(values) < FEW:
         return []
+    classes = target.classes
+    counts = np.bincount(values.astype(np.int64).ravel(), minlength=classes or 0)
+    present = np.flatnonzero(counts)
+    empty = [c for c in np.flatnonzero(counts == 0) if c != target.ignored]
     if len(present) == 1:
         return [f"{dataset.name}: all samples have the {column} {present[0]}: there is nothing to learn"]
     notes = []
-    if classes and len(present) < classes and len(values) >= FEW_A_CLASS * classes:
-        missing = ", ".join(map(str, np.flatnonzero(counts == 0)[:10]))
-        notes.append(
-            f"{dataset.name}: {classes - len(present)} of the {classes} classes have no samples (such as {missing})"
-        )
+    if classes and empty and len(values) >= FEW_A_CLASS * classes:
+        missing = ", ".join(map(str, empty[:10]))
+        notes.append(f"{dataset.name}: {len(empty)} of the {classes} classes have no samples (such as {missing})")
     most, least = counts[present].max(), counts[present].min()
     if most >= IMBALANCE * least:
         notes.append(

@@ -20,7 +20,8 @@ class Loss(Block, family="loss"):
 
     A loss compares an output with its target and gives one number a sample. The step's loss is
     ``sum(weight * per_sample) / batch`` (Keras' "sum_over_batch_size"), where the weight is the sample weight times the
-    class weight. A subclass defines `values`, and `target_spec` where its target has another shape than its output.
+    class weight. Places that an output's mask leaves out do not count: the mean is over the others of the batch, as in
+    Keras. A subclass defines `values`, and `target_spec` where its target has another shape than its output.
 
     Attributes:
         target_kind: what targets are: "classes" whole numbers from 0; "one_hot" a distribution over the class axis;
@@ -44,16 +45,34 @@ class Loss(Block, family="loss"):
         """The spec of the target for an output of this spec. Raises ShapeError for an output the loss cannot take."""
         return Spec(output.shape, output.dtype)
 
-    def per_sample(self, target: Any, output: Any) -> Any:
+    def per_sample(self, target: Any, output: Any, mask: Any = None) -> Any:
         """The loss of each sample, [batch], said in ops: the mean over whatever other dimensions there are.
 
         target: as `target_spec` says, of any type; an axis of one at the end may be missing or too many.
-        output: [batch, ...].
+        output: [batch, ...]. mask: the output's, bool, [batch] or [batch, time, ...]: True where a place counts.
 
-        Raises ShapeError where the two do not belong together; nothing is ever broadcast.
+        What does not count gives 0, and what counts is scaled by all places / places that count, so that the mean over
+        the batch is the mean over the places that count (Keras' scaling of masks); 0 where none counts.
+        Raises ShapeError where the shapes do not belong together; nothing is ever broadcast.
         """
-        wanted = self.target_spec(output.spec)
-        return means(self.values(self.fitted(target, wanted, output.spec), output))
+        target = self.fitted(target, self.target_spec(output.spec), output.spec)
+        values = self.values(target, output)
+        counted = joint(self.counted(target), mask)
+        if counted is None:
+            return means(values)
+        if tuple(values.shape[: counted.ndim]) != tuple(counted.shape):
+            raise ShapeError(
+                f"{type(self).__name__} gives values of shape {list(values.shape)}, "
+                f"to which a mask of shape {list(counted.shape)} does not belong"
+            )
+        values = means(values, counted.ndim)
+        share = ops.mean(ops.cast(counted, dtype=values.dtype), axis=None)
+        share = ops.maximum(share, 1.0 / counted.spec.size)
+        return means(ops.where(counted, values, ops.zeros_like(values)) / share)
+
+    def counted(self, target: Any) -> Any | None:
+        """True where a place counts, [batch, ...], by the target (which already has its shape and type); None: all."""
+        return None
 
     def values(self, target: Any, output: Any) -> Any:
         """The loss at each place, [batch, ...], said in ops; the target already has its shape and type."""
@@ -96,6 +115,20 @@ def _guess(kind: Kind, have: tuple[int, ...], shape: tuple[int, ...], output: tu
     return ""
 
 
-def means(values: Any) -> Any:
-    """[batch, ...] -> [batch]: the mean over all other dimensions."""
-    return values if values.ndim == 1 else ops.mean(values, axis=tuple(range(1, values.ndim)))
+def means(values: Any, kept: int = 1) -> Any:
+    """[batch, ...] -> [batch]: the mean over all dimensions behind the first ``kept``."""
+    return values if values.ndim <= kept else ops.mean(values, axis=tuple(range(kept, values.ndim)))
+
+
+def widened(values: Any, ndim: int) -> Any:
+    """The same values with dimensions of one behind their own, ``ndim`` in all."""
+    return values if values.ndim >= ndim else ops.reshape(values, shape=(*values.shape, *[1] * (ndim - values.ndim)))
+
+
+def joint(*masks: Any) -> Any | None:
+    """True where all masks are; those that are None say nothing. The shape is that of the one with most dimensions."""
+    given = sorted((m for m in masks if m is not None), key=lambda m: -m.ndim)
+    made = None
+    for mask in given:
+        made = mask if made is None else ops.logical_and(made, widened(mask, made.ndim))
+    return made

@@ -72,23 +72,18 @@ class SparseCategoricalCrossentropy(_Categorical):
         axis = self.axis % output.ndim
         return Spec((*output.shape[:axis], *output.shape[axis + 1 :]), "int32")
 
+    def counted(self, target: Any) -> Any | None:
+        return None if self.ignore_class is None else ops.not_equal(target, self.ignore_class)
+
     def values(self, target: Any, output: Any) -> Any:
-        counts = None
-        if self.ignore_class is not None:
-            counts = ops.not_equal(target, self.ignore_class)
+        counts = self.counted(target)
+        if counts is not None:
             target = ops.where(counts, target, ops.zeros_like(target))
         output = self._classes_last(output)
         if self.from_logits:
-            each = ops.sparse_softmax_cross_entropy(output, target)
-        else:
-            picked = ops.take_along(log_probabilities(output), ops.expand_dims(target, -1))
-            each = -ops.reshape(picked, shape=tuple(target.shape))
-        if counts is None:
-            return each
-        # Keras: the batch's mean is over the places that count, so each of them weighs total / counted
-        mask = ops.cast(counts, dtype=each.dtype)
-        share = ops.maximum(ops.mean(mask, axis=None), 1.0 / each.spec.size)
-        return ops.where(counts, each, ops.zeros_like(each)) / share
+            return ops.sparse_softmax_cross_entropy(output, target)
+        picked = ops.take_along(log_probabilities(output), ops.expand_dims(target, -1))
+        return -ops.reshape(picked, shape=tuple(target.shape))
 
 
 class CategoricalCrossentropy(_Categorical):

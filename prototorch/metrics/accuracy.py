@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.losses.base import Kind, means
+from prototorch.losses.base import Kind
 from prototorch.metrics.base import MeanMetric
 from prototorch.schema import example, field
 from prototorch.spec import Spec
@@ -18,9 +18,9 @@ class BinaryAccuracy(MeanMetric):
     target_kind: ClassVar[Kind] = "binary"
     examples = (example("BinaryAccuracy { threshold: 0.4 }", inputs=[(3,)]),)
 
-    def per_sample(self, target: Any, output: Any) -> Any:
+    def values(self, target: Any, output: Any) -> Any:
         yes = ops.cast(ops.greater(output, self.threshold), dtype=output.dtype)
-        return means(ops.cast(ops.equal(self.fitted(target, output), yes), dtype="float32"))
+        return ops.cast(ops.equal(self.fitted(target, output), yes), dtype="float32")
 
 
 class _Classes(MeanMetric):
@@ -35,9 +35,9 @@ class CategoricalAccuracy(_Classes):
     target_kind: ClassVar[Kind] = "one_hot"
     examples = (example("CategoricalAccuracy { }", inputs=[(5,)]),)
 
-    def per_sample(self, target: Any, output: Any) -> Any:
+    def values(self, target: Any, output: Any) -> Any:
         right = ops.argmax(self.fitted(target, output), axis=self.axis)
-        return means(ops.cast(ops.equal(ops.argmax(output, axis=self.axis), right), dtype="float32"))
+        return ops.cast(ops.equal(ops.argmax(output, axis=self.axis), right), dtype="float32")
 
 
 class SparseCategoricalAccuracy(_Classes):
@@ -52,9 +52,9 @@ class SparseCategoricalAccuracy(_Classes):
     def target_spec(self, output: Spec) -> Spec:
         return classes_spec(output, self.axis)
 
-    def per_sample(self, target: Any, output: Any) -> Any:
+    def values(self, target: Any, output: Any) -> Any:
         target = self.fitted(target, output)
-        return means(ops.cast(ops.equal(ops.argmax(output, axis=self.axis), target), dtype="float32"))
+        return ops.cast(ops.equal(ops.argmax(output, axis=self.axis), target), dtype="float32")
 
 
 class TopKCategoricalAccuracy(MeanMetric):
@@ -64,8 +64,8 @@ class TopKCategoricalAccuracy(MeanMetric):
     target_kind: ClassVar[Kind] = "one_hot"
     examples = (example("TopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)
 
-    def per_sample(self, target: Any, output: Any) -> Any:
-        return means(among_top(ops.argmax(self.fitted(target, output), axis=-1), output, self.k))
+    def values(self, target: Any, output: Any) -> Any:
+        return among_top(ops.argmax(self.fitted(target, output), axis=-1), output, self.k)
 
 
 class SparseTopKCategoricalAccuracy(MeanMetric):
@@ -78,8 +78,8 @@ class SparseTopKCategoricalAccuracy(MeanMetric):
     def target_spec(self, output: Spec) -> Spec:
         return classes_spec(output, -1)
 
-    def per_sample(self, target: Any, output: Any) -> Any:
-        return means(among_top(self.fitted(target, output), output, self.k))
+    def values(self, target: Any, output: Any) -> Any:
+        return among_top(self.fitted(target, output), output, self.k)
 
 
 def classes_spec(output: Spec, axis: int) -> Spec:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototorch import ops
-from prototorch.losses.base import Kind, fit
+from prototorch.losses.base import Kind, fit, means, widened
 from prototorch.schema import Block, field
 from prototorch.spec import Spec
 from prototorch.text.names import snake_case
@@ -36,7 +36,8 @@ class Metric(Block, family="metric"):
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
         """The new totals after a batch, said in ops.
 
-        target: as the loss at this output takes it. output: [batch, ...]. weight: [batch], the samples' weights.
+        target: as the loss at this output takes it. output: [batch, ...]. weight: [batch], the samples' weights, or
+        [batch, time, ...] where the output has a mask: 0 at the places that do not count.
         Raises ShapeError where the target does not belong to the output.
         """
         raise TypeError(f"{type(self).__name__} does not define update")
@@ -64,21 +65,30 @@ Metric.name = property(_log_name)  # type: ignore[assignment]
 
 
 class MeanMetric(Metric, abstract=True):
-    """The weighted mean of a number for each sample; a subclass defines `per_sample`."""
+    """The weighted mean of a number for each sample, or each place of a sample; a subclass defines `values`."""
 
-    def per_sample(self, target: Any, output: Any) -> Any:
-        """The number of each sample, [batch], said in ops."""
-        raise TypeError(f"{type(self).__name__} does not define per_sample")
+    def values(self, target: Any, output: Any) -> Any:
+        """The number of each sample, [batch], or at each place, [batch, ...], said in ops."""
+        raise TypeError(f"{type(self).__name__} does not define values")
+
+    def counted(self, target: Any, output: Any) -> Any | None:
+        """True where a place counts, [batch, ...]; None: all of them."""
+        return None
 
     def states(self, output: Spec) -> dict[str, Spec]:
         return {"total": Spec((), TOTAL), "count": Spec((), TOTAL)}
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
-        each = ops.cast(self.per_sample(target, output), dtype=TOTAL)
-        weight = ops.cast(weight, dtype=TOTAL)
+        counted = self.counted(target, output)
+        if counted is not None:
+            weight = masked(weight, counted)
+        # Keras: a sample's number is the mean over its places of number * weight, its weight the mean over theirs
+        each = self.values(target, output)
+        each, weight = means(each, weight.ndim), means(weight, each.ndim)
+        each, weight = ops.cast(each, dtype=TOTAL), ops.cast(weight, dtype=TOTAL)
         return {
-            "total": states["total"] + ops.sum_(each * weight),
-            "count": states["count"] + ops.sum_(weight),
+            "total": states["total"] + ops.sum_(means(each * weight)),
+            "count": states["count"] + ops.sum_(means(weight)),
         }
 
     def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
@@ -87,6 +97,12 @@ class MeanMetric(Metric, abstract=True):
     def finished(self, mean: float) -> float:
         """The metric from the mean: the mean itself."""
         return mean
+
+
+def masked(weight: Any, mask: Any) -> Any:
+    """Weights [batch, ...], 0 where the mask [batch, ...] is False; of the shape of the one with most dimensions."""
+    most = max(weight.ndim, mask.ndim)
+    return widened(weight, most) * ops.cast(widened(mask, most), dtype=weight.dtype)
 
 
 def ratio(a: Any, b: Any) -> Any:

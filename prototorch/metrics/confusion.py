@@ -9,7 +9,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.errors import ShapeError
-from prototorch.losses.base import Kind
+from prototorch.losses.base import Kind, widened
 from prototorch.metrics.base import TOTAL, Metric, ratio
 from prototorch.schema import example, field
 from prototorch.spec import Spec
@@ -92,8 +92,9 @@ class Recall(_Thresholds):
 
 
 def spread(weight: Any, output: Any) -> Any:
-    """The samples' weights [batch], once for each element of the output: [batch * ...], float64."""
-    wide = ops.reshape(ops.cast(weight, dtype=TOTAL), shape=(weight.shape[0], *[1] * (output.ndim - 1)))
+    """The weights of samples [batch], or of places [batch, time], once for each element of the output: [batch * ...],
+    float64."""
+    wide = widened(ops.cast(weight, dtype=TOTAL), output.ndim)
     return ops.reshape(ops.broadcast_to(wide, shape=tuple(output.shape)), shape=(-1,))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.errors import ShapeError
-from prototorch.losses.base import EPSILON, Kind
+from prototorch.losses.base import EPSILON, Kind, widened
 from prototorch.metrics.base import TOTAL, Metric
 from prototorch.schema import example, field
 from prototorch.spec import Spec
@@ -52,7 +52,7 @@ class _FScore(Metric, abstract=True):
         else:
             yes = ops.greater(output, self.threshold)
         yes = ops.cast(yes, dtype=TOTAL)
-        weight = ops.reshape(ops.cast(weight, dtype=TOTAL), shape=(-1, 1))
+        weight = widened(ops.cast(weight, dtype=TOTAL), 2)
         parts = {
             "true_positives": yes * target,
             "false_positives": yes * (1.0 - target),

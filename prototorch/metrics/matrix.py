@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototorch import ops
-from prototorch.losses.base import Kind
+from prototorch.losses.base import Kind, widened
 from prototorch.metrics.accuracy import classes_spec
 from prototorch.metrics.base import TOTAL, Metric, ratio
 from prototorch.schema import example, field
@@ -31,7 +31,7 @@ class _Confusion(Metric, abstract=True):
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
         target, n = self.fitted(target, output), output.shape[self.axis]
         place = target * n + ops.argmax(output, axis=self.axis)
-        wide = ops.reshape(ops.cast(weight, dtype=TOTAL), shape=(weight.shape[0], *[1] * (target.ndim - 1)))
+        wide = widened(ops.cast(weight, dtype=TOTAL), target.ndim)
         each = ops.broadcast_to(wide, shape=tuple(target.shape))
         # a label outside the classes counts nowhere; `put_rows` would write outside the matrix
         good = ops.logical_and(ops.greater_equal(target, 0), ops.less(target, n))

@@ -22,8 +22,11 @@ class OfLoss(MeanMetric, abstract=True):
         values = self.field_values()
         return self.of(**{name: values[name] for name in self.of.specs()})
 
-    def per_sample(self, target: Any, output: Any) -> Any:
-        return self.measured.per_sample(target, output)
+    def values(self, target: Any, output: Any) -> Any:
+        return values_of(self.measured, target, output)
+
+    def counted(self, target: Any, output: Any) -> Any | None:
+        return counted_by(self.measured, target, output)
 
 
 class LossMetric(MeanMetric):
@@ -37,5 +40,18 @@ class LossMetric(MeanMetric):
         """The loss' own name."""
         return snake_case(type(self.loss).__name__)
 
-    def per_sample(self, target: Any, output: Any) -> Any:
-        return self.loss.per_sample(target, output)
+    def values(self, target: Any, output: Any) -> Any:
+        return values_of(self.loss, target, output)
+
+    def counted(self, target: Any, output: Any) -> Any | None:
+        return counted_by(self.loss, target, output)
+
+
+def values_of(loss: Loss, target: Any, output: Any) -> Any:
+    """A loss at each place, [batch, ...]."""
+    return loss.values(loss.fitted(target, loss.target_spec(output.spec), output.spec), output)
+
+
+def counted_by(loss: Loss, target: Any, output: Any) -> Any | None:
+    """True where a place counts for a loss; None: everywhere."""
+    return loss.counted(loss.fitted(target, loss.target_spec(output.spec), output.spec))

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from prototorch import losses, ops
-from prototorch.losses.base import means
 from prototorch.metrics.base import MeanMetric
 from prototorch.metrics.of_loss import OfLoss
 from prototorch.schema import example, field
@@ -26,8 +25,8 @@ class RootMeanSquaredError(MeanMetric):
     aliases = ("rmse", "RMSE")
     examples = (example("RootMeanSquaredError { }", inputs=[(3,)]),)
 
-    def per_sample(self, target: Any, output: Any) -> Any:
-        return means(ops.square(output - self.fitted(target, output)))
+    def values(self, target: Any, output: Any) -> Any:
+        return ops.square(output - self.fitted(target, output))
 
     def finished(self, mean: float) -> float:
         return math.sqrt(mean)

@@ -1,4 +1,4 @@
-"""The programs of a compiled model: forward, loss, metrics, backward and update as one plan for each phase and shape."""
+"""The programs of a compiled model: forward, loss, metrics, backward and update in one plan, for each phase and shape."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from prototorch import ops
 from prototorch.backends.core import Backend
 from prototorch.engine.runner import Runner
 from prototorch.engine.variables import METRIC, SLOT, Variables, initial
-from prototorch.errors import UsageError, did_you_mean
+from prototorch.errors import ShapeError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.record import Graph, Value
 from prototorch.graph.trace import KEY, Trace, trace
 from prototorch.losses import Loss
 from prototorch.metrics import Metric, resolve
+from prototorch.metrics.base import masked
 from prototorch.ops.core import interpreting, pull_back
 from prototorch.optim import Optimizer
 from prototorch.spec import Spec
@@ -102,7 +103,10 @@ class Program:
 
     def _step(self, graph: Graph, traced: Trace, phase: str, create: bool) -> Plan:
         batch = next(iter(graph.inputs.values())).shape[0]
-        targets, weights, updates, outputs = {}, {}, {}, {}
+        targets: dict[str, Value] = {}
+        weights: dict[str, Value] = {}
+        updates: dict[str, Value] = {}
+        outputs: dict[str, Value] = {}
         for name in dict.fromkeys([t.output for t in self.terms] + [m.output for m in self.measured(traced)]):
             spec = self._target_spec(name, traced)
             targets[name] = graph.input(TARGET + name, spec)
@@ -111,7 +115,9 @@ class Program:
         parts: dict[str, Value] = {}
         for term in self.terms:
             with graph.scope(f"loss {term.name}"):
-                each = term.loss.per_sample(targets[term.output], traced.values[term.output])
+                mask = self._mask(traced, term.output)
+                masks = {} if mask is None else {"mask": mask}
+                each = term.loss.per_sample(targets[term.output], traced.values[term.output], **masks)
                 part = ops.sum_(each * weights[term.output]) * (1.0 / batch)
                 parts[term.name] = part
                 part = part if term.factor == 1.0 else part * term.factor
@@ -126,13 +132,25 @@ class Program:
             with graph.scope(f"metric {measure.name}"):
                 wanted = measure.metric.states(traced.values[measure.output].spec)
                 states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", wanted, create)
-                new = measure.metric.update(states, targets[measure.output], traced.values[measure.output],
-                                            weights[measure.output])  # fmt: skip
+                mask, weight = self._mask(traced, measure.output), weights[measure.output]
+                weight = weight if mask is None else masked(weight, mask)
+                new = measure.metric.update(states, targets[measure.output], traced.values[measure.output], weight)
                 updates.update({states[k].name: v for k, v in new.items()})
         if phase == TRAIN:
             updates.update(traced.updates)
             self._update(graph, traced, total, updates, create)
         return make_plan(graph, outputs, updates)
+
+    def _mask(self, traced: Trace, output: str) -> Value | None:
+        """The mask of an output: places where it is False count neither in the loss nor in the metrics."""
+        value = traced.values[output]
+        mask = traced.masks.get(id(value))
+        if mask is not None and mask.shape != value.shape[: mask.ndim]:
+            raise ShapeError(
+                f"the output {output!r} of shape {list(value.shape)} has a mask of shape {list(mask.shape)}, "
+                "which does not belong to it"
+            )
+        return mask
 
     def _target_spec(self, output: str, traced: Trace) -> Spec:
         spec = traced.values[output].spec
@@ -230,7 +248,9 @@ def terms(net: Net, compiled: Compile) -> tuple[Term, ...]:
             elif len(net.outputs) == 1:
                 output = net.outputs[0]
             else:
-                raise UsageError(f"the net has {len(net.outputs)} outputs ({', '.join(net.outputs)}): say loss {{ output: ... }}")
+                raise UsageError(
+                    f"the net has {len(net.outputs)} outputs ({', '.join(net.outputs)}): say loss {{ output: ... }}"
+                )
         check_output(net, output, "loss")
         made.append(Term(output, given.type, given.weight, f"{output}_loss", given.target))
     return tuple(made)
@@ -240,7 +260,8 @@ def check_output(net: Net, output: str, what: str) -> None:
     """UsageError for an output the net does not have."""
     if output not in net.outputs:
         raise UsageError(
-            f"{what}: the net has no output {output!r}; it has {', '.join(net.outputs)}.{did_you_mean(output, net.outputs)}"
+            f"{what}: the net has no output {output!r}; it has {', '.join(net.outputs)}."
+            f"{did_you_mean(output, net.outputs)}"
         )
 
 
@@ -257,7 +278,7 @@ def measures(net: Net, compiled: Compile, losses: Sequence[Term], traced: Trace)
             if isinstance(metric, str):
                 metric = resolve(metric, loss, traced.values[output].spec)
             name = word or metric.name
-            name = name if len(set(t.output for t in losses)) <= 1 else f"{output}_{name}"
+            name = name if len({t.output for t in losses}) <= 1 else f"{output}_{name}"
             stem, n = name, 1
             while any(m.name == name for m in made):
                 name, n = f"{stem}_{n}", n + 1

@@ -376,3 +376,10 @@ def test_a_class_number_that_does_not_count():
     checked(np.zeros((5, 3), np.float32) + np.arange(5)[:, None], labels[[0, 1, 2, 3, 5]], target)
     with pytest.raises(DataError, match="is -1; the model has 2 classes"):
         checked(np.zeros((6, 3), np.float32) + np.arange(6)[:, None], labels, target)
+
+
+def test_an_ignored_class_is_not_missed():
+    labels = np.where(np.arange(60) % 4 == 2, 0, np.arange(60) % 4)
+    x = np.random.default_rng(1).standard_normal((60, 3)).astype(np.float32)
+    assert checked(x, labels, Target((), "classes", 4, ignored=2))[1] == []
+    assert checked(x, labels, Target((), "classes", 4))[1] != []
