@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from prototorch.errors import FileError, UsageError, did_you_mean
+from prototorch.engine.variables import METRIC, SLOT
+from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mean
 from prototorch.graph.read import read_net
+from prototorch.graph.trace import trace
 from prototorch.model import Model
 from prototorch.resources import shipped_models
 from prototorch.storage import checkpoint
@@ -17,6 +19,8 @@ from prototorch.text.load import load, load_text
 from prototorch.text.mistakes import Report
 from prototorch.text.tree import Body, Document
 from prototorch.train.declare import Compile, Fit
+
+_STATE = {"epoch", "step", "set_rate", "seed", "loader", "callbacks"}  # what `Trainer.state` gives
 
 
 def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **params: Any) -> Model:
@@ -75,10 +79,12 @@ def _model(document: Document, report: Report) -> Model:
 def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Model:
     """A saved model with its weights, and with its training state where the file has one.
 
-    The next `fit` of a model that was saved while it was trained goes on from there.
+    The next `fit` of a model that was saved while it was trained goes on from there. Raises ModelFileError for a file
+    whose weights are not those of its own text.
     """
     found = checkpoint.load(path)
     model = model_of(found.text, fspath(path), overrides)
+    _check_weights(model, found, fspath(path))
     for name, array in found.arrays.items():
         model.variables.create(name, array)
     if found.training is not None and model.compile_block is not None:
@@ -90,3 +96,20 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Mode
             trainer.pending = found.training["state"]
             trainer.step = found.training["state"]["step"]
     return model
+
+
+def _check_weights(model: Model, found: checkpoint.Checkpoint, path: str) -> None:
+    """Where the text tells the sizes of the inputs, the weights must be exactly the ones it leads to."""
+    state = (found.training or {}).get("state")
+    if state is not None and (not isinstance(state, dict) or not state.keys() >= _STATE):
+        raise ModelFileError(f"{path}: its training state is not whole")
+    if any(None in node.shape for node in model.net.inputs):
+        return  # checked when data have told the sizes
+    known = {name: weight.spec for name, weight in trace(model.net, model.input_specs(1), False).weights.items()}
+    given = {name: array for name, array in found.arrays.items() if not name.startswith((SLOT, METRIC))}
+    report = checkpoint.compared(known, given)
+    if report.missing or report.unexpected or report.mismatched:
+        raise ModelFileError(f"{path}: its weights are not those of its own text:\n{report}")
+    for name, spec in known.items():
+        if given[name].dtype.name != spec.dtype:
+            raise ModelFileError(f"{path}: {name} is {given[name].dtype}, its own text makes it {spec.dtype}")

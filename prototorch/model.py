@@ -264,6 +264,7 @@ class Model:
         for weight in self._known.values():
             if weight.name not in self.variables:
                 self.variables.create(weight.name, initial(weight, seed))
+            self.variables.check(weight.name, weight.spec)
         return self._known
 
     def build(self, **shapes: Sequence[int]) -> None:

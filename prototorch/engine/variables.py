@@ -8,6 +8,7 @@ from zlib import crc32
 
 import numpy as np
 
+from prototorch.errors import WeightsError
 from prototorch.graph.trace import Weight
 from prototorch.spec import Spec
 
@@ -19,9 +20,20 @@ class Variables(dict[str, Any]):
     metric totals with ``metric:``. The arrays are changed in place, so that plans stay bound to them."""
 
     def create(self, name: str, value: np.ndarray) -> None:
-        """Enter a new array under a name that is still free; an array that is there stays."""
+        """Enter a new array under a name that is still free; an array that is there stays.
+
+        Raises WeightsError where that one is of another shape or type: it came from a file, and does not fit.
+        """
         if name not in self:
             self[name] = np.array(value)
+        else:
+            self.check(name, Spec(tuple(value.shape), value.dtype.name))
+
+    def check(self, name: str, wanted: Spec) -> None:
+        """Raise WeightsError where the array of this name is not of the spec that the model needs."""
+        found = Spec(tuple(self[name].shape), str(self[name].dtype))
+        if found != wanted:
+            raise WeightsError(f"{name}: the model needs {wanted}, but {found} is there, from a file")
 
     def assign(self, name: str, value: np.ndarray) -> None:
         """Write new elements into an array that is there."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.engine.variables import METRIC, SLOT
-from prototorch.errors import ModelFileError, WeightsError, did_you_mean
+from prototorch.errors import ModelFileError, UsageError, WeightsError, did_you_mean
 from prototorch.storage import container
 
 FORMAT = 1
@@ -44,7 +44,10 @@ def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], tra
             arrays[_path(name)] = np.asarray(array, order="C")
     meta: dict[str, str | int | float] = {"format": FORMAT, "kind": "model", "model_text": text}
     if training is not None:
-        meta["training"] = json.dumps(_without_arrays(training, arrays))
+        try:
+            meta["training"] = json.dumps(_without_arrays(training, arrays))
+        except TypeError as exc:
+            raise UsageError(f"a callback's state can hold numbers, strings, lists, dicts and arrays only: {exc}") from None
     container.write(path, arrays, meta)
 
 
@@ -54,15 +57,23 @@ def load(path: str | PathLike[str]) -> Checkpoint:
     meta = contents.meta
     if meta.get("kind") != "model" or "model_text" not in meta:
         raise ModelFileError(f"{path}: a prototorch file, but not a saved model")
-    if int(meta.get("format", 0)) > FORMAT:
+    version = meta.get("format")
+    if not isinstance(version, int) or not isinstance(meta["model_text"], str):
+        raise ModelFileError(f"{path}: a saved model whose format and text are not what they should be")
+    if version > FORMAT:
         raise ModelFileError(
-            f"{path}: written by a newer prototorch (format {meta['format']}, this one reads {FORMAT})"
+            f"{path}: written by a newer prototorch (format {version}, this one reads {FORMAT})"
         )
     variables = {n: a for p, a in contents.arrays.items() if (n := _name(p)) is not None}
     training = None
     if "training" in meta:
-        training = _with_arrays(json.loads(str(meta["training"])), contents.arrays)
-    return Checkpoint(str(meta["model_text"]), variables, training)
+        try:
+            training = _with_arrays(json.loads(str(meta["training"])), contents.arrays)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ModelFileError(f"{path}: its training state cannot be read: {error!r:.200}") from error
+        if not isinstance(training, dict):
+            raise ModelFileError(f"{path}: its training state is a {type(training).__name__}, not named values")
+    return Checkpoint(meta["model_text"], variables, training)
 
 
 @dataclass(frozen=True)

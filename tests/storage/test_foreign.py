@@ -223,7 +223,7 @@ def test_mutations_never_harm_the_reader(tmp_path, warm, monkeypatch, count):
 
     The library does hang now and then (in damaged texts of attributes), so the time it is given is short here.
     """
-    monkeypatch.setattr(foreign, "_PATIENCE", 1)
+    monkeypatch.setattr(foreign, "_PATIENCE", 0.5)
     originals = []
     for libver in (("earliest", "v108"), ("latest", "latest")):
         path = tmp_path / "f.h5"
