@@ -81,6 +81,24 @@ def test_conv_weight_grad(case):
     check("conv_weight_grad", x, g, kernel=w.shape[2:], **attrs, **NEAR, threads_agree=len(x) > 4)
 
 
+@pytest.mark.parametrize("worth", [0, 1e9])
+@pytest.mark.parametrize("case", CASES)
+def test_both_ways_to_the_input_grad(case, worth, monkeypatch):
+    monkeypatch.setattr(numpy_conv, "_WORTH", worth)
+    x, w, g, attrs = prepared(case)
+    check("conv_input_grad", g, w, size=x.shape[2:], **attrs, **NEAR, threads_agree=len(x) > 1)
+
+
+@pytest.mark.parametrize("largest", [1, 600])
+@pytest.mark.parametrize("case", CASES)
+def test_parts_of_an_image(case, largest, monkeypatch):
+    monkeypatch.setattr(numpy_conv, "_LARGEST", largest)
+    monkeypatch.setattr(numpy_conv_weights, "_LARGEST_PART", largest)
+    x, w, g, attrs = prepared(case)
+    check("conv", x, w, **attrs, **NEAR, threads_agree=len(x) > 1)
+    check("conv_weight_grad", x, g, kernel=w.shape[2:], **attrs, **NEAR, threads_agree=len(x) > 4)
+
+
 def test_in_double():
     x, w, g, attrs = prepared("groups", "float64")
     near = {"rtol": 1e-12, "atol": 1e-12}  # float64 rounding

@@ -7,6 +7,7 @@ convolution of 1 x 1 windows needs no unfolding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from prototorch.spec import Spec
 #: Bytes of unfolded windows that a block of images should stay below, and that a part of one image must.
 _BLOCK = 1 << 20
 _LARGEST = 4 << 20
+#: How many times the products of an input gradient may grow before adding windows back is faster.
+_WORTH = 1.5
 
 
 def images_per_block(n: int, bytes_each: int) -> int:
@@ -105,7 +108,8 @@ def conv_input_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
         return depthwise(windows, g.shape[0], groups, g.dtype, backward=True)
     reach = [extent(k, d) - 1 for k, d in zip(windows.kernel, windows.dilation, strict=True)]
     around = tuple((r - lo, r - hi) for r, (lo, hi) in zip(reach, windows.pads, strict=True))
-    if all(s == 1 for s in windows.strides) and min(map(min, around)) >= 0:
+    little = prod(windows.size) <= _WORTH * windows.points  # the mirrored one computes a product for each element of dx
+    if all(s == 1 for s in windows.strides) and min(map(min, around)) >= 0 and little:
         mirrored = Windows(windows.out, windows.kernel, windows.size, windows.strides, around, windows.dilation)
         return _mirrored(mirrored, g, w, groups, dx.shape[1])
     return _added_back(windows, g, w, groups, dx.shape[1])
