@@ -94,7 +94,7 @@ class Graph:
         """Record one op; raises what its type rule raises."""
         specs = op.rule(*(v.spec for v in inputs), **attrs)
         several = isinstance(specs, tuple)
-        outputs = tuple(Value(self, s, "node") for s in (specs if several else (specs,)))  # type: ignore[union-attr,arg-type]
+        outputs = tuple(Value(self, s, "node") for s in (specs if several else (specs,)))
         node = Node(op, tuple(inputs), attrs, outputs, self._scope, self._phase)
         for i, value in enumerate(outputs):
             value.node, value.index = node, i

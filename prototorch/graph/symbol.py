@@ -91,12 +91,12 @@ def net_of(inputs: Sequence[Symbol], outputs: Sequence[Symbol], name: str) -> Ne
         for i, top in enumerate(tops):
             outs[number, i] = top
         nodes.append(LayerNode(name_here, layer, tuple(bottoms), tops))
-    found = []
+    found: list[str] = []
     for s in outputs:
-        top = outs[s.call.number, s.index] if s.call is not None else tensor.get(s.number)
-        if top is None:
+        source = outs[s.call.number, s.index] if s.call is not None else tensor.get(s.number)
+        if source is None:
             raise UsageError("an output of the model is an Input that is not among its inputs")
-        found.append(top)
+        found.append(source)
     return Net(name, tuple(input_nodes), tuple(nodes), tuple(found))
 
 

@@ -28,7 +28,7 @@ class ColorChannels(Layer):
         example("ColorChannels { channels: 1 }", inputs=[(3, 2, 5)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:  # type: ignore[override]
+    def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim != 4 or x.shape[1] not in (1, 3):
             ctx.fail("it wants pictures of 1 or 3 channels")
         if x.shape[1] == self.channels:

@@ -58,6 +58,15 @@ def test_run_keeps_a_model_that_works_alone(here, shell):
     assert code == 0
     assert out.startswith("shoe.png: ")
 
+    (here / "shoes/more").mkdir(parents=True)
+    code, _, err = shell("predict", "runs/mlp/model.h5", "shoes")
+    assert code == 4
+    assert "shoes: holds no pictures" in err
+    Image.fromarray(np.full((28, 28), 200, np.uint8)).save("shoes/more/one.png")
+    code, out, _ = shell("predict", "runs/mlp/model.h5", "shoes")
+    assert code == 0
+    assert "one.png: " in out
+
     np.save("many.npy", np.zeros((3, 1, 28, 28), np.uint8))
     code, _, _ = shell("predict", "runs/mlp/model.h5", "many.npy", "--output", "scores.npy")
     assert code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -32,7 +33,8 @@ def command(file: str, what: tuple[str, ...], top: int, output: str | None, batc
     found = predictions(model, what, batch_size)
     if output is not None:
         if Path(output).suffix == ".npz":
-            np.savez(output, **found.outputs)
+            arrays: dict[str, Any] = {**found.outputs}
+            np.savez(output, **arrays)
         else:
             np.save(output, next(iter(found.outputs.values())))
         click.echo(f"{len(found.names)} predictions in {output}", err=True)
