@@ -78,18 +78,15 @@ class Survey:
                 self._resolve(root, name)
 
     def _walk(self, root: h5g.GroupID) -> None:
-        stack: list[tuple[str, h5g.GroupID]] = [("", root)]
         self.objects.append(("", root))
+        stack = [(root, name, name) for name in reversed(self._links(root, "/"))]
         while stack:
-            path, group = stack.pop()
-            names = self._links(group, path or "/")
-            for name in reversed(names):
-                below = f"{path}/{name}" if path else name
-                found = self._enter(group, name, below)
-                if isinstance(found, h5g.GroupID):
-                    if below.count("/") + 1 >= DEEPEST:
-                        raise RefusedError(f"{below:.200}: more than {DEEPEST} groups deep")
-                    stack.append((below, found))
+            group, name, path = stack.pop()
+            found = self._enter(group, name, path)
+            if isinstance(found, h5g.GroupID):
+                if path.count("/") + 1 >= DEEPEST:
+                    raise RefusedError(f"{path:.200}: more than {DEEPEST} groups deep")
+                stack += [(found, below, f"{path}/{below}") for below in reversed(self._links(found, path))]
 
     def _resolve(self, root: h5g.GroupID, name: str) -> None:
         fault = fault_of_path(name)
