@@ -4,9 +4,9 @@
     python -m benchmarks.run --rows lenet,two_layer --rounds 9
     python -m benchmarks.run --write                       also write the table into benchmarks/results/
 
-Both nets begin with the same weights; parameter counts must be equal, and so must the loss of the first step (to float32
-rounding; dropout is left out of that comparison by comparing inference). Each round runs every contender in turn; the figure is
-the median, the ratio a ratio of medians.
+Both nets begin with the same weights; parameter counts must be equal, and so must the loss of the first step (to
+float32 rounding; dropout is left out of that comparison by comparing inference). Each round runs every contender in
+turn; the figure is the median, the ratio a ratio of medians.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ def main() -> None:
         f"# Against PyTorch on the CPU, {datetime.date.today()}",
         "",
         f"prototorch {pt.__version__}, NumPy {np.__version__}, torch {torch.__version__}, Python "
-        f"{platform.python_version()}, {threads} threads, {_processor()}. Medians of {args.rounds} turns, taken turn by turn in "
-        "one process; ms a step; SGD with momentum 0.9, float32. The ratio is the best of PyTorch's times over ours: above 1 "
-        "prototorch is ahead.",
+        f"{platform.python_version()}, {threads} threads, {_processor()}. Medians of {args.rounds} turns, taken "
+        "turn by turn in one process; ms a step; SGD with momentum 0.9, float32. The ratio is the best of PyTorch's "
+        "times over ours: above 1 prototorch is ahead.",
         "",
         "| net | batch | what | prototorch ms | peers ms | ratio |",
         "| --- | --- | --- | --- | --- | --- |",

@@ -2,7 +2,8 @@
 
     import prototorch as pt
     model = pt.load_model("lenet", classes=10)
-    model.compile(optimizer="adam", loss=pt.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    loss = pt.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
     history = model.fit(x, y, validation_split=0.1)
 
 Names are loaded when they are first used, so that ``import prototorch`` itself is light.

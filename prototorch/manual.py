@@ -71,7 +71,8 @@ class Page:
             lines.append("Fields:")
             wide = max(len(f["name"]) for f in fields)
             for f in fields:
-                lines.append(f"  {f['name']:{wide}}  {f['type']}, {f['default']}" + (f": {f['doc']}" if f["doc"] else ""))
+                said = f": {f['doc']}" if f["doc"] else ""
+                lines.append(f"  {f['name']:{wide}}  {f['type']}, {f['default']}{said}")
             lines.append("")
         if self.block.examples:
             lines += ["Examples:", *(f"  {e.text}" for e in self.block.examples)]

@@ -17,8 +17,8 @@ def test_a_wheel_works_elsewhere(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.stat().st_size < 6 << 20
     site = tmp_path / "site"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
-    subprocess.run(install, check=True, capture_output=True)
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(site)]
+    subprocess.run([*install, str(wheel)], check=True, capture_output=True)
     code = (
         "import prototorch, sys; from prototorch.cli import main; assert prototorch.__file__.startswith(sys.argv[1]); "
         "main(['run', 'mlp', '--epochs', '1', '--set', 'fit.data.limit=200', '--quiet'])"
@@ -26,6 +26,7 @@ def test_a_wheel_works_elsewhere(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(site)}
-    done = subprocess.run([sys.executable, "-c", code, str(site)], cwd=work, env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-c", code, str(site)]
+    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (work / "runs/mlp/model.h5").exists()

@@ -20,8 +20,8 @@ def model_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def set_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--set name=value``: a parameter, or any field of a block by its path."""
-    return click.option("--set", "overrides", multiple=True, metavar="NAME=VALUE",
-                        help="Set a parameter (classes=10) or a field (fit.epochs=3). May be repeated.")(function)  # fmt: skip
+    text = "Set a parameter (classes=10) or a field (fit.epochs=3). May be repeated."
+    return click.option("--set", "overrides", multiple=True, metavar="NAME=VALUE", help=text)(function)
 
 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -61,8 +61,8 @@ class Plan:
 def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None) -> Plan:
     """The plan of a graph.
 
-    ``outputs`` are the values to be read after a run, by name; ``updates`` the new values of states, by the state's name,
-    which are in the state's memory when the run ends.
+    ``outputs`` are the values to be read after a run, by name; ``updates`` the new values of states, by the state's
+    name, which are in the state's memory when the run ends.
     """
     updates = dict(updates or {})
     nodes = live_nodes(graph.nodes, [*outputs.values(), *updates.values()])

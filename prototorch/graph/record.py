@@ -18,8 +18,8 @@ from prototorch.spec import Spec
 class Value(Arithmetic):
     """One array of a graph, known by its spec.
 
-    ``kind`` says where it comes from: "input" (given at each run), "state" (kept between runs: weights, optimiser slots,
-    running statistics), "constant", or "node" (computed).
+    ``kind`` says where it comes from: "input" (given at each run), "state" (kept between runs: weights, optimiser
+    slots, running statistics), "constant", or "node" (computed).
     """
 
     __slots__ = ("array", "index", "interpreter", "kind", "name", "node", "spec")

@@ -88,7 +88,7 @@ def scaled(shape, rng, fans, scale: float, mode: str, distribution: str) -> np.n
 
 
 class GlorotUniform(_Drawing):
-    """Glorot and Bengio, 2010: uniform, variance 2 / (fan in + fan out). Caffe's "xavier" with variance_norm AVERAGE."""
+    """Glorot and Bengio, 2010: uniform, variance 2 / (fan in + fan out). Caffe's "xavier" (AVERAGE)."""
 
     aliases = ("xavier_uniform",)
 

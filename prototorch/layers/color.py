@@ -17,8 +17,8 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in Pillow
 class ColorChannels(Layer):
     """Bring pictures to a number of channels: grey is repeated to three, three become grey by their brightness.
 
-    Input [batch, 1 or 3, height, width], output [batch, channels, height, width]. Brightness is 0.299 red + 0.587 green +
-    0.114 blue (ITU-R BT.601).
+    Input [batch, 1 or 3, height, width], output [batch, channels, height, width].
+    Brightness is 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601).
     """
 
     channels: Literal[1, 3] = field(default=3, doc="The number of channels wanted.")

@@ -37,13 +37,13 @@ def check(function: Check) -> Check:
     return function
 
 
-# A gradient may be the small rest of a sum of numbers around 1 that cancel (that of a bias before a softmax is 0 exactly):
-# its rounding follows the terms, not the rest, so that it is compared as if it were at least this large.
+# A gradient may be the small rest of a sum of numbers around 1 that cancel (that of a bias before a softmax is 0
+# exactly): its rounding follows the terms, not the rest, so that it is compared as if it were at least this large.
 RESIDUE = 1e-2
 
 
 def close(got: Any, wanted: Any, tolerance: float, what: str, least: float = 1e-3) -> None:
-    """Assert that two arrays agree, relative to the largest number of the wanted one (or ``least``, if that is more)."""
+    """Assert that two arrays agree, relative to the largest number of the wanted one, or to ``least`` if that is more."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     assert got.shape == wanted.shape, f"{what}: shape {got.shape} instead of {wanted.shape}"
     assert got.dtype == wanted.dtype, f"{what}: type {got.dtype} instead of {wanted.dtype}"

@@ -39,7 +39,9 @@ def command(file: str, what: tuple[str, ...], top: int, output: str | None, batc
             np.save(output, next(iter(found.outputs.values())))
         click.echo(f"{len(found.names)} predictions in {output}", err=True)
     elif as_json:
-        print_json([{"name": n, **{k: plain(v[i]) for k, v in found.outputs.items()}} for i, n in enumerate(found.names)])
+        print_json(
+            [{"name": n, **{k: plain(v[i]) for k, v in found.outputs.items()}} for i, n in enumerate(found.names)]
+        )
     else:
         for line in found.lines(top):
             click.echo(line)

@@ -55,8 +55,8 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
             resume: bool, device: str | None, threads: int | None, quiet: bool, as_json: bool) -> int:  # fmt: skip
     """Train the model in FILE on the data it names, evaluate it, and keep the result.
 
-    FILE is a model text, or the name of a shipped model. The run folder gets model.h5 (the trained model), history.json,
-    log.jsonl (a line an epoch) and a snapshot of the training's state after each epoch.
+    FILE is a model text, or the name of a shipped model. The run folder gets model.h5 (the trained model),
+    history.json, log.jsonl (a line an epoch) and a snapshot of the training's state after each epoch.
 
     \b
     Examples:
@@ -85,7 +85,8 @@ def _resumed(folder: RunFolder, fresh: Model) -> Model:
     if newest is None:
         raise UsageError(f"{folder.path} holds no snapshot to go on from; run without --resume first")
     model = load_saved(newest)
-    assert model.fit_block is not None and fresh.fit_block is not None
+    assert model.fit_block is not None
+    assert fresh.fit_block is not None
     model.fit_block = model.fit_block.replace(epochs=fresh.fit_block.epochs)
     return model
 
@@ -95,7 +96,8 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool) -> int:
     block = model.fit_block
     assert block is not None
     if not quiet:
-        click.echo(f"{model.net.name}: {model.count_params():,} parameters on {model.trainer.program.backend.name}", err=True)
+        device = model.trainer.program.backend.name
+        click.echo(f"{model.net.name}: {model.count_params():,} parameters on {device}", err=True)
     weights = sum(a.nbytes for a in model.weights.values())
     folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
     history = model.fit(callbacks=[*block.callbacks, _Snapshots(folder)], verbose=0 if quiet else "auto")

@@ -11,7 +11,7 @@ from prototorch.inspect import summary
 @click.command()
 @model_argument
 @set_option
-@click.option("--batch", type=click.IntRange(min=1), default=None, help="Also the memory for this batch size, in bytes.")
+@click.option("--batch", type=click.IntRange(min=1), default=None, help="Also the memory for this batch size.")
 @json_option
 def command(file: str, overrides: tuple[str, ...], batch: int | None, as_json: bool) -> None:
     """Print the layers of FILE with output shapes and parameters; with --batch also the memory a training step needs.

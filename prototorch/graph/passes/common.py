@@ -1,6 +1,7 @@
 """Common subexpressions: an op said twice on the same values with the same attributes is computed once.
 
-Ops are pure (a random op's key is an input), so this never changes a result. Bare constants of one value count as the same.
+Ops are pure (a random op's key is an input), so this never changes a result. Bare constants of one value count as the
+same.
 """
 
 from __future__ import annotations
