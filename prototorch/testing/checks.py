@@ -43,7 +43,7 @@ RESIDUE = 1e-2
 
 
 def close(got: Any, wanted: Any, tolerance: float, what: str, least: float = 1e-3) -> None:
-    """Assert that two arrays agree, relative to the largest number of the wanted one, or to ``least`` if that is more."""
+    """Assert that two arrays agree, relative to the largest number of the wanted one (at least ``least``)."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     assert got.shape == wanted.shape, f"{what}: shape {got.shape} instead of {wanted.shape}"
     assert got.dtype == wanted.dtype, f"{what}: type {got.dtype} instead of {wanted.dtype}"
