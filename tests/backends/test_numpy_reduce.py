@@ -27,6 +27,8 @@ def pieces(request, monkeypatch):
         monkeypatch.setattr(numpy_reduce, "BIG", 2100)
         monkeypatch.setattr(numpy_reduce, "_SMALL", 1)
         monkeypatch.setattr(numpy_matmul, "_WORK", 1)
+        monkeypatch.setattr(numpy_matmul, "_LARGE", 1)
+        monkeypatch.setattr(numpy_matmul, "_ROWS", 3)
 
 
 @pytest.mark.parametrize("keepdims", [False, True])

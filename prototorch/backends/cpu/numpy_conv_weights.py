@@ -20,7 +20,7 @@ from prototorch.spec import Spec
 
 _LEAST_LENGTH = 512  # windows in a product, so that adding its result to the sum costs little beside it
 _SMALL_BLOCK, _LARGEST_BLOCK = 1 << 20, 8 << 20  # bytes of a block's unfolded windows
-_LARGEST_PART = 2 << 20  # bytes of those that are unfolded at a time
+_LARGEST_PART = 8 << 20  # bytes of those that are unfolded at a time
 
 
 def _block(n: int, points: int, bytes_each: int) -> int:

@@ -10,11 +10,15 @@ import numpy as np
 
 from prototorch.backends.core import Runner, kernel
 from prototorch.backends.cpu.numpy_elementwise import known
-from prototorch.backends.cpu.pool import parallel
+from prototorch.backends.cpu.pool import parallel, scratch
 from prototorch.spec import Spec
 
 #: From this many multiplications on a batch of products is worth more threads.
 _WORK = 1 << 20
+
+#: a @ b.T with at most so many rows in a and at least so many elements in b is taken as (b @ a.T).T.
+_FEW, _LARGE = 128, 1 << 18
+_ROWS = 512  # of b in one product
 
 
 @kernel("numpy", "matmul")
@@ -42,11 +46,32 @@ def matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any])
             right = right.swapaxes(-1, -2)
         np.matmul(left, right, out=outputs[0])
 
+    if len(a.shape) == len(b.shape) == 2 and flip_b and not flip_a and out[0] <= _FEW and b.size >= _LARGE:
+        return _few_rows(a, b)
     count = prod(out[:-2])
     work = prod(out) * (a.shape[-2] if flip_a else a.shape[-1])
     if count < 2 or work < _WORK:
         return run
     return _batched(ins, out, run, max(count * _WORK // work, 1))
+
+
+def _few_rows(a: Spec, b: Spec) -> Runner:
+    """A batch's gradient by the input of a large dense layer: b is read as it lies, up to twice as fast as its
+    transpose."""
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        right, out = inputs[1], outputs[0]
+        (left,) = scratch((a.shape[::-1], a.dtype), use="left")
+        np.copyto(left, inputs[0].T)
+
+        def work(start: int, stop: int) -> None:
+            (product,) = scratch(((stop - start, a.shape[0]), a.dtype))
+            np.matmul(right[start:stop], left, out=product)
+            np.copyto(out[:, start:stop], product.T)
+
+        parallel(work, b.shape[0], _ROWS, blas=True)
+
+    return run
 
 
 def _batched(ins: tuple[Spec, ...], out: tuple[int, ...], run: Runner, grain: int) -> Runner:
