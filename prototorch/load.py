@@ -19,8 +19,7 @@ from prototorch.text.load import load, load_text
 from prototorch.text.mistakes import Report
 from prototorch.text.tree import Body, Document
 from prototorch.train.declare import Compile, Fit
-
-_STATE = {"epoch", "step", "set_rate", "seed", "loader", "callbacks"}  # what `Trainer.state` gives
+from prototorch.train.loop import FIT_STATE, STATE
 
 
 def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **params: Any) -> Model:
@@ -52,7 +51,9 @@ def find(source: str | PathLike[str]) -> str:
     stem = name.removeprefix("models/").removesuffix(".proto")
     if stem in shipped:
         return str(shipped[stem])
-    raise FileError(f"{name}: no such file, and no model of this name comes with prototorch.{did_you_mean(stem, shipped)}")
+    raise FileError(
+        f"{name}: no such file, and no model of this name comes with prototorch.{did_you_mean(stem, shipped)}"
+    )
 
 
 def model_of(text: str, path: str | None = None, overrides: Sequence[str] = (),
@@ -89,19 +90,16 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Mode
         model.variables.create(name, array)
     if found.training is not None and model.compile_block is not None:
         trainer = model.trainer
-        for name, array in found.arrays.items():
+        for name, array in found.arrays.items():  # compiling has dropped the optimiser's slots
             model.variables.create(name, array)
-        trainer.set_rate = found.training.get("set_rate")
-        if found.training.get("state") is not None:
-            trainer.pending = found.training["state"]
-            trainer.step = found.training["state"]["step"]
+        trainer.take(found.training)
     return model
 
 
 def _check_weights(model: Model, found: checkpoint.Checkpoint, path: str) -> None:
     """Where the text tells the sizes of the inputs, the weights must be exactly the ones it leads to."""
-    state = (found.training or {}).get("state")
-    if state is not None and (not isinstance(state, dict) or not state.keys() >= _STATE):
+    state = found.training
+    if state is not None and not (state.keys() >= STATE and _whole(state["fit"])):
         raise ModelFileError(f"{path}: its training state is not whole")
     if any(None in node.shape for node in model.net.inputs):
         return  # checked when data have told the sizes
@@ -113,3 +111,7 @@ def _check_weights(model: Model, found: checkpoint.Checkpoint, path: str) -> Non
     for name, spec in known.items():
         if given[name].dtype.name != spec.dtype:
             raise ModelFileError(f"{path}: {name} is {given[name].dtype}, its own text makes it {spec.dtype}")
+
+
+def _whole(fit: Any) -> bool:
+    return fit is None or (isinstance(fit, dict) and fit.keys() >= FIT_STATE)

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from prototorch.backends.devices import backend_for
-from prototorch.data.binding import Bound
-from prototorch.data.checks import check_dataset
-from prototorch.data.dataset import Dataset
-from prototorch.data.declare import Data
-from prototorch.data.loader import Loader
-from prototorch.data.memory import as_dataset
 from prototorch.engine.variables import METRIC, SLOT, Variables, initial
-from prototorch.errors import UsageError
-from prototorch.graph.net import Net
+from prototorch.errors import UsageError, did_you_mean
+from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.symbol import Symbol, net_of
 from prototorch.graph.trace import Weight, trace
 from prototorch.graph.write import net_fields
+from prototorch.layers.base import Layer
+from prototorch.optim import Optimizer
 from prototorch.spec import Spec
 from prototorch.storage import checkpoint, datafiles  # noqa: F401  (datafiles: HDF5 as a data source)
 from prototorch.text.tree import Body, Field
 from prototorch.text.writer import write_fields
 from prototorch.train.callbacks import Callback, CallbackList
 from prototorch.train.declare import Compile, Fit, OutputLoss
-from prototorch.train.feed import Feed, bound, input_specs, target_of
+from prototorch.train.intake import Intake, compared
 from prototorch.train.loop import Trainer
-from prototorch.train.progress import progress
 from prototorch.train.program import TEST, TRAIN, Program, terms
+from prototorch.train.progress import progress, shown
 from prototorch.train.standard import History
+from prototorch.train.summary import summary
 from prototorch.train.transform import Preparation
 
 
@@ -40,16 +39,22 @@ class Model:
 
     Made from symbols (``Model(inputs, outputs)``), from a text or a file (`load_model`), or from a list of layers
     (`Sequential`). ``fit_block`` and ``compile_block`` are what its text declares, None where it says nothing.
+
+    Args:
+        inputs, outputs: symbols, or lists of them; or a `Net` alone.
+        preprocess: layers that every sample goes through first; augment: layers that training samples go through next.
     """
 
     def __init__(self, inputs: Symbol | Sequence[Symbol] | Net, outputs: Symbol | Sequence[Symbol] | None = None,
-                 name: str = "model"):  # fmt: skip
+                 name: str = "model", *, preprocess: Sequence[Layer] = (), augment: Sequence[Layer] = ()):  # fmt: skip
         if isinstance(inputs, Net):
             self.net = inputs
         elif outputs is None:
             raise UsageError("Model wants inputs and outputs")
         else:
             self.net = net_of(_listed(inputs), _listed(outputs), name)
+        if preprocess or augment:
+            self.net = replace(self.net, preprocess=tuple(preprocess), augment=tuple(augment))
         self.variables = Variables()
         self.compile_block: Compile | None = None
         self.fit_block: Fit | None = None
@@ -65,6 +70,49 @@ class Model:
         found = (("compile", self.compile_block), ("fit", self.fit_block))
         return [Field(name, Body(tuple(block.to_fields()))) for name, block in found if block is not None]
 
+    # ---------------------------------------------------------------- what it is made of
+
+    @property
+    def name(self) -> str:
+        """The net's name."""
+        return self.net.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(node.name for node in self.net.inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return self.net.outputs
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in their order, each with the name it has in this net."""
+        return tuple(_named(node) for node in self.net.nodes)
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
+        """A layer by its name or its place. Raises UsageError where there is none."""
+        if (name is None) == (index is None):
+            raise UsageError("get_layer wants a name or an index")
+        names = [node.name for node in self.net.nodes]
+        if index is not None:
+            if not -len(names) <= index < len(names):
+                raise UsageError(f"there is no layer {index}; the model has {len(names)} layers")
+            return _named(self.net.nodes[index])
+        if name not in names:
+            raise UsageError(f"the model has no layer {name!r}.{did_you_mean(str(name), names)}")
+        return _named(self.net.node(str(name)))
+
+    def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] = print) -> None:
+        """Print layers, shapes and parameters; with a batch size also the memory of a training step."""
+        print_fn(str(summary(self.net, self.trainer.program, batch)))
+
+    def __repr__(self) -> str:
+        ends = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
+        return f"<Model {self.name!r}: {len(self.net.nodes)} layers, {ends}>"
+
     # ---------------------------------------------------------------- compile
 
     def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *,
@@ -73,8 +121,8 @@ class Model:
         """Say how the model is trained; as in Keras.
 
         loss: a name, a `Loss`, a list (one for each output) or a dict by output. metrics: likewise; "accuracy" is made
-        concrete by the loss. seed: decides the first weights, the order of the data, dropout and augmentation. Weights that
-        are there stay; the optimiser begins anew. Raises UsageError for what does not fit.
+        concrete by the loss. seed: decides the first weights, the order of the data, dropout and augmentation. Weights
+        that are there stay; the optimiser begins anew. Raises UsageError for what does not fit.
         """
         block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (), device=device,
                         precision=precision, seed=seed, threads=threads)  # fmt: skip
@@ -104,6 +152,11 @@ class Model:
         return self._trainer
 
     @property
+    def optimizer(self) -> Optimizer:
+        """The optimiser. Raises UsageError where the model is not compiled."""
+        return self.trainer.program.optimizer
+
+    @property
     def learning_rate(self) -> float:
         """The learning rate of the next step; may be set, which takes the place of a schedule."""
         return self.trainer.learning_rate
@@ -114,7 +167,7 @@ class Model:
 
     @property
     def stop_training(self) -> bool:
-        """Set by a callback to end `fit` after the epoch's step."""
+        """Set by a callback to end the epoch after this step, and `fit` after the epoch."""
         return self.trainer.stop_training
 
     @stop_training.setter
@@ -127,13 +180,34 @@ class Model:
             validation_split: float | None = None, validation_data: Any = None, shuffle: bool | None = None,
             callbacks: Sequence[Callback] | None = None, class_weight: Mapping[int, float] | None = None,
             sample_weight: Any = None, steps_per_epoch: int | None = None, validation_steps: int | None = None,
-            validation_freq: int | None = None, initial_epoch: int = 0, verbose: Any = "auto") -> History:  # fmt: skip
+            validation_batch_size: int | None = None, validation_freq: int | None = None, initial_epoch: int = 0,
+            verbose: Any = "auto", resume: bool | None = None) -> History:  # fmt: skip
         """Train; as in Keras. What is left out comes from the model's ``fit`` block, else from its defaults.
 
-        x, y: arrays [samples, ...], or lists or dicts of them, a `Dataset`, a `Data` block or the name or path of a data
-        source; without x the fit block's data. verbose: "auto" (a bar on a terminal, else a line an epoch), 0, 1, 2.
-        Ctrl-C lets the step end and gives back the history. Returns the `History`. Raises DataError for data that do not
-        fit, UsageError for a model without a loss.
+        Args:
+            x, y: arrays [samples, ...], or lists or dicts of them by input and output; or x alone: a `Dataset`, a
+                `Data` block, the name or path of a data source, or batches ``(x, y)`` or ``(x, y, sample_weight)`` from
+                an iterable, a generator or a function that makes one. Without x the fit block's data.
+            validation_data: (x, y), (x, y, sample_weight), or what x may be; else the last ``validation_split`` of the
+                samples; else what the data source has to validate on.
+            class_weight: a factor in the loss for each class number; sample_weight: one for each sample, [samples].
+                Metrics do not know them, as in Keras.
+            steps_per_epoch: steps in an epoch; a data set goes on where the epoch before ended, and round.
+            initial_epoch: the number of the first epoch (from 0); ``epochs`` is the number after the last.
+            verbose: "auto" or 1 (a bar on a terminal, else a line an epoch), 2 (lines), 0 (nothing).
+            resume: whether the training that a file of `save` holds goes on where it stood, bit for bit, for the same
+                data and callbacks. None: if it was saved before its end. True also takes up a training that was
+                interrupted or has ended in this process. False: a new training with these weights.
+
+        Ctrl-C lets the step end and gives back the history; `save` then keeps what is needed to go on.
+
+        Returns:
+            The `History`.
+
+        Raises:
+            UsageError: no loss, no data, arguments that do not go together.
+            DataError: data that do not fit the model.
+            TrainingError: a training that cannot go on exactly.
         """
         given = {"batch_size": batch_size, "epochs": epochs, "validation_split": validation_split, "shuffle": shuffle,
                  "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
@@ -141,118 +215,79 @@ class Model:
         block = (self.fit_block or Fit()).replace(**{k: v for k, v in given.items() if v is not None})
         if callbacks is None:
             callbacks = block.callbacks
-        trainer = self.trainer
-        _ = trainer.program.optimizer  # a model without a loss is told so before data are read
-        data, loading, validation = self._data(x, y, sample_weight, block, validation_data)
-        prepared = self._bound(data, True)
-        loader = Loader(prepared, block.batch_size, **{**loading, "shuffle": block.shuffle and loading.get("shuffle", True)},
-                        seed=trainer.program.seed)  # fmt: skip
-        check = None
-        if validation is not None:
-            held = self._bound(validation, True)
-            check = (held, Loader(held, block.batch_size, shuffle=False, **_eval_loading(loading)))
-        history = History()
-        self.history = history
-        bars = progress(verbose)
-        return trainer.fit(self, prepared, loader, check, epochs=block.epochs, callbacks=[*callbacks, *bars],
-                           history=history, class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
+        trainer, intake = self._ready(), self._intake()
+        data, held = intake.both(x, y, sample_weight, block, validation_data)
+        training = intake.supply(data, block.batch_size, supervised=True, training=True, shuffle=block.shuffle,
+                                 steps=block.steps_per_epoch)  # fmt: skip
+        validation = None
+        if held is not None:
+            validation = intake.supply(held, validation_batch_size or block.batch_size, supervised=True,
+                                       steps=block.validation_steps)  # fmt: skip
+            compared(training, validation)
+        self.history = History()
+        return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=[*callbacks, *progress(verbose)],
+                           history=self.history, class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
                            validation_steps=block.validation_steps, validation_freq=block.validation_freq,
-                           initial_epoch=initial_epoch)  # fmt: skip
+                           initial_epoch=initial_epoch, resume=resume)  # fmt: skip
 
     def evaluate(self, x: Any = None, y: Any = None, *, batch_size: int | None = None, sample_weight: Any = None,
-                 steps: int | None = None, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:  # fmt: skip
-        """Loss and metrics over data, by name; x and y as for `fit`. Without x the fit block's validation data."""
+                 steps: int | None = None, callbacks: Sequence[Callback] = (),
+                 verbose: Any = 0) -> dict[str, Any]:  # fmt: skip
+        """Loss and metrics over data, by name; x and y as for `fit`. Without x the fit block's validation data.
+
+        verbose: 0, or anything else for a line on standard error.
+        """
         block = self.fit_block or Fit()
-        data, loading, validation = self._data(x, y, sample_weight, block.replace(validation_split=0.0), None)
-        held = self._bound(validation if x is None and validation is not None else data, True)
-        loader = Loader(held, batch_size or block.batch_size, shuffle=False, **_eval_loading(loading))
-        return self.trainer.evaluate(self, held, loader, steps=steps, callbacks=CallbackList(callbacks, self))
+        trainer, intake = self._ready(), self._intake()
+        if x is None:
+            data, held = intake.both(None, None, None, block, None)
+            data = held or data
+        else:
+            data = intake.given(x, y, sample_weight)
+        supply = intake.supply(data, batch_size or block.batch_size, supervised=True, steps=steps)
+        found = trainer.evaluate(self, supply, steps=steps, callbacks=CallbackList(callbacks, self))
+        if verbose:
+            print(shown(found), file=sys.stderr)
+        return found
 
     def predict(self, x: Any, *, batch_size: int | None = None, steps: int | None = None,
                 callbacks: Sequence[Callback] = ()) -> Any:  # fmt: skip
-        """The outputs for x [samples, ...] (or what `fit` takes): an array [samples, ...], or a dict for several outputs."""
-        data, loading, _ = self._data(x, None, None, Fit(), None)
-        held = self._bound(data, False)
-        loader = Loader(held, batch_size or 32, shuffle=False, **_eval_loading(loading))
-        found = self.trainer.predict(self, held, loader, steps=steps, callbacks=CallbackList(callbacks, self))
+        """The outputs for x [samples, ...] (or what `fit` takes): an array, or a dict for several outputs."""
+        intake = self._intake()
+        supply = intake.supply(intake.given(x), batch_size or 32, supervised=False, steps=steps)
+        found = self.trainer.predict(self, supply, steps=steps, callbacks=CallbackList(callbacks, self))
         return next(iter(found.values())) if len(found) == 1 else found
 
-    def train_on_batch(self, x: Any, y: Any, sample_weight: Any = None,
+    def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None,
                        class_weight: Mapping[int, float] | None = None) -> dict[str, Any]:  # fmt: skip
         """One training step on these samples; the loss and metrics of this batch."""
         return self._on_batch(TRAIN, x, y, sample_weight, class_weight)
 
-    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> dict[str, Any]:
+    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None) -> dict[str, Any]:
         """Loss and metrics of these samples, without training."""
         return self._on_batch(TEST, x, y, sample_weight, None)
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for these samples, in one piece."""
-        data = self._arrays(x, None, None)
-        return self.predict(x, batch_size=len(data))
+        data = self._intake().arrays(x, None, None)
+        return self.predict(data, batch_size=max(1, len(data)))
 
     def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any) -> dict[str, Any]:
-        trainer = self.trainer
-        held = self._bound(self._arrays(x, y, sample_weight), True)
-        feed = Feed(trainer.program, held, trainer.preparation, phase == TRAIN, class_weight)
-        loader = Loader(held, len(held), shuffle=False, seed=trainer.program.seed, epoch=trainer.step, threads=0,
-                        transform=feed.transform if trainer.preparation.needed else None)  # fmt: skip
+        trainer, intake = self._ready(), self._intake()
+        supply = intake.whole(intake.arrays(x, y, sample_weight), phase == TRAIN)
+        feed = trainer.feed(supply, phase == TRAIN, class_weight)
         trainer.program.reset(phase)
-        for batch in loader:
+        for batch in supply.batches:
             trainer.run(phase, feed, batch, batch.count)
         return trainer.program.results(phase)
 
-    # ---------------------------------------------------------------- data
+    def _intake(self) -> Intake:
+        return Intake(self.net, self.trainer, self._build)
 
-    def _arrays(self, x: Any, y: Any, sample_weight: Any) -> Dataset:
-        if isinstance(x, Dataset):
-            return x
-        terms = self.trainer.program.terms
-        outputs = tuple(dict.fromkeys(t.output for t in terms)) or self.net.outputs
-        return as_dataset(x, y, sample_weight, inputs=tuple(i.name for i in self.net.inputs), outputs=outputs)
-
-    def _data(self, x: Any, y: Any, sample_weight: Any, block: Fit,
-              validation: Any) -> tuple[Dataset, dict[str, Any], Dataset | None]:  # fmt: skip
-        loading: dict[str, Any] = {}
-        held: Dataset | None = None
-        if x is None:
-            x = block.data
-            if x is None:
-                raise UsageError("there are no data: give x and y, or a fit { data { ... } } block in the model's text")
-            if validation is None and block.validation is not None:
-                validation = block.validation
-        if isinstance(x, str | PathLike):
-            x = Data(source=fspath(x))
-        if isinstance(x, Data):
-            loading = x.loading()
-            data, held = x.open_both(self.net.inputs[0].shape if self.net.inputs else None)
-        else:
-            data = self._arrays(x, y, sample_weight)
-        if validation is not None:
-            held = self._validation(validation)
-        elif block.validation_split:
-            data, held = data.split(block.validation_split)
-        return data, loading, held
-
-    def _validation(self, given: Any) -> Dataset:
-        if isinstance(given, str | PathLike):
-            given = Data(source=fspath(given), part="test")
-        if isinstance(given, Data):
-            return given.open(self.net.inputs[0].shape if self.net.inputs else None)
-        if isinstance(given, tuple):
-            return self._arrays(*(*given, None)[:3] if len(given) == 2 else given)
-        return self._arrays(given, None, None)
-
-    def _bound(self, data: Dataset, supervised: bool) -> Bound:
-        program = self.trainer.program
-        held = bound(program, data, self.trainer.preparation, supervised)
-        specs = input_specs(self.net, held, self.trainer.preparation, 1)
-        self._build(specs)
-        if supervised:
-            outputs = program.output_specs(specs)
-            bound_here = {t.output: target_of(t.loss, outputs[t.output]) for t in program.terms if t.output in held.target_of}
-            check_dataset(held, bound_here)
-        return held
+    def _ready(self) -> Trainer:
+        """The trainer of a model with a loss; one without is told so before data are read."""
+        _ = self.trainer.program.optimizer
+        return self.trainer
 
     # ---------------------------------------------------------------- weights
 
@@ -268,7 +303,7 @@ class Model:
         return self._known
 
     def build(self, **shapes: Sequence[int]) -> None:
-        """Make the weights now. Inputs with sizes that only data tell need ``name=shape`` (without the batch dimension)."""
+        """Make the weights now; inputs with sizes that only data tell need ``name=shape`` (no batch dimension)."""
         self._build(self.input_specs(1, shapes))
 
     def input_specs(self, batch: int, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, Spec]:
@@ -277,7 +312,9 @@ class Model:
         for node in self.net.inputs:
             shape = tuple((shapes or {}).get(node.name, node.shape))
             if None in shape:
-                raise UsageError(f"the input {node.name!r} has a size that only data tell: say build({node.name}=[...]) first")
+                raise UsageError(
+                    f"the input {node.name!r} has a size that only data tell: say build({node.name}=[...]) first"
+                )
             specs[node.name] = Spec((batch, *(n for n in shape if n is not None)), node.dtype)
         return specs
 
@@ -308,9 +345,7 @@ class Model:
     def save(self, path: str | PathLike[str]) -> None:
         """Write text, weights, optimiser and, during a `fit`, all that is needed to go on, into one HDF5 file."""
         _ = self.weights
-        trainer = self._trainer
-        state = trainer.state() if trainer is not None and trainer.loader is not None else None
-        training = {"state": state, "set_rate": trainer.set_rate if trainer is not None else None}
+        training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
         checkpoint.save(path, self.to_text(), self.variables, training)
 
     def save_weights(self, path: str | PathLike[str]) -> None:
@@ -322,15 +357,10 @@ class Model:
                      skip_mismatch: bool = False) -> checkpoint.LoadReport:  # fmt: skip
         """Read weights from a file that `save` or `save_weights` wrote; gives back what was loaded and what was not.
 
-        Strict by default: every weight must be there, with its shape, and no other. ``by_name`` lets weights be missing or
-        left over, ``skip_mismatch`` also lets shapes differ. Raises WeightsError, ModelFileError.
+        Strict by default: every weight must be there, with its shape, and no other. ``by_name`` lets weights be missing
+        or left over, ``skip_mismatch`` also lets shapes differ. Raises WeightsError, ModelFileError.
         """
         return checkpoint.load_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
-
-
-def _eval_loading(loading: Mapping[str, Any]) -> dict[str, Any]:
-    """A data block's loading arguments that also hold where samples are only read in order."""
-    return {k: v for k, v in loading.items() if k not in ("shuffle", "drop_last")}
 
 
 def _weighted(block: Compile, net: Net, weights: Mapping[str, float] | Sequence[float]) -> tuple[OutputLoss, ...]:
@@ -342,19 +372,30 @@ def _weighted(block: Compile, net: Net, weights: Mapping[str, float] | Sequence[
     found = terms(net, block)
     for name in weights:
         if name not in {t.output for t in found}:
-            raise UsageError(f"loss_weights names {name!r}, which has no loss; there are {', '.join(t.output for t in found)}")
-    return tuple(one.replace(weight=float(weights.get(t.output, 1.0))) for one, t in zip(block.loss, found, strict=True))
+            raise UsageError(
+                f"loss_weights names {name!r}, which has no loss; there are {', '.join(t.output for t in found)}"
+            )
+    return tuple(
+        one.replace(weight=float(weights.get(t.output, 1.0))) for one, t in zip(block.loss, found, strict=True)
+    )
 
 
 def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def Sequential(layers: Sequence[Any], name: str = "sequential") -> Model:
-    """A model of layers one after the other. The first item is an `Input`."""
+def _named(node: LayerNode) -> Layer:
+    return node.layer if node.layer.name == node.name else node.layer.replace(name=node.name)
+
+
+def Sequential(layers: Sequence[Any], name: str = "sequential", *, preprocess: Sequence[Layer] = (),
+               augment: Sequence[Layer] = ()) -> Model:  # fmt: skip
+    """A model of layers one after the other. The first item is an `Input`. preprocess, augment: as for `Model`."""
     if not layers or not isinstance(layers[0], Symbol):
         raise UsageError("Sequential wants pt.Input(shape) as its first item")
     value: Any = layers[0]
-    for layer in layers[1:]:
+    for place, layer in enumerate(layers[1:], 1):
+        if not isinstance(layer, Layer):
+            raise UsageError(f"Sequential: item {place} is {layer!r}, not a layer")
         value = layer(value)
-    return Model(layers[0], value, name=name)
+    return Model(layers[0], value, name=name, preprocess=preprocess, augment=augment)

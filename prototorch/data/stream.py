@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import DataError, PrototorchError
 from .batch import Batch, Place, Transform, convert
-from .binding import Bound, Shape, Target, bind
+from .binding import Bound, Indices, Shape, Target, bind
 from .checks import check_target
 from .dataset import Arrays
 from .memory import as_dataset
@@ -36,7 +36,8 @@ class Stream:
         waited: seconds spent waiting for batches so far.
         bound: the first batch, bound to the model; None before it.
         position: batches of this epoch taken so far. (``batch_size`` is 1: of a stream, batches are counted.)
-        inputs, targets, transform, dtypes: may be changed before iterating, once `first` has told what there is.
+        indices: inputs that a layer looks up in a table, as for `bind`.
+        inputs, targets, indices, transform, dtypes: may be changed before iterating, once `first` has told what there is.
     """
 
     batch_size = 1
@@ -58,6 +59,7 @@ class Stream:
     ):
         self._source, self.name = source, name
         self.inputs, self.targets = dict(inputs), dict(targets or {})
+        self.indices: Mapping[str, Indices] = {}
         self.transform, self.dtypes = transform, dict(dtypes or {})
         if steps is None and isinstance(source, Sized):
             steps = len(source)
@@ -89,8 +91,7 @@ class Stream:
     def __iter__(self) -> Iterator[Batch]:
         items = self._items()
         skip = self.position
-        self._drop(items, skip)
-        place = [0]  # samples so far: the one thread counts them
+        place = [self._drop(items, skip)]  # samples so far: the one thread counts them
 
         def make(number: int) -> Batch | None:
             try:
@@ -149,10 +150,15 @@ class Stream:
             return (source[i] for i in range(len(source)))
         return iter(source)
 
-    def _drop(self, items: Iterator[Any], count: int) -> None:
+    def _drop(self, items: Iterator[Any], count: int) -> int:
+        """Draw so many batches and throw them away; the number of samples in them."""
+        samples = 0
         for number in range(count):
-            if next(items, self) is self:
+            item = next(items, self)
+            if item is self:
                 raise DataError(f"{self.name}: has only {number} batches; the training was interrupted after {count}")
+            samples += len(self._arrays(item, number))
+        return samples
 
     def _check_enough(self, count: int) -> None:
         if count == 0:
@@ -170,7 +176,7 @@ class Stream:
 
     def _batch(self, item: Any, number: int, position: int) -> Batch:
         held = self._arrays(item, number)
-        bound = bind(held, self.inputs, self.targets)
+        bound = bind(held, self.inputs, self.targets, indices=self.indices)
         self.bound = self.bound or bound
         for output, target in self.targets.items():
             column = bound.target_of[output]

@@ -47,7 +47,9 @@ def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], tra
         try:
             meta["training"] = json.dumps(_without_arrays(training, arrays))
         except TypeError as exc:
-            raise UsageError(f"a callback's state can hold numbers, strings, lists, dicts and arrays only: {exc}") from None
+            raise UsageError(
+                f"a callback's state can hold numbers, strings, lists, dicts and arrays only: {exc}"
+            ) from None
     container.write(path, arrays, meta)
 
 
@@ -61,9 +63,7 @@ def load(path: str | PathLike[str]) -> Checkpoint:
     if not isinstance(version, int) or not isinstance(meta["model_text"], str):
         raise ModelFileError(f"{path}: a saved model whose format and text are not what they should be")
     if version > FORMAT:
-        raise ModelFileError(
-            f"{path}: written by a newer prototorch (format {version}, this one reads {FORMAT})"
-        )
+        raise ModelFileError(f"{path}: written by a newer prototorch (format {version}, this one reads {FORMAT})")
     variables = {n: a for p, a in contents.arrays.items() if (n := _name(p)) is not None}
     training = None
     if "training" in meta:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from prototorch.errors import UsageError
 from prototorch.schema import Block
 
 Logs = dict[str, Any]
@@ -13,12 +14,13 @@ Logs = dict[str, Any]
 class Callback(Block, family="callback"):
     """Called between steps and epochs. Subclass it and define the hooks you need; ``self.model`` is the model.
 
-    A callback may keep what it likes in attributes of its own. What must survive an interruption goes through `state` and
-    `restore`. ``logs`` are the loss and the metrics so far; those of the validation begin with ``val_``.
+    A callback may keep what it likes in attributes of its own. What must survive an interruption goes through `state`
+    and `restore`. ``logs`` are the loss and the metrics so far; those of the validation begin with ``val_``.
     """
 
     #: a display that takes no part in what a checkpoint remembers
     display: ClassVar[bool] = False
+    #: the model, and what is known of the fit: epochs, steps, samples, batch_size (None if unknown), validation (bool)
     model: ClassVar[Any] = None
     params: ClassVar[dict[str, Any]] = {}
 
@@ -29,17 +31,23 @@ class Callback(Block, family="callback"):
         object.__delattr__(self, name)
 
     def __eq__(self, other: object) -> bool:
-        return self is other
+        """Declared alike, whatever each has seen; a callback with an ``__init__`` of its own equals only itself."""
+        if self is other or type(self).__init__ is not Block.__init__ or not type(self).specs():
+            return self is other
+        return type(self) is type(other) and isinstance(other, Callback) and self.field_values() == other.field_values()
 
     def __hash__(self) -> int:
-        return id(self)
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return super().__repr__() if type(self).__init__ is Block.__init__ else object.__repr__(self)
 
     def state(self) -> dict[str, Any]:
-        """What this callback must remember: numbers, strings, lists of them, and arrays."""
+        """What this callback must remember: numbers, strings, lists and dicts (by string) of them, and arrays."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a `state` of an earlier run."""
+        """Go on from a `state` of an earlier run; called after `on_train_begin`."""
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Before the first step."""
@@ -100,6 +108,8 @@ class CallbackList:
     def __init__(self, callbacks: Sequence[Callback], model: Any, params: dict[str, Any] | None = None):
         self.callbacks = list(callbacks)
         for callback in self.callbacks:
+            if not isinstance(callback, Callback):
+                raise UsageError(f"callbacks: {callback!r} is no prototorch.Callback")
             object.__setattr__(callback, "model", model)
             object.__setattr__(callback, "params", params or {})
 
@@ -110,6 +120,4 @@ class CallbackList:
 
     def wants(self, hook: str) -> bool:
         """Whether any of them defines the hook, so that its logs are worth the work."""
-        return any(
-            getattr(type(c), hook) is not getattr(Callback, hook) or hook in vars(c) for c in self.callbacks
-        )
+        return any(getattr(type(c), hook) is not getattr(Callback, hook) or hook in vars(c) for c in self.callbacks)

@@ -1,19 +1,20 @@
-"""The loop: epochs and steps, validation, callbacks, stopping at a step's end."""
+"""The loop: epochs and steps, validation, callbacks, stopping at a step's end, going on from a state."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from prototorch.data.batch import Batch
 from prototorch.data.binding import Bound
 from prototorch.data.loader import Loader
-from prototorch.errors import TrainingError
+from prototorch.data.stream import Stream
+from prototorch.errors import DataError, TrainingError, UsageError
 from prototorch.graph.trace import KEY
 from prototorch.optim import Schedule
 from prototorch.train.callbacks import Callback, CallbackList
@@ -22,20 +23,49 @@ from prototorch.train.program import PREDICT, RATE, STEP, TEST, TRAIN, Program
 from prototorch.train.standard import History
 from prototorch.train.transform import Preparation
 
+#: what `Trainer.state` gives, and of a fit
+STATE = {"step", "passes", "set_rate", "fit"}
+FIT_STATE = {"epoch", "batch", "seen", "inside", "trained", "over", "stopped", "kind", "loader", "callbacks"}
+
+
+class Supply(NamedTuple):
+    """Data bound to the model, and what makes batches of them."""
+
+    bound: Bound
+    batches: Loader | Stream
+
+    def steps(self) -> int | None:
+        """The batches of an epoch, where that is known."""
+        if isinstance(self.batches, Stream):
+            return self.batches.steps
+        return len(self.batches)
+
 
 class Trainer:
-    """Trains, evaluates and predicts with one program. Holds what changes while training: step, epoch, learning rate."""
+    """Trains, evaluates and predicts with one program. Holds what changes while training: step, epoch, learning rate.
+
+    Attributes:
+        step: training steps taken so far. passes: how often the data have been gone through, over all fits: it decides
+            the order of the next pass, so that two fits of one epoch are one fit of two.
+        epoch, batch: where the fit stands: the epoch under way, and the steps taken in it.
+        seen: samples of this epoch so far.
+        set_rate: a learning rate that was set, in the place of the optimiser's own.
+        interrupted: the signal that ended the last fit, or None.
+        pending: a state of an earlier fit, for the next one to go on from.
+    """
 
     def __init__(self, program: Program, preparation: Preparation):
         self.program, self.preparation = program, preparation
-        self.step = 0
-        self.epoch = 0
+        self.step = self.passes = 0
+        self.epoch = self.batch = self.seen = 0
         self.set_rate: float | None = None
         self.stop_training = False
         self.interrupted: int | None = None
-        self.loader: Loader | None = None
-        self.pending: dict[str, Any] | None = None  # a state to go on from, taken by the next fit
+        self.loader: Loader | Stream | None = None
+        self.pending: dict[str, Any] | None = None
         self.callbacks: list[Callback] = []
+        self._inside = self._trained = self._over = self._fitting = False
+        self._later: list[Callable[[], None]] | None = None
 
     # ---------------------------------------------------------------- steps
 
@@ -68,139 +98,234 @@ class Trainer:
 
     # ---------------------------------------------------------------- fit
 
-    def fit(self, model: Any, data: Bound, loader: Loader, validation: tuple[Bound, Loader] | None, *,
-            epochs: int, callbacks: Sequence[Callback], history: History, class_weight: Mapping[int, float] | None,
-            steps_per_epoch: int | None, validation_steps: int | None, validation_freq: int,
-            initial_epoch: int = 0) -> History:  # fmt: skip
+    def fit(self, model: Any, data: Supply, validation: Supply | None, *, epochs: int, callbacks: Sequence[Callback],
+            history: History, class_weight: Mapping[int, float] | None = None, steps_per_epoch: int | None = None,
+            validation_steps: int | None = None, validation_freq: int = 1, initial_epoch: int = 0,
+            resume: bool | None = None) -> History:  # fmt: skip
         """Train. See `Model.fit`."""
-        feed = Feed(self.program, data, self.preparation, True, class_weight)
-        if self.preparation.needed:
-            loader.transform = feed.transform
+        state = self._taken(resume, epochs)
+        loader = data.batches
+        feed = self.feed(data, True, class_weight)
         self.loader, self.callbacks = loader, [history, *callbacks]
-        steps = min(steps_per_epoch or len(loader), len(loader))
-        params = {"epochs": epochs, "steps": steps, "samples": len(data), "batch_size": loader.batch_size}
+        params = {"epochs": epochs, "steps": steps_per_epoch or data.steps(), "samples": len(data.bound),
+                  "batch_size": loader.batch_size, "validation": validation is not None}  # fmt: skip
+        if isinstance(loader, Stream):
+            params["samples"] = params["batch_size"] = None
         self.stop_training, self.interrupted, self.epoch = False, None, initial_epoch
+        self._inside = self._trained = self._over = False
+        self.passes = max(self.passes, initial_epoch)
+        loader.epoch, loader.position = self.passes, 0
         calls = CallbackList(self.callbacks, model, params)
-        started_inside = self._resume(calls, loader)
-        calls.call("on_train_begin")
-        with stopping(self):
-            while self.epoch < epochs and not self.stop_training:
-                if not started_inside:
-                    self.program.reset(TRAIN)
-                    calls.call("on_epoch_begin", self.epoch)
-                    loader.epoch, loader.position = self.epoch, 0
-                self._epoch(feed, loader, calls, steps_per_epoch)
-                started_inside = False
-                if self.interrupted is not None:
-                    break
-                logs = self.program.results(TRAIN)
-                if validation is not None and (self.epoch + 1) % validation_freq == 0:
-                    found = self.evaluate(model, *validation, steps=validation_steps, callbacks=calls)
-                    logs.update({f"val_{k}": v for k, v in found.items()})
-                logs["learning_rate"] = self.learning_rate
-                epoch, self.epoch = self.epoch, self.epoch + 1
-                loader.epoch, loader.position = self.epoch, 0
-                calls.call("on_epoch_end", epoch, logs)
-                if self.interrupted is not None:
-                    break
+        if state is not None:
+            self._restore(state, loader)
+        self._call(calls, "on_train_begin")
+        if state is not None:
+            self._restore_callbacks(state)
+        self._fitting = True
+        try:
+            with stopping(self):
+                while self.epoch < epochs and not self.stop_training:
+                    logs = self._one_epoch(feed, calls, steps_per_epoch)
+                    if logs is None:
+                        break
+                    if validation is not None and (self.epoch + 1) % validation_freq == 0:
+                        found = self.evaluate(model, validation, steps=validation_steps, callbacks=calls)
+                        if self.interrupted is not None:
+                            break
+                        logs.update({f"val_{k}": v for k, v in found.items()})
+                    logs["learning_rate"] = self.learning_rate
+                    epoch, self.epoch, self.batch = self.epoch, self.epoch + 1, 0
+                    self._inside = self._trained = False
+                    self._call(calls, "on_epoch_end", epoch, logs)
+        finally:
+            self._fitting = False
         if self.interrupted is None:
             self.program.finish()
-        calls.call("on_train_end")
+        self._call(calls, "on_train_end")
+        self._over = self.interrupted is None
         return history
 
-    def _epoch(self, feed: Feed, loader: Loader, calls: CallbackList, steps: int | None) -> None:
+    def _one_epoch(self, feed: Feed, calls: CallbackList, steps: int | None) -> dict[str, Any] | None:
+        """Train for an epoch, or for the rest of one; its loss and metrics, None where it was interrupted."""
+        if not self._inside:
+            loader = self.loader
+            assert loader is not None
+            if steps is None or isinstance(loader, Stream):  # else the data go on where the epoch before ended
+                loader.epoch, loader.position = self.passes, 0
+            self.program.reset(TRAIN)
+            self.batch = self.seen = 0
+            self._call(calls, "on_epoch_begin", self.epoch)
+            self._inside = True
+        if not self._trained:
+            self._trained = self._steps(feed, calls, steps)
+            if self._trained:
+                self.passes += 1
+            if self.interrupted is not None:
+                return None
+        return self.program.results(TRAIN)
+
+    def _steps(self, feed: Feed, calls: CallbackList, steps: int | None) -> bool:
+        """The steps of an epoch; whether it has come to its end."""
+        if steps is not None and self.batch >= steps:
+            return True
         wants = calls.wants("on_train_batch_end")
-        number = loader.position // loader.batch_size
-        with closing(iter(loader)) as batches:
-            if steps is not None and number >= steps:
-                return
+        assert self.loader is not None
+        with closing(_batches(self.loader, steps)) as batches:
             for batch in batches:
-                calls.call("on_train_batch_begin", number)
+                number = self.batch
+                self._call(calls, "on_train_batch_begin", number)
                 outputs = self.run(TRAIN, feed, batch, batch.count)
                 logs: dict[str, Any] = {}
                 if wants:
                     logs = {**self.program.results(TRAIN), "batch_loss": float(outputs["loss"])}
-                calls.call("on_train_batch_end", number, logs)
-                number += 1
-                if self.stop_training or (steps is not None and number >= steps):
-                    break
+                self.batch, self.seen = number + 1, self.seen + batch.count
+                self._call(calls, "on_train_batch_end", number, logs)
+                if steps is not None and self.batch >= steps:
+                    return True
+                if self.stop_training:
+                    return self.interrupted is None  # a callback ends the epoch here; a signal leaves it open
+        return True
 
-    def _resume(self, calls: CallbackList, loader: Loader) -> bool:
-        """Take up a state left by an earlier run; whether it stands inside an epoch."""
+    def feed(self, data: Supply, training: bool, class_weight: Mapping[int, float] | None = None) -> Feed:
+        """What feeds its batches to the program; the model's own preparation runs in its threads."""
+        feed = Feed(self.program, data.bound, self.preparation, training, class_weight)
+        if self.preparation.needed:
+            data.batches.transform = feed.transform
+        return feed
+
+    # ---------------------------------------------------------------- callbacks and state
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Do something when all callbacks have been called: what is saved then is what each of them knows by then."""
+        if self._later is None:
+            action()
+        else:
+            self._later.append(action)
+
+    def _call(self, calls: CallbackList, hook: str, *args: Any) -> None:
+        waiting, self._later = self._later, []
+        try:
+            calls.call(hook, *args)
+            actions = self._later
+        finally:
+            self._later = waiting
+        for action in actions:
+            action()
+
+    def _taken(self, resume: bool | None, epochs: int) -> dict[str, Any] | None:
+        """The state to go on from; it is taken but once."""
         state, self.pending = self.pending, None
+        if resume is None:
+            left = state is not None and not state["over"] and not state["stopped"] and state["epoch"] < epochs
+            return state if left else None
+        if not resume:
+            return None
+        if state is None and self.loader is not None:
+            state = self.state()["fit"]
         if state is None:
-            return False
-        self.epoch, self.step, self.set_rate = state["epoch"], state["step"], state["set_rate"]
-        loader.restore(state["loader"])
-        kept = state["callbacks"]
-        kept_by = [c for c in calls.callbacks if not c.display]
-        names = [type(c).__name__ for c in kept_by]
-        if [c["class"] for c in kept] != names:
-            raise TrainingError(
-                f"the training cannot go on exactly: it had the callbacks {[c['class'] for c in kept]}, now {names}"
+            raise UsageError(
+                "resume: this model holds no training that could go on; save the whole model while it trains"
             )
-        for callback, saved in zip(kept_by, kept, strict=True):
-            callback.restore(saved["state"])
-        return loader.position > 0
+        return state
+
+    def _restore(self, state: Mapping[str, Any], loader: Loader | Stream) -> None:
+        kind = type(loader).__name__
+        if state["kind"] != kind:
+            raise TrainingError(
+                f"the training cannot go on exactly: its data came from a {state['kind']}, now from a {kind}; "
+                "fit(..., resume=False) begins a new one with these weights"
+            )
+        loader.restore(state["loader"])
+        self.epoch, self.batch, self.seen = state["epoch"], state["batch"], state["seen"]
+        self._inside, self._trained, self.stop_training = state["inside"], state["trained"], state["stopped"]
+
+    def _restore_callbacks(self, state: Mapping[str, Any]) -> None:
+        kept = [c for c in self.callbacks if not c.display]
+        saved = state["callbacks"]
+        if [c["class"] for c in saved] != (names := [type(c).__name__ for c in kept]):
+            raise TrainingError(
+                f"the training cannot go on exactly: it had the callbacks {', '.join(c['class'] for c in saved)}, now "
+                f"{', '.join(names)}; fit(..., resume=False) begins a new one with these weights"
+            )
+        for callback, one in zip(kept, saved, strict=True):
+            callback.restore(one["state"])
 
     def state(self) -> dict[str, Any]:
         """Where the training stands: with the variables, all that is needed to go on bit for bit."""
-        assert self.loader is not None, "there has been no fit"
-        return {
-            "epoch": self.epoch,
+        state: dict[str, Any] = {
             "step": self.step,
+            "passes": self.passes,
             "set_rate": self.set_rate,
-            "seed": self.program.seed,
-            "loader": self.loader.state(),
-            "callbacks": [{"class": type(c).__name__, "state": c.state()} for c in self.callbacks if not c.display],
+            "fit": self.pending,
         }
+        if self.loader is not None:
+            state["fit"] = {
+                "epoch": self.epoch, "batch": self.batch, "seen": self.seen, "inside": self._inside,
+                "trained": self._trained, "over": self._over,
+                "stopped": self.stop_training and self.interrupted is None,
+                "kind": type(self.loader).__name__, "loader": self.loader.state(),
+                "callbacks": [{"class": type(c).__name__, "state": c.state()} for c in self.callbacks if not c.display],
+            }  # fmt: skip
+        return state
+
+    def take(self, state: Mapping[str, Any]) -> None:
+        """Stand where a `state` was taken; the next fit goes on from there."""
+        self.step, self.passes, self.set_rate = state["step"], state["passes"], state["set_rate"]
+        self.pending = state["fit"]
 
     # ---------------------------------------------------------------- evaluate, predict
 
-    def evaluate(self, model: Any, data: Bound, loader: Loader, *, steps: int | None = None,
+    def evaluate(self, model: Any, data: Supply, *, steps: int | None = None,
                  callbacks: CallbackList | None = None) -> dict[str, Any]:  # fmt: skip
         """Loss and metrics over a data set."""
-        feed = Feed(self.program, data, self.preparation, False)
-        if self.preparation.needed:
-            loader.transform = feed.transform
+        feed = self.feed(data, False)
         calls = callbacks or CallbackList([], model)
         self.program.reset(TEST)
-        calls.call("on_test_begin")
-        loader.epoch, loader.position = 0, 0
-        with closing(iter(loader)) as batches:
+        self._call(calls, "on_test_begin")
+        wants = calls.wants("on_test_batch_end")
+        data.batches.epoch, data.batches.position = 0, 0
+        with closing(iter(data.batches)) as batches:
             for number, batch in enumerate(batches):
-                if steps is not None and number >= steps:
-                    break
-                calls.call("on_test_batch_begin", number)
+                self._call(calls, "on_test_batch_begin", number)
                 self.run(TEST, feed, batch, batch.count)
-                calls.call("on_test_batch_end", number, {})
-                if self.interrupted is not None:
+                self._call(calls, "on_test_batch_end", number, self.program.results(TEST) if wants else {})
+                if (self._fitting and self.interrupted is not None) or number + 1 == steps:
                     break
         logs = self.program.results(TEST)
-        calls.call("on_test_end", logs)
+        self._call(calls, "on_test_end", logs)
         return logs
 
-    def predict(self, model: Any, data: Bound, loader: Loader, *, steps: int | None = None,
+    def predict(self, model: Any, data: Supply, *, steps: int | None = None,
                 callbacks: CallbackList | None = None) -> dict[str, np.ndarray]:  # fmt: skip
         """The net's outputs for every sample, in order."""
-        feed = Feed(self.program, data, self.preparation, False)
-        if self.preparation.needed:
-            loader.transform = feed.transform
+        feed = self.feed(data, False)
         calls = callbacks or CallbackList([], model)
         parts: dict[str, list[np.ndarray]] = {name: [] for name in self.program.net.outputs}
-        calls.call("on_predict_begin")
-        with closing(iter(loader)) as batches:
+        self._call(calls, "on_predict_begin")
+        with closing(iter(data.batches)) as batches:
             for number, batch in enumerate(batches):
-                if steps is not None and number >= steps:
-                    break
-                calls.call("on_predict_batch_begin", number)
+                self._call(calls, "on_predict_batch_begin", number)
                 outputs = self.run(PREDICT, feed, batch, batch.count)
                 copied = {k: np.array(self.program.backend.to_numpy(v)) for k, v in outputs.items()}
                 for name, array in copied.items():
                     parts[name].append(array)
-                calls.call("on_predict_batch_end", number, {"outputs": copied})
-        calls.call("on_predict_end")
+                self._call(calls, "on_predict_batch_end", number, {"outputs": copied})
+                if number + 1 == steps:
+                    break
+        self._call(calls, "on_predict_end")
         return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+
+def _batches(loader: Loader | Stream, steps: int | None) -> Iterator[Batch]:
+    """The batches of an epoch; for a number of steps a data set is gone through as often as that takes."""
+    yield from loader
+    while steps is not None and isinstance(loader, Loader):
+        count = 0
+        for batch in loader:
+            count += 1
+            yield batch
+        if not count:
+            raise DataError(f"{loader.dataset.name}: no batch is left of it")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The programs of a compiled model: forward, loss, metrics, backward and update in one plan, for each phase and shape."""
+"""The programs of a compiled model: forward, loss, metrics, backward and update in one plan a phase and shape."""
 
 from __future__ import annotations
 

@@ -65,8 +65,16 @@ class _Shown(Callback, abstract=True):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         spent = time.perf_counter() - self.epoch_started
-        rate = min(self.batch * self.params["batch_size"], self.params["samples"]) / max(spent, 1e-9)
+        rate = self.model.trainer.seen / max(spent, 1e-9)
         self.console.print(f"{self.title}  {clock(spent)}  {rate:,.0f}/s  {shown(logs or {})}", soft_wrap=True)
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        skipped: dict[int, str] = getattr(self.model.trainer.loader, "skipped", {})
+        if skipped:
+            first = next(iter(skipped.values()))
+            self.console.print(
+                f"{len(skipped):,} samples could not be read and were skipped; the first: {first}", soft_wrap=True
+            )
 
 
 class _Lines(_Shown):
@@ -96,12 +104,12 @@ class _Bar(_Shown):
             return
         self.drawn = now
         steps, spent = self.params["steps"], now - self.epoch_started
-        rate = batch * self.params["batch_size"] / max(spent, 1e-9)
-        left = spent / batch * (steps - batch) if batch else 0.0
+        rate = self.model.trainer.seen / max(spent, 1e-9)
+        left = f"{clock(spent / batch * (steps - batch) if batch else 0.0)} left" if steps else ""
         table = Table.grid(padding=(0, 1))
         running = self.model.trainer.program.results("train") if batch else {}
         bar = ProgressBar(total=steps, completed=batch, width=24)
-        table.add_row(self.title, bar, f"{batch}/{steps}", f"{rate:,.0f}/s", f"{clock(left)} left", shown(running))
+        table.add_row(self.title, bar, f"{batch}/{steps or '?'}", f"{rate:,.0f}/s", left, shown(running))
         self.live.update(table, refresh=True)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
@@ -110,6 +118,7 @@ class _Bar(_Shown):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self._close()
+        super().on_train_end(logs)
 
     def _close(self) -> None:
         if getattr(self, "live", None) is not None:

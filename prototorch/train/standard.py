@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import math
+import os
 from typing import Any, Literal
 
 import numpy as np
 
 from prototorch.errors import TrainingError, UsageError
 from prototorch.schema import field
-from prototorch.train.callbacks import Callback, Logs
+from prototorch.train.callbacks import Callback, LambdaCallback, Logs
+
+__all__ = [
+    "CSVLogger",
+    "Callback",
+    "EarlyStopping",
+    "History",
+    "LambdaCallback",
+    "LearningRateScheduler",
+    "ModelCheckpoint",
+    "ReduceLROnPlateau",
+    "TerminateOnNaN",
+]
 
 
 class History(Callback):
-    """What `fit` gives back: ``history`` maps each name to its values, one an epoch; ``epoch`` are the epochs' numbers."""
+    """What `fit` gives back: ``history`` maps each name to its values, one an epoch; ``epoch`` are their numbers."""
 
     def __init__(self) -> None:
         self.history: dict[str, list[float]] = {}
@@ -41,13 +55,20 @@ class _Monitor(Callback, abstract=True):
     monitor: str = field(default="val_loss", doc="Which of the logs is watched.")
     mode: Literal["auto", "min", "max"] = field(default="auto", doc="Whether less or more of it is better.")
 
-    def watched(self, logs: Logs | None) -> float:
-        """The watched value; UsageError where the logs do not have it."""
-        try:
-            return float((logs or {})[self.monitor])
-        except KeyError:
-            have = ", ".join(logs or {})
-            raise UsageError(f"{type(self).__name__} watches {self.monitor!r}, but the logs have {have}") from None
+    def watched(self, logs: Logs | None) -> float | None:
+        """The watched value; None after an epoch without validation. UsageError where the logs will never have it."""
+        logs = logs or {}
+        if self.monitor in logs:
+            return float(logs[self.monitor])
+        validated = any(name.startswith("val_") for name in logs)
+        if self.monitor.startswith("val_") and self.params.get("validation") and not validated:
+            return None
+        hint = (
+            "; give fit validation_data or validation_split"
+            if self.monitor.startswith("val_") and not validated
+            else ""
+        )
+        raise UsageError(f"{type(self).__name__} watches {self.monitor!r}, but the logs have {', '.join(logs)}{hint}")
 
     @property
     def sign(self) -> int:
@@ -57,90 +78,103 @@ class _Monitor(Callback, abstract=True):
         more = ("acc", "auc", "precision", "recall", "f1", "fbeta", "top_k", "similarity")
         return 1 if any(word in self.monitor for word in more) else -1
 
+    def better(self, value: float, than: float | None, by: float = 0.0) -> bool:
+        """Whether a value is better than another by more than this; anything but NaN is better than none."""
+        return not math.isnan(value) if than is None else self.sign * (value - than) > by
+
 
 class EarlyStopping(_Monitor):
     """Stop when the watched value has not become better for ``patience`` epochs, and give back the best weights."""
 
     min_delta: float = field(default=0.0, min=0, doc="How much better counts as better.")
     patience: int = field(default=0, min=0, doc="Epochs without improvement that are borne.")
-    baseline: float | None = field(default=None, doc="A value that must be bettered first.")
+    baseline: float | None = field(default=None, doc="A value that must be bettered, or improvement does not count.")
     restore_best_weights: bool = field(default=True, doc="Whether the model ends with its best weights.")
     start_from_epoch: int = field(default=0, min=0, doc="Epochs that are let pass first.")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        if not hasattr(self, "best"):
-            self.best: float | None = self.baseline
-            self.best_epoch, self.wait, self.best_weights = 0, 0, None
+        self.best: float | None = None
+        self.best_epoch, self.wait = 0, 0
+        self.best_weights: dict[str, np.ndarray] | None = None
         self.stopped_epoch: int | None = None
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if epoch < self.start_from_epoch:
             return
         value = self.watched(logs)
-        if self.best is None or self.sign * (value - self.best) > self.min_delta:
-            self.best, self.best_epoch, self.wait = value, epoch, 0
-            if self.restore_best_weights:
-                self.best_weights = {k: np.array(v) for k, v in self.model.weights.items()}
+        if value is None:
             return
         self.wait += 1
-        if self.wait > self.patience or (self.patience and self.wait >= self.patience):
+        if self.better(value, self.best, self.min_delta):
+            self.best, self.best_epoch = value, epoch
+            if self.restore_best_weights:
+                self.best_weights = self.model.get_weights()
+            if self.baseline is None or self.better(value, self.baseline, self.min_delta):
+                self.wait = 0
+        elif self.wait >= self.patience and epoch > 0:
             self.stopped_epoch = epoch
             self.model.stop_training = True
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        if self.restore_best_weights and self.best_weights is not None:
+        interrupted = self.model.trainer.interrupted is not None  # then the training is to go on from where it is
+        if self.restore_best_weights and self.best_weights is not None and not interrupted:
             self.model.set_weights(self.best_weights)
 
     def state(self) -> dict[str, Any]:
         return {"best": self.best, "best_epoch": self.best_epoch, "wait": self.wait,
-                "best_weights": self.best_weights or {}}  # fmt: skip
+                "stopped_epoch": self.stopped_epoch, "best_weights": self.best_weights or {}}  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         self.best, self.best_epoch, self.wait = state["best"], state["best_epoch"], state["wait"]
-        self.best_weights = state["best_weights"] or None
+        self.stopped_epoch, self.best_weights = state["stopped_epoch"], state["best_weights"] or None
 
 
 class ModelCheckpoint(_Monitor):
     """Save the model after each epoch (or every n steps), or only when the watched value has become better.
 
-    ``filepath`` may hold ``{epoch}`` (from 1) and the names of logs: ``"best-{epoch:02d}-{val_loss:.3f}.h5"``.
+    ``filepath`` may hold ``{epoch}`` (from 1), ``{batch}`` (from 1, of the epoch) and the names of logs:
+    ``"best-{epoch:02d}-{val_loss:.3f}.h5"``. What is saved is what all callbacks know by then.
     """
 
-    filepath: str = field(doc="Where to, with an ending of .h5.")
+    filepath: str = field(doc="Where to, with an ending of .h5; folders are made.")
     save_best_only: bool = field(default=False, doc="Only when the watched value is the best so far.")
     save_weights_only: bool = field(default=False, doc="Only weights, without the training state.")
     save_freq: int | Literal["epoch"] = field(default="epoch", doc="After each epoch, or every n steps.")
+    initial_value_threshold: float | None = field(default=None, doc="The best value before there is one.")
+
+    def check(self) -> None:
+        if self.save_freq != "epoch" and self.save_freq < 1:
+            self.refuse("save_freq is at least 1 step", "save_freq")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        if not hasattr(self, "best"):
-            self.best: float | None = None
-            self.steps = 0
-        self._epoch = 0
-
-    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        self._epoch = epoch
+        self.best = self.initial_value_threshold
+        self.steps = 0
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self.steps += 1
         if self.save_freq != "epoch" and self.steps % self.save_freq == 0:
-            self._save(self._epoch, logs)
+            self._save(self.model.trainer.epoch, batch, logs)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if self.save_freq == "epoch":
-            self._save(epoch, logs)
+            self._save(epoch, None, logs)
 
-    def _save(self, epoch: int, logs: Logs | None) -> None:
+    def _save(self, epoch: int, batch: int | None, logs: Logs | None) -> None:
         if self.save_best_only:
             value = self.watched(logs)
-            if self.best is not None and self.sign * (value - self.best) <= 0:
+            if value is None or not self.better(value, self.best):
                 return
             self.best = value
+        named = {**(logs or {}), **({} if batch is None else {"batch": batch + 1}), "epoch": epoch + 1}
         try:
-            path = self.filepath.format(epoch=epoch + 1, **(logs or {}))
+            path = self.filepath.format(**named)
         except KeyError as missing:
-            have = ", ".join(logs or {})
-            raise UsageError(f"ModelCheckpoint.filepath names {missing}, but the logs have {have}") from None
-        (self.model.save_weights if self.save_weights_only else self.model.save)(path)
+            raise UsageError(f"ModelCheckpoint.filepath names {missing}, but there are {', '.join(named)}") from None
+        except (ValueError, IndexError) as exc:
+            raise UsageError(f"ModelCheckpoint.filepath {self.filepath!r} is no pattern: {exc}") from None
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        save = self.model.save_weights if self.save_weights_only else self.model.save
+        self.model.trainer.later(lambda: save(path))
 
     def state(self) -> dict[str, Any]:
         return {"best": self.best, "steps": self.steps}
@@ -159,22 +193,22 @@ class ReduceLROnPlateau(_Monitor):
     min_lr: float = field(default=0.0, min=0, doc="The learning rate never falls below this.")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        if not hasattr(self, "best"):
-            self.best: float | None = None
-            self.wait = self.cooling = 0
+        self.best: float | None = None
+        self.wait = self.cooling = 0
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         value = self.watched(logs)
+        if value is None:
+            return
         if self.cooling > 0:
             self.cooling, self.wait = self.cooling - 1, 0
-        if self.best is None or self.sign * (value - self.best) > self.min_delta:
+        if self.better(value, self.best, self.min_delta):
             self.best, self.wait = value, 0
         elif self.cooling == 0:
             self.wait += 1
-            if self.wait >= self.patience:
-                old = self.model.learning_rate
-                if old > self.min_lr:
-                    self.model.learning_rate = max(old * self.factor, self.min_lr)
+            old = self.model.learning_rate
+            if self.wait >= self.patience and old > self.min_lr:
+                self.model.learning_rate = max(old * self.factor, self.min_lr)
                 self.cooling, self.wait = self.cooldown, 0
 
     def state(self) -> dict[str, Any]:
@@ -185,45 +219,63 @@ class ReduceLROnPlateau(_Monitor):
 
 
 class LearningRateScheduler(Callback):
-    """Before each epoch the learning rate becomes ``schedule(epoch, learning rate)``. Python only (a function)."""
+    """Before each epoch the learning rate becomes ``schedule(epoch, learning rate)``, or ``schedule(epoch)``.
+
+    Python only (a function)."""
 
     schedule: Any = field(doc="A function of the epoch (from 0) and the learning rate.")
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        self.model.learning_rate = float(self.schedule(epoch, self.model.learning_rate))
+        try:
+            single = len(inspect.signature(self.schedule).parameters) == 1
+        except (TypeError, ValueError):
+            single = False  # a function that does not tell is called with both
+        rate = self.schedule(epoch) if single else self.schedule(epoch, self.model.learning_rate)
+        if isinstance(rate, bool) or not isinstance(rate, int | float | np.floating | np.integer) or not rate >= 0:
+            raise UsageError(
+                f"LearningRateScheduler: the schedule gave {rate!r} for epoch {epoch}, not a learning rate"
+            )
+        self.model.learning_rate = float(rate)
 
 
 class CSVLogger(Callback):
-    """Write each epoch's logs as a row of a CSV file."""
+    """Write each epoch's logs as a row of a CSV file. A training that goes on goes on in its file."""
 
     filename: str = field(doc="The file.")
     separator: str = field(default=",", doc="What stands between two values.")
     append: bool = field(default=False, doc="Whether rows are added to a file that is there.")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        self._columns: list[str] | None = getattr(self, "_columns", None)
-        self._fresh = not self.append and self._columns is None
+        self._columns: list[str] | None = None
+        self._size = 0
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         logs = logs or {}
         first = self._columns is None
         if self._columns is None:
             self._columns = ["epoch", *logs]
+            if self.params.get("validation") and not any(name.startswith("val_") for name in logs):
+                self._columns += [f"val_{name}" for name in logs if name != "learning_rate"]
         try:
-            with open(self.filename, "w" if self._fresh else "a", newline="", encoding="utf-8") as file:
+            with open(self.filename, "w" if first and not self.append else "a", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file, delimiter=self.separator)
                 if first and file.tell() == 0:
                     writer.writerow(self._columns)
                 writer.writerow([epoch, *(logs.get(name, "") for name in self._columns[1:])])
+                self._size = file.tell()
         except OSError as exc:
             raise UsageError(f"CSVLogger cannot write {self.filename}: {exc.strerror}") from exc
-        self._fresh = False
 
     def state(self) -> dict[str, Any]:
-        return {"columns": self._columns}
+        return {"columns": self._columns, "size": self._size}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._columns = state["columns"]
+        self._columns, self._size = state["columns"], state["size"]
+        try:
+            if self._columns is not None and os.path.getsize(self.filename) > self._size:
+                os.truncate(self.filename, self._size)  # rows of epochs that are trained again
+        except OSError:
+            self._columns = None  # the file has gone: a new one is begun
 
 
 class TerminateOnNaN(Callback):
@@ -233,6 +285,6 @@ class TerminateOnNaN(Callback):
         loss = (logs or {}).get("batch_loss", (logs or {}).get("loss"))
         if loss is not None and not math.isfinite(loss):
             raise TrainingError(
-                f"the loss is {loss} at step {batch + 1} of the epoch: the training has gone wrong there. "
-                "Try a smaller learning rate, clipnorm, or look for values that are not finite in the data"
+                f"the loss is {loss} at step {batch + 1} of epoch {self.model.trainer.epoch + 1}: the training has "
+                "gone wrong there. Try a smaller learning rate or clipnorm, or look for odd values in the data"
             )

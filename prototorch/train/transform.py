@@ -1,4 +1,4 @@
-"""The model's own preparation of its input: `preprocess` and `augment` layers, run over batches in the loader's threads."""
+"""The model's own preparation of its input: `preprocess` and `augment` layers, run in the loader's threads."""
 
 from __future__ import annotations
 

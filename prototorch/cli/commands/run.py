@@ -37,7 +37,8 @@ class _Snapshots(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self.folder.log({"epoch": epoch + 1, **plain(logs or {})})
-        self.folder.snapshot(self.model, self.model.trainer.step)
+        trainer = self.model.trainer
+        trainer.later(lambda: self.folder.snapshot(self.model, trainer.step))
 
 
 @click.command()
@@ -77,7 +78,7 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
             model = _resumed(folder, model)
         elif folder.newest() is not None:
             folder.clear()
-        return _train(model, folder, quiet, as_json)
+        return _train(model, folder, quiet, as_json, resume)
 
 
 def _resumed(folder: RunFolder, fresh: Model) -> Model:
@@ -91,7 +92,7 @@ def _resumed(folder: RunFolder, fresh: Model) -> Model:
     return model
 
 
-def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool) -> int:
+def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: bool) -> int:
     started = time.perf_counter()
     block = model.fit_block
     assert block is not None
@@ -100,7 +101,7 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool) -> int:
         click.echo(f"{model.net.name}: {model.count_params():,} parameters on {device}", err=True)
     weights = sum(a.nbytes for a in model.weights.values())
     folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
-    history = model.fit(callbacks=[*block.callbacks, _Snapshots(folder)], verbose=0 if quiet else "auto")
+    history = model.fit(callbacks=[*block.callbacks, _Snapshots(folder)], verbose=0 if quiet else "auto", resume=resume)
     stopped = model.trainer.interrupted
     if stopped is not None:
         folder.snapshot(model, model.trainer.step)
