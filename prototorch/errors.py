@@ -1,18 +1,18 @@
 """The tree of errors. Every error a user can meet is one of these, each with the exit code of the command line.
 
-    PrototorchError            1   (never raised itself)
-    ├── UsageError             2   a wrong argument, from Python or from the shell
-    ├── ModelError             3   the model is wrong
-    │   ├── TextError          3   ... in its text: holds every mistake found, each with its place
-    │   └── ShapeError         3   ... in its shapes: raised by an op's type rule or a layer
-    ├── DataError              4   the data do not fit: labels, shapes, a broken picture, an empty set
-    ├── FileError              5   a file cannot be read or written
-    │   ├── ModelFileError     5   ... a weight or checkpoint file that is damaged, hostile or of another kind
-    │   ├── SnapshotError      5   ... a checkpoint could not be written; the old one is intact
-    │   └── WeightsError       5   ... weights that do not fit the model
-    ├── TrainingError          6   the training went wrong (loss not finite, ...)
-    ├── ResourceError          7   it would not fit in memory, or a limit was reached
-    └── BackendError           8   the device asked for is not there
+PrototorchError            1   (never raised itself)
+├── UsageError             2   a wrong argument, from Python or from the shell
+├── ModelError             3   the model is wrong
+│   ├── TextError          3   ... in its text: holds every mistake found, each with its place
+│   └── ShapeError         3   ... in its shapes: raised by an op's type rule or a layer
+├── DataError              4   the data do not fit: labels, shapes, a broken picture, an empty set
+├── FileError              5   a file cannot be read or written
+│   ├── ModelFileError     5   ... a weight or checkpoint file that is damaged, hostile or of another kind
+│   ├── SnapshotError      5   ... a checkpoint could not be written; the old one is intact
+│   └── WeightsError       5   ... weights that do not fit the model
+├── TrainingError          6   the training went wrong (loss not finite, ...)
+├── ResourceError          7   it would not fit in memory, or a limit was reached
+└── BackendError           8   the device asked for is not there
 """
 
 from __future__ import annotations
