@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from prototorch.ops.core import Op
@@ -12,8 +13,9 @@ from prototorch.spec import Spec
 class Take(Op):
     """Rows of a table: ``take(table, indices)``, table [rows, ...], indices [...] of an integer type.
 
-    Gives [*indices.shape, *table.shape[1:]]. An index outside the table is undefined; whoever feeds indices checks
-    them.
+    Gives [*indices.shape, *table.shape[1:]]. An index outside the table (below 0 too) gives a row of NaN, or of 0 where
+    the elements are whole numbers: no other memory is read, and the mistake shows in the loss. Indices that come from
+    data are checked before that (`data.binding`).
     """
 
     derivatives = (lambda g, y, table, indices: put_rows(g, indices, rows=table.shape[0]), None)
@@ -26,14 +28,26 @@ class Take(Op):
         return Spec((*indices.shape, *table.shape[1:]), table.dtype)
 
     def plain(self, xp: Any, table: Any, indices: Any) -> Any:
-        flat = xp.take(table, xp.reshape(indices, (-1,)), axis=0)
+        places, rows = xp.reshape(indices, (-1,)), table.shape[0]
+        missing = xp.asarray(missing_row(str(table.dtype).rsplit(".", 1)[-1]), dtype=table.dtype)
+        if not rows:
+            table, rows = xp.zeros((1, *table.shape[1:]), dtype=table.dtype), 0
+        inside = (places >= 0) & (places < rows)
+        flat = xp.take(table, xp.where(inside, places, xp.zeros_like(places)), axis=0)
+        flat = xp.where(xp.reshape(inside, (-1, *[1] * (table.ndim - 1))), flat, missing)
         return xp.reshape(flat, (*indices.shape, *table.shape[1:]))
+
+
+def missing_row(dtype: str) -> float:
+    """What `take` gives for a row that is not there: NaN, or 0 for a type that has none."""
+    return float("nan") if dtype.startswith("float") else 0
 
 
 class PutRows(Op):
     """The adjoint of `take`: a table of zeros with ``rows`` rows, each value added at its index.
 
-    values [*indices.shape, ...], indices [...]. Values of one index are added in their order.
+    values [*indices.shape, ...], indices [...]. Values of one index are added in their order; a value whose index lies
+    outside the table is left out.
     """
 
     derivatives = (lambda g, y, values, indices, rows: take(g, indices), None)
@@ -47,6 +61,8 @@ class PutRows(Op):
         rest = values.shape[indices.ndim :]
         out = xp.zeros((rows, *rest), dtype=values.dtype)
         flat, places = xp.reshape(values, (-1, *rest)), xp.reshape(indices, (-1,))
+        inside = (places >= 0) & (places < rows)
+        flat, places = flat[inside], places[inside]
         if hasattr(xp, "add") and hasattr(xp.add, "at"):
             xp.add.at(out, places, flat)
             return out
@@ -81,7 +97,7 @@ class PutAlong(Op):
         return Spec((*values.shape[:-1], size), values.dtype)
 
     def plain(self, xp: Any, values: Any, indices: Any, size: int) -> Any:
-        rows = xp.reshape(indices, (-1, indices.shape[-1]))
+        rows = xp.reshape(indices, (prod(indices.shape[:-1]), indices.shape[-1]))
         flat = xp.reshape(values, rows.shape)
         out = xp.zeros((rows.shape[0], size), dtype=values.dtype)
         at = xp.arange(rows.shape[0])
@@ -101,7 +117,7 @@ class OneHot(Op):
         return Spec((*indices.shape, classes), dtype)
 
     def plain(self, xp: Any, indices: Any, classes: int, dtype: str = "float32") -> Any:
-        hit = xp.reshape(indices, (*indices.shape, 1)) == xp.arange(classes, dtype=indices.dtype)
+        hit = xp.reshape(xp.astype(indices, xp.int64), (*indices.shape, 1)) == xp.arange(classes, dtype=xp.int64)
         return xp.astype(hit, getattr(xp, dtype))
 
 

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from kernel_check import check
+from kernel_check import check, run_kernel
 
 from prototorch.backends.cpu import numpy_elementwise
 
@@ -72,6 +72,22 @@ def test_take_and_put_rows(dtype):
     check("put_rows", numbers(2, 3, 5), places, rows=7, rtol=1e-6)
     check("put_rows", numbers(2, 3), places, rows=9, rtol=1e-6)
     check("put_rows", numbers(50, 4), np.arange(50).astype(dtype) % 3, rows=4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_indices_outside_a_table(dtype):
+    places = np.asarray([[3, 0, 7], [200, 2, 255]]).astype(dtype)
+    check("take", numbers(7, 5), places)
+    check("take", numbers(7, 5, dtype="int32"), places)
+    check("put_rows", numbers(2, 3, 5), places, rows=7, rtol=1e-6)
+    check("put_rows", numbers(2, 3), places + 7 if dtype != "uint8" else places // 8 + 7, rows=7)
+    if dtype != "uint8":
+        check("take", numbers(7), -places)
+        check("put_rows", numbers(2, 3), -places, rows=7)
+    rows = run_kernel("take", [numbers(7, 2), places], {})[0]
+    assert np.isnan(rows[0, 2]).all()
+    assert np.isnan(rows[1, [0, 2]]).all()
+    assert np.isfinite(rows[[0, 0, 1], [0, 1, 1]]).all()
 
 
 def test_a_row_that_is_not_finite_stays_alone():

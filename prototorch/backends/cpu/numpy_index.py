@@ -12,17 +12,19 @@ from prototorch.backends.core import Runner, kernel
 from prototorch.backends.cpu import numpy_elementwise as elementwise
 from prototorch.backends.cpu.numpy_elementwise import known
 from prototorch.backends.cpu.pool import parallel
+from prototorch.ops.indexing import missing_row
 from prototorch.spec import Spec
 
 
 @kernel("numpy", "take")
 def take(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
-    """Rows of a table. An index outside is taken modulo the rows, so that no other memory is ever read."""
+    """Rows of a table. An index outside is taken modulo the rows first, so that no other memory is ever read."""
     table, indices = ins
     if not known(table) or not table.size:
         return None
     count, width = indices.size, prod(table.shape[1:])
     grain = count if outs[0].size < elementwise.BIG else max(elementwise.PIECE // width, 1)
+    missing = missing_row(table.dtype)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         rows, places, out = inputs[0], inputs[1].reshape(count), outputs[0].reshape(count, *table.shape[1:])
@@ -31,6 +33,9 @@ def take(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
             np.take(rows, places[start:stop], axis=0, out=out[start:stop], mode="wrap")
 
         parallel(work, count, max(grain, 1))
+        bad = outside(places, len(rows))
+        if bad is not None:
+            out[bad] = missing
 
     return run
 
@@ -48,12 +53,24 @@ def put_rows(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any
         flat, places = inputs[0].reshape(count, width), inputs[1].reshape(count)
         out = outputs[0].reshape(rows, width)
         out.fill(0)
+        bad = outside(places, rows)
+        if bad is not None:
+            flat, places = flat[~bad], places[~bad]
+            if not places.size:
+                return
         order = np.argsort(places, kind="stable")
         places = places[order]
         starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
         out[places[starts]] = np.add.reduceat(flat[order], starts, axis=0, dtype=values.dtype)
 
     return run
+
+
+def outside(places: np.ndarray, rows: int) -> np.ndarray | None:
+    """True where an index lies outside a table of so many rows; None where none does."""
+    if not places.size or (places.min() >= 0 and places.max() < rows):
+        return None
+    return (places < 0) | (places >= rows)
 
 
 @kernel("numpy", "take_along")
