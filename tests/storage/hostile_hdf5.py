@@ -1,7 +1,8 @@
 """Makers of HDF5 files that must not be read, one kind each: what they attack, and the words of the refusal.
 
 Each maker puts its attack at ``place`` (``w`` or ``group/w``) into an open file; those that change bytes afterwards
-return a function that takes and gives the file's bytes.
+return a function that takes and gives the file's bytes. The file is long because it is a catalogue, read entry
+by entry.
 """
 
 import struct
