@@ -37,7 +37,8 @@ class Stream:
         bound: the first batch, bound to the model; None before it.
         position: batches of this epoch taken so far. (``batch_size`` is 1: of a stream, batches are counted.)
         indices: inputs that a layer looks up in a table, as for `bind`.
-        inputs, targets, indices, transform, dtypes: may be changed before iterating, once `first` has told what there is.
+        inputs, targets, indices, transform, dtypes: may be changed before iterating, once `first` has told what there
+        is.
     """
 
     batch_size = 1

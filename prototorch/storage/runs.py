@@ -1,9 +1,9 @@
 """A run folder: what a training from the command line leaves behind, held by one process at a time.
 
-    model.h5                      the trained model
-    history.json, log.jsonl       loss and metrics of each epoch
-    snapshot_step000123.h5        the training's whole state, the newest few
-    latest.json                   the list of snapshots
+model.h5                      the trained model
+history.json, log.jsonl       loss and metrics of each epoch
+snapshot_step000123.h5        the training's whole state, the newest few
+latest.json                   the list of snapshots
 """
 
 from __future__ import annotations
