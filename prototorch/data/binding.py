@@ -37,15 +37,31 @@ class Target:
     ignored: int | None = None
 
 
+@dataclass(frozen=True)
+class Indices:
+    """What a column that is looked up in a table must hold: whole numbers 0..count-1, for the layer of this name."""
+
+    count: int
+    layer: str
+
+    def outside(self, values: np.ndarray) -> np.ndarray:
+        """True where a value lies outside; numbers that are not whole are rounded towards 0, NaN is outside."""
+        return ~((values > -1) & (values < self.count))
+
+
 class Bound(Dataset):
     """A data set whose columns have the shapes a model wants.
 
-    input_of: the model's input -> the column it reads; target_of: the model's output -> the column it learns.
+    input_of: the model's input -> the column it reads; target_of: the model's output -> the column it learns;
+    indices: columns that a layer looks up in a table. Those that are not in memory are checked as they are read.
     """
 
-    def __init__(self, whole: Dataset, input_of: dict[str, str], target_of: dict[str, str], fits: dict[str, Fitting]):
+    def __init__(self, whole: Dataset, input_of: dict[str, str], target_of: dict[str, str], fits: dict[str, Fitting],
+                 indices: Mapping[str, Indices] | None = None):  # fmt: skip
         self._whole, self._fits = whole, fits
         self.input_of, self.target_of = input_of, target_of
+        self.indices = {input_of[name]: wanted for name, wanted in (indices or {}).items() if name in input_of}
+        self._unseen = [column for column in self.indices if whole.held(column) is None]
         self.name, self.weight, self.classes, self.cheap = whole.name, whole.weight, whole.classes, whole.cheap
         self.sorted_by_class = whole.sorted_by_class
         self.inputs = tuple(dict.fromkeys(input_of.values()))
@@ -58,11 +74,11 @@ class Bound(Dataset):
         return len(self._whole)
 
     def read(self, indices: np.ndarray) -> Columns:
-        return self._fitted(self._whole.read(indices))
+        return self._fitted(self._checked(self._whole.read(indices), indices))
 
     def read_good(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
         columns, kept, wrong = self._whole.read_good(indices)
-        return self._fitted(columns), kept, wrong
+        return self._fitted(self._checked(columns, kept)), kept, wrong
 
     def origin(self, index: int) -> str:
         return self._whole.origin(index)
@@ -70,6 +86,12 @@ class Bound(Dataset):
     def held(self, column: str) -> np.ndarray | None:
         array = self._whole.held(column)
         return array if array is None or column not in self._fits else self._fits[column](array)
+
+    def _checked(self, columns: Columns, rows: np.ndarray) -> Columns:
+        for column in self._unseen:
+            if column in columns:
+                check_indices(self, column, columns[column], rows)
+        return columns
 
     def _fitted(self, columns: Columns) -> Columns:
         return {
@@ -90,6 +112,7 @@ def bind(
     inputs: Mapping[str, Shape],
     targets: Mapping[str, Target] | None = None,
     columns: Mapping[str, str] | None = None,
+    indices: Mapping[str, Indices] | None = None,
 ) -> Bound:
     """The data set as a model sees it.
 
@@ -102,9 +125,10 @@ def bind(
         inputs: the model's inputs: name -> shape, the batch dimension left out, None where any size will do.
         targets: what the loss of each output wants; None or empty where nothing is learned.
         columns: for outputs whose target column is said: output -> column.
+        indices: for inputs that a layer looks up in a table.
 
     Raises:
-        DataError: columns missing, or shapes that do not fit, with both shapes.
+        DataError: columns missing, shapes that do not fit, with both shapes, or numbers outside a table.
     """
     targets = targets or {}
     input_of = _match(dataset, list(inputs), dataset.inputs, "input")
@@ -124,7 +148,32 @@ def bind(
         fit = _target_fit(dataset, model_name, column, have, targets[model_name])
         if fit is not None and column not in fits:
             fits[column] = fit
-    return Bound(dataset, input_of, target_of, fits)
+    bound = Bound(dataset, input_of, target_of, fits, indices)
+    for column in bound.indices:
+        values = dataset.held(column)
+        if values is not None:
+            check_indices(bound, column, values)
+    return bound
+
+
+def check_indices(bound: Bound, column: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
+    """Check numbers [n, ...] that are looked up in a table; ``rows`` are their places in the set (None: all of it).
+
+    Raises DataError naming the first that lies outside, with its row.
+    """
+    wanted = bound.indices[column]
+    if not values.size or not (wanted.outside(values.min()) or wanted.outside(values.max())):
+        return
+    bad = wanted.outside(values)
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
+    inside = f"{list(place[1:])}" if len(place) > 1 else ""
+    others = int(bad.sum()) - 1
+    hint = "; numbers count from 0, so it must take the largest plus 1" if values.max() == wanted.count else ""
+    more = f" (and {others:,} more)" if others else ""
+    raise DataError(
+        f"{bound.origin(place[0] if rows is None else int(rows[place[0]]))}: {column}{inside} is {values[place]}; "
+        f"the layer {wanted.layer!r} takes whole numbers from 0 to {wanted.count - 1}{hint}{more}"
+    )
 
 
 def _reader(input_of: Mapping[str, str], column: str) -> str:

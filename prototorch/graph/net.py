@@ -57,6 +57,19 @@ class Net:
                 return node
         raise KeyError(name)
 
+    def indexed(self) -> dict[str, tuple[str, int]]:
+        """The inputs that layers read as whole numbers from 0 on: input -> (layer, how many numbers there may be)."""
+        found: dict[str, tuple[str, int]] = {}
+        names = {i.name for i in self.inputs}
+        for node in self.nodes:
+            count = node.layer.index_count()
+            if count is None:
+                continue
+            for name in names.intersection(node.bottoms):
+                if name not in found or count < found[name][1]:
+                    found[name] = (node.name, count)
+        return found
+
     def unknown_sizes(self) -> Iterator[InputNode]:
         """The inputs with a size that only data tell."""
         return (i for i in self.inputs if None in i.shape)

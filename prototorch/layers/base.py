@@ -1,7 +1,7 @@
 """The root of all layers.
 
-A layer declares its fields by annotations and says itself in ops. It knows neither arrays nor gradients nor its own output
-shape: those follow from the ops.
+A layer declares its fields by annotations and says itself in ops. It knows neither arrays nor gradients nor its own
+output shape: those follow from the ops.
 """
 
 from __future__ import annotations
@@ -37,6 +37,13 @@ class Layer(Block, family="layer"):
     def output_count(self) -> int:
         """How many outputs this layer has with its fields as they are."""
         return type(self).outputs
+
+    def index_count(self) -> int | None:
+        """How many whole numbers its input may hold, from 0 on, where it looks something up by them; None: any numbers.
+
+        Data that feed the layer directly are held against it before the first step.
+        """
+        return None
 
     @classmethod
     def input_range(cls) -> tuple[int, int | None]:

@@ -18,8 +18,9 @@ from prototorch.schema import example, field
 class Embedding(Layer):
     """A vector for each whole number (Keras). Input [batch, ...], output [batch, ..., output_dim].
 
-    The weight is ``embeddings`` [input_dim, output_dim]. Floating-point input is rounded towards 0 first;
-    numbers outside 0 ... input_dim - 1 are a mistake in the data.
+    The weight is ``embeddings`` [input_dim, output_dim]. Floating-point input is rounded towards 0 first.
+    Data with numbers outside 0 ... input_dim - 1 are refused before the first step; a number that other layers have
+    computed, and that lies outside, gives a vector of NaN.
     """
 
     input_dim: int = field(min=1, doc="How many numbers there are: the largest plus 1.")
@@ -35,6 +36,9 @@ class Embedding(Layer):
             "Embedding { input_dim: 4  output_dim: 2  mask_zero: true }", inputs=[(2, 3)], dtype="int64", range=(0, 4)
         ),
     ]
+
+    def index_count(self) -> int | None:
+        return self.input_dim
 
     def call(self, ctx: Context, x: Any) -> Any:
         x = ops.cast(x, dtype="int32") if x.dtype.startswith("float") else x

@@ -29,6 +29,9 @@ class TimeDistributed(Layer):
     def output_count(self) -> int:
         return self.layer.output_count()
 
+    def index_count(self) -> int | None:
+        return self.layer.index_count()
+
     def call(self, ctx: Context, *inputs: Any) -> Any:
         for x in inputs:
             if x.ndim < 3:

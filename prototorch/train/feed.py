@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.data.batch import Place
-from prototorch.data.binding import Bound, Target, bind
+from prototorch.data.binding import Bound, Indices, Target, bind
 from prototorch.data.dataset import Columns, Dataset
 from prototorch.errors import DataError, ShapeError
 from prototorch.graph.net import Net
@@ -35,12 +35,15 @@ def bound(program: Program, dataset: Dataset, preparation: Preparation, supervis
             try:
                 made = preparation.spec(Spec((1, *raw.shape), raw.dtype)).shape[1:]
             except ShapeError as exc:
-                raise DataError(f"{dataset.name}: a sample of shape {list(raw.shape)} cannot be prepared: {exc}") from exc
+                raise DataError(
+                    f"{dataset.name}: a sample of shape {list(raw.shape)} cannot be prepared: {exc}"
+                ) from exc
             wanted = inputs[preparation.name]
             if not _fits(made, wanted):
                 raise DataError(
-                    f"{dataset.name}: a sample of shape {list(raw.shape)} has shape {list(made)} after preprocess, the "
-                    f"input {preparation.name!r} wants {_text(wanted)}; a Resizing or Reshape layer in preprocess can mend it"
+                    f"{dataset.name}: a sample of shape {list(raw.shape)} has shape {list(made)} after preprocess, "
+                    f"the input {preparation.name!r} wants {_text(wanted)}; a Resizing or Reshape layer in preprocess "
+                    "can mend it"
                 )
             inputs[preparation.name] = raw.shape
     sizes = bind(dataset, inputs)
@@ -50,7 +53,13 @@ def bound(program: Program, dataset: Dataset, preparation: Preparation, supervis
         own = own_targets(program, sizes)
         targets = {t.output: target_of(t.loss, specs[t.output]) for t in program.terms if t.output not in own}
     said = {t.output: t.target for t in program.terms if t.target is not None}
-    return bind(dataset, inputs, targets, said)
+    return bind(dataset, inputs, targets, said, indices_of(program.net, preparation))
+
+
+def indices_of(net: Net, preparation: Preparation) -> dict[str, Indices]:
+    """The inputs that a layer looks up in a table just as they are in the data."""
+    prepared = preparation.name if preparation.needed else None
+    return {name: Indices(count, layer) for name, (layer, count) in net.indexed().items() if name != prepared}
 
 
 def own_targets(program: Program, data: Bound) -> dict[str, str]:
@@ -116,8 +125,8 @@ class Feed:
         wanted = loss.target_spec(self.program.output_specs(self.specs(len(array)))[output])
         if array.size != wanted.size:
             raise DataError(
-                f"{self.data.name}: a sample has shape {list(array.shape[1:])} after preparation, the output {output!r} "
-                f"that learns it has {list(wanted.shape[1:])}"
+                f"{self.data.name}: a sample has shape {list(array.shape[1:])} after preparation, the output "
+                f"{output!r} that learns it has {list(wanted.shape[1:])}"
             )
         return array.reshape(wanted.shape)
 

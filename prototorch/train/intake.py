@@ -17,7 +17,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.spec import Spec
 from prototorch.train.declare import Fit
-from prototorch.train.feed import bound, input_specs, target_of
+from prototorch.train.feed import bound, indices_of, input_specs, target_of
 from prototorch.train.loop import Supply, Trainer
 
 COMPARED = 1 << 26  # bytes of training data that are searched for validation samples
@@ -146,7 +146,7 @@ class Intake:
         if self.trainer.preparation.needed:
             name = self.trainer.preparation.name
             stream.inputs[name] = held.columns[held.input_of[name]].shape
-        stream.targets = targets
+        stream.targets, stream.indices = targets, indices_of(self.net, self.trainer.preparation)
         return Supply(held, stream)
 
 
