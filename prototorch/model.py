@@ -24,7 +24,7 @@ from prototorch.storage import checkpoint, datafiles  # noqa: F401  (datafiles: 
 from prototorch.text.tree import Body, Field
 from prototorch.text.writer import write_fields
 from prototorch.train.callbacks import Callback, CallbackList
-from prototorch.train.declare import Compile, Fit, OutputLoss
+from prototorch.train.declare import Compile, Fit, OutputLoss, with_classes
 from prototorch.train.intake import Intake, compared
 from prototorch.train.loop import Trainer
 from prototorch.train.program import TEST, TRAIN, Program, terms
@@ -115,17 +115,19 @@ class Model:
 
     # ---------------------------------------------------------------- compile
 
-    def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *,
+    def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *, weighted_metrics: Any = None,
                 loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
                 seed: int = 0, threads: int | None = None, precision: str = "float32") -> None:  # fmt: skip
         """Say how the model is trained; as in Keras.
 
         loss: a name, a `Loss`, a list (one for each output) or a dict by output. metrics: likewise; "accuracy" is made
-        concrete by the loss. seed: decides the first weights, the order of the data, dropout and augmentation. Weights
-        that are there stay; the optimiser begins anew. Raises UsageError for what does not fit.
+        concrete by the loss; only ``weighted_metrics`` know the samples' weights. seed: decides the first weights, the
+        order of the data, dropout and augmentation. Weights that are there stay; the optimiser begins anew. Raises
+        UsageError for what does not fit.
         """
-        block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (), device=device,
-                        precision=precision, seed=seed, threads=threads)  # fmt: skip
+        block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
+                        weighted_metrics=weighted_metrics or (), device=device, precision=precision,
+                        seed=seed, threads=threads)  # fmt: skip
         if loss_weights is not None:
             block = block.replace(loss=_weighted(block, self.net, loss_weights))
         self.set_compile(block)
@@ -191,7 +193,7 @@ class Model:
             validation_data: (x, y), (x, y, sample_weight), or what x may be; else the last ``validation_split`` of the
                 samples; else what the data source has to validate on.
             class_weight: a factor in the loss for each class number; sample_weight: one for each sample, [samples].
-                Metrics do not know them, as in Keras.
+                Only the ``weighted_metrics`` know them, as in Keras.
             steps_per_epoch: steps in an epoch; a data set goes on where the epoch before ended, and round.
             initial_epoch: the number of the first epoch (from 0); ``epochs`` is the number after the last.
             verbose: "auto" or 1 (a bar on a terminal, else a line an epoch), 2 (lines), 0 (nothing).
@@ -217,6 +219,7 @@ class Model:
             callbacks = block.callbacks
         trainer, intake = self._ready(), self._intake()
         data, held = intake.both(x, y, sample_weight, block, validation_data)
+        self.fit_block = with_classes(self.fit_block, x, data.source)
         training = intake.supply(data, block.batch_size, supervised=True, training=True, shuffle=block.shuffle,
                                  steps=block.steps_per_epoch)  # fmt: skip
         validation = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from os import PathLike, fspath
 from typing import Any, Literal
 
+from prototorch.data.dataset import Dataset
 from prototorch.data.declare import Data
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
@@ -97,6 +99,9 @@ class Compile(Block):
     loss: tuple[OutputLoss, ...] = field(default=(), type=_AtOutputs(OutputLoss), doc="The loss, one for each output.")
     optimizer: Optimizer = field(default="adam", doc="The optimiser.")
     metrics: tuple[OutputMetric, ...] = field(default=(), type=_AtOutputs(OutputMetric), doc="What is also measured.")
+    weighted_metrics: tuple[OutputMetric, ...] = field(
+        default=(), type=_AtOutputs(OutputMetric), doc="What is also measured, with the samples' and classes' weights."
+    )
     device: str = field(default="auto", doc='Where it runs: "auto", "cpu".', type=Choice(("auto", "cpu", "cuda")))
     precision: Literal["float32"] = field(default="float32", doc="The arithmetic.")
     seed: int = field(default=0, doc="Decides first weights, data order, dropout and augmentation.")
@@ -120,4 +125,18 @@ class Fit(Block):
     callbacks: tuple[Callback, ...] = field(default=(), doc="What happens between steps and epochs.")
 
 
-__all__ = ["Compile", "Fit", "ListOf", "OutputLoss", "OutputMetric", "Str", "Typed", "Word"]
+def with_classes(block: Fit | None, x: Any, found: Any) -> Fit | None:
+    """The fit block with the names of the classes that were found in its data, so that a saved model knows them.
+
+    x: what `Model.fit` was given (None: the block's own data); found: the data set that was opened for it.
+    """
+    source = Data(source=fspath(x)) if isinstance(x, str | PathLike) else x
+    if x is None:
+        source = block.data if block is not None else None
+    if not isinstance(source, Data) or source.pairs or not isinstance(found, Dataset) or len(found.targets) != 1:
+        return block
+    names = found.classes.get(found.targets[0])
+    return (block or Fit()).replace(data=source.replace(classes=list(names))) if names else block
+
+
+__all__ = ["Compile", "Fit", "ListOf", "OutputLoss", "OutputMetric", "Str", "Typed", "Word", "with_classes"]

@@ -42,11 +42,12 @@ class Term:
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric at an output, with the name it has in the logs."""
+    """A metric at an output, with the name it has in the logs, and whether sample weights count in it."""
 
     output: str
     metric: Metric
     name: str
+    weighted: bool = False
 
 
 class Program:
@@ -56,6 +57,8 @@ class Program:
         self.net, self.variables, self.backend, self.compiled = net, variables, backend, compiled
         self.seed = compiled.seed if compiled is not None else 0
         self.terms = terms(net, compiled) if compiled is not None else ()
+        if compiled is not None:
+            check_metrics(net, compiled, self.terms)
         self.measures: tuple[Measure, ...] = ()
         self._runners: dict[Any, Runner] = {}
         self._arena: Any = None
@@ -107,7 +110,7 @@ class Program:
         weights: dict[str, Value] = {}
         updates: dict[str, Value] = {}
         outputs: dict[str, Value] = {}
-        for name in dict.fromkeys([t.output for t in self.terms] + [m.output for m in self.measured(traced)]):
+        for name in dict.fromkeys(t.output for t in self.terms):
             spec = self._target_spec(name, traced)
             targets[name] = graph.input(TARGET + name, spec)
             weights[name] = graph.input(WEIGHT + name, Spec((batch,)))
@@ -128,11 +131,13 @@ class Program:
         assert total is not None
         outputs["loss"] = total
         self._totals(graph, phase, batch, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, create)
+        every = graph.constant(np.ones(batch, np.float32))
         for measure in self.measured(traced):
             with graph.scope(f"metric {measure.name}"):
                 wanted = measure.metric.states(traced.values[measure.output].spec)
                 states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", wanted, create)
-                mask, weight = self._mask(traced, measure.output), weights[measure.output]
+                mask = self._mask(traced, measure.output)
+                weight = weights[measure.output] if measure.weighted else every
                 weight = weight if mask is None else masked(weight, mask)
                 new = measure.metric.update(states, targets[measure.output], traced.values[measure.output], weight)
                 updates.update({states[k].name: v for k, v in new.items()})
@@ -159,7 +164,7 @@ class Program:
 
     def measured(self, traced: Trace) -> tuple[Measure, ...]:
         """The metrics, with "accuracy" made concrete by the loss and the output's shape."""
-        if not self.measures and self.compiled is not None and self.compiled.metrics:
+        if not self.measures and self.compiled is not None:
             self.measures = measures(self.net, self.compiled, self.terms, traced)
         return self.measures
 
@@ -265,13 +270,25 @@ def check_output(net: Net, output: str, what: str) -> None:
         )
 
 
+def check_metrics(net: Net, compiled: Compile, losses: Sequence[Term]) -> None:
+    """Raises UsageError for a metric at an output that does not exist or has no loss, and so no target."""
+    learned = [t.output for t in losses]
+    for given in (*compiled.metrics, *compiled.weighted_metrics):
+        if given.output is not None:
+            check_output(net, given.output, "metrics")
+            if given.output not in learned:
+                raise UsageError(
+                    f"metrics: the output {given.output!r} has no loss, and so no target to compare with"
+                )
+
+
 def measures(net: Net, compiled: Compile, losses: Sequence[Term], traced: Trace) -> tuple[Measure, ...]:
     """The metrics with their names in the logs: the bare name for one output, ``output_name`` for several."""
     made: list[Measure] = []
-    for given in compiled.metrics:
+    found = [(one, False) for one in compiled.metrics] + [(one, True) for one in compiled.weighted_metrics]
+    for given, weighted in found:
         at = [given.output] if given.output is not None else [t.output for t in losses]
         for output in at:
-            check_output(net, output, "metrics")
             loss = next((t.loss for t in losses if t.output == output), None)
             metric = given.type
             word = metric if isinstance(metric, str) else None
@@ -282,7 +299,7 @@ def measures(net: Net, compiled: Compile, losses: Sequence[Term], traced: Trace)
             stem, n = name, 1
             while any(m.name == name for m in made):
                 name, n = f"{stem}_{n}", n + 1
-            made.append(Measure(output, metric, name))
+            made.append(Measure(output, metric, name, weighted))
     return tuple(made)
 
 

@@ -75,8 +75,9 @@ def pair(name, weighted):
     """The same net in both, with the same weights."""
     build, x, y, loss, options, metrics = CASES[name]
     ours, theirs = build(pt), build(keras)
-    ours.compile(pt.optim.SGD(0.5), getattr(L, loss)(**options), [getattr(M, m)() for m in metrics])
-    their_metrics = {("weighted_metrics" if weighted else "metrics"): [getattr(keras.metrics, m)() for m in metrics]}
+    kind = "weighted_metrics" if weighted else "metrics"
+    ours.compile(pt.optim.SGD(0.5), getattr(L, loss)(**options), **{kind: [getattr(M, m)() for m in metrics]})
+    their_metrics = {kind: [getattr(keras.metrics, m)() for m in metrics]}
     theirs.compile(keras.optimizers.SGD(0.5), getattr(keras.losses, loss)(**options), **their_metrics)
     theirs.set_weights(fitting(ours, theirs))
     return ours, theirs, x, y
