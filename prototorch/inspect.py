@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,98 +46,176 @@ def summary(model: Model, batch: int | None = None) -> Summary:
 
 @dataclass
 class Predictions:
-    """Outputs for named samples, with the class names where they are known."""
+    """Outputs for named samples.
+
+    classes: the names of an output's classes, where they are known. kinds: what an output's numbers are by its loss:
+    "softmax" or "sigmoid" where they become probabilities by it, "scores" where they are ranked as they are, else
+    "values". broken: what was wrong with each picture that could not be read.
+    """
 
     names: list[str]
     outputs: dict[str, np.ndarray]
     classes: Sequence[str] = ()
-    logits: bool = True
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    broken: Sequence[str] = ()
 
     def lines(self, top: int) -> list[str]:
         """A line for each sample: the likeliest classes of an output of scores, else the numbers."""
         made = []
         for i, name in enumerate(self.names):
             shown = []
-            for output, values in self.outputs.items():
-                row = values[i]
-                text = (
-                    self._scores(row, top)
-                    if row.ndim == 1 and row.size > 1
-                    else np.array2string(row, precision=4, threshold=20)
-                )
+            for output in self.outputs:
+                best = self.best(output, i, top)
+                text = "  ".join(f"{label} {score:.3f}" for label, score in best) if best else self._numbers(output, i)
                 shown.append(text if len(self.outputs) == 1 else f"{output}: {text}")
             made.append(f"{name}: " + "  ".join(shown))
         return made
 
-    def _scores(self, row: np.ndarray, top: int) -> str:
-        scores = row
-        if self.logits:
+    def best(self, output: str, sample: int, top: int) -> list[tuple[str, float]]:
+        """The likeliest classes of a sample with their probabilities; empty for an output that ranks no classes."""
+        row = np.asarray(self.outputs[output][sample], np.float64)
+        kind = self.kinds.get(output, "scores")
+        if row.ndim != 1 or row.size < 2 or kind not in ("scores", "softmax"):
+            return []
+        if kind == "softmax":
             e = np.exp(row - row.max())
-            scores = e / e.sum()
-        order = np.argsort(-scores, kind="stable")[:top]
-        named = [self.classes[k] if k < len(self.classes) else str(k) for k in order]
-        return "  ".join(f"{n} {scores[k]:.3f}" for n, k in zip(named, order, strict=True))
+            row = e / e.sum()
+        named = self.classes if len(self.classes) == row.size else [str(k) for k in range(row.size)]
+        return [(named[k], float(row[k])) for k in np.argsort(-row, kind="stable")[:top]]
+
+    def as_dicts(self, top: int) -> list[dict[str, Any]]:
+        """For JSON: the name of each sample, its outputs, and with known classes the likeliest ones."""
+        made: list[dict[str, Any]] = []
+        for i, name in enumerate(self.names):
+            one: dict[str, Any] = {"name": name, "outputs": {k: v[i] for k, v in self.outputs.items()}}
+            ranked = {k: best for k in self.outputs if (best := self.best(k, i, top))}
+            if ranked:
+                one["classes"] = {k: [{"class": c, "score": s} for c, s in best] for k, best in ranked.items()}
+            made.append(one)
+        return made
+
+    def _numbers(self, output: str, sample: int) -> str:
+        row = np.asarray(self.outputs[output][sample], np.float64)
+        if self.kinds.get(output) == "sigmoid":
+            row = 1 / (1 + np.exp(-np.clip(row, -500, 500)))
+        return np.array2string(row, precision=4, threshold=20, suppress_small=True).replace("\n", "")
 
 
 def predictions(model: Model, what: Sequence[str], batch_size: int = 32) -> Predictions:
-    """Predictions for picture files, folders of them, or an array file. Raises DataError for what cannot be read."""
-    names: list[str] = []
-    arrays: list[np.ndarray] = []
-    shape = model.net.inputs[0].shape
-    channels = shape[0] if len(shape) == 3 else None
-    sized = any(type(layer).__name__ in ("Resizing", "CenterCrop") for layer in model.net.preprocess)
-    size = None if sized or len(shape) != 3 or None in shape[1:] else (shape[1], shape[2])
-    reader = PictureReader(size, "gray" if channels == 1 else "rgb")  # type: ignore[arg-type]
-    whole: Mapping[str, np.ndarray] | np.ndarray | None = None
+    """Predictions for picture files, folders of them, or one array file.
+
+    A picture that cannot be read is left out and told in ``broken``. Raises DataError where nothing is left, for a path
+    that is not there, and for an array that does not fit; UsageError for a mixture of pictures and arrays.
+    """
+    paths: list[str] = []
+    array_files: list[Path] = []
     for item in what:
         path = Path(item)
         if path.is_dir():
             found = pictures_below(path)
             if not found:
                 raise DataError(f"{item}: holds no pictures")
-        elif path.is_file():
-            head = read_head(path, 16)
-            if is_npy(head) or is_zip(head):
-                whole = read_npy(path) if is_npy(head) else read_npz(path)
-                continue
-            found = [str(path)]
-        else:
+            paths += found
+        elif not path.exists():
             raise DataError(f"{item}: no such file or folder")
-        for one in found:
-            names.append(one)
-            arrays.append(reader.read(one))
-    classes = _classes(model)
-    if whole is not None:
-        if arrays:
-            raise UsageError("pictures and array files cannot be predicted in one call")
-        held: Any = whole if isinstance(whole, np.ndarray) or len(whole) > 1 else next(iter(whole.values()))
-        outputs = model.predict(held, batch_size=batch_size)
-        first = outputs if isinstance(outputs, np.ndarray) else next(iter(outputs.values()))
-        names = [str(i) for i in range(len(first))]
-        return Predictions(names, _named(model, outputs), classes, _logits(model))
-    if len({a.shape for a in arrays}) == 1:
-        return Predictions(
-            names, _named(model, model.predict(np.stack(arrays), batch_size=batch_size)), classes, _logits(model)
-        )
-    each = [_named(model, model.predict(a[None], batch_size=1)) for a in arrays]
-    return Predictions(names, {k: np.concatenate([e[k] for e in each]) for k in each[0]}, classes, _logits(model))
+        else:
+            head = read_head(path, 16)
+            (array_files if is_npy(head) or is_zip(head) else paths).append(path)  # type: ignore[arg-type]
+    if array_files:
+        if paths or len(array_files) > 1:
+            raise UsageError("predict takes pictures and folders of them, or one array file, not several of these")
+        return _of_array(model, array_files[0], batch_size)
+    return _of_pictures(model, [str(p) for p in paths], batch_size)
+
+
+def _of_array(model: Model, path: Path, batch_size: int) -> Predictions:
+    held: Any = read_npy(path) if is_npy(read_head(path, 16)) else read_npz(path)
+    if isinstance(held, Mapping):
+        wanted = [i.name for i in model.net.inputs]
+        if all(name in held for name in wanted):
+            held = {name: held[name] for name in wanted}
+        elif "x" in held or len(held) == 1:
+            held = held["x"] if "x" in held else next(iter(held.values()))
+        else:
+            raise DataError(f"{path}: holds {', '.join(held)}; the model reads {', '.join(wanted)} (or one array 'x')")
+    try:
+        outputs = _named(model, model.predict(held, batch_size=batch_size))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    names = [str(i) for i in range(len(next(iter(outputs.values()))))]
+    return Predictions(names, outputs, _classes(model), _kinds(model))
+
+
+def _of_pictures(model: Model, paths: Sequence[str], batch_size: int) -> Predictions:
+    inputs = model.net.inputs
+    if len(inputs) != 1 or len(inputs[0].shape) != 3 or inputs[0].shape[0] not in (1, 3, None):
+        shown = ", ".join(f"{i.name} {_shape(i.shape)}" for i in inputs)
+        raise DataError(f"{paths[0]}: the model does not read single pictures but {shown}; give a .npy or .npz file")
+    reader = _reader(model)
+    names: list[str] = []
+    broken: list[str] = []
+    made: list[dict[str, np.ndarray]] = []
+    waiting: list[np.ndarray] = []
+
+    def flush() -> None:
+        if waiting:
+            made.append(_named(model, model.predict(np.stack(waiting), batch_size=batch_size)))
+            waiting.clear()
+
+    for path in paths:
+        try:
+            picture = reader.read(path)
+        except DataError as error:
+            broken.append(str(error))
+            continue
+        if waiting and (picture.shape != waiting[0].shape or len(waiting) == 8 * batch_size):
+            flush()
+        names.append(path)
+        waiting.append(picture)
+    flush()
+    if not made:
+        raise DataError("\n".join(broken))
+    joined: dict[str, np.ndarray] = {k: np.concatenate([e[k] for e in made]) for k in made[0]}
+    return Predictions(names, joined, _classes(model), _kinds(model), broken)
+
+
+def _reader(model: Model) -> PictureReader:
+    """Pictures as training read them: what the data block says, else what the model's input wants."""
+    shape = model.net.inputs[0].shape
+    block = model.fit_block.data if model.fit_block is not None else None
+    color = block.color if block is not None else None
+    size: Any = block.size if block is not None else None
+    recolored = any(type(layer).__name__ == "ColorChannels" for layer in model.net.preprocess)
+    sized = any(type(layer).__name__ in ("Resizing", "CenterCrop") for layer in model.net.preprocess)
+    if size is None and not sized and None not in shape[1:]:
+        size = (shape[1], shape[2])
+    color = color or ("gray" if shape[0] == 1 and not recolored else "rgb")
+    return PictureReader(size, color, block.resize if block is not None else "stretch")
 
 
 def _named(model: Model, outputs: Any) -> dict[str, np.ndarray]:
     return outputs if isinstance(outputs, dict) else {model.net.outputs[0]: outputs}
 
 
+def _shape(shape: Sequence[int | None]) -> str:
+    return "[" + ", ".join("none" if n is None else str(n) for n in shape) + "]"
+
+
 def _classes(model: Model) -> Sequence[str]:
     block = model.fit_block
-    if block is None or block.data is None:
-        return ()
-    return tuple(block.data.classes)
+    return () if block is None or block.data is None else tuple(block.data.classes)
 
 
-def _logits(model: Model) -> bool:
-    """Whether the outputs are scores that a softmax turns into probabilities."""
-    losses = model.compile_block.loss if model.compile_block is not None else ()
-    return any(getattr(one.type, "from_logits", False) for one in losses)
+def _kinds(model: Model) -> dict[str, str]:
+    """What the numbers of each output are, by its loss: see `Predictions`."""
+    kinds = {}
+    for term in model.trainer.program.terms:
+        logits = bool(getattr(term.loss, "from_logits", False))
+        if term.loss.target_kind in ("classes", "one_hot"):
+            kinds[term.output] = "softmax" if logits else "scores"
+        else:
+            kinds[term.output] = "sigmoid" if logits and term.loss.target_kind == "binary" else "values"
+    return kinds
 
 
 __all__ = ["Predictions", "Summary", "checked", "predictions", "summary"]

@@ -141,7 +141,7 @@ def _target(
     if len(targets) > 1:
         return np.stack([_numbers(rows, lines, t, names, name) for t in targets], 1).astype(np.float32), ()
     cells = [row[targets[0]].strip() for row in rows]
-    if classes or not all(_is_number(cell) for cell in cells):
+    if not all(_is_number(cell) for cell in cells) or all(cell in classes for cell in cells):
         return _classes(cells, lines, names[targets[0]], classes, name)
     values = _numbers(rows, lines, targets[0], names, name)
     whole = np.isfinite(values).all() and (values == np.floor(values)).all() and (abs(values) < 2**53).all()

@@ -208,8 +208,9 @@ def picture_files(paths: Sequence[str | os.PathLike[str]], reader: PictureReader
 def _labels(
     words: list[str], lines: list[int], classes: Sequence[str], name: str
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    if not classes and all(word.lstrip("+-").isdecimal() and len(word) < 19 for word in words):
-        return np.array([int(word) for word in words], np.int64), ()
+    numbers = all(word.lstrip("+-").isdecimal() and len(word) < 19 for word in words)
+    if numbers and not all(word in classes for word in words):
+        return np.array([int(word) for word in words], np.int64), tuple(classes)
     classes = tuple(classes) or tuple(sorted(set(words)))
     index = {word: i for i, word in enumerate(classes)}
     for word, line in zip(words, lines, strict=True):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
 
-from prototorch.cli.options import json_option, model_argument, opened, plain, print_json
+from prototorch.cli.options import json_option, model_argument, opened, print_json
+from prototorch.errors import DataError, UsageError
 from prototorch.inspect import predictions
+from prototorch.storage.durable import write_bytes
 
 
 @click.command()
@@ -19,7 +22,7 @@ from prototorch.inspect import predictions
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the outputs to a .npy or .npz file instead.")
 @click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
 @json_option
-def command(file: str, what: tuple[str, ...], top: int, output: str | None, batch_size: int, as_json: bool) -> None:
+def command(file: str, what: tuple[str, ...], top: int, output: str | None, batch_size: int, as_json: bool) -> int:
     """Use the saved model FILE on WHAT: picture files, a folder of pictures, or an array (.npy, .npz).
 
     The model's own preprocess layers prepare the pictures; nothing else is needed.
@@ -29,19 +32,30 @@ def command(file: str, what: tuple[str, ...], top: int, output: str | None, batc
       prototorch predict runs/alexnet/model.h5 cat.png dog.jpg
       prototorch predict runs/lenet/model.h5 digits.npy --output scores.npy
     """
+    if output is not None and Path(output).suffix not in (".npy", ".npz"):
+        raise UsageError(f"--output {output}: its name must end in .npy or .npz")
     model = opened(file, ())
+    if output is not None and output.endswith(".npy") and len(model.net.outputs) > 1:
+        raise UsageError(f"--output {output}: the model has several outputs, which go into a .npz file")
     found = predictions(model, what, batch_size)
     if output is not None:
-        if Path(output).suffix == ".npz":
-            arrays: dict[str, Any] = {**found.outputs}
-            np.savez(output, **arrays)
-        else:
-            np.save(output, next(iter(found.outputs.values())))
+        _write(output, found.outputs)
         click.echo(f"{len(found.names)} predictions in {output}", err=True)
     elif as_json:
-        print_json(
-            [{"name": n, **{k: plain(v[i]) for k, v in found.outputs.items()}} for i, n in enumerate(found.names)]
-        )
+        print_json(found.as_dicts(top))
     else:
         for line in found.lines(top):
             click.echo(line)
+    for said in found.broken:
+        click.echo(f"prototorch: {said}", err=True)
+    return DataError.exit_code if found.broken else 0
+
+
+def _write(path: str, outputs: Mapping[str, np.ndarray]) -> None:
+    """The outputs as one file, whole or not at all."""
+    held = io.BytesIO()
+    if path.endswith(".npz"):
+        np.savez(held, **outputs)  # type: ignore[arg-type]
+    else:
+        np.save(held, next(iter(outputs.values())))
+    write_bytes(Path(path), held.getvalue())
