@@ -64,7 +64,7 @@ def idx_set(folder, train=6, test=3, suffix="", size=28, prefix="", labels=None)
         for kind, array in (("images-idx3", images), ("labels-idx1", marks)):
             data = encode_idx(array)
             path = folder / f"{prefix}{word}-{kind}-ubyte{suffix}"
-            path.write_bytes(gzip.compress(data) if suffix == ".gz" else data)
+            path.write_bytes(gzip.compress(data, mtime=0) if suffix == ".gz" else data)
     return folder
 
 
@@ -156,7 +156,7 @@ def test_content_decides_not_the_ending(tmp_path):
     assert open_source(path)["train"].inputs == ("x",)
     path.write_text("1,2,0\n3,4,1\n")
     assert open_source(path)["train"].columns["x"].shape == (2,)
-    path.write_bytes(gzip.compress(encode_idx(np.zeros((4, 2), np.float32))))
+    path.write_bytes(gzip.compress(encode_idx(np.zeros((4, 2), np.float32)), mtime=0))
     assert len(open_source(path)["train"]) == 4
 
 
@@ -165,7 +165,7 @@ def test_content_decides_not_the_ending(tmp_path):
     [
         (b"", "is an empty file"),
         (b"\x7fELF\0\0\0\0", "none of the kinds that can be read: IDX, npz, npy"),
-        (gzip.compress(b"hello"), "none of the kinds"),
+        (gzip.compress(b"hello", mtime=0), "none of the kinds"),
         (b"\x1f\x8b????????", "damaged gzip"),
     ],
 )
