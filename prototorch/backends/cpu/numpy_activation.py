@@ -58,6 +58,22 @@ def relu_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, An
     return elementwise.passes(body, ins, outs[0])
 
 
+@kernel("numpy", "relu6_grad")
+def relu6_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """g times whether the output is above 0 and below 6."""
+    if not known(*ins):
+        return None
+
+    def body(g: Any, v: Any, y: Any) -> None:
+        above, below = scratch((v.shape, "bool"), (v.shape, "bool"))
+        np.greater(v, 0, out=above)
+        np.less(v, 6, out=below)
+        np.logical_and(above, below, out=above)
+        np.multiply(g, above, out=y)
+
+    return elementwise.passes(body, ins, outs[0])
+
+
 @kernel("numpy", "sigmoid")
 def sigmoid(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
     """1 / (1 + exp(-x)): where the exponential overflows, the result is the 0 that it should be."""
@@ -93,7 +109,7 @@ def _enter(op: Op) -> None:
         return run
 
 
-BY_HAND = ("relu", "relu_grad", "sigmoid")
+BY_HAND = ("relu", "relu_grad", "relu6_grad", "sigmoid")
 for _op in [v for v in vars(activation).values() if isinstance(v, Op)]:
     if type(_op).__module__ == activation.__name__ and _op.inplace == {0: 0} and _op.name not in BY_HAND:
         _enter(_op)

@@ -1,0 +1,56 @@
+"""Kernels of recurrent sequences against the plain bodies."""
+
+import numpy as np
+import pytest
+from kernel_check import check, plain
+
+from prototorch.backends.cpu import cpu, numpy_gru, numpy_lstm
+from prototorch.backends.cpu.numpy_lstm import usual
+from prototorch.ops.operators import OPS
+from prototorch.spec import Spec
+
+# float32 rounding through up to nine steps of products and squashings
+NEAR = {"rtol": 1e-4, "atol": 2e-5}
+# (samples, steps, units)
+SIZES = [(3, 4, 5), (1, 1, 1), (2, 9, 3), (7, 2, 16)]
+
+
+@pytest.fixture(params=["together", "step by step"], autouse=True)
+def steps(request, monkeypatch):
+    if request.param == "step by step":
+        monkeypatch.setattr(numpy_lstm, "_FEW", 1)
+        monkeypatch.setattr(numpy_gru, "_FEW", 1)
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def arrays(name, size):
+    batch, length, n = size
+    gates = 4 if name == "lstm_sequence" else 3
+    x, u, h = numbers(batch, length, gates * n) * 2, numbers(n, gates * n, seed=1), numbers(batch, n, seed=2)
+    more = numbers(batch, n, seed=3) if name == "lstm_sequence" else numbers(gates * n, seed=3)
+    return [x, u, h, more] if name == "lstm_sequence" else [x, u, more, h]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", ["lstm_sequence", "gru_sequence"])
+def test_sequence_and_its_gradient(name, size, reverse):
+    given = arrays(name, size)
+    # BLAS' own threads may add in another order
+    check(name, *given, reverse=reverse, **NEAR, threads_agree=False)
+    made = plain(name, given, {"reverse": reverse})
+    states = OPS[name].states
+    kept = [made[0], *made[states + 1 :]]
+    grads = [numbers(*y.shape, seed=9 + i) for i, y in enumerate(made[: states + 1])]
+    check(f"{name}_grad", *given, *kept, *grads, reverse=reverse, **NEAR, threads_agree=False)
+
+
+@pytest.mark.parametrize("attrs", [{"masked": True}, {"activation": "relu"}, {"recurrent_activation": "hard_sigmoid"}])
+def test_what_is_unusual_is_left_to_the_plain_body(attrs):
+    assert not usual((Spec((2, 3, 4)),), attrs)
+    given = tuple(Spec(a.shape) for a in arrays("gru_sequence", (2, 3, 4)))
+    outs = OPS["gru_sequence"].rule(*given)
+    assert cpu().chosen(OPS["gru_sequence"], given, outs, {"reset_after": False}) == "plain"
