@@ -18,7 +18,7 @@ import numpy as np
 
 from prototorch.errors import ShapeError
 from prototorch.ops.operators import OPS, Arithmetic
-from prototorch.spec import Spec
+from prototorch.spec import FLOATS, Spec
 
 
 class Interpreter(Protocol):
@@ -132,7 +132,8 @@ class Op:
 
     def __call__(self, *inputs: Any, **attrs: Any) -> Any:
         interpreter = interpreter_of(inputs)
-        like = next((v.dtype for v in inputs if getattr(v, "interpreter", None) is not None), None)
+        types = [v.dtype for v in inputs if getattr(v, "interpreter", None) is not None]
+        like = next((t for t in types if t in FLOATS), types[0] if types else None)
         return interpreter.apply(self, tuple(lift(v, interpreter, like) for v in inputs), attrs)
 
     @narrowable
@@ -219,7 +220,7 @@ def _sweep(entries: Sequence[Entry], grads: dict[int, Any], live: set[int]) -> N
 
 
 def _is_float(value: Any) -> bool:
-    return value.dtype in ("float32", "float64", "float16", "bfloat16")
+    return value.dtype in FLOATS
 
 
 def _accumulate(grads: dict[int, Any], value: Any, g: Any) -> None:

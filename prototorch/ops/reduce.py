@@ -31,13 +31,15 @@ class Reduction(Op):
 
     function = ""
     empty_ok = False
-    result: str | None = None
+    only_float = False
 
     def rule(self, x: Spec, axis: Axis = None, keepdims: bool = False) -> Spec:
         over = axes(axis, x.ndim, self)
+        if self.only_float and not x.is_float:
+            raise self.fail(f"wants floating-point numbers, not {x.dtype}")
         if not self.empty_ok and any(x.shape[a] == 0 for a in over):
             raise self.fail(f"nothing to take it of: the shape is {list(x.shape)}")
-        return Spec(reduced(x.shape, over, keepdims), self.result or x.dtype)
+        return Spec(reduced(x.shape, over, keepdims), x.dtype)
 
     def plain(self, xp: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
         return getattr(xp, self.function)(x, axis=axes(axis, x.ndim), keepdims=keepdims)
@@ -60,7 +62,7 @@ class Sum(Reduction):
 
 
 class Mean(Reduction):
-    function = "mean"
+    function, only_float = "mean", True
     derivatives = (
         lambda g, y, x, axis=None, keepdims=False: (
             _spread(g, x, axis) * (1.0 / prod(x.shape[a] for a in axes(axis, x.ndim)))
@@ -90,16 +92,28 @@ class Min(Reduction):
 class Prod(Reduction):
     """The product. The gradient is y / x, so no element may be 0 where it is taken."""
 
-    empty_ok, function = True, "prod"
+    empty_ok = True
     derivatives = (lambda g, y, x, axis=None, keepdims=False: _restored(g * y, x, axis) / x,)
 
+    def plain(self, xp: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+        return xp.prod(x, axis=axes(axis, x.ndim), keepdims=keepdims, dtype=x.dtype)
 
-class All(Reduction):
-    empty_ok, function = True, "all"
+
+class _Truth(Reduction):
+    empty_ok = True
+
+    def rule(self, x: Spec, axis: Axis = None, keepdims: bool = False) -> Spec:
+        if x.dtype != "bool":
+            raise self.fail(f"wants true and false, not {x.dtype}")
+        return super().rule(x, axis=axis, keepdims=keepdims)
 
 
-class Any_(Reduction):
-    name, empty_ok, function = "any", True, "any"
+class All(_Truth):
+    function = "all"
+
+
+class Any_(_Truth):
+    name, function = "any", "any"
 
 
 class _Arg(Op):

@@ -1,0 +1,141 @@
+"""Cases of softmax, its losses, normalisation and attention, against PyTorch in float64."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from op_case import bools, case, integers, normal, positive
+
+AXES = [((3,), -1), ((2, 5), 0), ((2, 3, 4), 1), ((0, 3), -1), ((2, 1), 1)]
+
+
+def peer(function):
+    return lambda *arrays, **attrs: numpy_of(function(*map(torch.tensor, arrays), **attrs))
+
+
+def numpy_of(made):
+    return tuple(t.detach().numpy() for t in made) if isinstance(made, tuple) else made.detach().numpy()
+
+
+def tape(function, count):
+    """Gradients of the first ``count`` inputs; the gradient of the output comes first."""
+
+    def oracle(g, *arrays, **attrs):
+        tensors = [torch.tensor(a, requires_grad=i < count) for i, a in enumerate(arrays)]
+        function(*tensors, **attrs).backward(torch.tensor(g))
+        made = tuple(t.grad.numpy() for t in tensors[:count])
+        return made if count > 1 else made[0]
+
+    return oracle
+
+
+def softmax(x, axis=-1):
+    return torch.softmax(x, axis)
+
+
+for shape, axis in AXES:
+    x = normal(*shape) * 3
+    case("softmax", x, attrs={"axis": axis}, oracle=peer(softmax))
+    case("log_softmax", x, attrs={"axis": axis}, oracle=peer(lambda x, axis: torch.log_softmax(x, axis)))
+    case("softmax_grad", normal(*shape, seed=1), softmax(torch.tensor(x), axis).numpy(), attrs={"axis": axis},
+         oracle=lambda g, y, axis: g * y - y * (g * y).sum(axis=axis, keepdims=True))  # fmt: skip
+case("softmax", np.array([[1e4, 0.0], [-1e4, -1e4]]), oracle=peer(softmax))
+case("log_softmax", np.array([[1e4, 0.0], [-1e4, -1e4]]), oracle=peer(lambda x: torch.log_softmax(x, -1)))
+
+
+def cross_entropy(x, labels):
+    return F.nll_loss(torch.log_softmax(x, -1).reshape(-1, x.shape[-1]), labels.reshape(-1).long(),
+                      reduction="none").reshape(labels.shape)  # fmt: skip
+
+
+for shape in [(3,), (2, 5), (2, 3, 4), (0, 3), (4, 1)]:
+    x, labels = normal(*shape) * 3, integers(*shape[:-1], below=shape[-1], dtype="int32")
+    case("sparse_softmax_cross_entropy", x, labels, oracle=peer(cross_entropy))
+    case("sparse_softmax_cross_entropy_grad", normal(*shape[:-1], seed=1), x, labels,
+         oracle=lambda g, x, labels: tape(lambda x, labels: cross_entropy(x, labels), 1)(g, x, labels))  # fmt: skip
+
+EPS = 1e-3
+
+
+def batch_norm(x, gamma, beta, eps, axis=1):
+    over = tuple(i for i in range(x.ndim) if i != axis)
+    y = F.batch_norm(x.movedim(axis, 1), None, None, gamma, beta, True, eps=eps).movedim(1, axis)
+    return y, x.mean(over), x.var(over, unbiased=False)
+
+
+for shape, axis in [((4, 3), 1), ((2, 3, 5), 1), ((2, 3, 2, 3), 1), ((3, 2, 4), 2), ((1, 2, 2, 1), 1)]:
+    x, gamma, beta = normal(*shape) * 2 + 1, positive(shape[axis]), normal(shape[axis])
+    over = tuple(i for i in range(len(shape)) if i != axis)
+    attrs = {"eps": EPS, "axis": axis}
+    case("batch_norm", x, gamma, beta, attrs=attrs, oracle=peer(batch_norm), tolerance=1e-10, tolerance32=1e-4)
+    case("batch_norm_grad", normal(*shape, seed=1), x, gamma, x.mean(axis=over), x.var(axis=over), attrs=attrs,
+         oracle=lambda g, x, gamma, mean, var, **a: tape(lambda *t, **b: batch_norm(*t, **b)[0], 3)(
+             g, x, gamma, np.zeros_like(gamma), **a), tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
+    case("batch_norm_inference", x, gamma, beta, normal(shape[axis], seed=3), positive(shape[axis], seed=3),
+         attrs=attrs, oracle=peer(lambda x, gamma, beta, mean, var, eps, axis: F.batch_norm(
+             x.movedim(axis, 1), mean, var, gamma, beta, False, eps=eps).movedim(1, axis)))  # fmt: skip
+
+
+def layer_norm(x, gamma, beta, axis, eps):
+    axis = sorted(a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis))
+    last = list(range(x.ndim - len(axis), x.ndim))
+    moved = x.movedim(axis, last)
+    return F.layer_norm(moved, gamma.shape, gamma, beta, eps).movedim(last, axis)
+
+
+for shape, axis in [((2, 3), -1), ((2, 3, 4), (1, 2)), ((2, 3, 4), 1), ((0, 3), (1,)), ((2, 3, 2, 2), (1, 3))]:
+    over = sorted(a % len(shape) for a in ((axis,) if isinstance(axis, int) else axis))
+    own = [shape[a] for a in over]
+    attrs = {"axis": axis, "eps": EPS}
+    x, gamma, beta = normal(*shape) * 2 + 1, positive(*own), normal(*own)
+    case("layer_norm", x, gamma, beta, attrs=attrs, oracle=peer(layer_norm), tolerance=1e-10, tolerance32=1e-4)
+    case("layer_norm_grad", normal(*shape, seed=1), x, gamma, attrs=attrs,
+         oracle=lambda g, x, gamma, **a: tape(layer_norm, 3)(g, x, gamma, np.zeros_like(gamma), **a),
+         tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
+
+
+def windowed(x, size):
+    out = np.zeros_like(x)
+    for c in range(x.shape[1]):
+        for k in range(max(c - size // 2, 0), min(c + size // 2 + 1, x.shape[1])):
+            out[:, c] += x[:, k]
+    return out
+
+
+def lrn(x, size, alpha, beta, k):
+    return F.local_response_norm(x, size, alpha, beta, k)
+
+
+for shape, size in [((2, 5), 3), ((1, 2, 3), 5), ((2, 4, 2, 2), 1), ((0, 3, 2), 3), ((2, 7, 1, 2), 5)]:
+    attrs = {"size": size, "alpha": 0.8, "beta": 0.75, "k": 1.5}
+    x = normal(*shape)
+    base = 1.5 + 0.8 / size * windowed(x * x, size)
+    case("channel_window_sum", x, attrs={"size": size}, oracle=windowed)
+    deep = torch.tensor(x).reshape(*shape, *(1,) * (3 - len(shape)))  # PyTorch wants three dimensions
+    case("lrn", x, attrs=attrs, oracle=lambda x, deep=deep, base=base, **a: (
+        lrn(torch.tensor(x).reshape(deep.shape), **a).reshape(x.shape).numpy(), base))  # fmt: skip
+    case("lrn_grad", normal(*shape, seed=1), x, base, attrs=attrs, oracle=lambda g, x, base, deep=deep, **a: tape(
+        lrn, 1)(g.reshape(deep.shape), x.reshape(deep.shape), **a).reshape(x.shape))  # fmt: skip
+
+
+def weights(q, k, *mask, causal=False, scale=None):
+    scores = q @ k.transpose(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    t, s = scores.shape[-2:]
+    if causal:
+        scores = scores.masked_fill(~torch.ones(t, s, dtype=torch.bool).tril(s - t), -torch.inf)
+    for m in mask:
+        scores = scores.masked_fill(~m, -torch.inf)
+    return torch.softmax(scores, -1)
+
+
+for (n, h, t, s, d), options, mask in [
+    ((2, 2, 3, 4, 5), {}, None),
+    ((1, 1, 1, 1, 1), {"scale": 0.3}, None),
+    ((1, 2, 3, 3, 2), {"causal": True}, None),
+    ((2, 1, 2, 4, 3), {"causal": True}, (2, 1, 1, 4)),
+    ((0, 2, 3, 2, 2), {}, None),
+    ((2, 3, 4, 2, 2), {}, (2, 1, 4, 2)),
+]:
+    masks = () if mask is None else (bools(*mask) | (np.arange(mask[-1]) == 0),)  # one key at least is seen
+    case(
+        "attention_weights", normal(n, h, t, d), normal(n, h, s, d, seed=1), *masks, attrs=options, oracle=peer(weights)
+    )
