@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_check import check, plain
 
-from prototorch.backends.cpu import numpy_pool
+from prototorch.backends.cpu import numpy_pool, numpy_unpool
 
 # x, kernel, strides, pads, ceil
 CASES = {
@@ -56,7 +56,9 @@ def test_max_pool_of_odd_numbers(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_max_unpool(case):
+@pytest.mark.parametrize("sparsest", [0, 100])
+def test_max_unpool(case, sparsest, monkeypatch):
+    monkeypatch.setattr(numpy_unpool, "_SPARSEST", sparsest)  # slices, or vectors
     x, attrs = prepared(case)
     number = plain("max_pool", [x], attrs)[1]
     g = np.asarray(np.random.default_rng(1).normal(size=number.shape), "float32")
