@@ -10,7 +10,7 @@ import numpy as np
 from prototorch.data.batch import Place
 from prototorch.data.binding import Bound, Indices, Target, bind
 from prototorch.data.dataset import Columns, Dataset
-from prototorch.errors import DataError, ShapeError
+from prototorch.errors import DataError, ShapeError, UsageError
 from prototorch.graph.net import Net
 from prototorch.losses import Loss
 from prototorch.spec import Spec
@@ -85,7 +85,7 @@ class Feed:
     def __init__(self, program: Program, data: Bound, preparation: Preparation, training: bool,
                  class_weight: Mapping[int, float] | None = None):  # fmt: skip
         self.program, self.data, self.preparation, self.training = program, data, preparation, training
-        self.class_weight = dict(class_weight or {})
+        self.class_weight = checked(program, class_weight or {})
         self._specs: dict[int, dict[str, Spec]] = {}
         self._own = own_targets(program, data) if program.terms else {}
 
@@ -129,6 +129,23 @@ class Feed:
                 f"{output!r} that learns it has {list(wanted.shape[1:])}"
             )
         return array.reshape(wanted.shape)
+
+
+def checked(program: Program, weights: Mapping[int, float]) -> dict[int, float]:
+    """Class weights that make sense. Raises UsageError for more outputs than one, or where there are no classes."""
+    if not weights:
+        return {}
+    if len(program.terms) != 1:
+        raise UsageError("class_weight is for models with one loss; sample_weight can weigh the samples of any model")
+    loss = program.terms[0].loss
+    if loss.target_kind == "values":
+        raise UsageError(f"class_weight: the targets of {type(loss).__name__} are no classes")
+    found = {}
+    for label, weight in weights.items():
+        if isinstance(label, bool) or int(label) != label or not 0 <= float(weight) < float("inf"):
+            raise UsageError(f"class_weight is a number for each class number, not {label!r}: {weight!r}")
+        found[int(label)] = float(weight)
+    return found
 
 
 def class_weights(target: np.ndarray, weights: Mapping[int, float]) -> np.ndarray:

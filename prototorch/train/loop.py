@@ -118,6 +118,7 @@ class Trainer:
         calls = CallbackList(self.callbacks, model, params)
         if state is not None:
             self._restore(state, loader)
+            self.program.resolve(feed.specs(1))
         self._call(calls, "on_train_begin")
         if state is not None:
             self._restore_callbacks(state)

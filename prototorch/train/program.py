@@ -168,6 +168,10 @@ class Program:
             self.measures = measures(self.net, self.compiled, self.terms, traced)
         return self.measures
 
+    def resolve(self, specs: Mapping[str, Spec]) -> None:
+        """Make the metrics concrete before any step: a training that goes on may have none left in its epoch."""
+        self.measured(trace(self.net, specs, False))
+
     def _states(self, graph: Graph, prefix: str, specs: Mapping[str, Any], create: bool) -> dict[str, Value]:
         made = {}
         for name, spec in specs.items():
