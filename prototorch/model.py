@@ -210,6 +210,7 @@ class Model:
             UsageError: no loss, no data, arguments that do not go together.
             DataError: data that do not fit the model.
             TrainingError: a training that cannot go on exactly.
+            ResourceError: a step that would not fit in memory; told before the first one, with a batch that would.
         """
         given = {"batch_size": batch_size, "epochs": epochs, "validation_split": validation_split, "shuffle": shuffle,
                  "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
@@ -298,6 +299,7 @@ class Model:
         """Make the weights that are not there yet, for inputs of these specs."""
         if self._known is None:
             self._known = trace(self.net, specs, False).weights
+        self.trainer.program.check_weights(self._known.values())
         seed = self.compile_block.seed if self.compile_block is not None else 0
         for weight in self._known.values():
             if weight.name not in self.variables:

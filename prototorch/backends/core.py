@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from prototorch.backends import host_memory
 from prototorch.ops.core import Op
 from prototorch.spec import Spec
 
@@ -83,6 +84,10 @@ class Backend:
         raw = self.xp.empty(count + 64, dtype="uint8")
         skip = -raw.ctypes.data % 64
         return raw[skip : skip + count]
+
+    def free_bytes(self) -> int | None:
+        """Bytes of memory that can still be taken where this backend's arrays live; None where nothing tells."""
+        return host_memory.free_bytes()
 
     def asarray(self, array: Any, dtype: str | None = None) -> Any:
         """The array on this backend."""

@@ -106,6 +106,8 @@ class Trainer:
         state = self._taken(resume, epochs)
         loader = data.batches
         feed = self.feed(data, True, class_weight)
+        whole = len(data.bound) if isinstance(loader, Stream) else min(loader.batch_size, len(data.bound))
+        self.program.runner(TRAIN, feed.specs(whole))  # made now: what would not fit in memory is told before all else
         self.loader, self.callbacks = loader, [history, *callbacks]
         params = {"epochs": epochs, "steps": steps_per_epoch or data.steps(), "samples": len(data.bound),
                   "batch_size": loader.batch_size, "validation": validation is not None}  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,12 @@ import numpy as np
 from prototorch import ops
 from prototorch.backends.core import Backend
 from prototorch.engine.runner import Runner
-from prototorch.engine.variables import METRIC, SLOT, Variables, initial
+from prototorch.engine.variables import METRIC, SLOT, Variables, initial, nbytes
 from prototorch.errors import ShapeError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.record import Graph, Value
-from prototorch.graph.trace import KEY, Trace, trace
+from prototorch.graph.trace import KEY, Trace, Weight, trace
 from prototorch.losses import Loss
 from prototorch.metrics import Metric, resolve
 from prototorch.metrics.base import masked
@@ -24,6 +25,7 @@ from prototorch.ops.core import interpreting, pull_back
 from prototorch.optim import Optimizer
 from prototorch.spec import Spec
 from prototorch.train.declare import Compile
+from prototorch.train.memory import largest_batch, need_of, refuse, refuse_weights
 
 TARGET, WEIGHT, RATE, STEP = "target:", "weight:", "learning_rate", "step"
 TRAIN, TEST, PREDICT = "train", "test", "predict"
@@ -50,6 +52,10 @@ class Measure:
     weighted: bool = False
 
 
+class Births(dict[str, tuple[Spec, Callable[[], np.ndarray]]]):
+    """How variables begin that a plan needs: name -> spec, and what makes the array."""
+
+
 class Program:
     """All plans of one model on one backend. Plans are made when they are first needed and kept."""
 
@@ -72,11 +78,16 @@ class Program:
         return self.compiled.optimizer
 
     def runner(self, phase: str, specs: Mapping[str, Spec]) -> Runner:
-        """The bound plan of a phase for inputs of these specs."""
+        """The bound plan of a phase for inputs of these specs.
+
+        Raises ResourceError where it would not fit in memory: before any of it is taken.
+        """
         key = (phase, tuple(sorted(specs.items())))
         found = self._runners.get(key)
         if found is None:
-            plan = self.plan(phase, specs)
+            plan, births = self._planned(phase, specs)
+            self._refuse_too_large(phase, specs, plan, births)
+            self._create(births)
             if self._arena is None or len(self._arena) < plan.arena:
                 self._arena = self.backend.bytes(plan.arena)
             found = self._runners[key] = Runner(plan, self.backend, self.variables, self._arena)
@@ -84,17 +95,56 @@ class Program:
 
     def plan(self, phase: str, specs: Mapping[str, Spec], create: bool = True) -> Plan:
         """The plan of a phase; with ``create`` the variables it needs are made where they are missing."""
-        graph = Graph()
-        traced = trace(self.net, specs, phase == TRAIN, graph)
+        plan, births = self._planned(phase, specs)
         if create:
-            for weight in traced.weights.values():
-                self.variables.create(weight.name, initial(weight, self.seed))
+            self._create(births)
+        return plan
+
+    def _planned(self, phase: str, specs: Mapping[str, Spec]) -> tuple[Plan, Births]:
+        """The plan of a phase, and how each variable it needs begins."""
+        graph, births = Graph(), Births()
+        traced = trace(self.net, specs, phase == TRAIN, graph)
+        for weight in traced.weights.values():
+            births[weight.name] = weight.spec, partial(initial, weight, self.seed)
         if phase == PREDICT:
-            return make_plan(graph, {name: traced.values[name] for name in self.net.outputs})
+            return make_plan(graph, {name: traced.values[name] for name in self.net.outputs}), births
         if not self.terms:
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
         with interpreting(graph):
-            return self._step(graph, traced, phase, create)
+            return self._step(graph, traced, phase, births), births
+
+    def _create(self, births: Births) -> None:
+        for name, (spec, make) in births.items():
+            if name in self.variables:
+                self.variables.check(name, spec)
+            else:
+                self.variables.create(name, make())
+
+    def _missing(self, births: Births) -> dict[str, Spec]:
+        return {name: spec for name, (spec, _) in births.items() if name not in self.variables}
+
+    def _refuse_too_large(self, phase: str, specs: Mapping[str, Spec], plan: Plan, births: Births) -> None:
+        free = self.backend.free_bytes()
+        held = 0 if self._arena is None else len(self._arena)
+        need = need_of(plan, self._missing(births), held)
+        if free is None or need.total <= free:
+            return
+        batch = next(iter(specs.values())).shape[0]
+
+        def fits(size: int) -> bool:
+            other, made = self._planned(phase, {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()})
+            return need_of(other, self._missing(made), held).total <= free
+
+        what = {TRAIN: "a training step", TEST: "an evaluation step", PREDICT: "a prediction"}[phase]
+        what = f"{what} of {self.net.name!r} at batch size {batch}"
+        raise refuse(self.net, plan, need, free, what, largest_batch(batch, fits))
+
+    def check_weights(self, wanted: Iterable[Weight]) -> None:
+        """Raise ResourceError where weights that are not there yet would not fit in memory."""
+        missing = {w.name: w.spec for w in wanted if w.name not in self.variables}
+        free = self.backend.free_bytes() if missing else None
+        if free is not None and nbytes(missing.values()) > free:
+            raise refuse_weights(self.net, missing, free)
 
     def output_specs(self, specs: Mapping[str, Spec]) -> dict[str, Spec]:
         """The specs of the net's outputs for inputs of these specs."""
@@ -104,7 +154,7 @@ class Program:
             self._output_specs[key] = {name: traced.values[name].spec for name in self.net.outputs}
         return self._output_specs[key]
 
-    def _step(self, graph: Graph, traced: Trace, phase: str, create: bool) -> Plan:
+    def _step(self, graph: Graph, traced: Trace, phase: str, births: Births) -> Plan:
         batch = next(iter(graph.inputs.values())).shape[0]
         targets: dict[str, Value] = {}
         weights: dict[str, Value] = {}
@@ -130,12 +180,12 @@ class Program:
                 total = extra if total is None else total + extra
         assert total is not None
         outputs["loss"] = total
-        self._totals(graph, phase, batch, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, create)
+        self._totals(graph, phase, batch, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, births)
         every = graph.constant(np.ones(batch, np.float32))
         for measure in self.measured(traced):
             with graph.scope(f"metric {measure.name}"):
                 wanted = measure.metric.states(traced.values[measure.output].spec)
-                states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", wanted, create)
+                states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", wanted, births)
                 mask = self._mask(traced, measure.output)
                 weight = weights[measure.output] if measure.weighted else every
                 weight = weight if mask is None else masked(weight, mask)
@@ -143,7 +193,7 @@ class Program:
                 updates.update({states[k].name: v for k, v in new.items()})
         if phase == TRAIN:
             updates.update(traced.updates)
-            self._update(graph, traced, total, updates, create)
+            self._update(graph, traced, total, updates, births)
         return make_plan(graph, outputs, updates)
 
     def _mask(self, traced: Trace, output: str) -> Value | None:
@@ -172,22 +222,22 @@ class Program:
         """Make the metrics concrete before any step: a training that goes on may have none left in its epoch."""
         self.measured(trace(self.net, specs, False))
 
-    def _states(self, graph: Graph, prefix: str, specs: Mapping[str, Any], create: bool) -> dict[str, Value]:
+    def _states(self, graph: Graph, prefix: str, specs: Mapping[str, Any], births: Births) -> dict[str, Value]:
         made = {}
         for name, spec in specs.items():
-            if create:
-                self.variables.create(prefix + name, np.zeros(spec.shape, spec.dtype))
+            births[prefix + name] = spec, partial(np.zeros, spec.shape, spec.dtype)
             made[name] = graph.state(prefix + name, spec)
         return made
 
-    def _totals(self, graph, phase, batch, losses, updates, create) -> None:
+    def _totals(self, graph, phase, batch, losses, updates, births) -> None:
         for name, value in losses.items():
-            state = self._states(graph, f"{METRIC}{phase}:{name}:", {"sum": Spec((), "float64")}, create)["sum"]
+            state = self._states(graph, f"{METRIC}{phase}:{name}:", {"sum": Spec((), "float64")}, births)["sum"]
             updates[state.name] = state + ops.cast(value, dtype="float64") * float(batch)
-        count = self._states(graph, f"{METRIC}{phase}:loss:", {"count": Spec((), "float64")}, create)["count"]
+        count = self._states(graph, f"{METRIC}{phase}:loss:", {"count": Spec((), "float64")}, births)["count"]
         updates[count.name] = count + float(batch)
 
-    def _update(self, graph: Graph, traced: Trace, total: Value, updates: dict[str, Value], create: bool) -> None:
+    def _update(self, graph: Graph, traced: Trace, total: Value, updates: dict[str, Value],
+                births: Births) -> None:  # fmt: skip
         optimizer = self.optimizer
         wanted = [w for w in traced.weights.values() if w.trainable]
         values = [graph.states[w.name] for w in wanted]
@@ -203,9 +253,9 @@ class Program:
                     slots = {}
                     for name, start in optimizer.slots(weight).items():
                         full = f"{SLOT}{weight.name}:{name}"
-                        if create:
-                            self.variables.create(full, np.asarray(start))
-                        slots[name] = graph.state(full, Spec(tuple(np.shape(start)), str(np.asarray(start).dtype)))
+                        spec = Spec(tuple(np.shape(start)), str(np.asarray(start).dtype))
+                        births[full] = spec, partial(np.asarray, start)
+                        slots[name] = graph.state(full, spec)
                     new, new_slots = optimizer.apply(value, grad, slots, rate, step, weight)
                     updates[weight.name] = new if weight.constraint is None else weight.constraint.project(new)
                     updates.update({slots[k].name: v for k, v in new_slots.items()})
@@ -281,9 +331,7 @@ def check_metrics(net: Net, compiled: Compile, losses: Sequence[Term]) -> None:
         if given.output is not None:
             check_output(net, given.output, "metrics")
             if given.output not in learned:
-                raise UsageError(
-                    f"metrics: the output {given.output!r} has no loss, and so no target to compare with"
-                )
+                raise UsageError(f"metrics: the output {given.output!r} has no loss, and so no target to compare with")
 
 
 def measures(net: Net, compiled: Compile, losses: Sequence[Term], traced: Trace) -> tuple[Measure, ...]:

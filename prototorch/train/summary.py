@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from prototorch.engine.variables import METRIC, SLOT, nbytes
 from prototorch.graph.net import Net
 from prototorch.graph.trace import Trace, trace
 from prototorch.spec import Spec
 from prototorch.text.mistakes import Report
+from prototorch.train.memory import by_purpose, size_text
 from prototorch.train.program import PREDICT, TRAIN, Program
 
 _PROBES = (32, 64, 128, 224, 256)  # sizes tried for a dimension that only data tell
@@ -87,17 +87,8 @@ class Summary:
         lines += ["", f"{self.name}: {self.trainable + self.fixed:,} parameters, {self.trainable:,} of them trained"]
         if self.memory:
             lines.append(f"memory of a training step at batch size {self.batch}:")
-            lines += [f"  {k:28} {_size(v):>10}" for k, v in self.memory.items()]
+            lines += [f"  {k:28} {size_text(v):>10}" for k, v in self.memory.items()]
         return "\n".join(lines)
-
-
-def _size(count: int) -> str:
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
 
 
 def summary(net: Net, program: Program | None = None, batch: int | None = None) -> Summary:
@@ -129,17 +120,4 @@ def memory(program: Program, batch: int) -> dict[str, int]:
     training = bool(program.terms)
     graph = traced(program.net, batch).graph
     specs = {node.name: graph.inputs[node.name].spec for node in program.net.inputs}
-    plan = program.plan(TRAIN if training else PREDICT, specs, create=False)
-    states = list(plan.states.values())
-    slots = nbytes(v.spec for v in states if v.name.startswith(SLOT))
-    weights = nbytes(v.spec for v in states if not v.name.startswith((SLOT, METRIC)))
-    fed = nbytes(v.spec for v in plan.inputs.values())
-    return {
-        "activations": plan.bytes_of("forward"),
-        "gradients": plan.bytes_of("backward") + plan.bytes_of("update"),
-        "both, sharing memory": plan.arena,
-        "weights": weights,
-        "optimizer": slots,
-        "inputs": fed,
-        "total": plan.arena + weights + slots + fed,
-    }
+    return by_purpose(program.plan(TRAIN if training else PREDICT, specs, create=False))

@@ -1,0 +1,128 @@
+"""The memory of a step: what its plan needs, what there is, and which batch would fit. Known before anything is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from prototorch.engine.variables import METRIC, SLOT, nbytes
+from prototorch.errors import ResourceError
+from prototorch.graph.memory import aligned
+from prototorch.graph.net import Net
+from prototorch.graph.plan import Plan
+from prototorch.spec import Spec
+
+LARGEST = 3  # layers named in a refusal
+
+
+class Need(NamedTuple):
+    """Bytes that running a plan takes: those of its arena, of its inputs, and of variables that are not there yet."""
+
+    arena: int
+    inputs: int
+    weights: int
+    slots: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(self)
+
+    def __str__(self) -> str:
+        parts = {"activations and gradients": self.arena, "weights": self.weights, "optimiser": self.slots,
+                 "inputs": self.inputs}  # fmt: skip
+        return ", ".join(f"{name} {size_text(n)}" for name, n in parts.items() if n)
+
+
+def need_of(plan: Plan, missing: Mapping[str, Spec], arena: int = 0) -> Need:
+    """What a plan needs beside variables that are there; ``missing`` are those that are not, ``arena`` is the size of
+    an arena that is there and may be shared."""
+    slots = nbytes(s for name, s in missing.items() if name.startswith(SLOT))
+    return Need(
+        plan.arena if plan.arena > arena else 0,
+        nbytes(v.spec for v in plan.inputs.values()),
+        nbytes(missing.values()) - slots,
+        slots,
+    )
+
+
+def by_purpose(plan: Plan) -> dict[str, int]:
+    """Bytes of a step by purpose."""
+    states = list(plan.states.values())
+    slots = nbytes(v.spec for v in states if v.name.startswith(SLOT))
+    weights = nbytes(v.spec for v in states if not v.name.startswith((SLOT, METRIC)))
+    fed = nbytes(v.spec for v in plan.inputs.values())
+    return {
+        "activations": plan.bytes_of("forward"),
+        "gradients": plan.bytes_of("backward") + plan.bytes_of("update"),
+        "both, sharing memory": plan.arena,
+        "weights": weights,
+        "optimizer": slots,
+        "inputs": fed,
+        "total": plan.arena + weights + slots + fed,
+    }
+
+
+def by_layer(net: Net, plan: Plan) -> dict[str, tuple[int, int]]:
+    """For each layer the bytes of what it computes in the forward pass, and of its weights with their slots."""
+    names = {node.name for node in net.nodes}
+    keys = sorted({node.weights_key: node.name for node in reversed(net.nodes)}.items(), key=lambda k: -len(k[0]))
+    made = {node.name: [0, 0] for node in net.nodes}
+    for step in plan.steps:
+        if step.node.phase == "forward" and step.node.scope in names:
+            outputs = (v for v in step.outputs if plan.places[id(v)].kind == "arena")
+            made[step.node.scope][0] += sum(aligned(v.spec.nbytes) for v in outputs)
+    for name, value in plan.states.items():
+        owner = next((layer for key, layer in keys if name.removeprefix(SLOT).startswith(key + "/")), None)
+        if owner is not None:
+            made[owner][1] += value.spec.nbytes
+    return {name: (a, w) for name, (a, w) in made.items()}
+
+
+def refuse(net: Net, plan: Plan, need: Need, free: int, what: str, fits: int | None) -> ResourceError:
+    """The error about a plan that does not fit; ``fits`` is a batch size that would, None where none does."""
+    largest = sorted(by_layer(net, plan).items(), key=lambda item: -sum(item[1]))[:LARGEST]
+    layers = ", ".join(
+        f"{name} ({_both(activations, weights)})" for name, (activations, weights) in largest if activations or weights
+    )
+    advice = f"A batch of {fits} would fit" if fits is not None else "Not even a batch of 1 would fit"
+    return ResourceError(
+        f"{what} needs {size_text(need.total)} of memory ({need}), {size_text(free)} are free. "
+        f"The largest layers: {layers}. {advice}"
+    )
+
+
+def refuse_weights(net: Net, missing: Mapping[str, Spec], free: int) -> ResourceError:
+    """The error about weights that do not fit, whatever the batch."""
+    largest = sorted(missing.items(), key=lambda item: -item[1].nbytes)[:LARGEST]
+    shown = ", ".join(f"{name} {list(spec.shape)} ({size_text(spec.nbytes)})" for name, spec in largest)
+    return ResourceError(
+        f"the weights of {net.name!r} need {size_text(nbytes(missing.values()))} of memory, {size_text(free)} are "
+        f"free. The largest: {shown}"
+    )
+
+
+def largest_batch(batch: int, fits: Callable[[int], bool]) -> int | None:
+    """The first of batch / 2, batch / 4, ..., 1 that fits; None where none does."""
+    return next((n for n in _halves(batch) if fits(n)), None)
+
+
+def _halves(batch: int) -> Iterable[int]:
+    while batch > 1:
+        batch //= 2
+        yield batch
+
+
+def _both(activations: int, weights: int) -> str:
+    parts = {"activations": activations, "weights and optimiser": weights}
+    return ", ".join(f"{name} {size_text(n)}" for name, n in parts.items() if n)
+
+
+def size_text(count: int) -> str:
+    """Bytes as a person says them: 12 B, 3.4 KiB, 1.5 GiB."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
