@@ -41,20 +41,28 @@ def _holds(condition: Any, like: Any) -> Any:
     return cast(condition, dtype=like.dtype)
 
 
+def _above(xp: Any, x: Any) -> Any:
+    return xp.maximum(x, xp.zeros((), dtype=x.dtype))
+
+
+def _below(xp: Any, x: Any) -> Any:
+    return xp.minimum(x, xp.zeros((), dtype=x.dtype))
+
+
 def _exp_minus_abs(xp: Any, x: Any) -> Any:
     return xp.exp(-xp.abs(x))
 
 
 def sigmoid_array(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)) without overflow."""
-    small = _exp_minus_abs(xp, x)
-    top = xp.where(x < 0, small, xp.ones((), dtype=x.dtype))
-    return top / (small + 1)
+    top = xp.exp(_below(xp, x))  # a second exponential is cheaper than a choice element by element
+    top /= _exp_minus_abs(xp, x) + 1
+    return top
 
 
 def softplus_array(xp: Any, x: Any) -> Any:
     """log(1 + exp(x)) without overflow."""
-    return xp.maximum(x, xp.zeros((), dtype=x.dtype)) + xp.log1p(_exp_minus_abs(xp, x))
+    return _above(xp, x) + xp.log1p(_exp_minus_abs(xp, x))
 
 
 class ReluGrad(_Slope):
@@ -71,7 +79,7 @@ class Relu(Unary):
     derivatives = (lambda g, y, x: relu_grad(g, y),)
 
     def plain(self, xp, x):
-        return xp.maximum(x, xp.zeros((), dtype=x.dtype))
+        return _above(xp, x)
 
 
 class Relu6Grad(_Slope):
@@ -85,7 +93,7 @@ class Relu6(Unary):
     derivatives = (lambda g, y, x: relu6_grad(g, y),)
 
     def plain(self, xp, x):
-        return xp.minimum(xp.maximum(x, xp.zeros((), dtype=x.dtype)), xp.full((), 6, dtype=x.dtype))
+        return xp.minimum(_above(xp, x), xp.full((), 6, dtype=x.dtype))
 
 
 class LeakyReluGrad(_Slope):
@@ -105,7 +113,7 @@ class LeakyRelu(Unary):
     def plain(self, xp, x, negative_slope: float = 0.2):
         if 0 <= negative_slope <= 1:
             return xp.maximum(x, x * negative_slope)
-        return xp.where(x > 0, x, x * negative_slope)
+        return _above(xp, x) + _below(xp, x) * negative_slope
 
 
 class EluGrad(_Slope):
@@ -121,7 +129,7 @@ class Elu(Unary):
     derivatives = (lambda g, y, x, alpha=1.0: elu_grad(g, x, alpha=alpha),)
 
     def plain(self, xp, x, alpha: float = 1.0):
-        return xp.where(x > 0, x, xp.expm1(xp.minimum(x, xp.zeros((), dtype=x.dtype))) * alpha)
+        return _above(xp, x) + xp.expm1(_below(xp, x)) * alpha
 
 
 class Selu(Unary):
@@ -130,8 +138,7 @@ class Selu(Unary):
     derivatives = (lambda g, y, x: elu_grad(g * SELU_SCALE, x, alpha=SELU_ALPHA),)
 
     def plain(self, xp, x):
-        low = xp.expm1(xp.minimum(x, xp.zeros((), dtype=x.dtype))) * SELU_ALPHA
-        return xp.where(x > 0, x, low) * SELU_SCALE
+        return (_above(xp, x) + xp.expm1(_below(xp, x)) * SELU_ALPHA) * SELU_SCALE
 
 
 class GeluGrad(_Slope):
@@ -310,7 +317,7 @@ class Prelu(Op):
         return x
 
     def plain(self, xp, x, alpha):
-        return xp.where(x > 0, x, alpha * x)
+        return _above(xp, x) + alpha * _below(xp, x)
 
 
 relu_grad, relu6_grad, leaky_relu_grad = ReluGrad(), Relu6Grad(), LeakyReluGrad()
