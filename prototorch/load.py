@@ -14,7 +14,7 @@ from prototorch.graph.trace import trace
 from prototorch.model import Model
 from prototorch.resources import shipped_models
 from prototorch.storage import checkpoint
-from prototorch.storage.container import is_own
+from prototorch.storage.container import has_mark, is_own
 from prototorch.text.load import load, load_text
 from prototorch.text.mistakes import Report
 from prototorch.text.tree import Body, Document
@@ -34,7 +34,7 @@ def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **
             raise UsageError(f"{path} is a saved model, which has no parameters any more ({', '.join(params)})")
         return load_saved(path, overrides)
     report = Report()
-    return _model(load(path, params, overrides, report), report)
+    return _model(load(text_file(path), params, overrides, report), report)
 
 
 def is_saved(path: str) -> bool:
@@ -45,15 +45,48 @@ def is_saved(path: str) -> bool:
 def find(source: str | PathLike[str]) -> str:
     """The path that a source means. Raises FileError where there is none."""
     name = fspath(source)
-    if os.path.exists(name):
+    if os.path.isfile(name):
         return name
     shipped = shipped_models()
     stem = name.removeprefix("models/").removesuffix(".proto")
     if stem in shipped:
         return str(shipped[stem])
+    if os.path.exists(name):
+        return name
     raise FileError(
         f"{name}: no such file, and no model of this name comes with prototorch.{did_you_mean(stem, shipped)}"
     )
+
+
+def text_file(path: str) -> str:
+    """The path again, where a model text can be there. Raises FileError for a file of another kind, naming the kind."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from error
+    if has_mark(head):
+        raise FileError(f"{path}: is no text but a saved model; `prototorch show {path}` prints the text inside")
+    for magic, kind in _KINDS.items():
+        if head.startswith(magic):
+            raise FileError(f"{path}: is {kind}; a model is a UTF-8 text, or a file that prototorch saved")
+    if b"\0" in head:
+        raise FileError(f"{path}: is not a text: it holds NUL bytes")
+    return path
+
+
+_KINDS = {
+    b"\x89HDF\r\n\x1a\n": "an HDF5 file of another program",
+    b"\xff\xfe": "a UTF-16 text: save it as UTF-8",
+    b"\xfe\xff": "a UTF-16 text: save it as UTF-8",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"PK\x03\x04": "a zip archive",
+    b"\x1f\x8b": "a gzip file",
+    b"\x93NUMPY": "an array of NumPy",
+    b"\x80\x02": "a Python pickle, which is never opened",
+    b"\x80\x04": "a Python pickle, which is never opened",
+}
 
 
 def model_of(text: str, path: str | None = None, overrides: Sequence[str] = (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import click
 
 import prototorch
 from prototorch.cli import commands
-from prototorch.errors import PrototorchError, did_you_mean
+from prototorch.errors import FileError, PrototorchError, ResourceError, did_you_mean
 
 _EPILOG = """
 \b
@@ -55,6 +56,8 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command line. A PrototorchError becomes its message and its exit code."""
     try:
         code = group.main(args=list(args) if args is not None else None, prog_name="prototorch", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:
@@ -67,5 +70,22 @@ def main(args: Sequence[str] | None = None) -> None:
         click.echo("prototorch: stopped", err=True)
         sys.exit(130)
     except BrokenPipeError:
+        _drop_output()
         sys.exit(0)
+    except OSError as error:
+        _drop_output()
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"prototorch: {where}{error.strerror or error}", err=True)
+        sys.exit(FileError.exit_code)
+    except MemoryError:
+        click.echo("prototorch: there is not enough memory; a smaller batch needs less (summary --batch N)", err=True)
+        sys.exit(ResourceError.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    """Nobody reads standard output any more, or it cannot be written: what is left in its buffer goes nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):  # no such file below it
+        return

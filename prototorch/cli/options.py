@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,8 +47,8 @@ def opened(file: str, overrides: tuple[str, ...], data: str | None = None) -> Mo
 
 
 def print_json(value: Any) -> None:
-    """A result as JSON."""
-    click.echo(json.dumps(plain(value), indent=2, allow_nan=True))
+    """A result as JSON; numbers that are not finite, which JSON does not know, as null."""
+    click.echo(json.dumps(_finite(plain(value)), indent=2, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
@@ -61,3 +62,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(v) for v in value]
     return value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    return [_finite(v) for v in value] if isinstance(value, list) else value

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from prototorch.load import text_file
 from prototorch.storage.durable import write_bytes
 from prototorch.text.reader import parse, read_file
 from prototorch.text.writer import write
@@ -26,7 +27,7 @@ def command(files: tuple[str, ...], check: bool, stdout: bool) -> int:
     """
     changed = []
     for file in files:
-        old = sys.stdin.read() if file == "-" else read_file(file)
+        old = sys.stdin.read() if file == "-" else read_file(text_file(file))
         new = write(parse(old, None if file == "-" else file, trivia=True))
         if stdout or file == "-":
             click.echo(new, nl=False)

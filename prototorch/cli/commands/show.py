@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from prototorch.cli.options import model_argument, opened, set_option
-from prototorch.load import find
+from prototorch.load import find, is_saved, text_file
 from prototorch.text.reader import read_file
 
 
@@ -23,7 +23,7 @@ def command(file: str, overrides: tuple[str, ...], expanded: bool) -> None:
       prototorch show runs/lenet/model.h5
     """
     path = find(file)
-    if expanded or overrides or path.endswith(".h5"):
+    if expanded or overrides or is_saved(path):
         click.echo(opened(file, overrides).to_text(), nl=False)
     else:
-        click.echo(read_file(path), nl=False)
+        click.echo(read_file(text_file(path)), nl=False)

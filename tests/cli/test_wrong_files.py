@@ -1,0 +1,100 @@
+"""Files that are no models, outputs that cannot be written: a message and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from prototorch.cli import main
+from prototorch.cli.options import print_json
+
+TEXT = 'name: "t"\ninput { name: "a"  shape: [4] }\nDense { units: 3 }\n'
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch, capfd):
+    """Run a command in an empty folder: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as done:
+            main(list(args))
+        out, err = capfd.readouterr()
+        return int(done.value.code or 0), out, err
+
+    return run
+
+
+def _foreign(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["x"] = np.zeros(3)
+
+
+KINDS = {
+    "other.h5": (_foreign, "is an HDF5 file of another program"),
+    "wide.proto": (lambda path: path.write_bytes(TEXT.encode("utf-16")), "UTF-16 text: save it as UTF-8"),
+    "nul": (lambda path: path.write_bytes(b"\0" * 100), "holds NUL bytes"),
+    "x.npy": (lambda path: np.save(path, np.zeros(3)), "an array of NumPy"),
+    "folder": (lambda path: path.mkdir(), ""),
+}
+
+
+@pytest.mark.parametrize("command", [("check",), ("show",), ("summary",), ("fmt",), ("run",), ("evaluate",)])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_of_another_kind_is_named(shell, command, name):
+    make, said = KINDS[name]
+    make(Path(name))
+    code, out, err = shell(*command, name)
+    assert code == 5
+    assert f"{name}: " in err
+    assert said in err
+    assert "Traceback" not in out + err
+
+
+def test_fmt_leaves_a_saved_model_alone(shell):
+    assert shell("run", "mlp", "--epochs", "1", "--set", "fit.data.limit=64", "-q")[0] == 0
+    before = Path("runs/mlp/model.h5").read_bytes()
+    code, _, err = shell("fmt", "runs/mlp/model.h5")
+    assert code == 5
+    assert "prototorch show" in err
+    assert Path("runs/mlp/model.h5").read_bytes() == before
+
+
+def test_show_knows_a_saved_model_by_its_content(shell):
+    assert shell("run", "mlp", "--epochs", "1", "--set", "fit.data.limit=64", "-q")[0] == 0
+    Path("runs/mlp/model.h5").rename("renamed.bin")
+    code, out, _ = shell("show", "renamed.bin")
+    assert code == 0
+    assert out.startswith('name: "mlp"')
+
+
+def test_a_folder_does_not_hide_a_shipped_model(shell):
+    Path("lenet").mkdir()
+    assert shell("check", "lenet")[0] == 0
+
+
+def test_dos_line_ends_and_a_byte_order_mark(shell):
+    Path("dos.proto").write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())
+    assert shell("check", "dos.proto")[0] == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("args", [("summary", "lenet"), ("layers", "--json"), ("devices",)])
+def test_output_that_cannot_be_written_is_a_message(args):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", "from prototorch.cli import main; main()", *args],
+                              stdout=full, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    assert done.returncode == 5
+    assert done.stderr == "prototorch: No space left on device\n"
+
+
+def test_json_has_no_numbers_that_json_does_not_know(capfd):
+    print_json({"loss": float("nan"), "more": [1.0, float("inf")], "n": np.float32("nan")})
+    assert json.loads(capfd.readouterr().out) == {"loss": None, "more": [1.0, None], "n": None}
