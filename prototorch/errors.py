@@ -109,8 +109,13 @@ class BackendError(PrototorchError, RuntimeError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for the nearest known word, or an empty string."""
     words = list(known)
+    same = [w for w in words if w.lower() == word.lower()]
+    if same:
+        return f" Did you mean {same[0]!r}?"
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if not near:
         lowered = {w.lower().replace("_", ""): w for w in words}
         near = [lowered[n] for n in difflib.get_close_matches(word.lower().replace("_", ""), lowered, n=1, cutoff=0.6)]
+    if near and near[0][-2:] in ("1D", "3D") and not word.endswith(("1D", "3D")) and near[0][:-2] + "2D" in words:
+        near = [near[0][:-2] + "2D"]  # pictures are what is mostly meant
     return f" Did you mean {near[0]!r}?" if near else ""

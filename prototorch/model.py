@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from prototorch.train.loop import Trainer
 from prototorch.train.program import TEST, TRAIN, Program, terms
 from prototorch.train.progress import progress, shown
 from prototorch.train.standard import History
-from prototorch.train.summary import summary
+from prototorch.train.summary import summary, traced
 from prototorch.train.transform import Preparation
 
 
@@ -108,6 +108,11 @@ class Model:
     def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] = print) -> None:
         """Print layers, shapes and parameters; with a batch size also the memory of a training step."""
         print_fn(str(summary(self.net, self.trainer.program, batch)))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a model is not pickled: nothing of a pickle is safe to open; use model.save(path) and load_model(path)"
+        )
 
     def __repr__(self) -> str:
         ends = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
@@ -325,10 +330,13 @@ class Model:
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
-        """The weights by name (``layer/weight``), the arrays themselves."""
+        """The weights by name (``layer/weight``) in the order of the layers, the arrays themselves."""
         if self._known is None:
+            there = self.variables.weights()
+            if there and any(self.net.unknown_sizes()):  # they came from a file: only their order is to be found
+                return {name: there[name] for name in traced(self.net, 1).weights if name in there}
             self.build()
-        return self.variables.weights()
+        return {name: self.variables[name] for name in self._known or ()}
 
     def get_weights(self) -> dict[str, np.ndarray]:
         """Copies of the weights by name."""

@@ -16,6 +16,14 @@ from prototorch.text.tree import Body, Document, Field, Scalar, Unknown
 
 SECTIONS = ("compile", "fit")
 LISTS = ("preprocess", "augment")
+# what people write at the top that has its place in a block
+_PLACES = {
+    **dict.fromkeys(("epochs", "batch_size", "callbacks", "validation", "validation_split"), "fit"),
+    **dict.fromkeys(("loss", "optimizer", "metrics", "seed", "device"), "compile"),
+    **dict.fromkeys(("shape", "input_shape"), "input"),
+    **dict.fromkeys(("learning_rate", "lr"), "compile { optimizer: ..."),
+    **dict.fromkeys(("source", "dataset"), "fit { data"),
+}
 _TOP = ("name", "input", "output", *LISTS, *SECTIONS)
 _CAFFE = ("layer", "layers", "base_lr", "solver_type", "lr_policy", "net", "train_net", "input_dim", "input_shape")
 
@@ -108,7 +116,7 @@ class _Reader:
             else:
                 self.current = self.layer(f, f.value, self.current) or self.current
         else:
-            near = did_you_mean(f.name, _TOP)
+            near = f" It belongs into {_PLACES[f.name]} {{ }}." if f.name in _PLACES else did_you_mean(f.name, _TOP)
             said = f"There is no field {f.name!r} at the top level.{near or ' Fields of a layer stand in its braces.'}"
             self.report.add(said, f.name_span, f.chain)
 

@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 from typing import Any
 
+from prototorch.errors import did_you_mean
 from prototorch.layers.base import Layer
 
 for _info in pkgutil.iter_modules(__path__):
@@ -12,4 +13,8 @@ globals().update({_c.__name__: _c for _c in Layer.members().values()})
 
 
 def __getattr__(name: str) -> Any:  # for type checkers: the names above are found by looking
-    raise AttributeError(f"there is no layer {name!r}")
+    raise AttributeError(f"there is no layer {name!r}.{did_you_mean(name, __dir__())}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*Layer.members()])

@@ -17,6 +17,11 @@ class ActivationLayer(Layer, abstract=True):
 
     keeps_mask: ClassVar[bool] = True
 
+    @classmethod
+    def coerce(cls, value: Any) -> ActivationLayer | None:
+        """None is no activation, as in Keras."""
+        return Linear() if value is None else None
+
 
 class Linear(ActivationLayer):
     """The input as it is."""

@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 from typing import Any
 
+from prototorch.errors import did_you_mean
 from prototorch.metrics.base import Metric
 from prototorch.metrics.words import resolve as resolve
 
@@ -13,4 +14,8 @@ globals().update({_c.__name__: _c for _c in Metric.members().values()})
 
 
 def __getattr__(name: str) -> Any:  # for type checkers: the names above are found by looking
-    raise AttributeError(f"there is no metric {name!r}")
+    raise AttributeError(f"there is no metric {name!r}.{did_you_mean(name, __dir__())}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*Metric.members()])

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 from ..errors import UsageError
 from ..text.mistakes import Report
+from ..text.names import snake_case
 from ..text.source import Span
 from ..text.tree import Body, Field, Unknown
 from .examples import Example
@@ -32,6 +33,22 @@ class Refused(UsageError):
     def __init__(self, message: str, field: str | None = None):
         super().__init__(message)
         self.field = field
+
+
+class _Signature:
+    """What `inspect.signature`, help and completion show of a block's class: its fields."""
+
+    def __get__(self, instance: Any, cls: Any) -> inspect.Signature:
+        if instance is not None or not cls.specs() or cls.__init__ is not Block.__init__:
+            raise AttributeError("__signature__")
+        made = []
+        for name, spec in cls.specs().items():
+            default = inspect.Parameter.empty if spec.required else _plain_default(_default(cls, spec))
+            made.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+        late = [p.replace(kind=p.KEYWORD_ONLY) for p in made if p.default is p.empty]
+        first = next((i for i, p in enumerate(made) if p.default is not p.empty), len(made))
+        late = [p for p in late if p.name not in {q.name for q in made[:first]}]
+        return inspect.Signature([*made[:first], *(p for p in made[first:] if p.default is not p.empty), *late])
 
 
 class Block:
@@ -66,6 +83,8 @@ class Block:
         cls._annotations = _annotations(cls)  # type: ignore[attr-defined]
         if cls._family is not None and not cls.abstract:
             cls._family.add(cls, vars(cls).get("aliases", ()))
+
+    __signature__ = _Signature()
 
     # ------------------------------------------------------------------ the schema
 
@@ -236,6 +255,13 @@ class Block:
             else:
                 written.append(Field(name, spec.type.write(value)))
         return written
+
+
+def _plain_default(value: Any) -> Any:
+    """A default as a person would write it: the name of a block that has nothing set."""
+    if isinstance(value, Block) and not value.to_fields():
+        return snake_case(type(value).__name__)
+    return value
 
 
 def _title(cls: type) -> str:

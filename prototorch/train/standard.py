@@ -288,3 +288,7 @@ class TerminateOnNaN(Callback):
                 f"the loss is {loss} at step {batch + 1} of epoch {self.model.trainer.epoch + 1}: the training has "
                 "gone wrong there. Try a smaller learning rate or clipnorm, or look for odd values in the data"
             )
+
+
+def __dir__() -> list[str]:
+    return __all__
