@@ -146,7 +146,7 @@ def _zip(members, method=zipfile.ZIP_DEFLATED):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
         for name, data in members:
-            archive.writestr(name, data)
+            archive.writestr(zipfile.ZipInfo(name), data, method)  # a ZipInfo has a fixed date
     return file.getvalue()
 
 
