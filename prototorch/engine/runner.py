@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,9 @@ class Runner:
             run = backend.prepare(step.node.op, ins, outs, step.node.attrs)
             arrays = (tuple(map(self.array, step.inputs)), tuple(map(self.array, step.outputs)))
             self._calls.append((run, *arrays))
+        updating = (i for i, step in enumerate(plan.steps) if step.node.phase == "update")
+        cut = next(updating, len(self._calls))
+        self._calls, self._updates = self._calls[:cut], self._calls[cut:]
         self._copies = [(states[name], self.array(v)) for name, v in plan.copies]
         self._outputs = {name: self.array(v) for name, v in plan.outputs.items()}
 
@@ -58,8 +61,13 @@ class Runner:
         assert place.value is not None
         return self.backend.asarray(place.value.array, spec.dtype).reshape(spec.shape)
 
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Run once. The arrays given back are the plan's own memory: the next run writes over them."""
+    def __call__(self, inputs: Mapping[str, Any],
+                 guard: Callable[[Mapping[str, Any]], None] | None = None) -> dict[str, Any]:  # fmt: skip
+        """Run once. The arrays given back are the plan's own memory: the next run writes over them.
+
+        ``guard`` is called with them before the updates; where it raises, the run ends there and weights stay as they
+        were. Outputs that it looks at belong to the forward pass.
+        """
         for name, target in self._inputs.items():
             source = inputs[name]
             if tuple(np.shape(source)) != tuple(target.shape):
@@ -69,6 +77,10 @@ class Runner:
             target[...] = source
         with self.backend.running():
             for run, ins, outs in self._calls:
+                run(ins, outs)
+            if guard is not None:
+                guard(self._outputs)
+            for run, ins, outs in self._updates:
                 run(ins, outs)
         for state, new in self._copies:
             state[...] = new

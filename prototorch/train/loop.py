@@ -18,6 +18,7 @@ from prototorch.errors import DataError, TrainingError, UsageError
 from prototorch.graph.trace import KEY
 from prototorch.optim import Schedule
 from prototorch.train.callbacks import Callback, CallbackList
+from prototorch.train.diagnosis import ADVICE, NotFiniteError, cause, guard, named
 from prototorch.train.feed import Feed
 from prototorch.train.program import PREDICT, RATE, STEP, TEST, TRAIN, Program
 from prototorch.train.standard import History
@@ -82,7 +83,11 @@ class Trainer:
         self.set_rate = float(value)
 
     def run(self, phase: str, feed: Feed, columns: Mapping[str, np.ndarray], count: int) -> dict[str, Any]:
-        """One step on a batch. What it gives back is the plan's memory, good until the next step."""
+        """One step on a batch. What it gives back is the plan's memory, good until the next step.
+
+        Raises TrainingError with the cause where the loss of a training step is not finite; the weights are then as
+        they were before the step.
+        """
         runner = self.program.runner(phase, feed.specs(count))
         inputs = feed.inputs(dict(columns))
         if phase != PREDICT:
@@ -91,10 +96,27 @@ class Trainer:
             inputs[KEY] = np.array([self.program.seed & (2**64 - 1), self.step], np.uint64)
         if phase == TRAIN:
             inputs[RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(self.step + 1)
-        outputs = runner(inputs)
-        if phase == TRAIN:
-            self.step += 1
+        if phase != TRAIN:
+            return runner(inputs)
+        try:
+            outputs = runner(inputs, guard)
+        except NotFiniteError as stop:
+            raise TrainingError(self._failure(stop.loss, feed, inputs, columns, count)) from None
+        self.step += 1
         return outputs
+
+    def _failure(self, loss: float, feed: Feed, inputs: Mapping[str, Any], columns: Mapping[str, np.ndarray],
+                 count: int) -> str:  # fmt: skip
+        """What is said of a loss that is not finite."""
+        at = f"step {self.batch + 1} of epoch {self.epoch + 1}" if self._fitting else f"step {self.step + 1}"
+        indices = columns.place.indices if isinstance(columns, Batch) else None
+        known = indices is not None and len(indices) == count and int(indices.max()) < len(feed.data)
+        try:
+            why = cause(self.program, feed.specs(count), inputs,
+                        named(count, indices if known else None, feed.data.origin if known else None))  # fmt: skip
+        except MemoryError:
+            why = "there is not enough memory to look for the layer"
+        return f"the loss is {loss} at {at}: {why}. No weight has been changed by this step. {ADVICE}"
 
     # ---------------------------------------------------------------- fit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,17 @@ class Measure:
     metric: Metric
     name: str
     weighted: bool = False
+
+
+class Losses(NamedTuple):
+    """A loss in a graph: the inputs it compares with (by output), the loss of each sample and the mean of each term (by
+    the term's name), and the sum of all terms and penalties."""
+
+    targets: dict[str, Value]
+    weights: dict[str, Value]
+    each: dict[str, Value]
+    parts: dict[str, Value]
+    total: Value
 
 
 class Births(dict[str, tuple[Spec, Callable[[], np.ndarray]]]):
@@ -156,30 +167,8 @@ class Program:
 
     def _step(self, graph: Graph, traced: Trace, phase: str, births: Births) -> Plan:
         batch = next(iter(graph.inputs.values())).shape[0]
-        targets: dict[str, Value] = {}
-        weights: dict[str, Value] = {}
+        targets, weights, _, parts, total = self.losses(graph, traced)
         updates: dict[str, Value] = {}
-        outputs: dict[str, Value] = {}
-        for name in dict.fromkeys(t.output for t in self.terms):
-            spec = self._target_spec(name, traced)
-            targets[name] = graph.input(TARGET + name, spec)
-            weights[name] = graph.input(WEIGHT + name, Spec((batch,)))
-        total: Value | None = None
-        parts: dict[str, Value] = {}
-        for term in self.terms:
-            with graph.scope(f"loss {term.name}"):
-                mask = self._mask(traced, term.output)
-                masks = {} if mask is None else {"mask": mask}
-                each = term.loss.per_sample(targets[term.output], traced.values[term.output], **masks)
-                part = ops.sum_(each * weights[term.output]) * (1.0 / batch)
-                parts[term.name] = part
-                part = part if term.factor == 1.0 else part * term.factor
-                total = part if total is None else total + part
-        with graph.scope("penalties"):
-            for extra in (*traced.losses, *traced.penalties()):
-                total = extra if total is None else total + extra
-        assert total is not None
-        outputs["loss"] = total
         self._totals(graph, phase, batch, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, births)
         every = graph.constant(np.ones(batch, np.float32))
         for measure in self.measured(traced):
@@ -194,7 +183,34 @@ class Program:
         if phase == TRAIN:
             updates.update(traced.updates)
             self._update(graph, traced, total, updates, births)
-        return make_plan(graph, outputs, updates)
+        return make_plan(graph, {"loss": total}, updates)
+
+    def losses(self, graph: Graph, traced: Trace) -> Losses:
+        """The loss of a traced net, in its graph."""
+        batch = next(iter(graph.inputs.values())).shape[0]
+        targets: dict[str, Value] = {}
+        weights: dict[str, Value] = {}
+        for name in dict.fromkeys(t.output for t in self.terms):
+            spec = self._target_spec(name, traced)
+            targets[name] = graph.input(TARGET + name, spec)
+            weights[name] = graph.input(WEIGHT + name, Spec((batch,)))
+        total: Value | None = None
+        each: dict[str, Value] = {}
+        parts: dict[str, Value] = {}
+        for term in self.terms:
+            with graph.scope(f"loss {term.name}"):
+                mask = self._mask(traced, term.output)
+                masks = {} if mask is None else {"mask": mask}
+                own = each[term.name] = term.loss.per_sample(targets[term.output], traced.values[term.output], **masks)
+                part = ops.sum_(own * weights[term.output]) * (1.0 / batch)
+                parts[term.name] = part
+                part = part if term.factor == 1.0 else part * term.factor
+                total = part if total is None else total + part
+        with graph.scope("penalties"):
+            for extra in (*traced.losses, *traced.penalties()):
+                total = extra if total is None else total + extra
+        assert total is not None
+        return Losses(targets, weights, each, parts, total)
 
     def _mask(self, traced: Trace, output: str) -> Value | None:
         """The mask of an output: places where it is False count neither in the loss nor in the metrics."""

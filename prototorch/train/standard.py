@@ -279,15 +279,16 @@ class CSVLogger(Callback):
 
 
 class TerminateOnNaN(Callback):
-    """Stop with a TrainingError at the first step whose loss is not finite."""
+    """Stop with a TrainingError when the validation's loss is not finite.
 
-    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        loss = (logs or {}).get("batch_loss", (logs or {}).get("loss"))
+    At the first step whose own loss is not finite `fit` stops by itself, with or without this callback, and says which
+    layer and which samples it comes from.
+    """
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        loss = (logs or {}).get("val_loss")
         if loss is not None and not math.isfinite(loss):
-            raise TrainingError(
-                f"the loss is {loss} at step {batch + 1} of epoch {self.model.trainer.epoch + 1}: the training has "
-                "gone wrong there. Try a smaller learning rate or clipnorm, or look for odd values in the data"
-            )
+            raise TrainingError(f"the validation's loss is {loss} after epoch {epoch + 1}")
 
 
 def __dir__() -> list[str]:

@@ -124,7 +124,7 @@ def test_all_masked_is_no_loss():
 
 def test_root_of_the_mean_leaves_out_what_is_masked():
     ours = numbers(pt)
-    ours.compile("sgd", "mse", ["rmse"])
+    ours.compile("sgd", "mse", [M.RootMeanSquaredError()])
     found = ours.test_on_batch(VECTORS, REAL)
     want = np.sqrt(np.square(ours.predict(VECTORS) - REAL)[TOKENS != 0].mean())
     np.testing.assert_allclose(found["root_mean_squared_error"], want, rtol=1e-5)  # float32
