@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +19,16 @@ from prototorch.regularizers import Regularizer
 from prototorch.schema import Block
 from prototorch.text.names import snake_case
 from prototorch.train.callbacks import Callback
-from prototorch.train.declare import Compile, Fit
+from prototorch.train.declare import Compile, Fit, OutputLoss, OutputMetric
 
 _FAMILIES: dict[str, Any] = {
     "layers": Layer, "losses": Loss, "metrics": Metric, "optimizers": Optimizer, "schedules": Schedule,
     "callbacks": Callback, "initializers": Initializer, "regularizers": Regularizer, "constraints": Constraint,
 }  # fmt: skip
-_BLOCKS = {"compile": Compile, "fit": Fit, "data": Data}
+_BLOCKS = {"compile": Compile, "fit": Fit, "data": Data, "loss": OutputLoss, "metrics": OutputMetric}
+_ONE = {"losses": "loss"}
+_WORDS = {"accuracy": "metrics", "acc": "metrics", "validation": "data", "optimizer": "compile", "callbacks": "fit"}
+WIDTH = 110  # of a page
 
 
 def families() -> dict[str, list[type[Block]]]:
@@ -44,39 +48,62 @@ class Page:
     def fields(self) -> list[dict[str, Any]]:
         """Each field with its type, default and meaning."""
         made = []
-        defaults = {}
         for name, spec in self.block.specs().items():
-            if not spec.required:
-                raw = spec.default
-                defaults[name] = getattr(raw, "value", raw)
-            shown = "required" if spec.required else _text(defaults[name])
-            made.append({"name": name, "type": spec.type.label(), "default": shown, "doc": spec.doc})
+            shown = "required" if spec.required else _text(getattr(spec.default, "value", spec.default))
+            kind = f"{spec.type.label()}{_limits(spec.type)}"
+            made.append({"name": name, "type": kind, "default": shown, "doc": spec.doc})
         return made
+
+    @property
+    def title(self) -> str:
+        """The name as a text writes it, and its family."""
+        if self.family == "block":
+            return f"{vars(self.block).get('called') or self.block.__name__} {{ }}"
+        return f"{self.block.__name__} ({_ONE.get(self.family, self.family.rstrip('s'))})"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "name": self.block.__name__,
             "family": self.family,
+            "names": _names(self.block),
             "doc": inspect.getdoc(self.block) or "",
             "fields": self.fields(),
             "examples": [e.text for e in self.block.examples],
         }
 
     def __str__(self) -> str:
-        lines = [f"{self.block.__name__} ({self.family.rstrip('s') if self.family != 'losses' else 'loss'})", ""]
-        lines += [inspect.getdoc(self.block) or "", ""]
+        lines = [self.title, "", inspect.getdoc(self.block) or "", ""]
+        others = [name for name in _names(self.block) if name != self.block.__name__]
+        if others and self.family != "block":
+            lines += [f"Also written: {', '.join(others)}", ""]
         fields = self.fields()
         if fields:
             lines.append("Fields:")
             wide = max(len(f["name"]) for f in fields)
             for f in fields:
-                said = f": {f['doc']}" if f["doc"] else ""
-                lines.append(f"  {f['name']:{wide}}  {f['type']}, {f['default']}{said}")
+                default = f["default"] if f["default"] == "required" else f"default {f['default']}"
+                text = f"{f['type']}, {default}" + (f": {f['doc']}" if f["doc"] else "")
+                head = f"  {f['name']:{wide}}  "
+                lines += textwrap.wrap(head + text, WIDTH, subsequent_indent=" " * len(head), drop_whitespace=True)
             lines.append("")
         if self.block.examples:
             lines += ["Examples:", *(f"  {e.text}" for e in self.block.examples)]
         return "\n".join(lines).rstrip()
+
+
+def _names(block: type[Block]) -> list[str]:
+    """All names a text may use, the class's own first."""
+    known = block._family.names if block._family is not None else {}
+    return list(dict.fromkeys([block.__name__, *(name for name, cls in known.items() if cls is block)]))
+
+
+def _limits(kind: Any) -> str:
+    """The bounds of a number's field, as ``" >= 1"``."""
+    bounds = getattr(kind, "bounds", None) or kind
+    signs = (("min", ">="), ("above", ">"), ("max", "<="), ("below", "<"))
+    found = [(sign, getattr(bounds, name, None)) for name, sign in signs]
+    return "".join(f" {sign} {limit:g}" for sign, limit in found if isinstance(limit, int | float))
 
 
 def _text(value: Any) -> str:
@@ -91,9 +118,10 @@ def _text(value: Any) -> str:
 
 def page(name: str) -> Page:
     """The manual page of a name, in any family. Raises UsageError with the nearest known name."""
-    if name in _BLOCKS:
-        return Page(_BLOCKS[name], "block")
-    known: list[str] = list(_BLOCKS)
+    block = _BLOCKS.get(_WORDS.get(name, name))
+    if block is not None:
+        return Page(block, "block")
+    known: list[str] = [*_BLOCKS, *_WORDS]
     for family, root in _FAMILIES.items():
         names = root._family.names
         if name in names:

@@ -15,6 +15,7 @@ _TWO = [(3,), (2, 1, 3)]
 class ActivationLayer(Layer, abstract=True):
     """An activation: one input, an output of the same shape."""
 
+    called = "activation"
     keeps_mask: ClassVar[bool] = True
 
     @classmethod

@@ -20,6 +20,7 @@ class Family:
 
     def __init__(self, name: str):
         self.name = name
+        self.replaceable = False  # whether one user's class may take the name of another one's
         self.members: dict[str, type] = {}
         self.names: dict[str, type] = {}
 
@@ -27,11 +28,12 @@ class Family:
         """Register a class under its own name, its snake_case name and its aliases.
 
         The same class defined again (a cell run twice) takes the place of the old one; another class of the same name
-        is a UsageError.
+        is a UsageError, but in a ``replaceable`` family of classes that are mostly used as objects.
         """
         for name in dict.fromkeys((cls.__name__, snake_case(cls.__name__), *aliases)):
             other = self.names.get(name)
-            if other is not None and _path(other) != _path(cls):
+            theirs = other is not None and not other.__module__.startswith("prototorch.") and self.replaceable
+            if other is not None and _path(other) != _path(cls) and not theirs:
                 raise UsageError(
                     f"{_path(cls)} cannot be called {name!r}: there is the {self.name} {_path(other)} already. "
                     "Give the class another name."
@@ -58,12 +60,16 @@ class OneOf(FieldType):
 
     root: Any  # a Block class that belongs to a family
 
+    @property
+    def _name(self) -> str:
+        return str(vars(self.root).get("called") or self.root._family.name)
+
     def wants(self) -> str:
-        name = self.root._family.name
+        name = self._name
         return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
     def label(self) -> str:
-        return str(self.root._family.name)
+        return self._name
 
     def convert(self, value: Any) -> Any:
         if isinstance(value, self.root):
@@ -180,7 +186,8 @@ class Nested(FieldType):
         return "a block { ... }"
 
     def label(self) -> str:
-        return str(self.block.__name__)
+        called = vars(self.block).get("called")
+        return f"{called} {{ }}" if called else str(self.block.__name__)
 
     def convert(self, value: Any) -> Any:
         if isinstance(value, self.block):

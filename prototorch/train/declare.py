@@ -10,7 +10,7 @@ from prototorch.data.declare import Data
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
 from prototorch.optim import Optimizer
-from prototorch.schema import Block, Choice, FieldType, ListOf, Str, field
+from prototorch.schema import Block, Choice, FieldType, ListOf, Str, example, field
 from prototorch.schema.family import Nested, OneOf
 from prototorch.schema.wrong import Wrong
 from prototorch.text.mistakes import Report
@@ -28,18 +28,33 @@ class OutputLoss(Block):
     weight: float = field(default=1.0, doc="Its factor in the total.")
     target: str | None = field(default=None, doc="The data column it is compared with; the n-th for the n-th loss.")
 
+    examples = [
+        example("loss: sparse_categorical_crossentropy { from_logits: true }"),
+        example('loss { output: "score"  type: mse  weight: 0.3 }'),
+        example('loss { type: mse  target: "image" }'),
+    ]
+
 
 class _OrInstance(OneOf):
     """A member of a family, or the word "accuracy" and its short forms, which the loss decides."""
 
 
 class OutputMetric(Block):
-    """A metric at one output: ``metrics { output: "score"  type: mse }``."""
+    """A metric at one output: ``metrics { output: "score"  type: mse }``.
+
+    The word ``accuracy`` (or ``acc``) means what the loss at the output says: of class numbers, of one-hot rows, or of
+    yes and no; likewise ``crossentropy`` (``ce``).
+    """
 
     called = "metrics"
 
     type: Metric | Literal["accuracy", "acc", "crossentropy", "ce"] = field(doc="The metric.")
     output: str | None = field(default=None, doc="The output it is taken at; every one that has a loss if left out.")
+
+    examples = [
+        example("metrics: [mse, TopKCategoricalAccuracy { k: 3 }]"),
+        example('metrics { output: "score"  type: mae }'),
+    ]
 
 
 class _AtOutputs(FieldType):
@@ -67,16 +82,26 @@ class _AtOutputs(FieldType):
     def _at(self, value: Any, output: str | None) -> Any:
         if isinstance(value, self.block):
             return value
-        return self.block(type=self._inner().convert(value), output=output)
+        return self._said(self.block(type=self._inner().convert(value), output=output), value)
+
+    def _said(self, made: Any, word: Any) -> Any:
+        """A metric by its short name is called so in the logs ("mse"), as in Keras."""
+        given = made.type
+        if not isinstance(word, str) or not isinstance(given, Metric) or word == given.name:
+            return made
+        return made if word == type(given).__name__ else made.replace(type=given.replace(name=word))
 
     def read(self, value: Value, report: Report) -> tuple[Any, ...]:
         made = []
         for item in value.items if isinstance(value, ListValue) else (value,):
             if isinstance(item, Body):
-                made.append(Nested(self.block).read(item, report))
+                one = Nested(self.block).read(item, report)
+                word = next((f.value for f in item.fields if f.name == "type"), None)
+                made.append(one if one is None else self._said(one, _word(word)))
                 continue
             try:
-                made.append(self.block(type=self._inner().read(item, report)))
+                one = self.block(type=self._inner().read(item, report))
+                made.append(self._said(one, _word(item)))
             except Wrong as wrong:
                 wrong.span = wrong.span or item.span
                 raise
@@ -84,7 +109,21 @@ class _AtOutputs(FieldType):
 
     def write(self, value: Any) -> Value:
         return ListValue(tuple(Body(tuple(v.to_fields())) if len(v.to_fields()) > 1 else
-                               self._inner().write(v.type) for v in value))  # fmt: skip
+                               _short(v.type) or self._inner().write(v.type) for v in value))  # fmt: skip
+
+
+def _word(value: Any) -> str | None:
+    """The bare word or string that a text says."""
+    found = getattr(value, "text", getattr(value, "value", None))
+    return found if isinstance(found, str) else None
+
+
+def _short(given: Any) -> Value | None:
+    """A metric that bears one of its own short names, as that word."""
+    name = vars(given).get("name") if isinstance(given, Metric) else None
+    if not name or Metric._family is None or Metric._family.names.get(name) is not type(given):
+        return None
+    return Word(name) if [f.name for f in given.to_fields()] == ["name"] else None
 
 
 def _listed(value: Any) -> list[Any]:
@@ -107,6 +146,11 @@ class Compile(Block):
     seed: int = field(default=0, doc="Decides first weights, data order, dropout and augmentation.")
     threads: int | None = field(default=None, min=1, doc="Threads for the arithmetic; all cores where left out.")
 
+    examples = [
+        example("compile { loss: mse  optimizer: sgd  metrics: [mae] }"),
+        example("compile { loss: hinge  optimizer: Adam { learning_rate: 1e-3 } }"),
+    ]
+
 
 class Fit(Block):
     """What the model is trained on, and for how long: ``fit { data epochs ... }``, the arguments of `Model.fit`."""
@@ -123,6 +167,11 @@ class Fit(Block):
     validation_freq: int = field(default=1, min=1, doc="Validate after every n-th epoch.")
     shuffle: bool = field(default=True, doc="A new order in each epoch.")
     callbacks: tuple[Callback, ...] = field(default=(), doc="What happens between steps and epochs.")
+
+    examples = [
+        example('fit { data { source: "fashion-mnist-mini" }  epochs: 5  batch_size: 64 }'),
+        example('fit { data { source: "photos" }  validation_split: 0.1  callbacks: EarlyStopping { patience: 3 } }'),
+    ]
 
 
 def with_classes(block: Fit | None, x: Any, found: Any) -> Fit | None:
