@@ -52,7 +52,8 @@ class Model:
         elif outputs is None:
             raise UsageError("Model wants inputs and outputs")
         else:
-            self.net = net_of(_listed(inputs), _listed(outputs), name)
+            net = net_of(_listed(inputs), _listed(outputs), name)
+            self.net = replace(net, nodes=tuple(replace(node, layer=_named(node)) for node in net.nodes))
         if preprocess or augment:
             self.net = replace(self.net, preprocess=tuple(preprocess), augment=tuple(augment))
         self.variables = Variables()

@@ -92,6 +92,10 @@ class Callback(Block, family="callback"):
         """After a batch of a prediction; ``logs["outputs"]`` are its outputs."""
 
 
+assert Callback._family is not None
+Callback._family.replaceable = True  # everyone's callbacks are called Logger
+
+
 class LambdaCallback(Callback):
     """A callback from functions: ``LambdaCallback(on_epoch_end=lambda epoch, logs: ...)``. Python only."""
 

@@ -142,7 +142,9 @@ def checked(program: Program, weights: Mapping[int, float]) -> dict[int, float]:
         raise UsageError(f"class_weight: the targets of {type(loss).__name__} are no classes")
     found = {}
     for label, weight in weights.items():
-        if isinstance(label, bool) or int(label) != label or not 0 <= float(weight) < float("inf"):
+        whole = isinstance(label, int | np.integer) and not isinstance(label, bool)
+        number = isinstance(weight, int | float | np.number) and not isinstance(weight, complex | np.complexfloating)
+        if not whole or not number or not 0 <= weight < float("inf"):
             raise UsageError(f"class_weight is a number for each class number, not {label!r}: {weight!r}")
         found[int(label)] = float(weight)
     return found
