@@ -120,10 +120,11 @@ def _word(value: Any) -> str | None:
 
 def _short(given: Any) -> Value | None:
     """A metric that bears one of its own short names, as that word."""
-    name = vars(given).get("name") if isinstance(given, Metric) else None
-    if not name or Metric._family is None or Metric._family.names.get(name) is not type(given):
+    if not isinstance(given, Metric) or Metric._family is None:
         return None
-    return Word(name) if [f.name for f in given.to_fields()] == ["name"] else None
+    name = vars(given)["name"]
+    short = Metric._family.names.get(name) is type(given) and [f.name for f in given.to_fields()] == ["name"]
+    return Word(name) if short else None
 
 
 def _listed(value: Any) -> list[Any]:
