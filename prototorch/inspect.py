@@ -27,6 +27,8 @@ def checked(source: str, overrides: Sequence[str] = ()) -> Model:
     model = load_model(source, overrides=overrides)
     report = Report()
     traced(model.net, 1, report)
+    if len(report):
+        report.mistakes.extend(_layout(model))
     report.raise_if_any()
     if model.compile_block is not None and model.compile_block.loss:
         try:
@@ -37,6 +39,44 @@ def checked(source: str, overrides: Sequence[str] = ()) -> Model:
         except (UsageError, ModelError) as exc:
             raise TextError([Mistake(f"compile: {exc}")]) from exc
     return model
+
+
+def notes(model: Model) -> list[str]:
+    """What is no mistake, but hardly meant: probabilities where the loss takes logits, and the other way round."""
+    found = []
+    made = {top: node for node in model.net.nodes for top in node.tops}
+    for term in model.trainer.program.terms:
+        node, logits = made.get(term.output), getattr(term.loss, "from_logits", None)
+        if node is None or logits is None:
+            continue
+        last = getattr(node.layer, "activation", node.layer)
+        name, loss = type(last).__name__, type(term.loss).__name__
+        if logits and name in ("Softmax", "LogSoftmax", "Sigmoid"):
+            found.append(
+                f"{loss} {{ from_logits: true }} takes scores before any softmax, but {node.name!r} ends with {name}: "
+                "leave out one of the two"
+            )
+        elif not logits and name in ("Linear", "ReLU", "Tanh"):
+            wanted = "sigmoid" if term.loss.target_kind == "binary" else "softmax"
+            found.append(
+                f"{loss} takes probabilities, but {node.name!r} has the activation {name}: write "
+                f"{{ from_logits: true }} at the loss, or activation: {wanted}"
+            )
+    return found
+
+
+def _layout(model: Model) -> list[Mistake]:
+    """Inputs that look as if they were written for another library; only told where shapes went wrong."""
+    found = []
+    for node in model.net.inputs:
+        shape = node.shape
+        said = f"the input {node.name!r} has the shape {_shape(shape)}; "
+        if len(shape) == 3 and shape[2] in (1, 3, 4) and shape[0] not in (1, 3, 4):
+            turned = _shape((shape[2], *shape[:2]))
+            found.append(Mistake(f"{said}pictures are channels-first here: {turned}", node.span))
+        elif len(shape) == 4 and shape[0] is None:
+            found.append(Mistake(f"{said}the batch dimension is left out here: {_shape(shape[1:])}", node.span))
+    return found
 
 
 def summary(model: Model, batch: int | None = None) -> Summary:
@@ -218,4 +258,4 @@ def _kinds(model: Model) -> dict[str, str]:
     return kinds
 
 
-__all__ = ["Predictions", "Summary", "checked", "predictions", "summary"]
+__all__ = ["Predictions", "Summary", "checked", "notes", "predictions", "summary"]

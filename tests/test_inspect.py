@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 import prototorch as pt
-from prototorch.errors import DataError
-from prototorch.inspect import predictions
+from prototorch.errors import DataError, TextError
+from prototorch.inspect import checked, notes, predictions
 from prototorch.load import model_of
 
 COLOR = """
@@ -132,3 +132,35 @@ def test_as_json_all_of_it_is_plain(saved):
 
     found = predictions(saved, ["photos"])
     assert json.loads(json.dumps(plain(found.as_dicts(2))))[0]["name"] == "photos/blue sky/0.png"
+
+
+@pytest.mark.parametrize(
+    ("activation", "loss", "said"),
+    [
+        ("softmax", "sparse_categorical_crossentropy { from_logits: true }", "ends with Softmax"),
+        ("linear", "sparse_categorical_crossentropy", "takes probabilities, but 'y' has the activation Linear"),
+        ("relu", "binary_crossentropy", "activation: sigmoid"),
+        ("linear", "sparse_categorical_crossentropy { from_logits: true }", None),
+        ("softmax", "categorical_crossentropy", None),
+        ("linear", "mse", None),
+    ],
+)
+def test_check_notes_a_softmax_too_much_or_too_few(activation, loss, said):
+    model = model_of(f"""
+        input {{ name: "x"  shape: [4] }}
+        Dense {{ name: "y"  units: 3  activation: {activation} }}
+        compile {{ loss: {loss} }}""")
+    found = notes(model)
+    assert len(found) == (said is not None)
+    assert said is None or said in found[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"), [("[28, 28, 1]", "channels-first here: [1, 28, 28]"), ("[none, 1, 28, 28]", "[1, 28, 28]")]
+)
+def test_inputs_written_for_another_library_are_told(tmp_path, shape, said):
+    path = tmp_path / "m.proto"
+    path.write_text(f"input {{ shape: {shape} }}\nConv2D {{ filters: 8  kernel_size: 3 }}\n")
+    with pytest.raises(TextError) as wrong:
+        checked(str(path))
+    assert said in str(wrong.value)

@@ -6,7 +6,7 @@ import click
 
 from prototorch.cli.options import json_option, model_argument, print_json, set_option
 from prototorch.errors import TextError
-from prototorch.inspect import checked
+from prototorch.inspect import checked, notes
 from prototorch.load import find
 
 
@@ -31,7 +31,9 @@ def command(file: str, overrides: tuple[str, ...], as_json: bool) -> int:
         return error.exit_code
     count = len(model.net.nodes)
     if as_json:
-        print_json({"ok": True, "name": model.net.name, "layers": count})
+        print_json({"ok": True, "name": model.net.name, "layers": count, "notes": notes(model)})
     else:
-        click.echo(f"{find(file)}: {model.net.name}, {count} layers, no mistakes")
+        click.echo(f"{find(file)}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
+        for note in notes(model):
+            click.echo(f"note: {note}")
     return 0
