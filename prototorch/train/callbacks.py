@@ -55,6 +55,9 @@ class Callback(Block, family="callback"):
     def on_train_end(self, logs: Logs | None = None) -> None:
         """After the last step."""
 
+    def on_failure(self) -> None:
+        """When the fit ends with an error, in the place of `on_train_end`: give back what is held."""
+
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         """Before an epoch (counted from 0)."""
 

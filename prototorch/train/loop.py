@@ -162,6 +162,10 @@ class Trainer:
                     epoch, self.epoch, self.batch = self.epoch, self.epoch + 1, 0
                     self._inside = self._trained = False
                     self._call(calls, "on_epoch_end", epoch, logs)
+        except BaseException:
+            for callback in self.callbacks:
+                callback.on_failure()
+            raise
         finally:
             self._fitting = False
         if self.interrupted is None:

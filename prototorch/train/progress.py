@@ -120,6 +120,9 @@ class _Bar(_Shown):
         self._close()
         super().on_train_end(logs)
 
+    def on_failure(self) -> None:
+        self._close()
+
     def _close(self) -> None:
         if getattr(self, "live", None) is not None:
             self.live.stop()  # type: ignore[union-attr]

@@ -220,7 +220,7 @@ def test_terminate_on_nan_names_the_step():
 
 def test_every_hook_in_keras_order():
     mine, theirs = [], []
-    hooks = [name for name in dir(Callback) if name.startswith("on_")]
+    hooks = [name for name in dir(Callback) if name.startswith("on_") and hasattr(keras.callbacks.Callback, name)]
 
     class Ours(Callback):
         """No call of super().__init__."""
@@ -342,6 +342,19 @@ def test_progress_lines_and_bar():
         if not terminal:
             assert len(lines) == 2
     assert progress(0) == []
+
+
+def test_an_error_leaves_the_terminal_as_it_was():
+    class Breaks(Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            raise KeyError("mine")
+
+    text = io.StringIO()
+    bars = progress("auto", Console(file=text, force_terminal=True, width=100, color_system=None))
+    with pytest.raises(KeyError, match="mine"):
+        fit(model(), [*bars, Breaks()])
+    assert bars[0].live is None
+    assert "\x1b[?25h" in text.getvalue()  # the cursor is shown again
 
 
 def test_progress_tells_of_skipped_samples():
