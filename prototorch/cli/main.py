@@ -58,7 +58,8 @@ def main(args: Sequence[str] | None = None) -> None:
         code = group.main(args=list(args) if args is not None else None, prog_name="prototorch", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except click.exceptions.Abort:
+    except click.exceptions.Abort:  # Ctrl-C outside of training
+        click.echo("prototorch: stopped", err=True)
         sys.exit(130)
     except click.ClickException as error:
         error.show()

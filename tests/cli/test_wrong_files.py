@@ -98,3 +98,14 @@ def test_output_that_cannot_be_written_is_a_message(args):
 def test_json_has_no_numbers_that_json_does_not_know(capfd):
     print_json({"loss": float("nan"), "more": [1.0, float("inf")], "n": np.float32("nan")})
     assert json.loads(capfd.readouterr().out) == {"loss": None, "more": [1.0, None], "n": None}
+
+
+def test_ctrl_c_before_training_says_so(shell, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("prototorch.cli.commands.summary.summary", interrupted)
+    code, out, err = shell("summary", "mlp")
+    assert code == 130
+    assert out == ""
+    assert err.strip() == "prototorch: stopped"
