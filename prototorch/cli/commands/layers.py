@@ -28,7 +28,7 @@ def command(name: str | None, as_json: bool) -> None:
         for family, members in found.items():
             click.echo(f"{family}:")
             for cls in members:
-                doc = (cls.__doc__ or "").strip().splitlines()[0]
+                doc = next(iter((cls.__doc__ or "").strip().splitlines()), "")
                 click.echo(f"  {cls.__name__:28} {doc}")
             click.echo()
         return
