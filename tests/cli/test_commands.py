@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from prototorch.cli import main
+from prototorch.layers import Layer
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
 
@@ -162,6 +163,17 @@ def test_layers_lists_and_explains(shell):
     code, _, err = shell("layers", "Conv2E")
     assert code == 2
     assert "Conv2D" in err
+
+
+def test_layers_lists_a_class_without_a_docstring(shell):
+    class Undocumented(Layer):
+        def call(self, ctx, x):
+            return x
+
+    code, out, _ = shell("layers")
+    assert code == 0
+    assert "  Undocumented " in out
+    assert shell("layers", Undocumented.__name__)[0] == 0
 
 
 def test_devices_says_why_not(shell):
