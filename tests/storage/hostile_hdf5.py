@@ -36,7 +36,7 @@ def low(file, place, type_id, shape=(4,), creation=None):
 
 @kind("w: a link to another file")
 def external_link_absolute(file, place):
-    file[place] = h5py.ExternalLink("/tmp/other.h5", "/x")
+    file[place] = h5py.ExternalLink("/nowhere/other.h5", "/x")
 
 
 @kind("w: a link to another file")
@@ -143,7 +143,7 @@ def virtual(file, place, source):
 
 @kind("w: virtual storage", libver=("latest", "latest"))
 def virtual_absolute(file, place):
-    virtual(file, place, "/tmp/other.h5")
+    virtual(file, place, "/nowhere/other.h5")
 
 
 @kind("w: virtual storage", libver=("latest", "latest"))
