@@ -86,7 +86,9 @@ class Summary:
         lines.insert(1, "-" * max(map(len, lines)))
         lines += ["", f"{self.name}: {self.trainable + self.fixed:,} parameters, {self.trainable:,} of them trained"]
         if self.memory:
-            lines.append(f"memory of a training step at batch size {self.batch}:")
+            lines.append(
+                f"memory of a training step at batch size {self.batch} (kernels' scratch memory comes on top):"
+            )
             lines += [f"  {k:28} {size_text(v):>10}" for k, v in self.memory.items()]
         return "\n".join(lines)
 

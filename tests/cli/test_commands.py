@@ -88,6 +88,20 @@ def test_run_resumes_to_the_same_end(here, shell):
     assert json.loads(Path("whole/history.json").read_text()) == json.loads(Path("parts/history.json").read_text())
 
 
+def test_resume_refuses_what_would_not_be_the_same_training(here, shell):
+    args = ("run", "mlp", "--set", "fit.data.limit=300", "--quiet")
+    assert shell(*args, "--epochs", "1")[0] == 0
+    for change, part in (
+        ("fit.batch_size=16", "fit block"),
+        ("hidden=[8]", "net"),
+        ("compile.seed=7", "compile block"),
+    ):
+        code, _, err = shell(*args, "--epochs", "2", "--resume", "--set", change)
+        assert code == 2
+        assert f"another {part} than it was trained with" in err
+    assert shell(*args, "--epochs", "2", "--resume")[0] == 0
+
+
 @pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
 def test_a_signal_keeps_a_snapshot_and_resume_goes_on(here):
     command = [sys.executable, "-c", "from prototorch.cli import main; main()", "run", "mlp", "--epochs", "200",

@@ -86,9 +86,20 @@ def _resumed(folder: RunFolder, fresh: Model) -> Model:
     if newest is None:
         raise UsageError(f"{folder.path} holds no snapshot to go on from; run without --resume first")
     model = load_saved(newest)
-    assert model.fit_block is not None
-    assert fresh.fit_block is not None
-    model.fit_block = model.fit_block.replace(epochs=fresh.fit_block.epochs)
+    saved, wanted = model.fit_block, fresh.fit_block
+    assert saved is not None
+    assert wanted is not None
+    model.fit_block = saved.replace(epochs=wanted.epochs)
+    if wanted.data is not None and saved.data is not None and not wanted.data.classes:
+        wanted = wanted.replace(data=wanted.data.replace(classes=saved.data.classes))  # found when training began
+    changed = [name for name, same in (("net", model.net == fresh.net),
+                                       ("compile block", model.compile_block == fresh.compile_block),
+                                       ("fit block", model.fit_block == wanted)) if not same]  # fmt: skip
+    if changed:
+        raise UsageError(
+            f"{newest} cannot go on exactly: another {' and another '.join(changed)} than it was trained with; take the "
+            "changes (in the text, --set or --data) back, or run without --resume"
+        )
     return model
 
 
