@@ -97,8 +97,8 @@ def _resumed(folder: RunFolder, fresh: Model) -> Model:
                                        ("fit block", model.fit_block == wanted)) if not same]  # fmt: skip
     if changed:
         raise UsageError(
-            f"{newest} cannot go on exactly: another {' and another '.join(changed)} than it was trained with; take the "
-            "changes (in the text, --set or --data) back, or run without --resume"
+            f"{newest} cannot go on exactly: another {' and another '.join(changed)} than it was trained with; take "
+            "the changes (in the text, --set or --data) back, or run without --resume"
         )
     return model
 
