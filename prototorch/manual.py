@@ -113,7 +113,7 @@ def _text(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+    return "[" + ", ".join(map(_text, value)) + "]" if isinstance(value, tuple) else str(value)
 
 
 def page(name: str) -> Page:

@@ -12,7 +12,11 @@ for _info in pkgutil.iter_modules(__path__):
 globals().update({_c.__name__: _c for _c in Loss.members().values()})
 
 
-def __getattr__(name: str) -> Any:  # for type checkers: the names above are found by looking
+def __getattr__(name: str) -> Any:
+    """A class that was defined elsewhere; the ones of this folder are names of the module."""
+    found = Loss.members().get(name)
+    if found is not None:
+        return found
     raise AttributeError(f"there is no loss {name!r}.{did_you_mean(name, __dir__())}")
 
 

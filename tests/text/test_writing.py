@@ -147,7 +147,7 @@ def test_what_python_builds_reads_back():
 def test_models(path: Path):
     text = read_file(path)
     fmt(text)
-    expanded = expand(parse(text))
+    expanded = expand(parse(text), root=str(path.parent))
     written = write(expanded)
     assert expand(parse(written)) == expanded
     assert write(parse(written)) == written

@@ -7,6 +7,7 @@ import prototorch as pt
 from prototorch import ops
 from prototorch.engine.runner import Runner
 from prototorch.errors import TrainingError
+from prototorch.testing import temporary_definitions
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 8)).astype(np.float32)
@@ -14,20 +15,21 @@ Y = RNG.normal(size=(40, 1)).astype(np.float32)
 HUGE = np.float32(3e38)
 
 
-class Logarithm(pt.Layer):
-    """The natural logarithm."""
+with temporary_definitions():  # no other test meets them
 
-    def call(self, ctx, x):
-        return ops.log(x)
+    class Logarithm(pt.Layer):
+        """The natural logarithm."""
 
+        def call(self, ctx, x):
+            return ops.log(x)
 
-class Twice(pt.Layer):
-    """Twice the input, which may be too large for float32, and the input itself."""
+    class Twice(pt.Layer):
+        """Twice the input, which may be too large for float32, and the input itself."""
 
-    outputs = 2
+        outputs = 2
 
-    def call(self, ctx, x):
-        return x * 2.0, x
+        def call(self, ctx, x):
+            return x * 2.0, x
 
 
 def net(*middle, loss="mse", optimizer="sgd", first=4, **options):
