@@ -255,7 +255,7 @@ def test_every_hook_in_keras_order():
 def test_what_a_callback_is_given():
     seen = {}
 
-    class Look(Callback):
+    class LookAtLogs(Callback):
         def on_train_batch_end(self, batch, logs=None):
             seen["batch"] = dict(logs)
 
@@ -268,21 +268,21 @@ def test_what_a_callback_is_given():
             seen["outputs"] = logs["outputs"]
 
     made = model()
-    fit(made, [Look()], epochs=1, validation_split=0.5)
+    fit(made, [LookAtLogs()], epochs=1, validation_split=0.5)
     assert set(seen["batch"]) == {"loss", "accuracy", "batch_loss"}
     assert set(seen["epoch"]) == {"loss", "accuracy", "val_loss", "val_accuracy", "learning_rate"}
     assert seen["params"] == {"epochs": 1, "steps": 1, "samples": 12, "batch_size": 24, "validation": True}
-    made.predict(X, callbacks=[Look()])
+    made.predict(X, callbacks=[LookAtLogs()])
     assert list(seen["outputs"]) == ["dense_2"]
 
 
 def test_a_callback_stops_the_training():
-    class Stop(Callback):
+    class StopEarly(Callback):
         def on_train_batch_end(self, batch, logs=None):
             self.model.stop_training = batch == 1
 
     made = model()
-    history = made.fit(X, Y, epochs=5, batch_size=4, verbose=0, callbacks=[Stop()])
+    history = made.fit(X, Y, epochs=5, batch_size=4, verbose=0, callbacks=[StopEarly()])
     assert (history.epoch, made.trainer.step) == ([0], 2)
 
 
