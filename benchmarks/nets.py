@@ -36,7 +36,7 @@ def _lenet() -> nn.Module:
 
 
 def _alexnet() -> nn.Module:
-    lrn: Any = lambda: nn.LocalResponseNorm(5, 1e-4, 0.75, 1.0)  # noqa: E731
+    lrn: Any = lambda: nn.LocalResponseNorm(5, 1e-4, 0.75, 1.0)  # noqa: E731 - the one setting of every net here
     return nn.Sequential(
         nn.Conv2d(3, 96, 11, 4), nn.ReLU(), lrn(), nn.MaxPool2d(3, 2),
         nn.Conv2d(96, 256, 5, padding=2, groups=2), nn.ReLU(), lrn(), nn.MaxPool2d(3, 2),

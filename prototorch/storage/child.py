@@ -30,7 +30,7 @@ if __name__ == "__main__":
     sys.path[:] = _request["python_path"]
     _bare_packages()
 
-import h5py  # noqa: E402
+import h5py  # noqa: E402 - these are found on the path given above
 
 from prototorch.storage.attributes import attributes_of  # noqa: E402
 from prototorch.storage.strict import RefusedError, Survey, bytes_of  # noqa: E402
