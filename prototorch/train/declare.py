@@ -10,11 +10,11 @@ from prototorch.data.declare import Data
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
 from prototorch.optim import Optimizer
-from prototorch.schema import Block, Choice, FieldType, ListOf, Str, example, field
-from prototorch.schema.family import Nested, OneOf
+from prototorch.schema import Block, Choice, FieldType, example, field
+from prototorch.schema.family import Nested
 from prototorch.schema.wrong import Wrong
 from prototorch.text.mistakes import Report
-from prototorch.text.tree import Body, ListValue, Typed, Value, Word
+from prototorch.text.tree import Body, ListValue, Value, Word
 from prototorch.train.callbacks import Callback
 
 
@@ -33,10 +33,6 @@ class OutputLoss(Block):
         example('loss { output: "score"  type: mse  weight: 0.3 }'),
         example('loss { type: mse  target: "image" }'),
     ]
-
-
-class _OrInstance(OneOf):
-    """A member of a family, or the word "accuracy" and its short forms, which the loss decides."""
 
 
 class OutputMetric(Block):
@@ -187,6 +183,3 @@ def with_classes(block: Fit | None, x: Any, found: Any) -> Fit | None:
         return block
     names = found.classes.get(found.targets[0])
     return (block or Fit()).replace(data=source.replace(classes=list(names))) if names else block
-
-
-__all__ = ["Compile", "Fit", "ListOf", "OutputLoss", "OutputMetric", "Str", "Typed", "Word", "with_classes"]

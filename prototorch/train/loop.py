@@ -20,7 +20,7 @@ from prototorch.optim import Schedule
 from prototorch.train.callbacks import Callback, CallbackList
 from prototorch.train.diagnosis import ADVICE, NotFiniteError, cause, guard, named
 from prototorch.train.feed import Feed
-from prototorch.train.program import PREDICT, RATE, STEP, TEST, TRAIN, Program
+from prototorch.train.program import PREDICT, RATE, STEP, TEST, TRAIN, Program, key_of
 from prototorch.train.standard import History
 from prototorch.train.transform import Preparation
 
@@ -93,7 +93,7 @@ class Trainer:
         if phase != PREDICT:
             inputs.update(feed.supervision(dict(columns)))
         if KEY in runner.plan.inputs:
-            inputs[KEY] = np.array([self.program.seed & (2**64 - 1), self.step], np.uint64)
+            inputs[KEY] = key_of(self.program.seed, self.step)
         if phase == TRAIN:
             inputs[RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(self.step + 1)
         if phase != TRAIN:

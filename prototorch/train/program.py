@@ -17,7 +17,7 @@ from prototorch.errors import ShapeError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.record import Graph, Value
-from prototorch.graph.trace import KEY, Trace, Weight, trace
+from prototorch.graph.trace import Trace, Weight, trace
 from prototorch.losses import Loss
 from prototorch.metrics import Metric, resolve
 from prototorch.metrics.base import masked
@@ -369,6 +369,3 @@ def measures(net: Net, compiled: Compile, losses: Sequence[Term], traced: Trace)
                 name, n = f"{stem}_{n}", n + 1
             made.append(Measure(output, metric, name, weighted))
     return tuple(made)
-
-
-__all__ = ["KEY", "PREDICT", "RATE", "STEP", "TARGET", "TEST", "TRAIN", "WEIGHT", "Program", "key_of"]
