@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol
 
@@ -185,12 +185,13 @@ class Op:
         return f"<op {self.name}>"
 
 
-def pull_back(entries: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wanted: Sequence[Any]) -> list[Any]:
+def pull_back(entries: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wanted: Sequence[Any],
+              within: Callable[[Any], AbstractContextManager[Any]] = nullcontext) -> list[Any]:  # fmt: skip
     """The one reverse sweep: gradients of the seeded outputs with respect to the wanted values.
 
     ``entries`` in the order in which they were applied; ``seeds`` are pairs (output, gradient of it). The gradients are
     made by calling ops, so that they land where their inputs live: in the graph, or on the tape. A wanted value that
-    does not take part gets None.
+    does not take part gets None. What an entry's gradient records is recorded inside ``within(entry)``.
     """
     live = {id(v) for v in wanted}
     for entry in entries:
@@ -200,11 +201,12 @@ def pull_back(entries: Sequence[Entry], seeds: Sequence[tuple[Any, Any]], wanted
     for value, g in seeds:
         _accumulate(grads, value, g)
     with interpreting(interpreter_of([value for value, _ in seeds])):
-        _sweep(entries, grads, live)
+        _sweep(entries, grads, live, within)
     return [grads.get(id(v)) for v in wanted]
 
 
-def _sweep(entries: Sequence[Entry], grads: dict[int, Any], live: set[int]) -> None:
+def _sweep(entries: Sequence[Entry], grads: dict[int, Any], live: set[int],
+           within: Callable[[Any], AbstractContextManager[Any]]) -> None:  # fmt: skip
     for entry in reversed(entries):
         incoming = [grads.get(id(o)) for o in entry.outputs]
         if all(g is None for g in incoming):
@@ -212,11 +214,11 @@ def _sweep(entries: Sequence[Entry], grads: dict[int, Any], live: set[int]) -> N
         needs = [id(v) in live and _is_float(v) for v in entry.inputs]
         if not any(needs):
             continue
-        for value, g in zip(
-            entry.inputs, entry.op.pullback(incoming, entry.outputs, entry.inputs, needs, entry.attrs), strict=True
-        ):
-            if g is not None:
-                _accumulate(grads, value, g)
+        with within(entry):
+            found = entry.op.pullback(incoming, entry.outputs, entry.inputs, needs, entry.attrs)
+            for value, g in zip(entry.inputs, found, strict=True):
+                if g is not None:
+                    _accumulate(grads, value, g)
 
 
 def _is_float(value: Any) -> bool:

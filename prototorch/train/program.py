@@ -259,7 +259,8 @@ class Program:
         values = [graph.states[w.name] for w in wanted]
         with graph.phase("backward"):
             entries = list(graph.nodes)
-            found = pull_back(entries, [(total, graph.constant(np.float32(1)))], values)
+            seeds = [(total, graph.constant(np.float32(1)))]
+            found = pull_back(entries, seeds, values, within=lambda node: graph.scope(node.scope))
         pairs = [(w, v, g) for w, v, g in zip(wanted, values, found, strict=True) if g is not None]
         with graph.phase("update"):
             rate, step = graph.input(RATE, Spec(())), graph.input(STEP, Spec((), "int64"))
