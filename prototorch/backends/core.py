@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from prototorch.backends import host_memory
 from prototorch.ops.core import Op
@@ -34,6 +34,18 @@ def kernel(level: str, *names: str) -> Callable[[Prepare], Prepare]:
     return enter
 
 
+class Choice(NamedTuple):
+    """Which kernel runs a step. ``family`` names the way of computing, the same on every machine: what the runner says
+    of itself by an attribute of this name, else the file that the kernel is in."""
+
+    level: str
+    family: str
+
+
+def _family(level: str, candidate: Prepare) -> str:
+    return candidate.__module__.rsplit(".", 1)[-1].removeprefix(f"{level}_")
+
+
 class Backend:
     """An array module, the levels of kernels that are tried in turn, and memory.
 
@@ -55,11 +67,16 @@ class Backend:
 
     def chosen(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> str:
         """The level that `prepare` would take, for `show --plan` and the tests."""
+        return self.choice(op, ins, outs, attrs).level
+
+    def choice(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Choice:
+        """The level and the family of the kernel that `prepare` would take."""
         for level in self.levels:
             for candidate in _KERNELS.get(level, {}).get(op.name, ()):
-                if candidate(ins, outs, dict(attrs)) is not None:
-                    return level
-        return "plain"
+                runner = candidate(ins, outs, dict(attrs))
+                if runner is not None:
+                    return Choice(level, getattr(runner, "family", "") or _family(level, candidate))
+        return Choice("plain", "")
 
     def plain(self, op: Op, attrs: Mapping[str, Any]) -> Runner:
         """The op's plain body as a runner: it makes new arrays, which are copied into the outputs."""
