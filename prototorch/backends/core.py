@@ -8,7 +8,7 @@ allows it, an output may be the same memory as that input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -19,8 +19,28 @@ from prototorch.spec import Spec
 Runner = Callable[[Sequence[Any], Sequence[Any]], None]
 Prepare = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], Runner | None]
 
+When = Callable[[tuple[Spec, ...], dict[str, Any]], bool]
+
 #: level -> op name -> kernels, the first that takes the specs wins.
 _KERNELS: dict[str, dict[str, list[Prepare]]] = {}
+#: level -> op name -> what it may be in a fused group: "elementwise" or "anchor".
+_FUSABLE: dict[str, dict[str, str]] = {}
+#: level -> op name -> how it takes part in the layout channels_last.
+_LAYOUTS: dict[str, dict[str, Layout]] = {}
+
+
+class Layout(NamedTuple):
+    """How a level's kernels for an op deal with values in the layout channels_last.
+
+    ``how``: "prefers" (its inputs are brought into the layout) or "follows" (only where one of them is already).
+    ``ins`` and ``outs`` are the inputs and outputs that it is about (None: all of the rank of the largest), the others
+    (weights, vectors) stay plain. ``when(specs of the inputs, attrs)`` says for which uses of the op that holds.
+    """
+
+    how: str
+    ins: tuple[int, ...] | None = None
+    outs: tuple[int, ...] | None = None
+    when: When | None = None
 
 
 def kernel(level: str, *names: str) -> Callable[[Prepare], Prepare]:
@@ -32,6 +52,18 @@ def kernel(level: str, *names: str) -> Callable[[Prepare], Prepare]:
         return prepare
 
     return enter
+
+
+def fusable(level: str, kind: str, *names: str) -> None:
+    """Say that a level's kernel for ``fused`` takes these ops: as "elementwise" members of a group, or as the "anchor"
+    that a group may begin with."""
+    _FUSABLE.setdefault(level, {}).update(dict.fromkeys(names, kind))
+
+
+def channels_last(level: str, how: str, *names: str, ins: tuple[int, ...] | None = None,
+                  outs: tuple[int, ...] | None = None, when: When | None = None) -> None:  # fmt: skip
+    """Say that a level's kernels for these ops know the layout channels_last; see `Layout`."""
+    _LAYOUTS.setdefault(level, {}).update(dict.fromkeys(names, Layout(how, ins, outs, when)))
 
 
 class Choice(NamedTuple):
@@ -58,12 +90,36 @@ class Backend:
 
     def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Runner:
         """The fastest runner there is for this op on these specs; the plain body if there is no other."""
-        for level in self.levels:
-            for candidate in _KERNELS.get(level, {}).get(op.name, ()):
-                runner = candidate(ins, outs, dict(attrs))
-                if runner is not None:
-                    return runner
+        for _, candidate in self._candidates(op, (*ins, *outs)):
+            runner = candidate(ins, outs, dict(attrs))
+            if runner is not None:
+                return runner
         return self.plain(op, attrs)
+
+    def _candidates(self, op: Op, specs: Iterable[Spec]) -> Iterator[tuple[str, Prepare]]:
+        """The kernels that may be asked, with their levels: where a spec has a layout, those that know it."""
+        laid = any(s.layout is not None for s in specs)
+        for level in self.levels:
+            if not laid or op.name in _LAYOUTS.get(level, {}):
+                for candidate in _KERNELS.get(level, {}).get(op.name, ()):
+                    yield level, candidate
+
+    def accepts(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> bool:
+        """Whether a kernel takes it: it does not fall to the plain body."""
+        return self.choice(op, ins, outs, attrs).level != "plain"
+
+    def fusable(self, name: str) -> str | None:
+        """What an op may be in a fused group: "elementwise", "anchor", or None."""
+        return next((k for level in self.levels if (k := _FUSABLE.get(level, {}).get(name))), None)
+
+    def layout_of(self, name: str) -> Layout | None:
+        """How an op takes part in the layout channels_last; None for one that only knows plain memory."""
+        return next((k for level in self.levels if (k := _LAYOUTS.get(level, {}).get(name))), None)
+
+    @property
+    def transforms(self) -> bool:
+        """Whether plans for this backend are laid out and fused."""
+        return any(level in _FUSABLE or level in _LAYOUTS for level in self.levels)
 
     def chosen(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> str:
         """The level that `prepare` would take, for `show --plan` and the tests."""
@@ -71,11 +127,10 @@ class Backend:
 
     def choice(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Choice:
         """The level and the family of the kernel that `prepare` would take."""
-        for level in self.levels:
-            for candidate in _KERNELS.get(level, {}).get(op.name, ()):
-                runner = candidate(ins, outs, dict(attrs))
-                if runner is not None:
-                    return Choice(level, getattr(runner, "family", "") or _family(level, candidate))
+        for level, candidate in self._candidates(op, (*ins, *outs)):
+            runner = candidate(ins, outs, dict(attrs))
+            if runner is not None:
+                return Choice(level, getattr(runner, "family", "") or _family(level, candidate))
         return Choice("plain", "")
 
     def plain(self, op: Op, attrs: Mapping[str, Any]) -> Runner:

@@ -11,6 +11,7 @@ from prototorch.backends.core import Backend
 from prototorch.errors import ShapeError
 from prototorch.graph.plan import Place, Plan
 from prototorch.graph.record import Value
+from prototorch.spec import Spec
 
 
 class Runner:
@@ -50,16 +51,23 @@ class Runner:
         spec = value.spec
         if place.kind == "arena":
             raw = self._arena[place.offset : place.offset + spec.nbytes]
-            return raw.view(spec.dtype).reshape(spec.shape)
+            return self._shaped(raw.view(spec.dtype), spec)
         if place.kind == "input":
-            return self._inputs[place.name].reshape(spec.shape)
+            return self._shaped(self._inputs[place.name], spec)
         if place.kind == "state":
             array = self._states[place.name]
             if tuple(array.shape) != spec.shape and array.size != spec.size:
                 raise ShapeError(f"{place.name} has shape {list(array.shape)}, the plan wants {list(spec.shape)}")
-            return array.reshape(spec.shape)
+            return self._shaped(array, spec)
         assert place.value is not None
         return self.backend.asarray(place.value.array, spec.dtype).reshape(spec.shape)
+
+    def _shaped(self, array: Any, spec: Spec) -> Any:
+        """Memory under a spec: where that has a layout, a strided view of the logical shape."""
+        if spec.layout is None:
+            return array.reshape(spec.shape)
+        n, channels, *places = spec.shape
+        return self.backend.xp.moveaxis(array.reshape((n, *places, channels)), -1, 1)
 
     def __call__(self, inputs: Mapping[str, Any],
                  guard: Callable[[Mapping[str, Any]], None] | None = None) -> dict[str, Any]:  # fmt: skip

@@ -136,7 +136,7 @@ class _Planner:
             at = self.born.get(id(root))
             if at is not None and id(root) not in outputs and id(root) not in taken:
                 step = steps[at]
-                source = step.node.op.inplace.get(root.index)
+                source = step.node.op.inplace_of(step.node.attrs).get(root.index)
                 over = source is not None and self.find(step.inputs[source]) is state
                 if over and self.last.get(id(state), -1) <= at and root.spec == state.spec:
                     self.in_state[id(root)] = name
@@ -150,7 +150,7 @@ class _Planner:
         share: dict[int, int] = {}
         for i, step in enumerate(steps):
             used: set[int] = set()
-            for out, source in step.node.op.inplace.items():
+            for out, source in step.node.op.inplace_of(step.node.attrs).items():
                 value, old = step.outputs[out], self.find(step.inputs[source])
                 if id(value) in self.in_state or old.kind != "node" or id(old) in self.in_state or id(old) in used:
                     continue

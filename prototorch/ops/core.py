@@ -9,7 +9,7 @@ on bare specs (`infer`) or bare arrays (`evaluate`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol
@@ -155,6 +155,10 @@ class Op:
     def composite(self) -> bool:
         """Whether the op is said in other ops."""
         return type(self).expand is not Op.expand
+
+    def inplace_of(self, attrs: Mapping[str, Any]) -> Mapping[int, int]:
+        """`inplace` for these attributes."""
+        return self.inplace
 
     def fail(self, message: str) -> ShapeError:
         """A ShapeError that begins with the op's name."""

@@ -1,0 +1,44 @@
+"""A group of ops as one op: what the fusion pass makes, so that a kernel can run the group in one sweep.
+
+A *program* is a tuple of lines ``(op name, refs, attrs items)``. A ref says where an operand comes from: ``("in", i)``
+is an input, ``("node", j, k)`` output k of line j, ``("const", value, dtype)`` a number. It is hashable, like every
+attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prototorch.ops.core import Op
+from prototorch.ops.elementwise import full
+from prototorch.ops.operators import OPS
+
+Ref = tuple[Any, ...]
+Line = tuple[str, tuple[Ref, ...], tuple[tuple[str, Any], ...]]
+Program = tuple[Line, ...]
+
+
+class Fused(Op):
+    """The group ``program``; ``outputs`` are the refs of what is seen outside, ``inplace`` pairs (output, input): that
+    output may be written over that input, which is read element by element.
+    """
+
+    def inplace_of(self, attrs: Mapping[str, Any]) -> Mapping[int, int]:
+        return dict(attrs.get("inplace", ()))
+
+    def expand(self, *inputs: Any, program: Program, outputs: tuple[Ref, ...], inplace: Any = ()) -> Any:
+        made: list[tuple[Any, ...]] = []
+
+        def at(ref: Ref) -> Any:
+            if ref[0] == "const":
+                return full(shape=(), value=ref[1], dtype=ref[2])
+            return inputs[ref[1]] if ref[0] == "in" else made[ref[1]][ref[2]]
+
+        for name, refs, attrs in program:
+            result = OPS[name](*map(at, refs), **dict(attrs))
+            made.append(result if isinstance(result, tuple) else (result,))
+        return tuple(map(at, outputs)) if len(outputs) > 1 else at(outputs[0])
+
+
+fused = Fused()

@@ -1,0 +1,49 @@
+"""Ops that change how a value lies in memory, never what it is. Only a plan's layout pass says them.
+
+In the layout ``"channels_last"`` an array of logical shape [N, C, *spatial] lies in memory as [N, *spatial, C]; None is
+row-major order. All other ops' rules are blind to layouts: the pass writes them into the specs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.ops.core import Op
+from prototorch.spec import Spec
+
+CHANNELS_LAST = "channels_last"
+
+
+def free(shape: tuple[int, ...]) -> bool:
+    """Whether both orders are the same memory: one channel, or one place."""
+    return len(shape) < 3 or shape[1] == 1 or all(n == 1 for n in shape[2:])
+
+
+class Reorder(Op):
+    """``reorder(x, layout=)``: the same elements in another order in memory."""
+
+    derivatives = (lambda g, y, x, layout: reorder(g, layout=x.spec.layout),)
+
+    def rule(self, x: Spec, layout: str | None) -> Spec:
+        if layout not in (None, CHANNELS_LAST):
+            raise self.fail(f"there is no layout {layout!r}")
+        if layout is not None and x.ndim < 3:
+            raise self.fail(f"wants a batch, channels and places, not {list(x.shape)}")
+        return Spec(x.shape, x.dtype, layout)
+
+    def plain(self, xp: Any, x: Any, layout: str | None) -> Any:
+        return x
+
+
+class Relabel(Reorder):
+    """As `reorder`, where both orders are the same memory (see `free`): nothing is moved."""
+
+    view = True
+
+    def rule(self, x: Spec, layout: str | None) -> Spec:
+        if not free(x.shape):
+            raise self.fail(f"the two orders of {list(x.shape)} are not the same memory")
+        return super().rule(x, layout)
+
+
+reorder, relabel = Reorder(), Relabel()
