@@ -13,12 +13,14 @@ from prototorch.data.bounded import read_head
 from prototorch.data.folders import pictures_below
 from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.pictures import PictureReader
-from prototorch.errors import DataError, ModelError, TextError, UsageError
+from prototorch.errors import DataError, ModelError, TextError, UsageError, did_you_mean
+from prototorch.graph.describe import Description, describe
 from prototorch.load import load_model
 from prototorch.model import Model
 from prototorch.text.mistakes import Mistake, Report
 from prototorch.train.feed import target_of
-from prototorch.train.summary import Summary, probe_specs, traced
+from prototorch.train.program import PREDICT, TEST, TRAIN
+from prototorch.train.summary import Summary, probe_specs, step_specs, traced
 from prototorch.train.summary import summary as summarised
 
 
@@ -82,6 +84,35 @@ def _layout(model: Model) -> list[Mistake]:
 def summary(model: Model, batch: int | None = None) -> Summary:
     """What `Model.summary` prints, as data: for a batch size also the memory of a step."""
     return summarised(model.net, model.trainer.program, batch)
+
+
+_PHASES = {TRAIN: "training step", TEST: "evaluation step", PREDICT: "prediction"}
+
+
+def planned(model: Model, phase: str | None = None, batch: int | None = None) -> Description:
+    """The plan of a step, as data: "train" (where there is a loss), "test" or "predict", for a batch size (else the fit
+    block's, else 32). Nothing is run, no weight is made. Raises UsageError for another phase, or without a loss."""
+    phase = phase_of(model, phase)
+    batch = batch or batch_of(model)
+    program = model.trainer.program
+    plan = program.plan(phase, step_specs(model.net, batch), create=False)
+    title = f"{model.net.name}: {_PHASES[phase]}, batch {batch}, {program.backend.name}"
+    return describe(plan, program.backend, title)
+
+
+def phase_of(model: Model, phase: str | None) -> str:
+    """The phase asked for; else "train" for a model with a loss, "predict" for one without."""
+    if phase is None:
+        return TRAIN if model.trainer.program.terms else PREDICT
+    if phase not in _PHASES:
+        known = ", ".join(_PHASES)
+        raise UsageError(f"there is no phase {phase!r}; there are {known}.{did_you_mean(phase, _PHASES)}")
+    return phase
+
+
+def batch_of(model: Model) -> int:
+    """The batch size of the model's fit block; 32 where it has none."""
+    return model.fit_block.batch_size if model.fit_block is not None else 32
 
 
 @dataclass
@@ -258,4 +289,4 @@ def _kinds(model: Model) -> dict[str, str]:
     return kinds
 
 
-__all__ = ["Predictions", "Summary", "checked", "notes", "predictions", "summary"]
+__all__ = ["Description", "Predictions", "Summary", "checked", "notes", "planned", "predictions", "summary"]

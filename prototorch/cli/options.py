@@ -35,6 +35,16 @@ def quiet_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--quiet", "-q", is_flag=True, help="Show no progress.")(function)
 
 
+def threads_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--threads``: how many threads the arithmetic may use."""
+    return click.option("--threads", type=click.IntRange(min=1), help="As --set compile.threads=N.")(function)
+
+
+def with_threads(overrides: tuple[str, ...], threads: int | None) -> tuple[str, ...]:
+    """The overrides with the number of threads, where it is given."""
+    return overrides if threads is None else (*overrides, f"compile.threads={threads}")
+
+
 def data_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--data``: another data source than the model's own."""
     return click.option("--data", metavar="SOURCE", help="Data: a name (fashion-mnist-mini) or a path.")(function)

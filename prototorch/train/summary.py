@@ -119,7 +119,11 @@ def summary(net: Net, program: Program | None = None, batch: int | None = None) 
 
 def memory(program: Program, batch: int) -> dict[str, int]:
     """Bytes of a step by purpose, from its plan; sizes that only data tell are taken to be the first that will do."""
-    training = bool(program.terms)
-    graph = traced(program.net, batch).graph
-    specs = {node.name: graph.inputs[node.name].spec for node in program.net.inputs}
-    return by_purpose(program.plan(TRAIN if training else PREDICT, specs, create=False))
+    phase = TRAIN if program.terms else PREDICT
+    return by_purpose(program.plan(phase, step_specs(program.net, batch), create=False))
+
+
+def step_specs(net: Net, batch: int) -> dict[str, Spec]:
+    """Input specs that every layer takes; sizes that only data tell are the first that will do."""
+    graph = traced(net, batch).graph
+    return {node.name: graph.inputs[node.name].spec for node in net.inputs}

@@ -1,10 +1,20 @@
-"""`prototorch show`: the model as text, as it was written or after all expansion."""
+"""`prototorch show`: the model as text, as it was written or after all expansion; or the plan of a step."""
 
 from __future__ import annotations
 
 import click
 
-from prototorch.cli.options import model_argument, opened, set_option
+from prototorch.cli.options import (
+    json_option,
+    model_argument,
+    opened,
+    print_json,
+    set_option,
+    threads_option,
+    with_threads,
+)
+from prototorch.errors import UsageError
+from prototorch.inspect import planned
 from prototorch.load import find, is_saved, text_file
 from prototorch.text.reader import read_file
 
@@ -13,15 +23,38 @@ from prototorch.text.reader import read_file
 @model_argument
 @set_option
 @click.option("--expanded", is_flag=True, help="After all blocks, repeats and parameters: again a valid file.")
-def command(file: str, overrides: tuple[str, ...], expanded: bool) -> None:
+@click.option("--plan", is_flag=True, help="The steps that run instead: kernels, shapes, memory.")
+@click.option("--phase", metavar="NAME", help="With --plan: train, test or predict.")
+@click.option("--batch", type=click.IntRange(min=1), help="With --plan: the batch size. Default: the fit block's.")
+@threads_option
+@json_option
+def command(file: str, overrides: tuple[str, ...], expanded: bool, plan: bool, phase: str | None, batch: int | None,
+            threads: int | None, as_json: bool) -> None:  # fmt: skip
     """Print the text of a model: of a file, a shipped model, or the one inside a saved model.
+
+    With --plan print what a step does: each step with its layer, its op or fused group of ops, the kernel that runs it
+    (level/family), what it reads (#12 is what step 12 wrote), the shapes it writes, and where (@offset+bytes of the
+    arena; "over" an input that nobody reads any more; "in" a weight). Nothing is run.
 
     \b
     Examples:
       prototorch show resnet101
       prototorch show models/resnet101.proto --expanded --set classes=10
       prototorch show runs/lenet/model.h5
+      prototorch show lenet --plan --batch 64 --phase predict
     """
+    if plan:
+        if expanded:
+            raise UsageError("--plan and --expanded show two things: take one of them")
+        found = planned(opened(file, with_threads(overrides, threads)), phase, batch)
+        if as_json:
+            print_json(found.as_dict())
+        else:
+            click.echo(str(found))
+        return
+    for name, given in (("phase", phase), ("batch", batch), ("threads", threads), ("json", as_json or None)):
+        if given is not None:
+            raise UsageError(f"--{name} belongs to --plan")
     path = find(file)
     if expanded or overrides or is_saved(path):
         click.echo(opened(file, overrides).to_text(), nl=False)

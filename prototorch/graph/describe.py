@@ -1,0 +1,215 @@
+"""A plan as a person reads it: a line a step, with the kernel that runs it and the memory that it writes.
+
+The text says what the plan says and nothing of the machine, so that plans can be kept and compared.
+
+    12 fwd conv2d_2  conv + add + relu  native/conv  #11 ./kernel ./bias -> 2x50x8x8 @18432+25600
+
+is step 12, of the forward pass, said by the layer conv2d_2: a fused group of three ops, run by a kernel of the family
+"conv" at the level "native". It reads what step 11 wrote (``#11.1`` would be the second output of that step) and the
+layer's own weights, and writes 25600 bytes of the arena from byte 18432 on; ``over #11`` says that this is the memory
+of an input that nobody reads any more, ``in ./kernel`` that a state is written in its place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from prototorch.backends.core import Backend
+from prototorch.graph.plan import Plan, Step
+from prototorch.graph.record import Value
+from prototorch.spec import Spec
+
+_PHASES = {"forward": "fwd", "backward": "bwd", "update": "upd"}
+_TYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
+_MOST = 8  # inputs and outputs of a step that are listed one by one
+
+
+@dataclass(frozen=True)
+class Written:
+    """An output of a step. ``place``: "arena" or "state"; ``over``: the input whose memory it takes; bytes."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str | None
+    place: str
+    offset: int
+    nbytes: int
+    state: str = ""
+    over: str = ""
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step of a plan. ``members`` are the ops of a fused group, else the one op."""
+
+    number: int
+    phase: str
+    layer: str
+    op: str
+    members: tuple[str, ...]
+    level: str
+    kernel: str
+    reads: tuple[str, ...]
+    writes: tuple[Written, ...]
+
+
+@dataclass(frozen=True)
+class Description:
+    """A whole plan. ``title`` says of what; sizes are bytes; ``outputs`` and ``copies`` map names to what they are."""
+
+    title: str
+    steps: tuple[PlannedStep, ...]
+    arena: int
+    states: int
+    inputs: int
+    outputs: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many steps there are by phase, by level, and how many are fused groups."""
+        return {
+            "phase": dict(Counter(s.phase for s in self.steps)),
+            "level": dict(Counter(s.level for s in self.steps)),
+            "fused": {"groups": sum(len(s.members) > 1 for s in self.steps),
+                      "members": sum(len(s.members) for s in self.steps if len(s.members) > 1)},
+        }  # fmt: skip
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "totals": self.counts()}
+
+    def lines(self) -> Iterator[str]:
+        """The text, line by line."""
+        yield self.title
+        for step in self.steps:
+            yield _line(step)
+        for name, source in self.outputs.items():
+            yield f"output {name} = {source}"
+        for name, source in self.copies.items():
+            yield f"copied at the end: {source} to {name}"
+        found = self.counts()
+        yield f"{len(self.steps)} steps: {_listed(found['phase'])}; kernels: {_listed(found['level'])}"
+        if found["fused"]["groups"]:
+            yield f"{found['fused']['members']} ops are fused into {found['fused']['groups']} of these steps"
+        yield f"bytes: arena {self.arena:,}, states {self.states:,}, inputs {self.inputs:,}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def describe(plan: Plan, backend: Backend, title: str) -> Description:
+    """What a plan does on a backend. Kernels are chosen, but nothing is run and no array is made."""
+    names = _Names(plan)
+    return Description(
+        title,
+        tuple(_step(i, step, plan, backend, names) for i, step in enumerate(plan.steps, 1)),
+        plan.arena,
+        sum(v.spec.nbytes for v in plan.states.values()),
+        sum(v.spec.nbytes for v in plan.inputs.values()),
+        {name: names.of(v) for name, v in plan.outputs.items()},
+        {name: names.of(v) for name, v in plan.copies},
+    )
+
+
+class _Names:
+    """What each value of a plan is called."""
+
+    def __init__(self, plan: Plan):
+        self.made: dict[int, str] = {}
+        for i, step in enumerate(plan.steps, 1):
+            for k, v in enumerate(step.outputs):
+                self.made[id(v)] = f"#{i}.{k}" if k else f"#{i}"
+
+    def of(self, value: Value, layer: str = "") -> str:
+        """The name; a layer's own states are said shorter."""
+        while id(value) not in self.made and value.node is not None and value.node.op.view:
+            value = value.node.inputs[0]
+        if id(value) in self.made:
+            return self.made[id(value)]
+        if value.kind == "constant":
+            return f"{value.array.item():.6g}" if value.array.size == 1 else f"constant {size_of(value.spec)}"
+        return own(value.name, layer)
+
+
+def own(name: str, layer: str) -> str:
+    """A state's name, without the layer's (or the weight's) where it is its own: ``./kernel``, ``:momentum``."""
+    if layer and f":{layer}:" in name:
+        return name[name.index(f":{layer}:") + len(layer) + 1 :]
+    key = layer.rsplit("/", 1)[0] if name == layer else layer
+    return f".{name[len(key) :]}" if key and name.startswith(f"{key}/") else name
+
+
+def members(op: str, attrs: dict[str, Any]) -> tuple[str, ...]:
+    """The ops that a step stands for."""
+    return tuple(part[0] for part in attrs["program"]) if "program" in attrs else (op,)
+
+
+def _step(number: int, step: Step, plan: Plan, backend: Backend, names: _Names) -> PlannedStep:
+    node = step.node
+    choice = backend.choice(
+        node.op, tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs), node.attrs
+    )
+    return PlannedStep(
+        number,
+        node.phase,
+        node.scope,
+        node.op.name,
+        members(node.op.name, node.attrs),
+        choice.level,
+        choice.family,
+        tuple(names.of(v, node.scope) for v in step.inputs),
+        tuple(_written(v, step, plan, names) for v in step.outputs),
+    )
+
+
+def _written(value: Value, step: Step, plan: Plan, names: _Names) -> Written:
+    spec, place = value.spec, plan.places[id(value)]
+    over = ""
+    if place.kind == "arena":
+        for v in step.inputs:
+            theirs = plan.places[id(v)]
+            if theirs.kind == "arena" and theirs.offset == place.offset and v.spec.size:
+                over = names.of(v)
+                break
+    state = own(place.name, step.node.scope) if place.kind == "state" else ""
+    return Written(spec.shape, spec.dtype, spec.layout, place.kind, place.offset, spec.nbytes, state, over)
+
+
+def size_of(spec: Spec | Written) -> str:
+    """A shape with its type and layout where they are not the usual ones: ``2x50x8x8``, ``2:i32``."""
+    shape = "x".join(map(str, spec.shape)) or "1"
+    kind = "" if spec.dtype == "float32" else f":{_short(spec.dtype)}"
+    return f"{shape}{kind}{f':{spec.layout}' if spec.layout else ''}"
+
+
+def _short(dtype: str) -> str:
+    stem = dtype.rstrip("0123456789")
+    return _TYPES.get(stem, stem) + dtype[len(stem) :]
+
+
+def _place(w: Written) -> str:
+    if w.place != "arena":
+        return f"in {w.state}"
+    return f"@{w.offset}+{w.nbytes}" + (f" over {w.over}" if w.over else "")
+
+
+def _line(step: PlannedStep) -> str:
+    kernel = f"{step.level}/{step.kernel}" if step.kernel else step.level
+    reads = _short_list(step.reads, " ")
+    writes = _short_list([f"{size_of(w)} {_place(w)}" for w in step.writes], ", ")
+    phase = _PHASES.get(step.phase, step.phase)
+    head = f"{step.number:4} {phase} {step.layer or '-':20} {' + '.join(step.members):20} {kernel:18}"
+    return f"{head} {reads} -> {writes}" if reads else f"{head} -> {writes}"
+
+
+def _short_list(items: list[str] | tuple[str, ...], between: str) -> str:
+    if len(items) <= _MOST:
+        return between.join(items)
+    return between.join(items[: _MOST // 2]) + f"{between}... ({len(items)} in all)"
+
+
+def _listed(counted: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in counted.items())
