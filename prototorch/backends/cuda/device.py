@@ -1,0 +1,324 @@
+"""The one border to CUDA: what the backend and the captured step need of a device, and CuPy's way of doing it.
+
+Everything runs on one stream, `main`, in the order of the calls; copies from the host run on a second one, `copies`.
+A capture records what `main` is given between `begin_capture` and `end_capture` instead of doing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from prototorch.backends.cuda.namespace import Namespace
+from prototorch.backends.precision import Settings
+from prototorch.errors import BackendError, ResourceError
+
+ALIGN = 256  # bytes; what cudaMalloc gives, and what vector loads and cuDNN want
+
+
+class Device(Protocol):
+    """A GPU, or what stands for one in the tests. Arrays are CuPy's (the stand-in's are NumPy's)."""
+
+    xp: Any
+    settings: Settings
+    main: Any
+    copies: Any
+
+    @property
+    def name(self) -> str:
+        """What the device is called."""
+
+    @property
+    def precision(self) -> str:
+        """The settings' precision by name: "fp32", "tf32", "bf16", "fp16"."""
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether every run must give the same bits."""
+
+    # memory ---------------------------------------------------------------
+
+    def alloc(self, nbytes: int) -> Any:
+        """New memory as an array of bytes, aligned to 256. Raises ResourceError with what is free."""
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """New memory as an array; never called inside a step."""
+
+    def upload(self, array: np.ndarray) -> Any:
+        """A copy on the device, made now; never called inside a step."""
+
+    def fetch(self, array: Any) -> np.ndarray:
+        """A copy on the host, after all that `main` was given before. This waits; it is not for inside a step."""
+
+    def pinned(self, nbytes: int) -> np.ndarray:
+        """Host memory that copies run from while the host does something else, as bytes."""
+
+    def free_bytes(self) -> int | None:
+        """Bytes that can still be taken."""
+
+    def reserve(self, nbytes: int) -> None:
+        """Ask for workspace: one block, as large as the largest that was asked for, lent to each kernel in turn."""
+
+    def workspace(self) -> Any:
+        """The workspace as it is now; what a capture has seen stays alive with its graph."""
+
+    # order ----------------------------------------------------------------
+
+    def event(self, timing: bool = False) -> Any:
+        """A mark that streams can be given, and be told to wait for."""
+
+    def record(self, event: Any, stream: Any) -> None:
+        """Give the mark to a stream: it is passed when all that the stream was given before is done."""
+
+    def wait(self, stream: Any, event: Any) -> None:
+        """What the stream is given from now on waits for the mark. The host does not."""
+
+    def wait_host(self, event: Any) -> None:
+        """The host waits for the mark."""
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """Milliseconds between two passed marks with timing."""
+
+    def copy_in(self, target: Any, source: np.ndarray, stream: Any) -> None:
+        """Begin a copy from pinned memory; both arrays are contiguous."""
+
+    def copy_out(self, target: np.ndarray, source: Any, stream: Any) -> None:
+        """Begin a copy to pinned memory."""
+
+    def enqueue(self, name: str, work: Callable[[], None]) -> None:
+        """Give `main` work: a call that starts kernels."""
+
+    def running(self) -> AbstractContextManager[Any]:
+        """Inside, CuPy's own kernels run on `main` and take their memory from a pool that graphs may keep."""
+
+    # graphs ---------------------------------------------------------------
+
+    def begin_capture(self) -> None:
+        """From here on `main` records."""
+
+    def end_capture(self) -> Any:
+        """What was recorded, ready to be launched. Raises what CUDA says where it could not be."""
+
+    def abandon_capture(self) -> None:
+        """End a capture that went wrong, and forget it."""
+
+    def launch_graph(self, graph: Any) -> None:
+        """Give `main` what was recorded."""
+
+    # kernels --------------------------------------------------------------
+
+    def load_module(self, source: str) -> Any:
+        """Complete CUDA C++ with extern "C" kernels, compiled; the same module for the same source."""
+
+    def launch(self, module: Any, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
+        """Start a kernel. args: arrays of the device (their address is passed) and NumPy scalars."""
+
+    def pointer(self, array: Any) -> int:
+        """The address of an array's first element."""
+
+
+def out_of_memory(need: int, free: int | None, total: int | None) -> ResourceError:
+    """The error of an allocation that failed."""
+    there = "" if free is None else f"; {size_text(free)} are free"
+    there += "" if total is None else f" of {size_text(total)}"
+    return ResourceError(f"the GPU has no room for {size_text(need)}{there}")
+
+
+def size_text(count: float) -> str:
+    """Bytes as a person says them."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+class CupyDevice:
+    """A GPU by CuPy. Raises BackendError where CuPy is not installed or finds no GPU."""
+
+    def __init__(self, settings: Settings | None = None, index: int = 0):
+        self.settings, self.index = settings or Settings(), index
+        self.cp = load_cupy()
+        cuda = self.cp.cuda
+        cuda.nvrtc.getVersion()  # loads NVRTC with its built-in functions, which cuDNN's own loading would not find
+        cuda.Device(index).use()
+        self.main, self.copies = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+        self.pool = cuda.MemoryPool()
+        self.xp = Namespace(self.cp)
+        self._modules: dict[str, Any] = {}
+        self._functions: dict[tuple[int, str], Any] = {}
+        self._workspace: Any = None
+        self._wanted = 0
+
+    @cached_property
+    def name(self) -> str:
+        """What the driver calls it."""
+        found = self.cp.cuda.runtime.getDeviceProperties(self.index)["name"]
+        return found.decode() if isinstance(found, bytes) else str(found)
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """(9, 0) for sm_90."""
+        found = str(self.cp.cuda.Device(self.index).compute_capability)
+        return int(found[:-1]), int(found[-1])
+
+    @property
+    def precision(self) -> str:
+        """See `Device.precision`."""
+        return self.settings.precision.name
+
+    @property
+    def deterministic(self) -> bool:
+        """See `Device.deterministic`."""
+        return self.settings.deterministic
+
+    def alloc(self, nbytes: int) -> Any:
+        """Memory of its own, beside CuPy's pools: it is just as large as was asked for."""
+        cuda = self.cp.cuda
+        try:
+            memory = cuda.MemoryPointer(cuda.Memory(max(nbytes, 1)), 0)
+        except (cuda.memory.OutOfMemoryError, cuda.runtime.CUDARuntimeError) as exc:
+            raise out_of_memory(nbytes, *cuda.runtime.memGetInfo()) from exc
+        return self.cp.ndarray((nbytes,), dtype="uint8", memptr=memory)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """See `Device.empty`."""
+        kind = np.dtype(dtype)
+        count = int(np.prod(shape, dtype=np.int64))
+        return self.alloc(count * kind.itemsize).view(kind).reshape(shape)
+
+    def upload(self, array: np.ndarray) -> Any:
+        """See `Device.upload`."""
+        array = np.asarray(array, order="C")
+        made = self.empty(array.shape, array.dtype.name)
+        if array.nbytes:
+            made.set(array, stream=self.main)
+            self.main.synchronize()
+        return made
+
+    def fetch(self, array: Any) -> np.ndarray:
+        """See `Device.fetch`."""
+        with self.main:
+            return self.cp.asnumpy(array, stream=self.main, blocking=True)
+
+    def pinned(self, nbytes: int) -> np.ndarray:
+        """See `Device.pinned`."""
+        memory = self.cp.cuda.alloc_pinned_memory(max(nbytes, 1))
+        return np.frombuffer(memory, np.uint8, max(nbytes, 1))[:nbytes]
+
+    def free_bytes(self) -> int | None:
+        """See `Device.free_bytes`; what CuPy's pool holds and nobody uses counts."""
+        free, _ = self.cp.cuda.runtime.memGetInfo()
+        return int(free) + int(self.pool.free_bytes())
+
+    def reserve(self, nbytes: int) -> None:
+        """See `Device.reserve`."""
+        if nbytes > self._wanted:
+            self._wanted, self._workspace = nbytes, None
+
+    def workspace(self) -> Any:
+        """See `Device.workspace`."""
+        if self._workspace is None:
+            self._workspace = self.alloc(self._wanted)
+        return self._workspace
+
+    def event(self, timing: bool = False) -> Any:
+        """See `Device.event`."""
+        return self.cp.cuda.Event(disable_timing=not timing)
+
+    def record(self, event: Any, stream: Any) -> None:
+        """See `Device.record`."""
+        event.record(stream)
+
+    def wait(self, stream: Any, event: Any) -> None:
+        """See `Device.wait`."""
+        stream.wait_event(event)
+
+    def wait_host(self, event: Any) -> None:
+        """See `Device.wait_host`."""
+        event.synchronize()
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """See `Device.elapsed`."""
+        return float(self.cp.cuda.get_elapsed_time(start, end))
+
+    def copy_in(self, target: Any, source: np.ndarray, stream: Any) -> None:
+        """See `Device.copy_in`."""
+        if source.nbytes:
+            target.data.copy_from_host_async(source.ctypes.data, source.nbytes, stream)
+
+    def copy_out(self, target: np.ndarray, source: Any, stream: Any) -> None:
+        """See `Device.copy_out`."""
+        if target.nbytes:
+            source.data.copy_to_host_async(target.ctypes.data, target.nbytes, stream)
+
+    def enqueue(self, name: str, work: Callable[[], None]) -> None:
+        """See `Device.enqueue`: a call that starts kernels gives them to the stream by itself."""
+        work()
+
+    @contextmanager
+    def running(self):
+        """See `Device.running`."""
+        with ExitStack() as inside:
+            inside.enter_context(self.cp.cuda.Device(self.index))
+            inside.enter_context(self.cp.cuda.using_allocator(self.pool.malloc))
+            inside.enter_context(self.main)
+            yield
+
+    def begin_capture(self) -> None:
+        """See `Device.begin_capture`."""
+        self.main.begin_capture()
+
+    def end_capture(self) -> Any:
+        """See `Device.end_capture`."""
+        graph = self.main.end_capture()
+        graph.upload(self.main)
+        return graph
+
+    def abandon_capture(self) -> None:
+        """See `Device.abandon_capture`."""
+        if self.main.is_capturing():
+            with suppress(self.cp.cuda.runtime.CUDARuntimeError):  # it is void already, and is given up either way
+                self.main.end_capture()
+
+    def launch_graph(self, graph: Any) -> None:
+        """See `Device.launch_graph`."""
+        graph.launch(self.main)
+
+    def load_module(self, source: str) -> Any:
+        """See `Device.load_module`; compiled code is kept on disk by CuPy (CUPY_CACHE_DIR)."""
+        found = self._modules.get(source)
+        if found is None:
+            options = ("-std=c++17",)
+            found = self._modules[source] = self.cp.RawModule(code=source, options=options, backend="nvrtc")
+        return found
+
+    def launch(self, module: Any, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
+        """See `Device.launch`."""
+        key = id(module), name
+        function = self._functions.get(key)
+        if function is None:
+            function = self._functions[key] = module.get_function(name)
+        with self.main:
+            function((grid,), (block,), tuple(args))
+
+    def pointer(self, array: Any) -> int:
+        """See `Device.pointer`."""
+        return int(array.data.ptr)
+
+
+def load_cupy() -> Any:
+    """The module cupy. Raises BackendError that says what to install or what is missing."""
+    try:
+        import cupy
+    except ImportError as exc:
+        raise BackendError(f"CuPy is not installed ({exc}): pip install 'prototorch[cuda13]' (or [cuda12])") from exc
+    if not cupy.cuda.is_available():
+        raise BackendError(
+            "CuPy finds no GPU: is the NVIDIA driver installed? `nvidia-smi` tells"
+        )
+    return cupy

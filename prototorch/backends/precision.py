@@ -1,0 +1,65 @@
+"""The one switch of precision: what it means for the types in a graph, for cuDNN and for cuBLAS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prototorch.errors import UsageError, did_you_mean
+
+#: what a model text may say; "auto" is tf32 on a GPU and fp32 on the CPU, "float32" is another word for fp32
+WORDS = ("auto", "fp32", "tf32", "bf16", "fp16", "float32")
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What arithmetic a model runs in.
+
+    Attributes:
+        name: "fp32", "tf32", "bf16" or "fp16".
+        low: the type of activations, of their gradients and of the copies of weights that layers read; None where all
+            is float32. Weights themselves (master weights), the optimiser's slots, running statistics, losses and
+            metrics are float32 always.
+        tf32: whether a product of float32 numbers may round its factors to 10 bits of mantissa (NVIDIA's TF32).
+        scaled: whether the loss is multiplied by a dynamic factor before the backward pass, because small gradients
+            would vanish in `low`.
+    """
+
+    name: str
+    low: str | None = None
+    tf32: bool = False
+    scaled: bool = False
+
+
+#: TF32 is allowed for bf16 and fp16, too: a float32 product that is left there is no finer than its neighbours.
+_PRECISIONS = {
+    "fp32": Precision("fp32"),
+    "tf32": Precision("tf32", tf32=True),
+    "bf16": Precision("bf16", "bfloat16", tf32=True),
+    "fp16": Precision("fp16", "float16", tf32=True, scaled=True),
+}
+
+
+def precision_of(word: str, gpu: bool) -> Precision:
+    """The precision a word stands for on a GPU or on the CPU. Raises UsageError for another word.
+
+    On the CPU tf32 is fp32: its arithmetic is never coarser than float32.
+    """
+    if word not in WORDS:
+        raise UsageError(f"there is no precision {word!r}; there are {', '.join(WORDS)}.{did_you_mean(word, WORDS)}")
+    if word == "auto":
+        word = "tf32" if gpu else "fp32"
+    if word == "float32" or (word == "tf32" and not gpu):
+        word = "fp32"
+    return _PRECISIONS[word]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a GPU computes: the precision, whether every run gives the same bits, whether kernels are chosen by timing.
+
+    cuDNN's plans and cuBLAS's mode follow from here and from nowhere else.
+    """
+
+    precision: Precision = _PRECISIONS["tf32"]
+    deterministic: bool = False
+    autotune: bool = False
