@@ -321,6 +321,14 @@ def infer(op: Op, specs: Sequence[Spec], attrs: dict[str, Any]) -> Spec | tuple[
     return tuple(v.spec for v in out) if isinstance(out, tuple) else out.spec
 
 
+def expansion(op: Op, specs: Sequence[Spec], attrs: Mapping[str, Any]) -> list[Entry]:
+    """What a composite is said in: the inputs and outputs of each entry are bare values with a ``spec``."""
+    interpreter = _Specs()
+    with interpreting(interpreter):
+        _, entries = interpreter.collect(lambda: op.expand(*(_Bare(interpreter, s) for s in specs), **attrs))
+    return entries
+
+
 def _evaluate_expansion(op: Op, xp: Any, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
     return evaluate(lambda *inputs: op.expand(*inputs, **attrs), *arrays, xp=xp)
 
