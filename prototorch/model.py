@@ -144,7 +144,7 @@ class Model:
         self.variables.drop(SLOT)
         self.variables.drop(METRIC)
         self.compile_block = block
-        self._trainer = Trainer(program, Preparation(self.net, backend_for("cpu", 1)))
+        self._trainer = Trainer(program, Preparation(self.net, backend_for("cpu")))
 
     @property
     def trainer(self) -> Trainer:
@@ -155,7 +155,7 @@ class Model:
             else:
                 backend = backend_for("auto")
                 program = Program(self.net, self.variables, backend, None)
-                self._trainer = Trainer(program, Preparation(self.net, backend_for("cpu", 1)))
+                self._trainer = Trainer(program, Preparation(self.net, backend_for("cpu")))
         assert self._trainer is not None
         return self._trainer
 
