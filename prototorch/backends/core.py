@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 from prototorch.backends import host_memory
@@ -146,6 +147,11 @@ class Backend:
                 target[...] = source
 
         return run
+
+    def strung(self, steps: Sequence[tuple[Runner, Sequence[Any], Sequence[Any]]]) -> list[Callable[[], None]]:
+        """Prepared runners bound to arrays as calls without arguments. Neighbours that a backend can run without coming
+        back between them become one call."""
+        return [partial(run, ins, outs) for run, ins, outs in steps]
 
     def empty(self, spec: Spec) -> Any:
         """An array of this spec with undefined elements."""

@@ -36,7 +36,7 @@ class Runner:
             self._calls.append((run, *arrays))
         updating = (i for i, step in enumerate(plan.steps) if step.node.phase == "update")
         cut = next(updating, len(self._calls))
-        self._calls, self._updates = self._calls[:cut], self._calls[cut:]
+        self._before, self._updates = backend.strung(self._calls[:cut]), backend.strung(self._calls[cut:])
         self._copies = [(states[name], self.array(v)) for name, v in plan.copies]
         self._outputs = {name: self.array(v) for name, v in plan.outputs.items()}
 
@@ -84,12 +84,12 @@ class Runner:
                 )
             target[...] = source
         with self.backend.running():
-            for run, ins, outs in self._calls:
-                run(ins, outs)
+            for call in self._before:
+                call()
             if guard is not None:
                 guard(self._outputs)
-            for run, ins, outs in self._updates:
-                run(ins, outs)
+            for call in self._updates:
+                call()
         for state, new in self._copies:
             state[...] = new
         return self._outputs

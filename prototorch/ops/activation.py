@@ -21,6 +21,7 @@ _ROOT_HALF, _INV_ROOT_TAU, _ROOT_2_PI = 0.7071067811865476, 0.3989422804014327, 
 class _Slope(Op):
     """``g * slope(v)``: the gradient of an activation from the input or output v; ``slope`` is said in ops."""
 
+    elementwise = True
     inplace = {0: 0}
 
     @narrowable
@@ -303,6 +304,7 @@ class HardSwish(Unary):
 class Prelu(Op):
     """x where x > 0, else alpha * x; alpha broadcasts to x's shape. Inputs: x, alpha."""
 
+    elementwise = True
     derivatives = (
         lambda g, y, x, alpha: where(x > 0, g, g * alpha),
         lambda g, y, x, alpha: sum_to(g * minimum(x, 0), alpha.shape),

@@ -117,6 +117,8 @@ class Op:
     name: ClassVar[str] = ""
     #: output -> input: the output may be written over that input, element by element.
     inplace: ClassVar[dict[int, int]] = {}
+    #: each element of the outputs depends on the same element of the inputs, which broadcast; nothing else is read.
+    elementwise: ClassVar[bool] = False
     #: the output is input 0 seen through another shape: no copy where the backend can make a view.
     view: ClassVar[bool] = False
     #: one per input, each ``f(g, y, *inputs, **attrs)``; None where there is no derivative.

@@ -24,6 +24,7 @@ def broadcast(op: Op, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
 class Unary(Op):
     """One input, an output of the same shape and type."""
 
+    elementwise = True
     inplace = {0: 0}
     function = ""  # the array module's name of it, where that is all there is to it
     only_float = True
@@ -42,6 +43,7 @@ class Unary(Op):
 class Binary(Op):
     """Two inputs that broadcast, of one type."""
 
+    elementwise = True
     inplace = {0: 0}
     function = ""
     result: str | None = None  # the output's type where it is not the inputs'
@@ -157,6 +159,7 @@ class LogicalNot(Unary):
 class Cast(Op):
     """The same numbers in another type: ``cast(x, dtype="float32")``. Gradients pass between floating-point types."""
 
+    elementwise = True
     derivatives = (lambda g, y, x, dtype: cast(g, dtype=x.dtype),)
 
     def rule(self, x: Spec, dtype: str) -> Spec:
@@ -271,6 +274,7 @@ class LogicalOr(_Comparison):
 class Where(Op):
     """``where(condition, a, b)``: a where the condition holds, else b. All three broadcast."""
 
+    elementwise = True
     derivatives = (
         None,
         lambda g, y, c, a, b: sum_to(where(c, g, zeros_like(g)), a.shape),

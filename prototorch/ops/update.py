@@ -16,6 +16,7 @@ from prototorch.spec import Spec
 class Update(Op):
     """inputs: weight, gradient, rate, step, slots...; outputs: weight, slots... of the same specs."""
 
+    elementwise = True
     slots: ClassVar[int] = 0
     derivatives = ()
 

@@ -1,4 +1,4 @@
-"""The CPU: NumPy, with kernels that write into planned memory."""
+"""The CPU: NumPy, with kernels that write into planned memory; native kernels where they can run."""
 
 import importlib
 import os
@@ -7,25 +7,31 @@ import pkgutil
 import numpy as np
 
 from prototorch.backends.core import Backend
-from prototorch.backends.cpu import pool
-from prototorch.errors import UsageError
+from prototorch.backends.cpu import native, pool
+from prototorch.errors import BackendError, UsageError
 
-LEVELS = {"numpy": ("numpy",), "plain": ()}
+LEVELS = {"native": ("native", "numpy"), "numpy": ("numpy",), "plain": ()}
 
 for _info in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_info.name}")
 
 
 def cpu(level: str | None = None, threads: int | None = None) -> Backend:
-    """The CPU backend at a level: "numpy" (the default) or "plain", the slow level that checks the other.
+    """The CPU backend at a level: "native", "numpy", or "plain", the slow level that checks the others.
 
-    Without ``level`` the environment variable PROTOTORCH_CPU decides. ``threads`` is set for the whole process, which
-    has one thread pool; without it, it stays as it is (see `pool.threads`). Raises UsageError for an unknown level or
-    fewer than one thread.
+    Without ``level`` the environment variable PROTOTORCH_CPU decides; without that it is "native" where native kernels
+    can run, else "numpy". ``threads`` is set for the whole process, which has one thread pool; without it, it stays as
+    it is (see `pool.threads`). Raises UsageError for an unknown level or fewer than one thread, and BackendError where
+    "native" is asked for and cannot be had.
     """
-    level = level or os.environ.get("PROTOTORCH_CPU") or "numpy"
-    if level not in LEVELS:
-        raise UsageError(f"there is no CPU level {level!r}; there are {', '.join(map(repr, LEVELS))}")
+    said = level or os.environ.get("PROTOTORCH_CPU")
+    if said is not None and said not in LEVELS:
+        raise UsageError(f"there is no CPU level {said!r}; there are {', '.join(map(repr, LEVELS))}")
+    why = native.missing() if said in (None, "native") else None
+    if said == "native" and why is not None:
+        raise BackendError(f"the native CPU level cannot be used here: {why}")
+    level = said or ("native" if why is None else "numpy")
     if threads is not None:
         pool.set_threads(threads)
-    return Backend(f"cpu ({level})", np, LEVELS[level], pool.threads(), pool.Quiet)
+    kind = importlib.import_module(f"{__name__}.native.backend").NativeBackend if level == "native" else Backend
+    return kind(f"cpu ({level})", np, LEVELS[level], pool.threads(), pool.Quiet)

@@ -1,0 +1,30 @@
+"""The CPU backend with native kernels: what differs is how the steps of a plan are strung together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from prototorch.backends.core import Backend, Runner
+from prototorch.backends.cpu.native.call import NativeRunner
+from prototorch.backends.cpu.native.team import Program
+
+Step = tuple[Runner, Sequence[Any], Sequence[Any]]
+
+
+class NativeBackend(Backend):
+    """Runs neighbouring native steps as one program, without Python between them."""
+
+    def strung(self, steps: Sequence[Step]) -> list[Callable[[], None]]:
+        """Prepared runners bound to arrays as calls without arguments."""
+        calls: list[Callable[[], None]] = []
+        for native, group in groupby(steps, lambda step: isinstance(step[0], NativeRunner)):
+            found = list(group)
+            if native:
+                tasks = [task for run, ins, outs in found for task in run.bind(ins, outs)]
+                calls.append(Program(tasks, found))
+            else:
+                calls += [partial(run, ins, outs) for run, ins, outs in found]
+        return calls

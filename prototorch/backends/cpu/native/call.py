@@ -1,0 +1,137 @@
+"""Native kernels as the dispatcher knows them: prepared for specs, bound to arrays, strung together by the runner.
+
+A kernel file says a *body* that emits the code and a *prepare* that says when it applies and which tasks it takes:
+
+    def body(k: Kernel, n: int) -> None: ...
+
+    @native("scale", layouts=True)
+    def scale(ins, outs, attrs):
+        made = code(body, ins[0].size)
+        return Tasks(lambda i, o: [Task(made.address, (i[0], o[0]), items=1)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import kernel
+from prototorch.backends.cpu.native.build import compiled
+from prototorch.backends.cpu.native.emit import Kernel, Unsupported
+from prototorch.backends.cpu.native.team import Program, Task
+from prototorch.spec import Spec
+
+CHANNELS_LAST = "channels_last"
+Addresses = Sequence[int]
+Bind = Callable[[Addresses, Addresses], list[Task]]
+
+
+class Code:
+    """The code of a kernel: what emits it and with which parameters. Compiled when its address is first asked for."""
+
+    def __init__(self, body: Callable[..., None], params: tuple[Any, ...]):
+        self.body, self.params = body, params
+        self.name = f"{body.__module__.rsplit('.', 1)[-1]}_{body.__name__.strip('_')}"
+        self._address = 0
+
+    @property
+    def address(self) -> int:
+        """Where the code lies."""
+        if not self._address:
+            self._address = compiled(
+                self.name, (self.body.__module__, self.body.__qualname__, self.params), self.emitted
+            )
+        return self._address
+
+    def emitted(self, name: str) -> Kernel:
+        """The IR. Raises Unsupported where the body cannot say what is asked for."""
+        k = Kernel(name)
+        self.body(k, *self.params)
+        return k
+
+
+def code(body: Callable[..., None], *params: Any) -> Code:
+    """The code ``body(k, *params)`` emits; the parameters, by their repr, are the key under which it is kept."""
+    return Code(body, params)
+
+
+class Tasks:
+    """What a prepare function gives back: tasks for the addresses of inputs and outputs. ``keep`` are arrays they use."""
+
+    def __init__(self, bind: Bind, family: str = "", keep: Any = None):
+        self.bind, self.family, self.keep = bind, family, keep
+
+
+class NativeRunner:
+    """A prepared native kernel."""
+
+    def __init__(self, tasks: Tasks, ins: tuple[Spec, ...], outs: tuple[Spec, ...], family: str):
+        self._tasks, self._ins, self._outs = tasks, ins, outs
+        self.family = tasks.family or family
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Task]:
+        """The tasks that fill the outputs, whose memory must be laid out as the specs say."""
+        for array, spec in zip((*inputs, *outputs), (*self._ins, *self._outs), strict=True):
+            if not lies_as(array, spec):
+                raise ValueError(f"an array of shape {array.shape} and strides {array.strides} for {spec}")
+        return self._tasks.bind([a.ctypes.data for a in inputs], [a.ctypes.data for a in outputs])
+
+    def program(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
+        """The tasks ready to be run."""
+        return Program(self.bind(inputs, outputs), (inputs, outputs, self._tasks.keep))
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        given = [a if lies_as(a, s) else arranged(a, s) for a, s in zip(inputs, self._ins, strict=True)]
+        made = [a if lies_as(a, s) else arranged(a, s) for a, s in zip(outputs, self._outs, strict=True)]
+        self.program(given, made)()
+        for target, source in zip(outputs, made, strict=True):
+            if target is not source:
+                target[...] = source
+
+
+def lies_as(array: Any, spec: Spec) -> bool:
+    """Whether an array's memory is as its spec says."""
+    if not isinstance(array, np.ndarray):
+        return False
+    if spec.layout == CHANNELS_LAST:
+        array = np.moveaxis(array, 1, -1)
+    return bool(array.flags.c_contiguous) and array.dtype == spec.dtype
+
+
+def arranged(array: Any, spec: Spec) -> Any:
+    """A copy of an array whose memory is as the spec says."""
+    if spec.layout == CHANNELS_LAST:
+        return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1), dtype=spec.dtype), -1, 1)
+    return np.ascontiguousarray(array, dtype=spec.dtype).reshape(spec.shape)
+
+
+Prepare = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], "Tasks | None"]
+
+
+def native(*names: str) -> Callable[[Prepare], Prepare]:
+    """Enter a native kernel for ops. Its prepare function gives Tasks, or None (or raises Unsupported): "not mine"."""
+
+    def enter(prepare: Prepare) -> Prepare:
+        family = prepare.__module__.rsplit(".", 1)[-1]
+
+        @lru_cache(maxsize=4096)
+        def known(ins: tuple[Spec, ...], outs: tuple[Spec, ...], items: tuple[tuple[str, Any], ...]) -> Any:
+            try:
+                tasks = prepare(ins, outs, dict(items))
+            except Unsupported:
+                return None
+            return None if tasks is None else NativeRunner(tasks, ins, outs, family)
+
+        def prepared(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Any:
+            if any(s.size == 0 for s in (*ins, *outs)):
+                return None
+            return known(ins, outs, tuple(sorted(attrs.items())))
+
+        prepared.__module__ = prepare.__module__
+        kernel("native", *names)(prepared)
+        return prepare
+
+    return enter

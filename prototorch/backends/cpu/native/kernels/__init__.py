@@ -1,0 +1,1 @@
+"""Native kernels, one file a family; presence is registration."""

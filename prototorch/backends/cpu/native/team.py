@@ -1,0 +1,195 @@
+"""The thread team: runs a list of kernels without returning to Python between them.
+
+A *record* is six words: the code's address, the arguments' address, the number of items, the items of a piece, the pieces,
+and the address of the kernel's shared scratch memory. The caller's thread goes through the records in order. It publishes
+the pieces of each and does pieces itself; worker threads wait in native code, first spinning, then asleep, and take pieces
+too. Which thread does a piece is chance, but pieces do not depend on the number of threads, and so the result does not.
+
+One word, the *ticket*, holds the record's number (upper half) and the next piece (lower half). A worker takes a piece by
+exchanging the ticket for its successor, which fails if the record has changed meanwhile: that makes it safe to be late.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from prototorch.backends.cpu import pool
+from prototorch.backends.cpu.native.build import compiled_text
+from prototorch.backends.cpu.native.team_code import LOCAL, RECORD, STRIDE, WORDS, team_code
+
+_ALIGN = 128
+
+
+def aligned_words(count: int) -> np.ndarray:
+    """Zeroed 64-bit words that begin on a line of their own."""
+    raw = np.zeros(count + _ALIGN // 8, np.int64)
+    skip = (-raw.ctypes.data % _ALIGN) // 8
+    return raw[skip : skip + count]
+
+
+def aligned_bytes(count: int) -> np.ndarray:
+    """Bytes with undefined content that begin on a line of their own."""
+    raw = np.empty(count + _ALIGN, np.uint8)
+    skip = -raw.ctypes.data % _ALIGN
+    return raw[skip : skip + count]
+
+
+class Task(NamedTuple):
+    """One kernel to run: its code, its arguments, and how its items are cut into pieces.
+
+    ``local`` and ``shared`` are the bytes of scratch memory it wants for each thread and for all together.
+    """
+
+    code: int
+    arguments: tuple[int, ...]
+    items: int
+    grain: int = 1
+    local: int = 0
+    shared: int = 0
+
+
+class _Functions(NamedTuple):
+    run: Any
+    worker: Any
+    dismiss: Any
+
+
+@cache
+def _functions() -> _Functions:
+    names = ("run", "worker", "dismiss")
+    found = compiled_text("team", team_code(), names)
+    word = ctypes.c_int64
+    kinds = ([word, word, word, word], [word, word], [word])
+    return _Functions(*(ctypes.CFUNCTYPE(None, *k)(found[n]) for n, k in zip(names, kinds, strict=True)))
+
+
+class _Scratch:
+    """Memory that kernels share, since only one runs at a time: a part for each thread, and one for all."""
+
+    def __init__(self) -> None:
+        self.local = aligned_bytes(0)
+        self.shared = aligned_bytes(0)
+        self.stride = 0
+        self.threads = 0
+
+
+class Team:
+    """Worker threads and the memory they share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._memory = aligned_words(WORDS)
+        self._workers: list[threading.Thread] = []
+        self._scratch = _Scratch()
+        self._code = _functions()
+
+    def run(self, program: Program) -> None:
+        """Run a program; one at a time."""
+        threads = pool.threads()
+        with self._lock:
+            if len(self._workers) != threads - 1:
+                self._hire(threads - 1)
+            self._room(program, threads)
+            self._code.run(self._memory.ctypes.data, program.address, program.count, threads)
+
+    def _hire(self, wanted: int) -> None:
+        self._dismiss()
+        self._memory = aligned_words(WORDS)
+        self._scratch.threads = 0
+        address = self._memory.ctypes.data
+        for i in range(wanted):
+            worker = threading.Thread(target=self._code.worker, args=(address, i + 1), name=f"prototorch-{i + 1}",
+                                      daemon=True)  # fmt: skip
+            worker.start()
+            self._workers.append(worker)
+
+    def _dismiss(self) -> None:
+        if self._workers:
+            self._code.dismiss(self._memory.ctypes.data)
+            for worker in self._workers:
+                worker.join()
+            self._workers.clear()
+
+    def close(self) -> None:
+        """End the workers: they are in native code, which must outlive them."""
+        with self._lock:
+            self._dismiss()
+
+    def _room(self, program: Program, threads: int) -> None:
+        held = self._scratch
+        if program.local > held.stride or threads != held.threads:
+            held.stride = max(held.stride, -(-program.local // _ALIGN) * _ALIGN)
+            held.local = aligned_bytes(held.stride * threads)
+            held.threads = threads
+            self._memory[LOCAL], self._memory[STRIDE] = held.local.ctypes.data, held.stride
+        if program.shared > len(held.shared):
+            held.shared = aligned_bytes(program.shared)
+        program.place(held.shared.ctypes.data)
+
+
+class Program:
+    """Tasks as records in memory, ready to be run as often as wanted. ``keep`` are objects whose memory they use."""
+
+    def __init__(self, tasks: list[Task], keep: Any = None):
+        self.count = len(tasks)
+        self.local = max((t.local for t in tasks), default=0)
+        self.shared = max((t.shared for t in tasks), default=0)
+        self._keep = keep
+        self._records = aligned_words(RECORD * self.count)
+        words = [w for t in tasks for w in t.arguments]
+        self._arguments = np.array(words, np.int64) if words else np.zeros(1, np.int64)
+        at = self._arguments.ctypes.data
+        for i, task in enumerate(tasks):
+            grain = max(task.grain, 1)
+            record = (task.code, at, task.items, grain, -(-task.items // grain), 0)
+            self._records[RECORD * i : RECORD * (i + 1)] = record
+            at += 8 * len(task.arguments)
+        self._shared_at = 0
+        self.address = self._records.ctypes.data
+
+    def place(self, shared: int) -> None:
+        """Set where the shared scratch memory is."""
+        if shared != self._shared_at:
+            self._records[RECORD - 1 :: RECORD] = shared
+            self._shared_at = shared
+
+    def __call__(self) -> None:
+        """Run all tasks."""
+        team().run(self)
+
+
+_team: Team | None = None
+_making = threading.Lock()
+
+
+def team() -> Team:
+    """The process' one team."""
+    global _team
+    if _team is None:
+        with _making:
+            if _team is None:
+                _team = Team()
+    return _team
+
+
+def _after_fork() -> None:
+    """A forked child has none of the parent's threads."""
+    global _team, _making
+    _team, _making = None, threading.Lock()
+
+
+def _at_exit() -> None:
+    if _team is not None:
+        _team.close()
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
