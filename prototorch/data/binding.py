@@ -62,7 +62,8 @@ class Bound(Dataset):
         self.input_of, self.target_of = input_of, target_of
         self.indices = {input_of[name]: wanted for name, wanted in (indices or {}).items() if name in input_of}
         self._unseen = [column for column in self.indices if whole.held(column) is None]
-        self.name, self.weight, self.classes, self.cheap = whole.name, whole.weight, whole.classes, whole.cheap
+        self.name, self.weight, self.classes = whole.name, whole.weight, whole.classes
+        self.cheap, self.grain, self.most_threads = whole.cheap, whole.grain, whole.most_threads
         self.sorted_by_class = whole.sorted_by_class
         self.inputs = tuple(dict.fromkeys(input_of.values()))
         self.targets = tuple(dict.fromkeys(target_of.values()))

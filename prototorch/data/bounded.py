@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import stat
 import zlib
+from functools import cache
 from pathlib import Path
 
 from ..errors import DataError, ResourceError
 
 DEFLATE_RATIO = 1100  # deflate cannot expand more than 1032 to 1
+ONE_READ = 1 << 20  # bytes that are read by one call where the system gives them at once
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -61,10 +63,14 @@ def read_head(path: str | os.PathLike[str], count: int) -> bytes:
         os.close(handle)
 
 
-def _read_exactly(handle: int, size: int, path: str | os.PathLike[str]) -> bytearray:
+def _read_exactly(handle: int, size: int, path: str | os.PathLike[str]) -> bytes | bytearray:
+    data = os.read(handle, size) if size <= ONE_READ else b""
+    if len(data) == size:
+        return data
+    parts = bytearray(size)
+    parts[: len(data)] = data
     with os.fdopen(os.dup(handle), "rb", buffering=0) as file:
-        parts = bytearray(size)
-        view, done = memoryview(parts), 0
+        view, done = memoryview(parts), len(data)
         while done < size:
             count = file.readinto(view[done:])
             if not count:
@@ -112,6 +118,7 @@ def inflate(data: bytes | bytearray, size: int, name: str) -> bytes:
     return out
 
 
+@cache
 def physical_memory() -> int:
     """Bytes of memory in this machine; 2**63 where the system does not tell."""
     try:

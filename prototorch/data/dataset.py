@@ -35,6 +35,10 @@ class Dataset(ABC):
     classes: names of the classes of a target column, where they are known: index = label.
     name: for messages.
     sorted_by_class: samples of a class lie together, so that the first n of them are no fair choice.
+    cheap: reading is copying memory, which is not worth a thread for small batches.
+    grain: so many samples are worth being read by a thread of their own, each taking its time for itself; None where
+        a batch is better read in one piece.
+    most_threads: more threads than these do not make reading faster; None where nothing is known.
     """
 
     name: str = "data"
@@ -44,7 +48,9 @@ class Dataset(ABC):
     weight: str | None = None
     classes: Mapping[str, tuple[str, ...]] = {}
     sorted_by_class: bool = False
-    cheap: bool = False  # reading is copying memory: not worth a thread for small batches
+    cheap: bool = False
+    grain: int | None = None
+    most_threads: int | None = None
 
     @abstractmethod
     def __len__(self) -> int:
@@ -204,8 +210,8 @@ class Part(Dataset):
     def __init__(self, whole: Dataset, indices: np.ndarray):
         self._whole, self._indices = whole, np.asarray(indices, np.int64)
         self.name, self.columns, self.inputs, self.targets = whole.name, whole.columns, whole.inputs, whole.targets
-        self.weight, self.classes, self.cheap = whole.weight, whole.classes, whole.cheap
-        self.sorted_by_class = whole.sorted_by_class
+        self.weight, self.classes, self.sorted_by_class = whole.weight, whole.classes, whole.sorted_by_class
+        self.cheap, self.grain, self.most_threads = whole.cheap, whole.grain, whole.most_threads
 
     def __len__(self) -> int:
         return len(self._indices)

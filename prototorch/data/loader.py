@@ -12,11 +12,14 @@ import numpy as np
 
 from ..errors import DataError, PrototorchError, UsageError
 from .batch import Batch, Place, Transform, convert
-from .dataset import Dataset, SampleError
+from .dataset import Columns, Dataset, SampleError
 from .order import permutation
+from .pieces import InPieces
 from .workers import Inline, Ordered, closing
 
-SMALL_BATCH = 1 << 20  # bytes: copying less than this costs about as much as handing it to another thread
+SMALL_BATCH = 1 << 20  # bytes: moving less than this costs about as much as handing it to another thread
+MOST_THREADS = 8  # that are chosen unasked
+Read = tuple[Columns, np.ndarray, list[SampleError]]  # columns, the samples kept, and what was wrong with the others
 
 
 class Loader:
@@ -32,7 +35,7 @@ class Loader:
         seed: of the order and of the augmentation.
         epoch: the epoch to begin with.
         drop_last: leave out a last batch that is not full.
-        threads: that read and transform ahead; 0 does it when a batch is asked for; None chooses.
+        threads: that read and transform ahead; 0 does it when a batch is asked for; None chooses, by ``work``.
         prefetch: how many finished batches may wait.
         transform: called with (columns, `Place`) in the threads, gives the columns back; None leaves them.
         dtypes: element types the columns are converted to before the transform, by column.
@@ -42,6 +45,7 @@ class Loader:
 
     Attributes:
         waited: seconds spent waiting for batches so far.
+        work: bytes that the transform of a whole batch moves, as far as is known; decides about threads.
         skipped: what was left out: index -> message.
 
     Raises:
@@ -87,7 +91,7 @@ class Loader:
         self.seed, self.epoch, self.position = seed, epoch, 0
         self.prefetch, self.transform, self.dtypes = prefetch, transform, dict(dtypes or {})
         self.on_error, self.skip_limit, self.timeout = on_error, skip_limit, timeout
-        self.threads = self._choose_threads() if threads is None else threads
+        self.threads, self.work = threads, 0
         self.waited = 0.0
         self.skipped: dict[int, str] = {}
 
@@ -102,20 +106,27 @@ class Loader:
         order = permutation(count, self.seed, self.epoch) if self.shuffle else np.arange(count)
         epoch = self.epoch
 
-        def make(number: int) -> Batch:
+        def samples(number: int, part: int) -> np.ndarray:
             position = begin + number * size
-            return self._make(Place(self.seed, epoch, position, order[position : position + size]))
+            batch = order[position : position + size]
+            return batch if cuts == 1 else batch[part * len(batch) // cuts : (part + 1) * len(batch) // cuts]
 
-        def describe(number: int) -> str:
-            position = begin + number * size
-            return f"batch {position // size} of epoch {epoch}, {self._samples(order[position : position + size])}"
+        def finish(number: int, pieces: list[Read]) -> Batch:
+            return self._finish(self.seed, epoch, begin + number * size, pieces)
 
-        pieces = max(0, end - begin) // size
-        with closing(self._pool(make, pieces, describe)) as pool:
-            for number in range(pieces):
+        def describe(piece: int) -> str:
+            number, part = divmod(piece, cuts)
+            return f"batch {begin // size + number} of epoch {epoch}, {self._samples(samples(number, part))}"
+
+        threads = self._choose_threads() if self.threads is None else self.threads
+        cuts = self._cuts(threads)
+        batches = max(0, end - begin) // size
+        work = InPieces(cuts, lambda number, part: self._read(samples(number, part)), finish)
+        with closing(self._pool(work, batches * cuts, threads, describe)) as pool:
+            for number in range(batches):
                 asked = time.perf_counter()
                 try:
-                    batch = pool.take()
+                    batch = work.together(pool.take)
                 finally:
                     self.waited += time.perf_counter() - asked
                 self._count_skipped(batch.wrong)
@@ -149,28 +160,47 @@ class Loader:
         self.seed, self.epoch, self.position = int(state["seed"]), int(state["epoch"]), int(state["position"])
         self.skipped = {int(i): f"{self.dataset.origin(int(i))}: left out before" for i in state["skipped"]}
 
-    def _make(self, place: Place) -> Batch:
-        wrong: list[SampleError] = []
+    def _read(self, indices: np.ndarray) -> Read:
+        """Some samples of a batch, and which of them there are."""
         try:
             if self.on_error == "skip":
-                columns, kept, wrong = self.dataset.read_good(place.indices)
-                place = Place(place.seed, place.epoch, place.position, kept)
-            else:
-                columns = self.dataset.read(place.indices)
-            if len(place.indices):
+                return self.dataset.read_good(indices)
+            return self.dataset.read(indices), indices, []
+        except (PrototorchError, MemoryError):
+            raise
+        except Exception as error:
+            raise self._failed(indices, error) from error
+
+    def _finish(self, seed: int, epoch: int, position: int, pieces: list[Read]) -> Batch:
+        """The batch of what was read for it."""
+        full = [piece for piece in pieces if len(piece[1])] or pieces[:1]
+        columns, kept, _ = full[0]
+        wrong = [error for piece in pieces for error in piece[2]]
+        try:
+            if len(full) > 1:
+                columns = {name: np.concatenate([piece[0][name] for piece in full]) for name in columns}
+                kept = np.concatenate([piece[1] for piece in full])
+            place = Place(seed, epoch, position, kept)
+            if len(kept):
                 columns = convert(columns, self.dtypes)
                 if self.transform is not None:
                     columns = self.transform(columns, place)
         except (PrototorchError, MemoryError):
             raise
         except Exception as error:
-            raise DataError(f"{self._samples(place.indices)}: {type(error).__name__}: {error}") from error
+            raise self._failed(kept, error) from error
         return Batch(columns, place, wrong)
 
-    def _pool(self, make: Any, pieces: int, describe: Any) -> Inline[Batch] | Ordered[Batch]:
-        if not self.threads:
-            return Inline(make)
-        return Ordered(make, pieces, threads=self.threads, ahead=self.prefetch, timeout=self.timeout, describe=describe)
+    def _failed(self, indices: np.ndarray, error: Exception) -> DataError:
+        return DataError(f"{self._samples(indices)}: {type(error).__name__}: {error}")
+
+    def _pool(
+        self, work: Any, pieces: int, threads: int, describe: Any
+    ) -> Inline[Batch | None] | Ordered[Batch | None]:
+        if not threads:
+            return Inline(work)
+        ahead = self.prefetch * work.cuts
+        return Ordered(work, pieces, threads=threads, ahead=ahead, timeout=self.timeout, describe=describe)
 
     def _samples(self, indices: np.ndarray) -> str:
         if not len(indices):
@@ -191,9 +221,15 @@ class Loader:
     def _choose_threads(self) -> int:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         size = sum(spec.nbytes for spec in self.dataset.columns.values()) * self.batch_size
-        if self.dataset.cheap and self.transform is None and size <= SMALL_BATCH:
+        if self.dataset.cheap and size + self.work <= SMALL_BATCH:
             return 0
-        return min(4, cores)
+        return min(self.dataset.most_threads or MOST_THREADS, cores)
+
+    def _cuts(self, threads: int) -> int:
+        """How many pieces a batch is read in."""
+        if threads < 2 or self.dataset.grain is None:
+            return 1
+        return max(1, min(threads, min(self.batch_size, len(self.dataset)) // self.dataset.grain))
 
 
 def _check_least(name: str, value: int, least: int) -> None:

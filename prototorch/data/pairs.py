@@ -34,7 +34,8 @@ class Pairs(Dataset):
         self._partner, self._same = _partners(labels, seed, whole.name)
         spec = whole.columns[self._input]
         self.columns = {"left": spec, "right": spec, "same": Spec((), "int64")}
-        self.name, self.cheap = f"pairs of {whole.name}", whole.cheap
+        self.name = f"pairs of {whole.name}"
+        self.cheap, self.grain, self.most_threads = whole.cheap, whole.grain, whole.most_threads
         self.classes = {"same": ("different", "same")}
 
     def __len__(self) -> int:
