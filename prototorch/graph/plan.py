@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from prototorch.backends.core import Backend
 from prototorch.graph.memory import aligned, arrange
 from prototorch.graph.passes.common import merged
 from prototorch.graph.passes.constants import folded
+from prototorch.graph.passes.copies import copied, renamed
 from prototorch.graph.passes.dead_code import live_nodes
+from prototorch.graph.passes.fusion import fused
 from prototorch.graph.record import Graph, Node, Value
 
 
@@ -58,18 +61,23 @@ class Plan:
         )
 
 
-def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None) -> Plan:
+def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None,
+              backend: Backend | None = None) -> Plan:  # fmt: skip
     """The plan of a graph.
 
     ``outputs`` are the values to be read after a run, by name; ``updates`` the new values of states, by the state's
-    name, which are in the state's memory when the run ends.
+    name, which are in the state's memory when the run ends. With a ``backend`` that has kernels for it, ops are fused
+    for that backend; the plan runs on others as well, but slowly. The graph itself stays as it is.
     """
     updates = dict(updates or {})
     nodes = live_nodes(graph.nodes, [*outputs.values(), *updates.values()])
     nodes, stands = merged(nodes)
     nodes = folded(nodes)
-    outputs = {k: stands.get(id(v), v) for k, v in outputs.items()}
-    updates = {k: stands.get(id(v), v) for k, v in updates.items()}
+    outputs, updates = renamed(outputs, stands), renamed(updates, stands)
+    if backend is not None and backend.transforms:
+        nodes, stands = copied(nodes)
+        outputs, updates = renamed(outputs, stands), renamed(updates, stands)
+        nodes = fused(nodes, outputs, updates, backend)
     return _Planner(graph, nodes, outputs, updates).plan()
 
 

@@ -123,7 +123,7 @@ class Program:
     def __init__(self, said: Said, outputs: Mapping[str, Value], backend: Backend, weights: Mapping[str, np.ndarray],
                  update: bool = False):  # fmt: skip
         graph = said.trace.graph
-        plan = make_plan(graph, outputs, said.trace.updates if update else None)
+        plan = make_plan(graph, outputs, said.trace.updates if update else None, backend)
         self.states = {n: backend.asarray(np.array(a)) for n, a in weights.items()}
         self.backend, self.names = backend, list(plan.inputs)
         self.runner = runner.Runner(plan, backend, self.states)

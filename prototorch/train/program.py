@@ -118,7 +118,8 @@ class Program:
         for weight in traced.weights.values():
             births[weight.name] = weight.spec, partial(initial, weight, self.seed)
         if phase == PREDICT:
-            return make_plan(graph, {name: traced.values[name] for name in self.net.outputs}), births
+            outputs = {name: traced.values[name] for name in self.net.outputs}
+            return make_plan(graph, outputs, backend=self.backend), births
         if not self.terms:
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
         with interpreting(graph):
@@ -183,7 +184,7 @@ class Program:
         if phase == TRAIN:
             updates.update(traced.updates)
             self._update(graph, traced, total, updates, births)
-        return make_plan(graph, {"loss": total}, updates)
+        return make_plan(graph, {"loss": total}, updates, self.backend)
 
     def losses(self, graph: Graph, traced: Trace) -> Losses:
         """The loss of a traced net, in its graph."""

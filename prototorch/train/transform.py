@@ -58,7 +58,7 @@ class Preparation:
         variables = Variables()
         for weight in trace.weights.values():
             variables.create(weight.name, initial(weight, 0))
-        return Runner(make_plan(trace.graph, {"out": out}), self.backend, variables)
+        return Runner(make_plan(trace.graph, {"out": out}, backend=self.backend), self.backend, variables)
 
     def _graph(self, spec: Spec, training: bool) -> tuple[Trace, Value]:
         trace = Trace(Graph(), training)

@@ -1,0 +1,84 @@
+"""A backend whose plain bodies stand for kernels that fuse, to try the passes without native code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import prototorch as pt
+from prototorch import ops
+from prototorch.backends.core import Backend, fusable, kernel
+from prototorch.engine.variables import Variables
+from prototorch.ops.activation import _Slope
+from prototorch.ops.core import Op
+from prototorch.ops.elementwise import Binary, Unary
+from prototorch.ops.operators import OPS
+from prototorch.ops.update import Update
+from prototorch.spec import Spec
+from prototorch.train.program import PREDICT, RATE, STEP, TARGET, TRAIN, WEIGHT, Program, key_of
+
+LEVEL = "test_fusing"
+ELEMENTWISE = sorted(n for n, op in OPS.items() if isinstance(op, Unary | Binary | _Slope | Update) and not op.view)
+fusable(LEVEL, "elementwise", *ELEMENTWISE, "where", "cast", "prelu", "dropout")
+fusable(LEVEL, "anchor", "conv", "conv_input_grad", "matmul")
+
+
+def plain(op: Op, attrs):
+    """The op's plain body as a runner that counts as a kernel."""
+    return Backend("", np, ()).plain(op, attrs)
+
+
+@kernel(LEVEL, "fused")
+def fused(ins, outs, attrs):
+    """Any group but one of an anchor that has several outputs, other than a weight with its slots."""
+    first, last = attrs["program"][0][0], attrs["program"][-1][0]
+    several = len(outs) > 1 and not last.endswith("_update")
+    return None if several and first in ("conv", "conv_input_grad", "matmul") else plain(ops.fused, attrs)
+
+
+def program_of(model: str, level: str = LEVEL, **params) -> Program:
+    """The programs of a shipped model on the backend of a level."""
+    found = pt.load_model(model, **params)
+    return Program(found.net, Variables(), Backend(level, np, (level,) if level else ()), found.compile_block)
+
+
+def specs_of(program: Program, batch: int, size: int | None = None) -> dict[str, Spec]:
+    """Inputs of a batch, pictures of another size where one is given."""
+    made = {}
+    for node in program.net.inputs:
+        shape = node.shape if size is None else (node.shape[0], size, size)
+        made[node.name] = Spec((batch, *shape), node.dtype)
+    return made
+
+
+def train(program: Program, specs, steps: int = 2, classes: int = 10):
+    """Some training steps on random data: the losses, and all variables after them."""
+    runner = program.runner(TRAIN, specs)
+    rng = np.random.default_rng(0)
+    losses = []
+    for step in range(1, steps + 1):
+        given = {RATE: np.float32(0.01), STEP: np.int64(step), "random_key": key_of(3, step)}
+        for name, value in runner.plan.inputs.items():
+            if name.startswith(TARGET):
+                given[name] = rng.integers(0, classes, value.shape)
+            elif name.startswith(WEIGHT):
+                given[name] = np.ones(value.shape, np.float32)
+            elif name in specs:
+                given[name] = rng.standard_normal(value.shape).astype(value.dtype)
+        losses.append(float(runner({name: given[name] for name in runner.plan.inputs})["loss"]))
+    return losses, {name: np.array(a) for name, a in program.variables.items()}
+
+
+def predict(program: Program, specs):
+    """The outputs for random data."""
+    runner = program.runner(PREDICT, specs)
+    rng = np.random.default_rng(1)
+    given = {name: rng.standard_normal(v.shape).astype(v.dtype) for name, v in runner.plan.inputs.items()}
+    return {name: np.array(a) for name, a in runner(given).items()}
+
+
+def names(plan) -> list[str]:
+    """The ops of a plan's steps; a group as its members joined by +."""
+    return [
+        "+".join(line[0] for line in s.node.attrs["program"]) if s.node.op is ops.fused else s.node.op.name
+        for s in plan.steps
+    ]

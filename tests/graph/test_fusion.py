@@ -1,0 +1,231 @@
+"""Fusion changes which steps there are, never what comes out: to the last bit, for the bodies are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fusing import LEVEL, names, predict, program_of, specs_of, train
+
+from prototorch import ops
+from prototorch.backends.core import Backend
+from prototorch.engine.runner import Runner
+from prototorch.graph.passes.groups import Groups
+from prototorch.graph.plan import make_plan
+from prototorch.graph.record import Graph
+from prototorch.spec import Spec
+from prototorch.train.program import TRAIN
+
+FUSING, PLAIN = Backend("fusing", np, (LEVEL,)), Backend("plain", np, ())
+
+
+def run(graph, outputs, updates=None, states=None, backend=FUSING, **inputs):
+    plan = make_plan(graph, outputs, updates, backend)
+    held = {k: a.copy() for k, a in (states or {}).items()}
+    out = Runner(plan, backend, held)(inputs)
+    return names(plan), {k: np.array(a) for k, a in out.items()}, held
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "batch"), [("lenet", None, 3), ("two_layer", None, 4), ("mlp", None, 3), ("resnet18", 32, 2)]
+)
+def test_a_training_step_gives_the_same_bits(model, size, batch):
+    one, other = program_of(model, ""), program_of(model)
+    specs = specs_of(one, batch, size)
+    losses, weights = train(one, specs)
+    assert train(other, specs)[0] == losses
+    assert len(other.plan(TRAIN, specs).steps) < 0.8 * len(one.plan(TRAIN, specs).steps)
+    assert all(np.array_equal(weights[k], a) for k, a in other.variables.items())
+
+
+@pytest.mark.parametrize(("model", "size"), [("mobilenet_v2", 32), ("squeezenet", 64), ("densenet121", 32)])
+def test_a_prediction_gives_the_same_bits(model, size):
+    one, other = program_of(model, ""), program_of(model)
+    specs = specs_of(one, 1, size)
+    wanted = predict(one, specs)
+    for name, array in predict(other, specs).items():
+        assert np.array_equal(array, wanted[name])
+        assert np.isfinite(array).all()
+
+
+def test_lenet_is_fused_as_one_would_by_hand():
+    program = program_of("lenet")
+    plan = program.plan(TRAIN, specs_of(program, 2))
+    assert [n for n in names(plan) if n.startswith(("conv", "matmul"))] == [
+        "conv+add+relu", "conv+add+relu", "matmul+add+relu", "matmul+add", "matmul+relu_grad", "matmul",
+        "conv_input_grad", "conv_weight_grad", "conv_weight_grad", "matmul+adam_update", "matmul+adam_update",
+    ]  # fmt: skip
+    assert plan.copies == []
+
+
+def test_members_that_are_read_elsewhere_become_outputs():
+    graph = Graph()
+    x = graph.input("x", Spec((5,)))
+    a = ops.exp(x)
+    b = a * 2.0
+    steps, out, _ = run(graph, {"sum": ops.sum_(a), "b": b}, x=np.arange(5, dtype=np.float32))
+    assert steps == ["exp+multiply", "sum"]
+    assert np.array_equal(out["b"], np.exp(np.arange(5, dtype=np.float32)) * 2)
+
+
+def test_no_group_where_a_way_leads_through_another_op():
+    """exp and the division read each other's results, but the sum between them must lie between."""
+    graph = Graph()
+    x = graph.input("x", Spec((2, 5)))
+    a = ops.exp(x)
+    steps, out, _ = run(graph, {"y": a / ops.sum_(a)}, x=np.zeros((2, 5), np.float32))
+    assert steps == ["exp", "sum", "divide"]
+    assert np.allclose(out["y"], 0.1, rtol=1e-6)
+
+
+def test_no_group_of_different_shapes():
+    graph = Graph()
+    x, v = graph.input("x", Spec((2, 5))), graph.input("v", Spec((5,)))
+    steps, _, _ = run(graph, {"y": ops.tanh(x) * ops.exp(v)}, x=np.zeros((2, 5), np.float32), v=np.zeros(5, np.float32))
+    assert steps == ["exp", "tanh+multiply"]
+
+
+def test_two_chains_that_meet_are_one_group():
+    graph = Graph()
+    x, y = graph.input("x", Spec((4,))), graph.input("y", Spec((4,)))
+    made = ops.tanh(ops.exp(x)) + ops.square(ops.cos(y))
+    steps, _, _ = run(graph, {"y": made}, x=np.zeros(4, np.float32), y=np.zeros(4, np.float32))
+    assert steps == ["exp+tanh+cos+square+add"]
+
+
+def test_an_anchor_whose_result_is_read_twice_stays_alone():
+    graph = Graph()
+    x, w = graph.input("x", Spec((2, 3))), graph.state("w", Spec((3, 4)))
+    y = x @ w
+    given = {"x": np.ones((2, 3), np.float32), "states": {"w": np.ones((3, 4), np.float32)}}
+    assert run(graph, {"y": ops.relu(y), "sum": ops.sum_(y)}, **given)[0] == ["matmul", "relu", "sum"]
+    assert run(graph, {"y": ops.relu(y), "z": y}, **given)[0] == ["matmul", "relu"]
+    assert run(graph, {"y": ops.relu(y) * y}, **given)[0] == ["matmul+relu+multiply"]
+
+
+def test_an_anchor_takes_no_operand_along_another_axis():
+    graph = Graph()
+    x, w = graph.input("x", Spec((2, 3))), graph.state("w", Spec((3, 4)))
+    rows, columns = graph.input("rows", Spec((2, 1))), graph.input("columns", Spec((4,)))
+    given = {"x": np.ones((2, 3), np.float32), "rows": np.ones((2, 1), np.float32), "columns": np.ones(4, np.float32)}
+    states = {"w": np.ones((3, 4), np.float32)}
+    assert run(graph, {"y": x @ w + rows}, states=states, **given)[0] == ["matmul", "add"]
+    assert run(graph, {"y": x @ w + columns}, states=states, **given)[0] == ["matmul+add"]
+
+
+def test_a_backend_that_refuses_a_group_gets_its_parts():
+    class Refusing(Backend):
+        def accepts(self, op, ins, outs, attrs):
+            return all(line[0] != "tanh" for line in attrs["program"])
+
+    graph = Graph()
+    x, w = graph.input("x", Spec((2, 3))), graph.state("w", Spec((3, 4)))
+    value = ops.exp(ops.square(ops.tanh(ops.relu(x @ w + 1.0)) * 2.0))
+    backend = Refusing("refusing", np, (LEVEL,))
+    steps, _, _ = run(graph, {"y": value}, states={"w": np.ones((3, 4), np.float32)}, backend=backend,
+                      x=np.ones((2, 3), np.float32))  # fmt: skip
+    assert steps == ["matmul+add+relu", "tanh", "multiply", "square", "exp"]
+
+
+def update_of(graph):
+    """A step of a weight with decay and momentum, and the loss before it."""
+    x, rate, step = (
+        graph.input("x", Spec((6, 2))),
+        graph.input("rate", Spec(())),
+        graph.input("step", Spec((), "int64")),
+    )
+    w, v = graph.state("w", Spec((6, 2))), graph.state("v", Spec((6, 2)))
+    loss = ops.sum_(w * x)
+    with graph.phase("update"):
+        decayed = ops.clip(x * 0.5, -1.0, 1.0)
+        new, moved = ops.momentum_update(w, decayed, rate, step, v, momentum=0.9)
+    given = {"x": np.full((6, 2), 4, np.float32), "rate": np.float32(0.1), "step": np.int64(1)}
+    states = {"w": np.ones((6, 2), np.float32), "v": np.ones((6, 2), np.float32)}
+    return loss, {"w": new, "v": moved}, {"states": states, **given}
+
+
+def test_an_update_is_one_sweep_over_the_states_themselves():
+    graph = Graph()
+    loss, updates, given = update_of(graph)
+    plan = make_plan(graph, {"loss": loss}, updates, FUSING)
+    assert names(plan) == ["multiply", "sum", "multiply+maximum+minimum+momentum_update"]
+    assert plan.copies == []
+    assert all(plan.places[id(v)].kind == "state" for v in plan.steps[-1].outputs)
+    _, _, states = run(graph, {"loss": loss}, updates, **given)
+    _, _, wanted = run(graph, {"loss": loss}, updates, backend=PLAIN, **given)
+    assert all(np.array_equal(states[k], wanted[k]) for k in wanted)
+
+
+def test_weights_do_not_change_where_the_guard_refuses():
+    graph = Graph()
+    loss, updates, given = update_of(graph)
+    states = given.pop("states")
+    runner = Runner(make_plan(graph, {"loss": loss}, updates, FUSING), FUSING, states)
+
+    def refuse(_):
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        runner(given, refuse)
+    assert np.array_equal(states["w"], np.ones((6, 2)))
+
+
+def test_the_gradient_of_a_large_weight_waits_for_its_update():
+    def steps(rows):
+        graph = Graph()
+        x, g = graph.input("x", Spec((rows, 30))), graph.input("g", Spec((rows, 20)))
+        rate, step = graph.input("rate", Spec(())), graph.input("step", Spec((), "int64"))
+        w = graph.state("w", Spec((30, 20)))
+        with graph.phase("backward"):
+            dw = ops.matmul(x, g, transpose_a=True)
+        with graph.phase("update"):
+            (new,) = ops.sgd_update(w, dw, rate, step)
+        return make_plan(graph, {}, {"w": new}, FUSING)
+
+    assert names(steps(2)) == ["matmul+sgd_update"]
+    assert [s.node.phase for s in steps(2).steps] == ["update"]
+    assert names(steps(100)) == ["matmul", "sgd_update"]
+
+
+def test_a_group_writes_over_what_nobody_reads_afterwards():
+    graph = Graph()
+    x = graph.input("x", Spec((1000,)))
+    v = ops.cumsum(x, axis=0)
+    plan = make_plan(graph, {"y": ops.tanh(v * 2.0)}, None, FUSING)
+    assert names(plan) == ["cumsum", "multiply+tanh"]
+    assert plan.arena == 4032
+    plan = make_plan(graph, {"y": ops.tanh(v * 2.0), "v": v}, None, FUSING)
+    assert plan.arena == 2 * 4032
+
+
+def test_the_graph_can_be_planned_for_another_backend_afterwards():
+    graph = Graph()
+    x = graph.input("x", Spec((4,)))
+    y = ops.tanh(ops.exp(x)) + 1.0
+    given = {"x": np.arange(4, dtype=np.float32)}
+    first = run(graph, {"y": y}, **given)
+    assert run(graph, {"y": y}, backend=PLAIN, **given)[0] == ["exp", "tanh", "add"]
+    again = run(graph, {"y": y}, **given)
+    assert first[0] == again[0] == ["exp+tanh+add"]
+    assert np.array_equal(first[1]["y"], again[1]["y"])
+
+
+def test_random_groups_keep_an_order():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        graph = Graph()
+        values = [graph.input("x", Spec((2,)))]
+        for _ in range(25):
+            a, b = rng.integers(0, len(values), 2)
+            values.append(values[a] + values[b])
+        groups = Groups(graph.nodes)
+        for a, b in rng.integers(0, 25, (40, 2)):
+            pair = {groups.of[a], groups.of[b]}
+            if len(pair) == 2 and groups.legal(pair):
+                groups.merge(pair)
+        order = groups.order()
+        assert sorted(order) == sorted(groups.members)
+        place = {i: k for k, g in enumerate(order) for i in groups.members[g]}
+        for i, node in enumerate(graph.nodes):
+            for v in node.inputs:
+                p = groups.producer.get(id(v))
+                assert p is None or place[p] <= place[i]
