@@ -60,7 +60,7 @@ class Runner:
                 raise ShapeError(f"{place.name} has shape {list(array.shape)}, the plan wants {list(spec.shape)}")
             return self._shaped(array, spec)
         assert place.value is not None
-        return self.backend.asarray(place.value.array, spec.dtype).reshape(spec.shape)
+        return self.backend.asarray(np.ascontiguousarray(place.value.array), spec.dtype).reshape(spec.shape)
 
     def _shaped(self, array: Any, spec: Spec) -> Any:
         """Memory under a spec: where that has a layout, a strided view of the logical shape."""
