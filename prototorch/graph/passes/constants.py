@@ -21,5 +21,5 @@ def folded(nodes: Sequence[Node]) -> list[Node]:
             continue
         made = node.op.plain(np, *(v.array for v in node.inputs), **node.attrs)
         for value, array in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True):
-            value.kind, value.node, value.array = "constant", None, np.asarray(array, dtype=value.dtype)
+            value.kind, value.node, value.array = "constant", None, np.array(array, dtype=value.dtype, order="C")
     return kept
