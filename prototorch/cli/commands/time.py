@@ -1,0 +1,50 @@
+"""`prototorch time`: where the time of a step goes."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from prototorch.cli.options import (
+    json_option,
+    model_argument,
+    opened,
+    print_json,
+    set_option,
+    threads_option,
+    with_threads,
+)
+from prototorch.measure.profile import profiled
+from prototorch.measure.table import table
+
+
+@click.command()
+@model_argument
+@set_option
+@click.option("--batch", type=click.IntRange(min=1), help="The batch size. Default: the fit block's, else 32.")
+@click.option("--phase", metavar="NAME", help="train, test or predict. Default: train, where there is a loss.")
+@click.option("--steps", type=click.IntRange(min=1), help="How often. Default: as often as fits in two seconds.")
+@click.option("--detail", is_flag=True, help="Also each step of the plan, with its kernel.")
+@click.option("--device", help="As --set compile.device=NAME.")
+@threads_option
+@json_option
+def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str | None, steps: int | None,
+            detail: bool, device: str | None, threads: int | None, as_json: bool) -> None:  # fmt: skip
+    """Measure a step of FILE on random inputs: layer by layer forward, backward and update, in milliseconds.
+
+    GFLOP/s and GB/s are what a layer needs divided by its time; "of peak" is the least time that this machine would
+    need for it, by a large matrix product and a large copy measured in the same minute, divided by its time.
+
+    \b
+    Examples:
+      prototorch time lenet
+      prototorch time alexnet --batch 16 --phase predict --detail
+    """
+    if device is not None:
+        overrides = (*overrides, f"compile.device={json.dumps(device)}")
+    found = profiled(opened(file, with_threads(overrides, threads)), phase, batch, steps)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        click.echo("\n".join(table(found, detail)))

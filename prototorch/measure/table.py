@@ -1,0 +1,78 @@
+"""A measured step as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from prototorch.measure.profile import PHASES, Part, Profile
+from prototorch.train.memory import size_text
+
+_HEAD = ("layer", "type", *(f"{p} ms" for p in PHASES), "share", "GFLOP/s", "GB/s", "of peak", "memory")
+_DETAIL = ("step", "phase", "layer", "ops", "kernel", "ms", "share", "GFLOP/s", "GB/s", "of peak")
+_LEFT = ("layer", "type", "phase", "ops", "kernel")
+
+
+def table(profile: Profile, detail: bool = False) -> Iterator[str]:
+    """The lines: the layers in the net's order, their sum, the whole step; with ``detail`` the plan's steps as well."""
+    total = profile.total()
+    yield profile.title
+    yield (
+        f"this machine: {profile.machine.flops / 1e9:.0f} GFLOP/s (a large matrix product), "
+        f"{profile.machine.bandwidth / 1e9:.1f} GB/s (a large copy), {profile.machine.threads} threads"
+    )
+    yield ""
+    phases = [p for p in PHASES if total.seconds[p]]
+    columns = [i for i, name in enumerate(_HEAD) if name[:-3] not in PHASES or name[:-3] in phases]
+    rows = [_cells(part, profile, total) for part in [*profile.layers, total]]
+    yield from _aligned([[row[i] for i in columns] for row in (_HEAD, *rows)], last=True)
+    yield ""
+    yield (
+        f"the whole step: {_ms(profile.whole)} ms, {profile.batch / profile.whole:,.0f} samples a second "
+        f"(medians of {profile.rounds}; the parts were timed one by one and add up to {_ms(total.total)} ms)"
+    )
+    yield "memory: " + ", ".join(f"{k} {size_text(v)}" for k, v in profile.memory.items())
+    if detail:
+        yield ""
+        steps = [
+            (str(s.number), s.phase, s.layer or "-", " + ".join(s.members), f"{s.level}/{s.kernel}".rstrip("/"),
+             _ms(part.total), _share(part.total, total.total), *_rates(part, profile))
+            for s, part in profile.steps
+        ]  # fmt: skip
+        yield from _aligned([_DETAIL, *steps])
+
+
+def _cells(part: Part, profile: Profile, total: Part) -> tuple[str, ...]:
+    times = (_ms(part.seconds[p]) if part.seconds[p] else "" for p in PHASES)
+    memory = size_text(part.memory) if part.memory else ""
+    return (part.name, part.kind, *times, _share(part.total, total.total), *_rates(part, profile), memory)
+
+
+def _rates(part: Part, profile: Profile) -> tuple[str, str, str]:
+    if not part.total:
+        return "", "", ""
+    rates = part.rates(profile.machine)
+    return (
+        f"{rates['flops_per_second'] / 1e9:.1f}",
+        f"{rates['bytes_per_second'] / 1e9:.1f}",
+        f"{rates['of_peak']:.0%}",
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f}" if seconds < 1 else f"{seconds * 1e3:.0f}"
+
+
+def _share(time: float, total: float) -> str:
+    return f"{time / total:.1%}" if time else ""
+
+
+def _aligned(rows: Sequence[Sequence[str]], last: bool = False) -> Iterator[str]:
+    """Rows below a head, in columns; ``last``: the last row is a sum."""
+    head = rows[0]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    for n, row in enumerate(rows):
+        if n == 1 or (last and n == len(rows) - 1):
+            yield rule
+        cells = (c.ljust(w) if h in _LEFT else c.rjust(w) for c, w, h in zip(row, widths, head, strict=True))
+        yield "  ".join(cells).rstrip()
