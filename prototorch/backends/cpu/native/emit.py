@@ -424,6 +424,10 @@ class Kernel:
         """Zero, or a vector of zeros."""
         return self.num(0, dtype).splat(lanes)
 
+    def iota(self, lanes: int, dtype: str = "int32") -> Num:
+        """The whole numbers 0, 1, ... of a vector."""
+        return Num(self, ir.Constant(self.type(dtype, lanes), list(range(lanes)) if lanes > 1 else 0), dtype, lanes)
+
     @staticmethod
     def type(dtype: str, lanes: int = 1) -> Any:
         """LLVM's type."""
