@@ -109,6 +109,13 @@ def arranged(array: Any, spec: Spec) -> Any:
 
 
 Prepare = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], "Tasks | None"]
+_prepared: list[Any] = []
+
+
+def forget() -> None:
+    """Forget what was prepared: kernels are to be made anew, for vectors of another width."""
+    for known in _prepared:
+        known.cache_clear()
 
 
 def native(*names: str) -> Callable[[Prepare], Prepare]:
@@ -124,6 +131,8 @@ def native(*names: str) -> Callable[[Prepare], Prepare]:
             except Unsupported:
                 return None
             return None if tasks is None else NativeRunner(tasks, ins, outs, family)
+
+        _prepared.append(known)
 
         def prepared(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Any:
             if any(s.size == 0 for s in (*ins, *outs)):
