@@ -82,8 +82,12 @@ def _family(level: str, candidate: Prepare) -> str:
 class Backend:
     """An array module, the levels of kernels that are tried in turn, and memory.
 
-    ``running()`` gives the context in which runners are to be called.
+    ``running()`` gives the context in which runners are to be called. ``device`` is a GPU's (see backends/cuda), None
+    where arrays lie in the host's own memory; ``input_copies`` how often a plan's inputs lie in this backend's memory.
     """
+
+    device: Any = None
+    input_copies = 1
 
     def __init__(self, name: str, xp: Any, levels: Sequence[str], threads: int = 1,
                  running: Callable[[], AbstractContextManager[Any]] = nullcontext):  # fmt: skip

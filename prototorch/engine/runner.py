@@ -21,6 +21,9 @@ class Runner:
     that several plans share which never run at the same time; without it the plan gets its own.
     """
 
+    #: a loss that is not finite is told at most so many steps later
+    lag = 0
+
     def __init__(self, plan: Plan, backend: Backend, states: Mapping[str, Any], arena: Any = None):
         self.plan, self.backend = plan, backend
         self._arena = backend.bytes(plan.arena) if arena is None else arena
@@ -93,3 +96,6 @@ class Runner:
         for state, new in self._copies:
             state[...] = new
         return self._outputs
+
+    def settle(self, guard: Callable[[Mapping[str, Any]], None]) -> None:
+        """Wait for all that was begun, and let the guard see what it has not seen. Here nothing is left open."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
+from prototorch.backends.core import Backend
+from prototorch.engine.mirror import Mirror
 from prototorch.errors import WeightsError
 from prototorch.graph.trace import Weight
 from prototorch.spec import Spec
@@ -17,7 +19,58 @@ SLOT, METRIC = "optimizer:", "metric:"
 
 class Variables(dict[str, Any]):
     """Arrays by name. Weights bear their plain name (``conv1/kernel``); optimiser slots begin with ``optimizer:``,
-    metric totals with ``metric:``. The arrays are changed in place, so that plans stay bound to them."""
+    metric totals with ``metric:``. The arrays are changed in place, so that plans stay bound to them.
+
+    The arrays are NumPy's, always. While a device computes, its own ones are in ``mirror``, and an array that is asked
+    for here is brought up to date first: it is current until the next step.
+    """
+
+    mirror: Mirror | None = None
+
+    def on(self, backend: Backend) -> Mirror:
+        """The arrays on a backend's device."""
+        if self.mirror is None or self.mirror.backend is not backend:
+            self.home()
+            self.mirror = Mirror(_Own(self), backend)
+        return self.mirror
+
+    def home(self) -> None:
+        """The arrays are the host's alone from here on."""
+        if self.mirror is not None:
+            self.mirror.settle()
+            self.mirror = None
+
+    def __getitem__(self, name: str) -> Any:
+        if self.mirror is not None and name in self:
+            self.mirror.pull(name)
+        return super().__getitem__(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if self.mirror is not None:
+            self.mirror.forget(name)
+        super().__setitem__(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        if self.mirror is not None:
+            self.mirror.forget(name)
+        super().__delitem__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return super().__iter__()  # defined, so that dict(variables) asks for each array
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of a dict."""
+        if name not in self:
+            return default
+        return self[name]
+
+    def items(self) -> Any:
+        """As of a dict."""
+        return ItemsView(self)
+
+    def values(self) -> Any:
+        """As of a dict."""
+        return ValuesView(self)
 
     def create(self, name: str, value: np.ndarray) -> None:
         """Enter a new array under a name that is still free; an array that is there stays.
@@ -31,7 +84,8 @@ class Variables(dict[str, Any]):
 
     def check(self, name: str, wanted: Spec) -> None:
         """Raise WeightsError where the array of this name is not of the spec that the model needs."""
-        found = Spec(tuple(self[name].shape), str(self[name].dtype))
+        array = super().__getitem__(name)
+        found = Spec(tuple(array.shape), str(array.dtype))
         if found != wanted:
             raise WeightsError(f"{name}: the model needs {wanted}, but {found} is there, from a file")
 
@@ -41,16 +95,32 @@ class Variables(dict[str, Any]):
 
     def weights(self) -> dict[str, Any]:
         """The weights alone."""
-        return {k: v for k, v in self.items() if not k.startswith((SLOT, METRIC))}
+        return {k: self[k] for k in self if not k.startswith((SLOT, METRIC))}
 
     def beginning(self, prefix: str) -> Iterator[tuple[str, Any]]:
         """The arrays whose names begin like this."""
-        return ((k, v) for k, v in self.items() if k.startswith(prefix))
+        return ((k, self[k]) for k in list(self) if k.startswith(prefix))
 
     def drop(self, prefix: str) -> None:
         """Forget the arrays whose names begin like this."""
         for name in [k for k in self if k.startswith(prefix)]:
             del self[name]
+
+
+class _Own(Mapping[str, Any]):
+    """The host's arrays as they are, with nothing brought up to date."""
+
+    def __init__(self, variables: Variables):
+        self._variables = variables
+
+    def __getitem__(self, name: str) -> Any:
+        return dict.__getitem__(self._variables, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
 
 
 def initial(weight: Weight, seed: int) -> np.ndarray:

@@ -2,13 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self
 
 from prototorch.errors import UsageError
 from prototorch.schema import Block
 
 Logs = dict[str, Any]
+
+
+class Later(dict[str, Any]):
+    """Logs that are made when somebody reads them: to know the loss of a step means to wait for it."""
+
+    def __init__(self, make: Callable[[], Logs]):
+        super().__init__()
+        self._make: Callable[[], Logs] | None = make
+
+    def _made(self) -> Self:
+        make, self._make = self._make, None
+        if make is not None:
+            super().update(make())
+        return self
+
+    def __missing__(self, name: str) -> Any:
+        if self._make is None:
+            raise KeyError(name)
+        return self._made()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self._made(), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return dict.__iter__(self._made())
+
+    def __len__(self) -> int:
+        return dict.__len__(self._made())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        return dict.__eq__(self._made(), other)
+
+    def __repr__(self) -> str:
+        return dict.__repr__(self._made())
+
+    def keys(self) -> Any:
+        """As of a dict."""
+        return dict.keys(self._made())
+
+    def values(self) -> Any:
+        """As of a dict."""
+        return dict.values(self._made())
+
+    def items(self) -> Any:
+        """As of a dict."""
+        return dict.items(self._made())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of a dict."""
+        return dict.get(self._made(), name, default)
+
+    def copy(self) -> Logs:
+        """As of a dict."""
+        return dict(self.items())
 
 
 class Callback(Block, family="callback"):

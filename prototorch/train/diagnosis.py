@@ -21,7 +21,9 @@ ADVICE = "Try a smaller learning rate or clipnorm, or look for odd values in the
 
 
 class NotFiniteError(Exception):
-    """A loss that is not finite, before any weight has changed by it."""
+    """A loss that is not finite, before any weight has changed by it. ``late`` is how many steps were begun since."""
+
+    late = 0
 
     def __init__(self, loss: float):
         super().__init__(loss)

@@ -11,6 +11,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.backends.core import Backend
+from prototorch.engine.captured import bound
 from prototorch.engine.runner import Runner
 from prototorch.engine.variables import METRIC, SLOT, Variables, initial, nbytes
 from prototorch.errors import ShapeError, UsageError, did_you_mean
@@ -101,8 +102,12 @@ class Program:
             self._create(births)
             if self._arena is None or len(self._arena) < plan.arena:
                 self._arena = self.backend.bytes(plan.arena)
-            found = self._runners[key] = Runner(plan, self.backend, self.variables, self._arena)
+            found = self._runners[key] = bound(plan, self.backend, self.variables, self._arena)
         return found
+
+    def runners(self) -> list[Runner]:
+        """The bound plans there are."""
+        return list(self._runners.values())
 
     def plan(self, phase: str, specs: Mapping[str, Spec], create: bool = True) -> Plan:
         """The plan of a phase; with ``create`` the variables it needs are made where they are missing."""

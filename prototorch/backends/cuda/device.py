@@ -19,6 +19,22 @@ from prototorch.errors import BackendError, ResourceError
 
 ALIGN = 256  # bytes; what cudaMalloc gives, and what vector loads and cuDNN want
 
+#: What the check of the loss keeps on the device. ``alive`` is 1 until a loss was not finite, and then 0 until the host
+#: writes it; ``go`` says whether this step's updates count; ``good`` counts the steps that were alive; ``loss`` is the
+#: one that was not finite.
+GuardBlock = np.dtype([("alive", "i4"), ("go", "i4"), ("good", "i4"), ("loss", "f4")])
+
+_GUARD = """
+struct Block { int alive, go, good; float loss; };
+extern "C" __global__ void check_loss(Block* b, const REAL* loss, const bool* apply) {
+    bool fine = isfinite(*loss);
+    if (b->alive && !fine) b->loss = (float)*loss;
+    b->alive = b->alive && fine;
+    b->good += b->alive;
+    b->go = b->alive && (apply == nullptr || *apply);
+}
+"""
+
 
 class Device(Protocol):
     """A GPU, or what stands for one in the tests. Arrays are CuPy's (the stand-in's are NumPy's)."""
@@ -51,8 +67,14 @@ class Device(Protocol):
     def upload(self, array: np.ndarray) -> Any:
         """A copy on the device, made now; never called inside a step."""
 
+    def owns(self, array: Any) -> bool:
+        """Whether an array lies on the device."""
+
     def fetch(self, array: Any) -> np.ndarray:
         """A copy on the host, after all that `main` was given before. This waits; it is not for inside a step."""
+
+    def store(self, target: Any, array: np.ndarray) -> None:
+        """Write an array of the host over one of the device, after all that `main` was given before. This waits."""
 
     def pinned(self, nbytes: int) -> np.ndarray:
         """Host memory that copies run from while the host does something else, as bytes."""
@@ -88,6 +110,15 @@ class Device(Protocol):
 
     def copy_out(self, target: np.ndarray, source: Any, stream: Any) -> None:
         """Begin a copy to pinned memory."""
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Give `main` a copy of the bytes of one array to another; both are contiguous and lie on the device."""
+
+    def guard(self, block: Any, loss: Any, apply: Any | None) -> None:
+        """Give `main` the check of a step's loss: it writes the `GuardBlock` fields.
+
+        loss: float32 or float64 of no dimensions. apply: bool of no dimensions, or None for true.
+        """
 
     def enqueue(self, name: str, work: Callable[[], None]) -> None:
         """Give `main` work: a call that starts kernels."""
@@ -200,10 +231,19 @@ class CupyDevice:
             self.main.synchronize()
         return made
 
+    def owns(self, array: Any) -> bool:
+        """See `Device.owns`."""
+        return isinstance(array, self.cp.ndarray)
+
     def fetch(self, array: Any) -> np.ndarray:
         """See `Device.fetch`."""
         with self.main:
             return self.cp.asnumpy(array, stream=self.main, blocking=True)
+
+    def store(self, target: Any, array: np.ndarray) -> None:
+        """See `Device.store`."""
+        target.set(np.asarray(array, order="C"), stream=self.main)
+        self.main.synchronize()
 
     def pinned(self, nbytes: int) -> np.ndarray:
         """See `Device.pinned`."""
@@ -255,6 +295,18 @@ class CupyDevice:
         """See `Device.copy_out`."""
         if target.nbytes:
             source.data.copy_to_host_async(target.ctypes.data, target.nbytes, stream)
+
+    def copy(self, target: Any, source: Any) -> None:
+        """See `Device.copy`."""
+        if source.nbytes:
+            target.data.copy_from_device_async(source.data, source.nbytes, self.main)
+
+    def guard(self, block: Any, loss: Any, apply: Any | None) -> None:
+        """See `Device.guard`: one thread."""
+        kind = {"float32": "float", "float64": "double"}[loss.dtype.name]
+        module = self.load_module(_GUARD.replace("REAL", kind))
+        told = np.uint64(0 if apply is None else self.pointer(apply))
+        self.launch(module, "check_loss", 1, 1, (block, loss, told))
 
     def enqueue(self, name: str, work: Callable[[], None]) -> None:
         """See `Device.enqueue`: a call that starts kernels gives them to the stream by itself."""
@@ -318,7 +370,5 @@ def load_cupy() -> Any:
     except ImportError as exc:
         raise BackendError(f"CuPy is not installed ({exc}): pip install 'prototorch[cuda13]' (or [cuda12])") from exc
     if not cupy.cuda.is_available():
-        raise BackendError(
-            "CuPy finds no GPU: is the NVIDIA driver installed? `nvidia-smi` tells"
-        )
+        raise BackendError("CuPy finds no GPU: is the NVIDIA driver installed? `nvidia-smi` tells")
     return cupy

@@ -17,23 +17,21 @@ class Namespace:
     """The functions of an array module, a few of them put in another way. All others are the module's own."""
 
     def __init__(self, module: Any):
-        self._module = module
+        self.module = module
         self._constants: dict[tuple[Any, ...], Any] = {}
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
-        setattr(self, name, found)
-        return found
+        return getattr(self.module, name)
 
     def asarray(self, array: Any, dtype: Any = None, **options: Any) -> Any:
         """An array of the module; one made from numbers of the host is kept and given again."""
-        if isinstance(array, self._module.ndarray):
-            return self._module.asarray(array, dtype=dtype, **options)
+        if isinstance(array, self.module.ndarray):
+            return self.module.asarray(array, dtype=dtype, **options)
         host = np.asarray(array, dtype=dtype)
         key = (host.shape, host.dtype.name, host.tobytes())
         found = self._constants.get(key)
         if found is None:
-            found = self._constants[key] = self._module.asarray(host)
+            found = self._constants[key] = self.module.asarray(host)
         return found
 
     def concat(self, arrays: Sequence[Any], axis: int | None = 0) -> Any:
@@ -43,7 +41,7 @@ class Namespace:
         axis %= arrays[0].ndim
         shape = list(arrays[0].shape)
         shape[axis] = sum(a.shape[axis] for a in arrays)
-        out = self._module.empty(tuple(shape), dtype=np.result_type(*(a.dtype for a in arrays)))
+        out = self.module.empty(tuple(shape), dtype=np.result_type(*(a.dtype for a in arrays)))
         lead, at = (slice(None),) * axis, 0
         for array in arrays:
             out[(*lead, slice(at, at + array.shape[axis]))] = array

@@ -1,0 +1,135 @@
+"""The GPU as a backend: a kernel of the level "cuda" where there is one, else the plain body on CuPy's arrays."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Backend, Runner
+from prototorch.backends.cuda.device import CupyDevice, Device
+from prototorch.backends.cuda.kernels.launch import using
+from prototorch.backends.precision import Settings
+from prototorch.ops.core import Op
+from prototorch.ops.linear import matmul
+from prototorch.spec import Spec
+
+LEVEL = "cuda"
+
+
+class Work:
+    """A runner that is given to the device's stream.
+
+    A kernel's runner may have an attribute ``why_not_captured`` (why a step with it cannot be captured; absent or "":
+    it can), and, where it writes new weights, a method ``gated(flag)``, flag being int32[1] on the device, that gives a
+    runner which leaves its outputs as they are where flag is 0. One that has none is gated here, by a copy.
+    """
+
+    def __init__(self, device: Device, op: str, run: Runner):
+        self.device, self.op, self.run = device, op, run
+        self.why_not_captured = getattr(run, "why_not_captured", "")
+        self.family = getattr(run, "family", "")
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Give it to the stream."""
+        self.device.enqueue(self.op, lambda: self.run(inputs, outputs))
+
+    def gated(self, flag: Any) -> Work:
+        """The same work, done only where the flag is not 0."""
+        own = getattr(self.run, "gated", None)
+        run = own(flag) if own is not None else _gated(self.device.xp, self.run, flag)
+        return Work(self.device, self.op, run)
+
+
+def _gated(xp: Any, run: Runner, flag: Any) -> Runner:
+    """The results are made elsewhere, and copied where the flag is not 0.
+
+    An output that is also an input (an update in place) is read before it is written, for nothing is written before
+    all results are there.
+    """
+
+    def gated(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        made = [xp.empty(o.shape, dtype=o.dtype) for o in outputs]
+        run(inputs, made)
+        for target, source in zip(outputs, made, strict=True):
+            xp.copyto(target, source, where=flag.astype(bool)[0])
+
+    return gated
+
+
+class CudaBackend(Backend):
+    """The backend of a device. ``kernels=False`` leaves all to the plain bodies, which checks the kernels."""
+
+    #: how often a plan's inputs lie on the device: where the step reads them, and where the next ones arrive
+    input_copies = 2
+
+    def __init__(self, device: Device, kernels: bool = True):
+        super().__init__(f"cuda ({device.name})", device.xp, (LEVEL,) if kernels else (), running=device.running)
+        self.device = device
+        self._products: dict[tuple[Spec, Spec], tuple[Spec, Runner | None]] = {}
+        if kernels:
+            self.xp.matmul = self.product
+
+    def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Runner:
+        """See `Backend.prepare`; kernels are compiled here."""
+        with using(self.device):
+            run = super().prepare(op, ins, outs, attrs)
+        return run if isinstance(run, Work) else Work(self.device, op.name, run)
+
+    def choice(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Any:
+        """See `Backend.choice`."""
+        with using(self.device):
+            return super().choice(op, ins, outs, attrs)
+
+    def product(self, a: Any, b: Any) -> Any:
+        """``a @ b`` inside a plain body: by the kernel of the op where there is one, which may be captured. CuPy's own
+        way is cuBLAS, which may not."""
+        specs = Spec(tuple(a.shape), a.dtype.name), Spec(tuple(b.shape), b.dtype.name)
+        if specs not in self._products:
+            out = matmul.rule(*specs)
+            assert isinstance(out, Spec)
+            with using(self.device):
+                found = (candidate(specs, (out,), {}) for _, candidate in self._candidates(matmul, (*specs, out)))
+                self._products[specs] = out, next((run for run in found if run is not None), None)
+        out, run = self._products[specs]
+        if run is None:
+            return self.device.xp.module.matmul(a, b)
+        made = self.xp.empty(out.shape, dtype=out.dtype)
+        run((self.xp.ascontiguousarray(a), self.xp.ascontiguousarray(b)), (made,))
+        return made
+
+    def empty(self, spec: Spec) -> Any:
+        """See `Backend.empty`."""
+        return self.device.empty(spec.shape, spec.dtype)
+
+    def bytes(self, count: int) -> Any:
+        """See `Backend.bytes`."""
+        return self.device.alloc(count)
+
+    def free_bytes(self) -> int | None:
+        """See `Backend.free_bytes`: of the GPU's memory."""
+        return self.device.free_bytes()
+
+    def asarray(self, array: Any, dtype: str | None = None) -> Any:
+        """See `Backend.asarray`; an array of the host is copied to the device now."""
+        if self.device.owns(array):
+            return array if dtype is None or array.dtype == np.dtype(dtype) else array.astype(dtype)
+        return self.device.upload(np.asarray(array, dtype=dtype))
+
+    def to_numpy(self, array: Any) -> np.ndarray:
+        """See `Backend.to_numpy`; this waits until all that was begun is done."""
+        return self.device.fetch(array) if self.device.owns(array) else np.asarray(array)
+
+
+@lru_cache(maxsize=4)
+def cuda(settings: Settings, index: int = 0) -> CudaBackend:
+    """The backend of a GPU for these settings. Raises BackendError where there is none that can be used."""
+    importlib.import_module("prototorch.backends.cuda.kernels")
+    return CudaBackend(CupyDevice(settings, index))
+
+
+#: makes the backend; tests put one of a stand-in here
+make: Callable[[Settings], CudaBackend] = cuda

@@ -1,0 +1,261 @@
+"""The runner on a GPU: a whole step is recorded once as a CUDA graph, and then launched with one call.
+
+The first runs of a plan in a row are made kernel by kernel (they compile and upload what a recording must not); the
+next one is recorded. A plan that never runs so often in a row, the last and smaller batch of an epoch for one, is never
+recorded. Learning rate, step number and random key are inputs like any other, so a recorded step reads them anew.
+
+A loss that is not finite is noticed on the device: from that step on no update counts, and the host is told within
+`LAG` steps. Nothing is copied to the host for a step but the 16 bytes that say so, every `EVERY`-th step.
+"""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from prototorch.backends.core import Backend
+from prototorch.backends.cuda.device import Device, GuardBlock
+from prototorch.engine.feeding import Feeding
+from prototorch.engine.mirror import Mirror
+from prototorch.engine.runner import Runner
+from prototorch.engine.variables import Variables
+from prototorch.errors import ResourceError
+from prototorch.graph.plan import Plan
+
+WARM_UP = 2  # runs in a row before a plan is recorded
+EVERY = 4  # steps between two reports of the loss's check
+LAG = 2 * EVERY  # steps after which the host knows at the latest
+LOSS, APPLY = "loss", "apply"  # outputs that the check reads: the loss, and whether the updates count (absent: they do)
+
+Look = Callable[[Mapping[str, Any]], None]
+
+
+def bound(plan: Plan, backend: Backend, variables: Variables, arena: Any = None) -> Runner:
+    """A plan bound to its memory: the runner of the backend's kind."""
+    if backend.device is None:
+        return Runner(plan, backend, variables, arena)
+    return CapturedRunner(plan, backend, variables.on(backend), arena)
+
+
+class Call(NamedTuple):
+    """One piece of a step: the op, the layer it belongs to, and what starts it."""
+
+    op: str
+    scope: str
+    phase: str
+    start: Callable[[], None]
+
+
+class Guard:
+    """The check of the loss that all training plans of a model share."""
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.block = device.alloc(GuardBlock.itemsize)
+        self.go = self.block[4:8].view("int32")
+        self.told = device.pinned(GuardBlock.itemsize)
+        self.event = device.event()
+        self.begun = 0  # steps since the reset
+        self.asked = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: alive, no step counted."""
+        start = np.array([(1, 1, 0, 0.0)], GuardBlock)
+        self.device.store(self.block, start.view("uint8"))
+        self.begun, self.asked = 0, False
+
+    def look(self, guard: Look) -> None:
+        """See what was reported last; the guard is called where a loss was not finite.
+
+        The error it raises bears ``late``: how many steps have been begun after that one.
+        """
+        if not self.asked:
+            return
+        self.device.wait_host(self.event)
+        self.asked = False
+        (found,) = self.told.view(GuardBlock)
+        if found["alive"]:
+            return
+        late, loss = self.begun - int(found["good"]) - 1, np.float32(found["loss"])
+        self.reset()
+        try:
+            guard({LOSS: loss})
+        except Exception as stop:
+            stop.late = late  # type: ignore[attr-defined]
+            raise
+
+    def ask(self) -> None:
+        """Let the device report."""
+        self.device.copy_out(self.told, self.block, self.device.main)
+        self.device.record(self.event, self.device.main)
+        self.asked = True
+
+
+class CapturedRunner(Runner):
+    """See the module's text. ``graph`` is the recorded step, ``refused`` why there will be none ("" as long as there
+    may be one)."""
+
+    lag = LAG
+
+    def __init__(self, plan: Plan, backend: Backend, states: Mirror, arena: Any = None):
+        self.plan, self.backend, self.states = plan, backend, states
+        self.device: Device = backend.device
+        self._arena = backend.bytes(plan.arena) if arena is None else arena
+        self._states, self._arrays = states, {}
+        self._feeding = Feeding(self.device, {name: v.spec for name, v in plan.inputs.items()})
+        self._inputs = self._feeding.arrays
+        self._outputs = {name: self.array(v) for name, v in plan.outputs.items()}
+        self.guard: Guard | None = None
+        if LOSS in plan.outputs and any(s.node.phase == "update" for s in plan.steps):
+            self.guard = states.guard = states.guard or Guard(self.device)
+        self.graph: Any = None
+        self.refused = ""
+        self._row = 0
+        self.calls = self._bound()
+        self._written = frozenset(name for name, _ in plan.copies) | frozenset(
+            place.name
+            for step in plan.steps
+            for v in step.outputs
+            if (place := plan.places[id(v)]).kind == "state"
+        )  # fmt: skip
+
+    def _bound(self) -> list[Call]:
+        calls: list[Call] = []
+        checked = self.guard is None
+        for step in self.plan.steps:
+            node = step.node
+            if node.phase == "update" and not checked:
+                calls.append(self._check())
+                checked = True
+            run = self.backend.prepare(node.op, tuple(v.spec for v in step.inputs),
+                                       tuple(v.spec for v in step.outputs), node.attrs)  # fmt: skip
+            kept = any(self.plan.places[id(v)].kind == "state" for v in step.outputs)
+            if self.guard is not None and node.phase == "update" and kept:
+                run = run.gated(self.guard.go)  # type: ignore[attr-defined]
+            ins, outs = tuple(map(self.array, step.inputs)), tuple(map(self.array, step.outputs))
+            calls.append(Call(node.op.name, node.scope, node.phase, _starting(run, ins, outs)))
+            why = getattr(run, "why_not_captured", "")
+            if why and not self.refused:
+                self.refused = f"{node.op.name} in {node.scope or 'the net'}: {why}"
+        for name, value in self.plan.copies:
+            calls.append(self._copy(name, value))
+        return calls
+
+    def _check(self) -> Call:
+        assert self.guard is not None
+        block, loss, apply = self.guard.block, self._outputs[LOSS], self._outputs.get(APPLY)
+        return Call("check of the loss", "", "update", lambda: self.device.guard(block, loss, apply))
+
+    def _copy(self, name: str, value: Any) -> Call:
+        """A state takes a new value at the end of the step: one that an update made only where updates count."""
+        state, new, xp = self._states[name], self.array(value), self.backend.xp
+        gate = self.guard is not None and value.node is not None and value.node.phase == "update"
+        flag = self.guard.go if gate and self.guard is not None else None
+
+        def copy() -> None:
+            if flag is None:
+                state[...] = new.reshape(state.shape)
+            else:
+                xp.copyto(state, new.reshape(state.shape), where=flag.astype(bool)[0])
+
+        return Call("copy", name, "update", lambda: self.device.enqueue("copy", copy))
+
+    # ---------------------------------------------------------------- running
+
+    def __call__(self, inputs: Mapping[str, Any], guard: Look | None = None) -> dict[str, Any]:
+        """Begin a step; see `Runner.__call__`. What is given back lies on the device: `Backend.to_numpy` waits for it.
+
+        ``guard`` is called with the loss of a step before this one, where it was not finite; see `Guard.look`.
+        """
+        self.states.push()
+        self._feeding(inputs)
+        self._step()
+        self.states.wrote(self._written)
+        if self.guard is not None:
+            self.guard.begun += 1
+            if guard is not None and self.guard.begun % EVERY == 0:
+                self.guard.look(guard)  # what was asked for EVERY steps ago: no waiting
+                self.guard.ask()
+        return self._outputs
+
+    def settle(self, guard: Look) -> None:
+        """Wait for all steps that were begun, and look at their losses as `__call__` does."""
+        if self.guard is not None and self.guard.begun:
+            self.guard.ask()
+            self.guard.look(guard)
+
+    def _step(self) -> None:
+        if self.states.running is not self:
+            self.states.running, self._row = self, 0
+        self._row += 1
+        if self.graph is None and self._row > WARM_UP:
+            self._capture()
+        if self.graph is not None:
+            self.device.launch_graph(self.graph)
+        else:
+            self._plainly()
+
+    def _plainly(self) -> None:
+        with self.backend.running():
+            for call in self.calls:
+                self._start(call)
+
+    def _start(self, call: Call) -> None:
+        try:
+            call.start()
+        except MemoryError as exc:
+            free = self.device.free_bytes()
+            left = "" if free is None else f"; {free:,} bytes are free"
+            raise ResourceError(f"{call.op} in {call.scope or 'the net'}: {exc}{left}") from exc
+
+    def _capture(self) -> None:
+        """Record the step, or find out why it cannot be recorded: then it goes on kernel by kernel."""
+        if not self.refused:
+            self._record()
+        if self.refused and self.refused not in self.states.warned:
+            self.states.warned.add(self.refused)
+            warnings.warn(f"this step runs kernel by kernel, not as one CUDA graph: {self.refused}", RuntimeWarning, 4)
+
+    def _record(self) -> None:
+        collecting = gc.isenabled()
+        gc.disable()  # what is freed while a stream records would be recorded, or void the recording
+        call = self.calls[0] if self.calls else None
+        try:
+            with self.backend.running():
+                self.device.begin_capture()
+                for call in self.calls:
+                    self._start(call)
+                self.graph = self.device.end_capture()
+        except ResourceError:
+            self.device.abandon_capture()
+            raise
+        except Exception as exc:
+            self.device.abandon_capture()
+            where = f"{call.op} in {call.scope or 'the net'}" if call is not None else "the step"
+            self.refused = f"{where}: {type(exc).__name__}: {exc}"
+        finally:
+            if collecting:
+                gc.enable()
+
+    def times(self, inputs: Mapping[str, Any]) -> list[tuple[Call, float]]:
+        """Milliseconds of each piece of the step on the device, from one run kernel by kernel."""
+        self.states.push()
+        self._feeding(inputs)
+        marks = [self.device.event(timing=True) for _ in range(len(self.calls) + 1)]
+        with self.backend.running():
+            self.device.record(marks[0], self.device.main)
+            for call, mark in zip(self.calls, marks[1:], strict=True):
+                self._start(call)
+                self.device.record(mark, self.device.main)
+        self.states.wrote(self._written)
+        self.device.wait_host(marks[-1])
+        return [(c, self.device.elapsed(a, b)) for c, a, b in zip(self.calls, marks, marks[1:], strict=False)]
+
+
+def _starting(run: Callable[..., None], ins: tuple[Any, ...], outs: tuple[Any, ...]) -> Callable[[], None]:
+    return lambda: run(ins, outs)

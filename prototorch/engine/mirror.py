@@ -1,0 +1,76 @@
+"""Variables on a device: for each array of the host one there, and which of the two is newer.
+
+A step reads and writes the device's arrays. The host's are brought up to date when somebody asks for them by name, and
+count as changed from then on, for whoever got one may write into it: the next step takes them over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Backend
+
+
+class Mirror(Mapping[str, Any]):
+    """The device's arrays by name, made when they are first asked for. ``host`` are the host's own arrays."""
+
+    def __init__(self, host: Mapping[str, np.ndarray], backend: Backend):
+        self.host, self.backend = host, backend
+        self._arrays: dict[str, Any] = {}
+        self._newer: set[str] = set()  # on the device
+        self._changed: set[str] = set()  # on the host, perhaps
+        self._written: frozenset[str] | None = None
+        #: what the runners of a model share: the check of the loss, which of them ran last, what was warned of
+        self.guard: Any = None
+        self.running: Any = None
+        self.warned: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._arrays.get(name)
+        if found is None:
+            found = self._arrays[name] = self.backend.asarray(self.host[name])
+            self._changed.discard(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.host)
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    def push(self) -> None:
+        """Before a step: the device takes over what the host may have changed."""
+        if not self._changed:
+            return
+        for name in self._changed & self._arrays.keys():
+            self.backend.device.store(self._arrays[name], self.host[name])
+        self._changed.clear()
+
+    def wrote(self, names: frozenset[str]) -> None:
+        """After a step: what it has written is newer on the device."""
+        if names is not self._written:
+            self._newer |= names
+            self._written = names
+
+    def pull(self, name: str) -> None:
+        """Before the host sees an array: it is brought up to date, and counts as changed."""
+        if name in self._newer:
+            self.host[name][...] = self.backend.to_numpy(self._arrays[name])
+            self._newer.discard(name)
+            self._written = None
+        self._changed.add(name)
+
+    def settle(self) -> None:
+        """All of the host's arrays are brought up to date."""
+        for name in sorted(self._newer):
+            self.pull(name)
+
+    def forget(self, name: str) -> None:
+        """An array is there no more, or is another one."""
+        self._arrays.pop(name, None)
+        self._newer.discard(name)
+        self._changed.discard(name)
+        self._written = None
