@@ -1,0 +1,232 @@
+"""How a kernel of this folder reaches a device: sources, launches, and the runner made of launches.
+
+Nothing here imports CuPy: what a device can do is the protocol `Device`, so that the same launches run on a GPU and, in
+the tests, on a stand-in that runs the kernels on the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
+
+import numpy as np
+
+from prototorch.backends.core import Runner, channels_last, kernel
+from prototorch.spec import Spec
+
+#: a type's name in the kernels
+C_TYPES = {
+    "bool": "bool", "uint8": "u8", "int8": "i8", "uint16": "u16", "int16": "i16", "uint32": "u32", "int32": "i32",
+    "uint64": "u64", "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "float", "float64": "double",
+}  # fmt: skip
+ITEM_BYTES = {name: Spec((1,), name).nbytes for name in C_TYPES}
+BLOCK = 256
+MOST_BLOCKS = 1 << 14
+
+
+class Device(Protocol):
+    """What kernels need of a device. Everything runs in the order of the calls, on the device's one stream."""
+
+    @property
+    def precision(self) -> str:
+        """One of fp32, tf32, bf16, fp16."""
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the same inputs must give the same bits."""
+
+    def load_module(self, source: str) -> Any:
+        """Complete CUDA C++ with extern "C" kernels, compiled; the same module for the same source."""
+
+    def launch(self, module: Any, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
+        """Start a kernel. args: arrays of the device (their address is passed) and NumPy scalars."""
+
+    def pointer(self, array: Any) -> int:
+        """The address of an array's first element."""
+
+    def upload(self, array: np.ndarray) -> Any:
+        """A copy on the device, made now; never called inside a step."""
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """Memory for as long as the array is held; never called inside a step."""
+
+
+_device: ContextVar[Device] = ContextVar("prototorch_cuda_device")
+
+
+@contextmanager
+def using(device: Device) -> Iterator[None]:
+    """Kernels prepared inside are for this device."""
+    token = _device.set(device)
+    try:
+        yield
+    finally:
+        _device.reset(token)
+
+
+def current() -> Device:
+    """The device that kernels are being prepared for."""
+    return _device.get()
+
+
+@cache
+def _text(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+def source(name: str, largest: int = 0, **names: str | int) -> str:
+    """A kernel file made complete: its types and numbers as macros, then the common part, then the file.
+
+    name: of a `.cu` file here, without the ending. largest: the largest count that is an index; from 2^31 on, indices
+    have 64 bits. names: NAME=value macros.
+    """
+    return assembled(_text(f"{name}.cu"), largest, names)
+
+
+def assembled(body: str, largest: int = 0, names: Mapping[str, str | int] | None = None) -> str:
+    """A text of kernels made complete, as `source` does."""
+    index = "unsigned int" if largest < 1 << 31 else "unsigned long long"
+    macros = "".join(f"#define {key} {value}\n" for key, value in (names or {}).items())
+    return f"typedef {index} index;\n{macros}{_text('common.cuh')}\n{body}"
+
+
+def c_type(spec: Spec | str) -> str:
+    """A spec's element type in the kernels."""
+    return C_TYPES[spec if isinstance(spec, str) else spec.dtype]
+
+
+@dataclass(frozen=True)
+class In:
+    """A runner's input as the argument of a launch."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Out:
+    """A runner's output as the argument of a launch."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One start of a kernel: arguments are `In`, `Out`, arrays of the device, and NumPy scalars."""
+
+    module: Any
+    name: str
+    grid: int
+    block: int
+    args: tuple[Any, ...]
+
+
+def launch(text: str, name: str, count: int, *args: Any, block: int = BLOCK) -> Launch:
+    """A launch of a grid-stride kernel over ``count`` elements."""
+    grid = max(1, min(-(-count // block), MOST_BLOCKS))
+    return Launch(current().load_module(text), name, grid, block, args)
+
+
+def block_launch(text: str, name: str, blocks: int, *args: Any, block: int = BLOCK) -> Launch:
+    """A launch of a kernel whose blocks each do one piece of work, in a loop over ``blocks`` pieces."""
+    return Launch(current().load_module(text), name, max(1, min(blocks, MOST_BLOCKS)), block, args)
+
+
+class Launches:
+    """A runner: launches, one after another.
+
+    ``spare`` gives launches to be used instead where an array does not begin at a multiple of 16 bytes.
+    """
+
+    def __init__(self, *launches: Launch, spare: Callable[[], Launches | None] | None = None):
+        self.device, self.launches, self.spare = current(), launches, spare
+        self.layouts: tuple[str | None, ...] = ()
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Start them all."""
+        if self.layouts:
+            inputs = [a if layout else dense(a) for a, layout in zip(inputs, self.layouts, strict=True)]
+        if self.spare is not None and any(self.device.pointer(a) % 16 for a in (*inputs, *outputs)):
+            with using(self.device):
+                other = self.spare()
+            assert other is not None
+            return other(inputs, outputs)
+        for one in self.launches:
+            args = [
+                inputs[a.number] if isinstance(a, In) else outputs[a.number] if isinstance(a, Out) else a
+                for a in one.args
+            ]
+            self.device.launch(one.module, one.name, one.grid, one.block, args)
+        return None
+
+
+Make = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], Launches | None]
+
+
+def cuda_kernel(*names: str, layouts: bool = False) -> Callable[[Make], Make]:
+    """Enter a kernel of own launches for the ops of these names.
+
+    It is not asked about arrays without elements, and about other layouts than the plain one only with ``layouts``.
+    """
+
+    def enter(make: Make) -> Make:
+        def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+            every = (*ins, *outs)
+            if any(s.dtype not in C_TYPES or not s.size or (s.layout and not layouts) for s in every):
+                return None
+            made = make(ins, outs, attrs)
+            if made is not None:
+                made.layouts = tuple(s.layout for s in ins)
+            return made
+
+        prepare.__module__ = getattr(make, "func", make).__module__
+        kernel("cuda", *names)(prepare)
+        if layouts:
+            channels_last("cuda", "follows", *names)
+        return make
+
+    return enter
+
+
+def dense(array: Any) -> Any:
+    """The array with its elements in order; those of a plan lie so, those of an eager tape may be parts of others."""
+    return array if array.flags.c_contiguous else array.copy()
+
+
+def pack_of(spec: Spec, run: int) -> int:
+    """How many neighbouring elements a thread does together: 16 bytes of them, or what divides ``run``."""
+    pack = 16 // ITEM_BYTES[spec.dtype]
+    while run % pack:
+        pack //= 2
+    return max(pack, 1)
+
+
+def u32(value: int) -> np.uint32:
+    """A number as the kernels' 32-bit count."""
+    return np.uint32(value)
+
+
+def index(value: int, largest: int) -> np.uint32 | np.uint64:
+    """A number of the kernels' index type (see `source`)."""
+    return np.uint32(value) if largest < 1 << 31 else np.uint64(value)
+
+
+def contiguous_strides(spec: Spec) -> tuple[int, ...]:
+    """The strides of a spec's memory in elements, per logical axis, by its layout."""
+    order = memory_order(spec)
+    strides, step = [0] * spec.ndim, 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= spec.shape[axis]
+    return tuple(strides)
+
+
+def memory_order(spec: Spec) -> tuple[int, ...]:
+    """The logical axes in the order they lie in memory, the slowest first."""
+    if spec.layout == "channels_last" and spec.ndim > 2:
+        return (0, *range(2, spec.ndim), 1)
+    return tuple(range(spec.ndim))

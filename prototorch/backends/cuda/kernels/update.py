@@ -1,0 +1,144 @@
+"""Optimiser updates: one sweep reads weight, gradient and slots and writes the new ones, by the op's own formula.
+
+`combined` makes one launch of the updates of many weights: a table on the device says where each of them lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.cuda.kernels.fused import formula, sweep
+from prototorch.backends.cuda.kernels.launch import (
+    BLOCK,
+    Device,
+    Launches,
+    assembled,
+    block_launch,
+    c_type,
+    cuda_kernel,
+    u32,
+    using,
+)  # fmt: skip
+from prototorch.backends.cuda.kernels.trace import Symbols
+from prototorch.ops.fused import Program, Ref
+from prototorch.ops.operators import OPS
+from prototorch.ops.update import Update
+from prototorch.spec import Spec
+
+CHUNK = 1 << 14  # elements that a block does at a time
+
+Call = tuple[Callable[[Sequence[Any], Sequence[Any]], None], Sequence[Any], Sequence[Any]]
+
+
+class UpdateLaunches(Launches):
+    """The update of one weight, with what `combined` needs to know of it."""
+
+    def __init__(self, made: Launches, key: tuple[Program, tuple[Ref, ...]], ins: tuple[Spec, ...],
+                 outs: tuple[Spec, ...]):  # fmt: skip
+        super().__init__(*made.launches)
+        self.spare = made.spare
+        self.key, self.ins, self.outs = key, ins, outs
+
+    def alike(self) -> tuple[Any, ...]:
+        """Updates with the same of this may be done in one launch."""
+        return (*self.key, tuple(s.dtype for s in (*self.ins, *self.outs)), id(self.device))
+
+
+def prepared(name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> UpdateLaunches | None:
+    """The launch of an update; None where its formula is not one of single elements."""
+    refs = tuple(("in", i) for i in range(len(ins)))
+    program = ((name, refs, tuple(sorted(attrs.items()))),)
+    results = tuple(("node", 0, k) for k in range(len(outs)))
+    made = sweep(program, results, ins, outs)
+    return None if made is None else UpdateLaunches(made, (program, results), ins, outs)
+
+
+def _enter(name: str) -> None:
+    cuda_kernel(name)(partial(prepared, name))
+
+
+for _name, _op in OPS.items():
+    if isinstance(_op, Update):
+        _enter(_name)
+
+
+def _text(first: UpdateLaunches) -> str | None:
+    """The kernel ``updates`` over a table: for each weight the addresses of its arrays and its number of elements."""
+    program, results = first.key
+    found = formula(program, results, tuple(s.dtype for s in first.ins))
+    if found is None:
+        return None
+    lines, names = found
+    kinds = Symbols()
+    arrays = len(first.ins) + len(first.outs)
+    size = first.outs[0].size
+    head, load, store = [], [], []
+    for i, spec in enumerate(first.ins):
+        kind = kinds.kind(kinds.computed(spec.dtype))
+        head.append(f"const {c_type(spec)}* in{i} = (const {c_type(spec)}*)row[{i}];")
+        if spec.size == 1 and size != 1:
+            head.append(f"const {kind} a{i} = get(in{i}[0]);")
+        else:
+            load.append(f"const {kind} a{i} = get(in{i}[{'i' if spec.ndim or size == 1 else 0}]);")
+    for i, (spec, name) in enumerate(zip(first.outs, names, strict=True)):
+        head.append(f"{c_type(spec)}* out{i} = ({c_type(spec)}*)row[{len(first.ins) + i}];")
+        store.append(f"put(out{i}[i], {name});")
+    around = "\n        ".join(head)
+    inner = "\n            ".join([*load, *(f"const {line}" for line in lines), *store])
+    return f"""
+KERNEL updates(u32 chunks, const u64* table, const u32* where) {{
+    for (u32 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {{
+        const u64* row = table + (u64)where[2 * chunk] * {arrays + 1};
+        {around}
+        const u64 begin = (u64)where[2 * chunk + 1] * {CHUNK}, size = row[{arrays}];
+        const u64 end = begin + {CHUNK} < size ? begin + {CHUNK} : size;
+        for (u64 i = begin + threadIdx.x; i < end; i += blockDim.x) {{
+            {inner}
+        }}
+    }}
+}}
+"""
+
+
+def combined(calls: Sequence[Call]) -> list[Call]:
+    """The same work in fewer launches: bound calls (runner, inputs, outputs), of which updates of one formula become
+    one. The order of all others stays; an update comes where the last of its group was.
+
+    No call of a group may read what another call in between writes, which holds for the updates of a step.
+    """
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for i, (runner, _, _) in enumerate(calls):
+        if isinstance(runner, UpdateLaunches) and runner.outs[0].size > 1:
+            groups.setdefault(runner.alike(), []).append(i)
+    made: dict[int, Call | None] = {}
+    for members in groups.values():
+        if len(members) > 1:
+            one = _together([calls[i] for i in members])
+            if one is not None:
+                made.update(dict.fromkeys(members))
+                made[members[-1]] = one
+    return [new for i, call in enumerate(calls) if (new := made.get(i, call)) is not None]
+
+
+def _together(calls: Sequence[Call]) -> Call | None:
+    first = calls[0][0]
+    assert isinstance(first, UpdateLaunches)
+    text = _text(first)
+    if text is None:
+        return None
+    device: Device = first.device
+    rows, where = [], []
+    for number, (_, ins, outs) in enumerate(calls):
+        size = int(np.prod(outs[0].shape))
+        rows.append([*(device.pointer(a) for a in (*ins, *outs)), size])
+        where += [(number, k) for k in range(-(-size // CHUNK))]
+    table, places = device.upload(np.array(rows, np.uint64)), device.upload(np.array(where, np.uint32))
+    with using(device):
+        made = Launches(
+            block_launch(assembled(text), "updates", len(where), u32(len(where)), table, places, block=BLOCK)
+        )
+    return made, (), ()
