@@ -63,7 +63,9 @@ class Runner:
                 raise ShapeError(f"{place.name} has shape {list(array.shape)}, the plan wants {list(spec.shape)}")
             return self._shaped(array, spec)
         assert place.value is not None
-        return self.backend.asarray(np.ascontiguousarray(place.value.array), spec.dtype).reshape(spec.shape)
+        array = np.reshape(place.value.array, spec.shape)
+        array = array if spec.layout is None else np.moveaxis(array, 1, -1)
+        return self._shaped(self.backend.asarray(np.ascontiguousarray(array), spec.dtype), spec)
 
     def _shaped(self, array: Any, spec: Spec) -> Any:
         """Memory under a spec: where that has a layout, a strided view of the logical shape."""

@@ -15,6 +15,7 @@ from prototorch.graph.passes.constants import folded
 from prototorch.graph.passes.copies import copied, renamed
 from prototorch.graph.passes.dead_code import live_nodes
 from prototorch.graph.passes.fusion import fused
+from prototorch.graph.passes.layout import laid_out
 from prototorch.graph.record import Graph, Node, Value
 
 
@@ -66,8 +67,8 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
     """The plan of a graph.
 
     ``outputs`` are the values to be read after a run, by name; ``updates`` the new values of states, by the state's
-    name, which are in the state's memory when the run ends. With a ``backend`` that has kernels for it, ops are fused
-    for that backend; the plan runs on others as well, but slowly. The graph itself stays as it is.
+    name, which are in the state's memory when the run ends. With a ``backend`` that has kernels for it, ops are laid
+    out and fused for that backend; the plan runs on others as well, but slowly. The graph itself stays as it is.
     """
     updates = dict(updates or {})
     nodes = live_nodes(graph.nodes, [*outputs.values(), *updates.values()])
@@ -76,6 +77,8 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
     outputs, updates = renamed(outputs, stands), renamed(updates, stands)
     if backend is not None and backend.transforms:
         nodes, stands = copied(nodes)
+        outputs, updates = renamed(outputs, stands), renamed(updates, stands)
+        nodes, stands = laid_out(nodes, outputs, updates, backend)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
         nodes = fused(nodes, outputs, updates, backend)
     return _Planner(graph, nodes, outputs, updates).plan()
@@ -164,7 +167,8 @@ class _Planner:
                     continue
                 readers = [k for k, v in enumerate(step.inputs) if self.find(v) is old]
                 if self.last[id(old)] == i and old.spec.nbytes == value.spec.nbytes and len(readers) == 1:
-                    if step.inputs[source].shape != value.shape:
+                    there = step.inputs[source].spec
+                    if there.shape != value.shape or there.layout != value.spec.layout:
                         continue
                     share[id(value)] = id(old)
                     used.add(id(old))

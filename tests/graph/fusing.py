@@ -6,7 +6,7 @@ import numpy as np
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.backends.core import Backend, fusable, kernel
+from prototorch.backends.core import Backend, channels_last, fusable, kernel
 from prototorch.engine.variables import Variables
 from prototorch.ops.activation import _Slope
 from prototorch.ops.core import Op
@@ -33,6 +33,58 @@ def fused(ins, outs, attrs):
     first, last = attrs["program"][0][0], attrs["program"][-1][0]
     several = len(outs) > 1 and not last.endswith("_update")
     return None if several and first in ("conv", "conv_input_grad", "matmul") else plain(ops.fused, attrs)
+
+
+LAID = "test_laying_out"
+CONVS = ("conv", "conv_input_grad", "conv_weight_grad")
+POOLS = ("max_pool", "max_unpool", "avg_pool", "avg_unpool")
+
+
+def spatial(ins, attrs):
+    """Only reductions that leave out no place in the middle."""
+    axis = attrs.get("axis")
+    over = (
+        range(ins[0].ndim) if axis is None else {a % ins[0].ndim for a in ([axis] if isinstance(axis, int) else axis)}
+    )
+    return set(over) >= set(range(2, ins[0].ndim))
+
+
+channels_last(LAID, "prefers", "conv", "conv_input_grad", ins=(0,), outs=(0,))
+channels_last(LAID, "prefers", "conv_weight_grad", ins=(0, 1), outs=())
+channels_last(LAID, "prefers", *POOLS, "lrn", "lrn_grad")
+channels_last(LAID, "prefers", "batch_norm", "batch_norm_inference", ins=(0,), outs=(0,))
+channels_last(LAID, "prefers", "batch_norm_grad", ins=(0, 1), outs=(0,))
+channels_last(LAID, "follows", *ELEMENTWISE, "where", "cast", "prelu", "dropout", "fused", "broadcast_to")
+channels_last(LAID, "follows", "slice", "unslice", "reorder")
+channels_last(LAID, "follows", "concat", when=lambda ins, attrs: attrs["axis"] == 1)
+channels_last(LAID, "follows", "sum", "mean", when=spatial)
+fusable(LAID, "elementwise", *ELEMENTWISE, "where", "cast", "prelu", "dropout")
+fusable(LAID, "anchor", *CONVS[:2], "matmul")
+
+
+def _enter(name: str) -> None:
+    """A kernel that looks at its arrays; it computes on plain copies, in which sums have the same order as ever."""
+
+    @kernel(LAID, name)
+    def prepare(ins, outs, attrs):
+        run = fused(ins, outs, attrs) if name == "fused" else plain(OPS[name], attrs)
+        if run is None:
+            return None
+
+        def checked(inputs, outputs):
+            for array, spec in zip((*inputs, *outputs), (*ins, *outs), strict=True):
+                lies = np.moveaxis(array, 1, -1) if spec.layout else array
+                assert lies.flags.c_contiguous
+                assert array.shape == spec.shape
+            run([np.ascontiguousarray(a).reshape(a.shape) for a in inputs], outputs)
+
+        return checked
+
+
+for _name in (*CONVS, *POOLS, *ELEMENTWISE, "batch_norm", "batch_norm_grad", "batch_norm_inference", "concat", "sum",
+              "mean", "lrn", "lrn_grad", "slice", "unslice", "reorder", "broadcast_to",
+              "fused"):  # fmt: skip
+    _enter(_name)
 
 
 def program_of(model: str, level: str = LEVEL, **params) -> Program:
