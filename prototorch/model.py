@@ -24,6 +24,7 @@ from prototorch.storage import checkpoint, datafiles  # noqa: F401  (datafiles: 
 from prototorch.text.tree import Body, Field
 from prototorch.text.writer import write_fields
 from prototorch.train.callbacks import Callback, CallbackList
+from prototorch.train.clock import OPEN, Clock
 from prototorch.train.declare import Compile, Fit, OutputLoss, with_classes
 from prototorch.train.intake import Intake, compared
 from prototorch.train.loop import Trainer
@@ -225,15 +226,17 @@ class Model:
         if callbacks is None:
             callbacks = block.callbacks
         trainer, intake = self._ready(), self._intake()
-        data, held = intake.both(x, y, sample_weight, block, validation_data)
-        self.fit_block = with_classes(self.fit_block, x, data.source)
-        training = intake.supply(data, block.batch_size, supervised=True, training=True, shuffle=block.shuffle,
-                                 steps=block.steps_per_epoch)  # fmt: skip
-        validation = None
-        if held is not None:
-            validation = intake.supply(held, validation_batch_size or block.batch_size, supervised=True,
-                                       steps=block.validation_steps)  # fmt: skip
-            compared(training, validation)
+        trainer.clock = Clock()
+        with trainer.clock(OPEN):
+            data, held = intake.both(x, y, sample_weight, block, validation_data)
+            self.fit_block = with_classes(self.fit_block, x, data.source)
+            training = intake.supply(data, block.batch_size, supervised=True, training=True, shuffle=block.shuffle,
+                                     steps=block.steps_per_epoch)  # fmt: skip
+            validation = None
+            if held is not None:
+                validation = intake.supply(held, validation_batch_size or block.batch_size, supervised=True,
+                                           steps=block.validation_steps)  # fmt: skip
+                compared(training, validation)
         self.history = History()
         return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=[*callbacks, *progress(verbose)],
                            history=self.history, class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
@@ -289,6 +292,7 @@ class Model:
         trainer.program.reset(phase)
         for batch in supply.batches:
             trainer.run(phase, feed, batch, batch.count)
+        trainer.settle()
         return trainer.program.results(phase)
 
     def _intake(self) -> Intake:

@@ -10,6 +10,7 @@ import numpy as np
 from prototorch.data.batch import Place
 from prototorch.data.binding import Bound, Indices, Target, bind
 from prototorch.data.dataset import Columns, Dataset
+from prototorch.engine.runner import Runner
 from prototorch.errors import DataError, ShapeError, UsageError
 from prototorch.graph.net import Net
 from prototorch.losses import Loss
@@ -87,12 +88,29 @@ class Feed:
         self.program, self.data, self.preparation, self.training = program, data, preparation, training
         self.class_weight = checked(program, class_weight or {})
         self._specs: dict[int, dict[str, Spec]] = {}
+        self._runners: dict[tuple[str, int], Runner] = {}
+        self._ones: dict[int, np.ndarray] = {}
         self._own = own_targets(program, data) if program.terms else {}
+        self._learned = {**data.target_of, **self._own}
 
     def transform(self, columns: Columns, place: Place) -> Columns:
         """For the loader: the input column prepared by the model's own layers."""
         name = self.data.input_of[self.preparation.name]
-        return {**columns, name: self.preparation(columns[name], self.training, place.key)}
+        return {**columns, name: self.preparation(columns[name], self.training, lambda: place.key)}
+
+    def work(self, batch: int) -> int:
+        """Bytes that the transform of a batch of this size writes."""
+        raw = self.data.columns[self.data.input_of[self.preparation.name]]
+        return self.preparation.work(Spec((batch, *raw.shape), raw.dtype), self.training)
+
+    def runner(self, phase: str, batch: int) -> Runner | None:
+        """The bound plan of a phase for batches of this size, where it has been prepared."""
+        return self._runners.get((phase, batch))
+
+    def prepared(self, phase: str, batch: int) -> Runner:
+        """The bound plan of a phase for batches of this size. Raises ResourceError where it would not fit in memory."""
+        made = self._runners[phase, batch] = self.program.runner(phase, self.specs(batch))
+        return made
 
     def specs(self, batch: int) -> dict[str, Spec]:
         """The specs of the net's inputs for a batch of this size."""
@@ -100,24 +118,29 @@ class Feed:
             self._specs[batch] = input_specs(self.program.net, self.data, self.preparation, batch)
         return self._specs[batch]
 
-    def inputs(self, columns: Columns) -> dict[str, Any]:
+    def inputs(self, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The net's inputs of a batch."""
         return {name: columns[column] for name, column in self.data.input_of.items()}
 
-    def supervision(self, columns: Columns) -> dict[str, Any]:
+    def supervision(self, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Targets and sample weights of a batch."""
         fed: dict[str, Any] = {}
-        for output, column in {**self.data.target_of, **self._own}.items():
+        for output, column in self._learned.items():
             target = columns[column]
             if output in self._own:
                 target = self._as_target(output, target)
-            weight = np.ones(len(target), np.float32)
-            if self.class_weight:
-                weight *= class_weights(target, self.class_weight)
-            if self.data.weight is not None:
-                weight *= columns[self.data.weight].astype(np.float32).reshape(-1)
-            fed[TARGET + output], fed[WEIGHT + output] = target, weight
+            fed[TARGET + output], fed[WEIGHT + output] = target, self._weights(target, columns)
         return fed
+
+    def _weights(self, target: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+        ones = self._ones.get(len(target))
+        if ones is None:
+            ones = self._ones[len(target)] = np.ones(len(target), np.float32)
+        if self.class_weight:
+            ones = ones * class_weights(target, self.class_weight)
+        if self.data.weight is not None:
+            ones = ones * columns[self.data.weight].astype(np.float32).reshape(-1)
+        return ones
 
     def _as_target(self, output: str, array: np.ndarray) -> np.ndarray:
         """An input as the target of an output; DataError where it has another number of elements."""

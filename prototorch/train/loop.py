@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,8 @@ from prototorch.data.stream import Stream
 from prototorch.errors import DataError, TrainingError, UsageError
 from prototorch.graph.trace import KEY
 from prototorch.optim import Schedule
-from prototorch.train.callbacks import Callback, CallbackList
+from prototorch.train.callbacks import Callback, CallbackList, Later
+from prototorch.train.clock import CALLBACKS, DATA, PREPARE, STEPS, VALIDATION, Clock, between
 from prototorch.train.diagnosis import ADVICE, NotFiniteError, cause, guard, named
 from prototorch.train.feed import Feed
 from prototorch.train.program import PREDICT, RATE, STEP, TEST, TRAIN, Program, key_of
@@ -42,6 +44,17 @@ class Supply(NamedTuple):
         return len(self.batches)
 
 
+class Begun(NamedTuple):
+    """A training step that was begun: where it stands, and what it was fed."""
+
+    step: int
+    batch: int
+    feed: Feed
+    inputs: Mapping[str, Any]
+    columns: Mapping[str, np.ndarray]
+    samples: int
+
+
 class Trainer:
     """Trains, evaluates and predicts with one program. Holds what changes while training: step, epoch, learning rate.
 
@@ -53,6 +66,8 @@ class Trainer:
         set_rate: a learning rate that was set, in the place of the optimiser's own.
         interrupted: the signal that ended the last fit, or None.
         pending: a state of an earlier fit, for the next one to go on from.
+        clock: where the time of the last fit went; timing: that of its last epoch, seconds by purpose. They decide
+            nothing and are in no state.
     """
 
     def __init__(self, program: Program, preparation: Preparation):
@@ -65,7 +80,9 @@ class Trainer:
         self.loader: Loader | Stream | None = None
         self.pending: dict[str, Any] | None = None
         self.callbacks: list[Callback] = []
+        self.clock, self.timing = Clock(), dict[str, float]()
         self._inside = self._trained = self._over = self._fitting = False
+        self._recent: list[Begun] = []
         self._later: list[Callable[[], None]] | None = None
 
     # ---------------------------------------------------------------- steps
@@ -88,22 +105,42 @@ class Trainer:
         Raises TrainingError with the cause where the loss of a training step is not finite; the weights are then as
         they were before the step.
         """
-        runner = self.program.runner(phase, feed.specs(count))
-        inputs = feed.inputs(dict(columns))
+        runner = feed.runner(phase, count)
+        if runner is None:
+            with self.clock(PREPARE):
+                runner = feed.prepared(phase, count)
+        inputs = feed.inputs(columns)
         if phase != PREDICT:
-            inputs.update(feed.supervision(dict(columns)))
+            inputs.update(feed.supervision(columns))
         if KEY in runner.plan.inputs:
             inputs[KEY] = key_of(self.program.seed, self.step)
         if phase == TRAIN:
             inputs[RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(self.step + 1)
         if phase != TRAIN:
             return runner(inputs)
-        try:
-            outputs = runner(inputs, guard)
-        except NotFiniteError as stop:
-            raise TrainingError(self._failure(stop.loss, feed, inputs, columns, count)) from None
+        begun = Begun(self.step, self.batch, feed, inputs, columns, count)
+        self._recent = [*self._recent, begun][-1 - runner.lag :]
+        outputs = self._watched(lambda: runner(inputs, guard))
         self.step += 1
         return outputs
+
+    def settle(self) -> None:
+        """Wait until all steps are done, and look at their losses.
+
+        Raises TrainingError as `run` does. A GPU tells of a loss that is not finite some steps later; no weight has
+        been changed since.
+        """
+        for runner in self.program.runners():
+            self._watched(partial(runner.settle, guard))
+        self._recent = []
+
+    def _watched(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except NotFiniteError as stop:
+            begun = self._recent[-1 - stop.late]
+            self.step, self.batch, self._recent = begun.step, begun.batch, []
+            raise TrainingError(self._failure(stop.loss, *begun[2:])) from None
 
     def _failure(self, loss: float, feed: Feed, inputs: Mapping[str, Any], columns: Mapping[str, np.ndarray],
                  count: int) -> str:  # fmt: skip
@@ -129,7 +166,8 @@ class Trainer:
         loader = data.batches
         feed = self.feed(data, True, class_weight)
         whole = len(data.bound) if isinstance(loader, Stream) else min(loader.batch_size, len(data.bound))
-        self.program.runner(TRAIN, feed.specs(whole))  # made now: what would not fit in memory is told before all else
+        with self.clock(PREPARE):  # now: what would not fit in memory is told before all else
+            feed.prepared(TRAIN, whole)
         self.loader, self.callbacks = loader, [history, *callbacks]
         params = {"epochs": epochs, "steps": steps_per_epoch or data.steps(), "samples": len(data.bound),
                   "batch_size": loader.batch_size, "validation": validation is not None}  # fmt: skip
@@ -150,17 +188,20 @@ class Trainer:
         try:
             with stopping(self):
                 while self.epoch < epochs and not self.stop_training:
+                    began = self.clock.reading()
                     logs = self._one_epoch(feed, calls, steps_per_epoch)
                     if logs is None:
                         break
                     if validation is not None and (self.epoch + 1) % validation_freq == 0:
-                        found = self.evaluate(model, validation, steps=validation_steps, callbacks=calls)
+                        with self.clock(VALIDATION):
+                            found = self.evaluate(model, validation, steps=validation_steps, callbacks=calls)
                         if self.interrupted is not None:
                             break
                         logs.update({f"val_{k}": v for k, v in found.items()})
                     logs["learning_rate"] = self.learning_rate
                     epoch, self.epoch, self.batch = self.epoch, self.epoch + 1, 0
                     self._inside = self._trained = False
+                    self.timing = between(began, self.clock.reading())
                     self._call(calls, "on_epoch_end", epoch, logs)
         except BaseException:
             for callback in self.callbacks:
@@ -187,6 +228,7 @@ class Trainer:
             self._inside = True
         if not self._trained:
             self._trained = self._steps(feed, calls, steps)
+            self.settle()
             if self._trained:
                 self.passes += 1
             if self.interrupted is not None:
@@ -200,26 +242,34 @@ class Trainer:
         wants = calls.wants("on_train_batch_end")
         assert self.loader is not None
         with closing(_batches(self.loader, steps)) as batches:
-            for batch in batches:
+            while True:
+                with self.clock(DATA):
+                    batch = next(batches, None)
+                if batch is None:
+                    return True
                 number = self.batch
                 self._call(calls, "on_train_batch_begin", number)
-                outputs = self.run(TRAIN, feed, batch, batch.count)
-                logs: dict[str, Any] = {}
-                if wants:
-                    logs = {**self.program.results(TRAIN), "batch_loss": float(outputs["loss"])}
+                with self.clock(STEPS):
+                    outputs = self.run(TRAIN, feed, batch, batch.count)
+                logs = Later(partial(self._logs, outputs)) if wants else {}
                 self.batch, self.seen = number + 1, self.seen + batch.count
                 self._call(calls, "on_train_batch_end", number, logs)
                 if steps is not None and self.batch >= steps:
                     return True
                 if self.stop_training:
                     return self.interrupted is None  # a callback ends the epoch here; a signal leaves it open
-        return True
+
+    def _logs(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        loss = float(self.program.backend.to_numpy(outputs["loss"]))
+        return {**self.program.results(TRAIN), "batch_loss": loss}
 
     def feed(self, data: Supply, training: bool, class_weight: Mapping[int, float] | None = None) -> Feed:
         """What feeds its batches to the program; the model's own preparation runs in its threads."""
         feed = Feed(self.program, data.bound, self.preparation, training, class_weight)
         if self.preparation.needed:
             data.batches.transform = feed.transform
+            if isinstance(data.batches, Loader):
+                data.batches.work = feed.work(min(data.batches.batch_size, len(data.bound)))
         return feed
 
     # ---------------------------------------------------------------- callbacks and state
@@ -233,13 +283,14 @@ class Trainer:
 
     def _call(self, calls: CallbackList, hook: str, *args: Any) -> None:
         waiting, self._later = self._later, []
-        try:
-            calls.call(hook, *args)
-            actions = self._later
-        finally:
-            self._later = waiting
-        for action in actions:
-            action()
+        with self.clock(CALLBACKS):
+            try:
+                calls.call(hook, *args)
+                actions = self._later
+            finally:
+                self._later = waiting
+            for action in actions:
+                action()
 
     def _taken(self, resume: bool | None, epochs: int) -> dict[str, Any] | None:
         """The state to go on from; it is taken but once."""

@@ -12,8 +12,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from prototorch.train.callbacks import Callback, Logs
+from prototorch.train.clock import waiting
 
 _EVERY = 0.1  # seconds between two drawings
+_TOLD = 0.1  # the share of the training spent waiting for data from which on it is told
 
 
 def progress(verbose: Any = "auto", console: Console | None = None) -> list[Callback]:
@@ -66,7 +68,9 @@ class _Shown(Callback, abstract=True):
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         spent = time.perf_counter() - self.epoch_started
         rate = self.model.trainer.seen / max(spent, 1e-9)
-        self.console.print(f"{self.title}  {clock(spent)}  {rate:,.0f}/s  {shown(logs or {})}", soft_wrap=True)
+        share = waiting(self.model.trainer.timing)
+        told = f"  data: waited {share:.0%} of the time" if share >= _TOLD else ""
+        self.console.print(f"{self.title}  {clock(spent)}  {rate:,.0f}/s  {shown(logs or {})}{told}", soft_wrap=True)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         skipped: dict[int, str] = getattr(self.model.trainer.loader, "skipped", {})

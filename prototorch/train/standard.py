@@ -13,6 +13,7 @@ import numpy as np
 from prototorch.errors import TrainingError, UsageError
 from prototorch.schema import field
 from prototorch.train.callbacks import Callback, LambdaCallback, Logs
+from prototorch.train.clock import waiting
 
 __all__ = [
     "CSVLogger",
@@ -28,14 +29,26 @@ __all__ = [
 
 
 class History(Callback):
-    """What `fit` gives back: ``history`` maps each name to its values, one an epoch; ``epoch`` are their numbers."""
+    """What `fit` gives back: ``history`` maps each name to its values, one an epoch; ``epoch`` are their numbers.
+
+    ``timing`` says for each epoch of this process where its seconds went: ``steps``, ``data`` (waiting for data),
+    ``validation``, ``callbacks``, ``prepare`` (planning and compiling) and ``total``. ``waiting`` is the share of the
+    training that was spent waiting for data, 0..1. A state does not hold them: no two runs take the same time.
+    """
 
     def __init__(self) -> None:
         self.history: dict[str, list[float]] = {}
         self.epoch: list[int] = []
+        self.timing: list[dict[str, float]] = []
+
+    @property
+    def waiting(self) -> list[float]:
+        """For each epoch of this process, the share of the training that was spent waiting for data."""
+        return [waiting(one) for one in self.timing]
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self.epoch.append(epoch)
+        self.timing.append(self.model.trainer.timing)
         for name, value in (logs or {}).items():
             self.history.setdefault(name, []).append(value)
 
@@ -244,6 +257,9 @@ class CSVLogger(Callback):
     filename: str = field(doc="The file.")
     separator: str = field(default=",", doc="What stands between two values.")
     append: bool = field(default=False, doc="Whether rows are added to a file that is there.")
+    timing: bool = field(
+        default=False, doc="Whether columns tell the epoch's seconds and the share spent waiting for data."
+    )
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._columns: list[str] | None = None
@@ -251,11 +267,14 @@ class CSVLogger(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         logs = logs or {}
+        if self.timing:
+            spent = self.model.trainer.timing
+            logs = {**logs, "seconds": spent["total"], "waiting": waiting(spent)}
         first = self._columns is None
         if self._columns is None:
             self._columns = ["epoch", *logs]
             if self.params.get("validation") and not any(name.startswith("val_") for name in logs):
-                self._columns += [f"val_{name}" for name in logs if name != "learning_rate"]
+                self._columns += [f"val_{name}" for name in logs if name not in ("learning_rate", "seconds", "waiting")]
         try:
             with open(self.filename, "w" if first and not self.append else "a", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file, delimiter=self.separator)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,8 @@ class Preparation:
         """Whether the model has layers of this kind."""
         return bool(self.net.preprocess or self.net.augment)
 
-    def __call__(self, array: np.ndarray, training: bool, key: int = 0) -> np.ndarray:
-        """A batch prepared. ``key`` decides what augmentation draws."""
+    def __call__(self, array: np.ndarray, training: bool, key: Callable[[], int] = int) -> np.ndarray:
+        """A batch prepared. What ``key`` gives decides what augmentation draws; without such it is not called."""
         if not self.needed or not len(array):
             return array
         runners = self._local.__dict__.setdefault("runners", {})
@@ -46,12 +46,17 @@ class Preparation:
             runner = runners[spec, training] = self._runner(spec, training)
         inputs = {"raw": array}
         if KEY in runner.plan.inputs:
-            inputs[KEY] = np.array([key, 0], np.uint64)
+            inputs[KEY] = np.array([key(), 0], np.uint64)
         return np.array(runner(inputs)["out"])
 
     def spec(self, raw: Spec) -> Spec:
         """What comes out for a raw column of this spec (batch dimension included)."""
         return self._graph(raw, False)[1].spec
+
+    def work(self, raw: Spec, training: bool) -> int:
+        """Bytes that preparing a column of this spec (batch dimension included) writes."""
+        trace, _ = self._graph(raw, training)
+        return sum(value.spec.nbytes for node in trace.graph.nodes for value in node.outputs)
 
     def _runner(self, spec: Spec, training: bool) -> Runner:
         trace, out = self._graph(spec, training)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from prototorch.cli.began import BEGAN
 from prototorch.cli.options import (
     data_option,
     json_option,
@@ -24,6 +25,7 @@ from prototorch.load import load_saved
 from prototorch.model import Model
 from prototorch.storage.runs import RunFolder
 from prototorch.train.callbacks import Callback, Logs
+from prototorch.train.clock import SAVE, START, table, waiting
 from prototorch.train.progress import clock, shown
 
 
@@ -36,8 +38,9 @@ class _Snapshots(Callback):
         self.folder = folder
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        self.folder.log({"epoch": epoch + 1, **plain(logs or {})})
         trainer = self.model.trainer
+        spent = {"seconds": round(trainer.timing["total"], 3), "waiting": round(waiting(trainer.timing), 4)}
+        self.folder.log({"epoch": epoch + 1, **plain(logs or {}), **spent})
         trainer.later(lambda: self.folder.snapshot(self.model, trainer.step))
 
 
@@ -50,20 +53,24 @@ class _Snapshots(Callback):
 @click.option("--resume", is_flag=True, help="Go on with an interrupted training, bit for bit.")
 @click.option("--device", help="As --set compile.device=NAME.")
 @click.option("--threads", type=click.IntRange(min=1), help="As --set compile.threads=N.")
+@click.option("--profile", is_flag=True, help="Show where the time went: data, steps, validation, ...")
 @quiet_option
 @json_option
 def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int | None, run_dir: str | None,
-            resume: bool, device: str | None, threads: int | None, quiet: bool, as_json: bool) -> int:  # fmt: skip
+            resume: bool, device: str | None, threads: int | None, profile: bool, quiet: bool,
+            as_json: bool) -> int:  # fmt: skip
     """Train the model in FILE on the data it names, evaluate it, and keep the result.
 
     FILE is a model text, or the name of a shipped model. The run folder gets model.h5 (the trained model),
-    history.json, log.jsonl (a line an epoch) and a snapshot of the training's state after each epoch.
+    history.json, log.jsonl (a line an epoch, with its seconds and the share of them that was spent waiting for data)
+    and a snapshot of the training's state after each epoch.
 
     \b
     Examples:
       prototorch run alexnet
       prototorch run models/lenet.proto --data fashion-mnist --set fit.epochs=5
       prototorch run my.proto --resume
+      prototorch run my.proto --epochs 1 --profile
     """
     for name, value in (("fit.epochs", epochs), ("compile.device", device), ("compile.threads", threads)):
         if value is not None:
@@ -78,7 +85,7 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
             model = _resumed(folder, model)
         elif folder.newest() is not None:
             folder.clear()
-        return _train(model, folder, quiet, as_json, resume)
+        return _train(model, folder, quiet, as_json, resume, profile)
 
 
 def _resumed(folder: RunFolder, fresh: Model) -> Model:
@@ -103,7 +110,7 @@ def _resumed(folder: RunFolder, fresh: Model) -> Model:
     return model
 
 
-def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: bool) -> int:
+def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: bool, profile: bool) -> int:
     started = time.perf_counter()
     block = model.fit_block
     assert block is not None
@@ -118,10 +125,23 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
         folder.snapshot(model, model.trainer.step)
         click.echo(f"prototorch: stopped by {signal.Signals(stopped).name}; --resume goes on from here", err=True)
         return 128 + stopped
-    saved = folder.finish(model, plain(history.history))
+    with model.trainer.clock(SAVE):
+        saved = folder.finish(model, plain(history.history))
     final = {k: v[-1] for k, v in history.history.items()}
+    spent = _spent(model) if profile else {}
     if as_json:
-        print_json({"model": str(saved), "seconds": time.perf_counter() - started, "history": history.history, **final})
+        seconds = {"seconds": time.perf_counter() - started, **({"profile": spent} if profile else {})}
+        print_json({"model": str(saved), **seconds, "history": history.history, **final})
     else:
         click.echo(f"{shown(final)}\nsaved {saved} after {clock(time.perf_counter() - started)}")
+        if profile:
+            click.echo(table(spent))
     return 0
+
+
+def _spent(model: Model) -> dict[str, float]:
+    """Where the time of this process went, seconds by purpose."""
+    found = model.trainer.clock
+    before = found.began - BEGAN
+    seconds = found.reading()
+    return {START: before, **seconds, "total": seconds["total"] + before}
