@@ -576,6 +576,14 @@ class Kernel:
             x = self.maximum(self.part(x, 0, lanes), self.part(x, lanes, lanes))
         return x
 
+    def interleaved(self, a: Num, b: Num, low: bool) -> Num:
+        """a0 b0 a1 b1 ... of the lower or the upper halves of two vectors."""
+        n = a.lanes
+        start = 0 if low else n // 2
+        order = [j for i in range(n // 2) for j in (start + i, n + start + i)]
+        made = self.b.shuffle_vector(a.v, b.v, ir.Constant(ir.VectorType(I32, n), order))
+        return Num(self, made, a.dtype, n)
+
     def part(self, x: Num, start: int, lanes: int) -> Num:
         """Neighbouring lanes of a vector."""
         if lanes == 1:

@@ -1,0 +1,96 @@
+"""What happens to sums before they are stored: bias, activation, residual, an optimiser's update.
+
+A `fused` group whose first op is an anchor (a convolution, a matrix product) is the anchor with an epilogue: the other ops,
+traced from their plain bodies, on each vector of the anchor's result while it is in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from prototorch.backends.cpu.native.call import CHANNELS_LAST
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
+from prototorch.backends.cpu.native.kernels.elementwise import formula
+from prototorch.spec import Spec
+
+FULL, VECTOR, SCALAR, ANCHOR = "full", "vector", "scalar", "anchor"
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """The ops after an anchor. ``kinds`` tells of each input of the group how it is read: as the anchor's own, at the
+    place of the result, at its channel (last axis), or as one number."""
+
+    program: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    kinds: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    results: tuple[str, ...]
+
+    def store(self, k: Kernel, inputs: list[Pointer], outputs: list[Pointer], made: Num, at: Int, channel: Any,
+              mask: Num | None) -> None:  # fmt: skip
+        """Store a vector of the anchor's result, which belongs at element ``at`` of the outputs."""
+        lanes = made.lanes
+        lines: list[tuple[Num, ...]] = [(made,)]
+        given: dict[int, Num] = {}
+
+        def read(ref: Any) -> Num:
+            if ref[0] == "const":
+                return k.num(ref[1], ref[2])
+            if ref[0] == "node":
+                return lines[ref[1]][ref[2]]
+            i = ref[1]
+            if i not in given:
+                kind = self.kinds[i]
+                if kind == SCALAR:
+                    given[i] = inputs[i].load()
+                else:
+                    given[i] = inputs[i].load(at if kind == FULL else channel, lanes, mask)
+            return given[i]
+
+        for op, refs, attrs in self.program[1:]:
+            lines.append(formula(op, attrs)(k, list(map(read, refs))))
+        made_last = list(map(read, self.outputs))
+        for pointer, value in zip(outputs, made_last, strict=True):
+            pointer.store(value.cast(pointer.dtype).splat(lanes), at, mask)
+
+
+def bare(inputs: int, dtype: str = "float32") -> Epilogue:
+    """No epilogue: the anchor's result is stored as it is."""
+    return Epilogue((("", (), ()),), (("node", 0, 0),), (ANCHOR,) * inputs, (dtype,) * inputs, (dtype,))
+
+
+def epilogue_of(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any], channel_axis: int) -> Epilogue:
+    """The epilogue of a fused group. Raises Unsupported where an operand is neither full nor a vector nor a number."""
+    program = attrs["program"]
+    shape, layout = outs[0].shape, outs[0].layout
+    anchors = {ref[1] for ref in program[0][1] if ref[0] == "in"}
+    axis = channel_axis % len(shape)
+    kinds = []
+    for i, s in enumerate(ins):
+        used = any(ref == ("in", i) for line in program[1:] for ref in line[1])
+        if not used:
+            kinds.append(ANCHOR)
+            continue
+        wide = (1,) * (len(shape) - s.ndim) + s.shape
+        if s.size == 1:
+            kinds.append(SCALAR)
+        elif s.shape == shape and (s.layout == layout or layout is None):
+            kinds.append(FULL)
+        elif wide[axis] == shape[axis] == s.size:
+            kinds.append(VECTOR)
+        else:
+            raise Unsupported(f"an operand {s} beside a result {outs[0]}")
+        if i in anchors and kinds[-1] != FULL:
+            raise Unsupported("an anchor's operand that is broadcast in its epilogue")
+    if any(o.shape != shape or o.layout != layout for o in outs):
+        raise Unsupported("outputs that lie differently")
+    if any(s.dtype not in ("float32", "bool", "int64", "int32", "uint8") for s in (*ins, *outs)):
+        raise Unsupported("a type of number")
+    return Epilogue(program, attrs["outputs"], tuple(kinds), tuple(s.dtype for s in ins), tuple(o.dtype for o in outs))
+
+
+def channels_last_or_flat(spec: Spec) -> bool:
+    """Whether neighbouring channels of a place lie side by side."""
+    return spec.layout == CHANNELS_LAST or spec.ndim == 2

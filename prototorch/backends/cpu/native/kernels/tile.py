@@ -1,0 +1,110 @@
+"""The register tile: the sums of products that convolutions and matrix products are made of.
+
+``rows`` x ``vectors`` accumulators stay in registers while a nest of loops runs over the depth: each step takes one number of
+each row of x, broadcast, and ``vectors`` neighbouring vectors of w. The widest tile that leaves registers for w and for a
+broadcast is the fastest; how a size is cut into tiles is `cut`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
+from prototorch.backends.cpu.native.machine import registers
+
+#: numbers of a depth loop that are done between two tests of its end
+UNROLLED = 4
+
+
+class Tile(NamedTuple):
+    """The shape of a register tile."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Numbers of a row."""
+        return self.vectors * self.lanes
+
+
+class Loop(NamedTuple):
+    """A loop of the depth: how often, and how far x and w move each time (in elements)."""
+
+    count: int | Int
+    x: int
+    w: int
+
+
+def most_rows(vectors: int) -> int:
+    """Rows of a tile that stays in registers: beside it, w's vectors and one broadcast."""
+    return max((registers() - vectors - 1) // vectors, 1)
+
+
+def cut(size: int, largest: int) -> list[int]:
+    """A size in as few parts as possible that are no larger, of at most two different sizes."""
+    parts = -(-size // largest)
+    return [size // parts + (i < size % parts) for i in range(parts)]
+
+
+def accumulate(k: Kernel, tile: Tile, x: Pointer, row: int, w: Pointer, depth: Sequence[Loop],
+               start: Sequence[Sequence[Num]] | None = None, mask: Num | None = None,
+               ahead: int = 0) -> list[list[Num]]:  # fmt: skip
+    """The sums of a tile: row r begins at ``x + r * row``; ``start`` are the sums so far.
+
+    ``mask`` holds for the last vector of w. ``ahead``: w is asked for this many elements before it is needed.
+    """
+    zero = k.zero(tile.lanes)
+    held = [
+        [k.variable(zero if start is None else start[r][v]) for v in range(tile.vectors)] for r in range(tile.rows)
+    ]
+
+    def step(x: Pointer, w: Pointer) -> None:
+        ws = [
+            w.load(v * tile.lanes, tile.lanes, mask if v == tile.vectors - 1 else None) for v in range(tile.vectors)
+        ]
+        if ahead:
+            for line in range(0, tile.width, 16):
+                w.prefetch(ahead + line)
+        for r in range(tile.rows):
+            one = x.load(r * row).splat(tile.lanes)
+            for v in range(tile.vectors):
+                held[r][v].value = k.fma(one, ws[v], held[r][v].value)
+
+    def nest(loops: Sequence[Loop], x: Pointer, w: Pointer) -> None:
+        loop = loops[0]
+        if len(loops) > 1:
+            with k.range(loop.count) as i:
+                nest(loops[1:], x + i * loop.x, w + i * loop.w)
+            return
+        whole = loop.count - loop.count % UNROLLED
+        with k.range(0, whole, UNROLLED) as i:
+            here, there = x + i * loop.x, w + i * loop.w
+            for u in range(UNROLLED):
+                step(here + u * loop.x, there + u * loop.w)
+        if isinstance(loop.count, int):
+            for u in range(whole, loop.count):
+                step(x + u * loop.x, w + u * loop.w)
+        else:
+            with k.range(whole, loop.count) as i:
+                step(x + i * loop.x, w + i * loop.w)
+
+    nest(depth, x, w)
+    return [[a.value for a in one] for one in held]
+
+
+def transposed(k: Kernel, rows: Sequence[Num]) -> list[Num]:
+    """A square of numbers, given as vectors, with rows and columns exchanged: by interleaving halves."""
+    n = len(rows)
+    held = list(rows)
+    size = n
+    while size > 1:
+        half = n // 2
+        made: list[Num] = []
+        for i in range(half):
+            made += [k.interleaved(held[i], held[i + half], low) for low in (True, False)]
+        held = made
+        size //= 2
+    return held
