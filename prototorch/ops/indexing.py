@@ -59,17 +59,25 @@ class PutRows(Op):
 
     def plain(self, xp: Any, values: Any, indices: Any, rows: int) -> Any:
         rest = values.shape[indices.ndim :]
-        out = xp.zeros((rows, *rest), dtype=values.dtype)
-        flat, places = xp.reshape(values, (-1, *rest)), xp.reshape(indices, (-1,))
+        flat, places = xp.reshape(values, (-1, *rest)), xp.astype(xp.reshape(indices, (-1,)), xp.int64)
         inside = (places >= 0) & (places < rows)
-        flat, places = flat[inside], places[inside]
-        if hasattr(xp, "add") and hasattr(xp.add, "at"):
-            xp.add.at(out, places, flat)
-            return out
-        for i in range(int(places.shape[0])):
-            row = int(places[i])
-            out[row, ...] = out[row, ...] + flat[i, ...]
+        elsewhere = xp.asarray(rows, dtype=xp.int64)  # a row more, which is cut off: no sum depends on a choice
+        out = xp.zeros((rows + 1, *rest), dtype=values.dtype)
+        return add_at(xp, out, xp.where(inside, places, elsewhere), flat)[:rows, ...]
+
+
+def add_at(xp: Any, out: Any, places: Any, values: Any) -> Any:
+    """Add each value to the row of ``out`` that it belongs to, in their order, and give back ``out``.
+
+    places [n] of a whole type, values [n, ...]. NumPy and CuPy have a function for it; the standard has none.
+    """
+    if hasattr(xp, "add") and hasattr(xp.add, "at"):
+        xp.add.at(out, places, values)
         return out
+    for i in range(int(places.shape[0])):
+        row = int(places[i])
+        out[row, ...] = out[row, ...] + values[i, ...]
+    return out
 
 
 class TakeAlong(Op):
@@ -97,12 +105,11 @@ class PutAlong(Op):
         return Spec((*values.shape[:-1], size), values.dtype)
 
     def plain(self, xp: Any, values: Any, indices: Any, size: int) -> Any:
-        rows = xp.reshape(indices, (prod(indices.shape[:-1]), indices.shape[-1]))
-        flat = xp.reshape(values, rows.shape)
-        out = xp.zeros((rows.shape[0], size), dtype=values.dtype)
-        at = xp.arange(rows.shape[0])
-        for k in range(int(rows.shape[1])):
-            out[at, rows[:, k]] += flat[:, k]
+        many = prod(indices.shape[:-1])
+        rows = xp.astype(xp.reshape(indices, (many, indices.shape[-1])), xp.int64)
+        begins = xp.reshape(xp.arange(many, dtype=xp.int64) * size, (many, 1))
+        out = xp.zeros((many * size,), dtype=values.dtype)
+        out = add_at(xp, out, xp.reshape(rows + begins, (-1,)), xp.reshape(values, (-1,)))
         return xp.reshape(out, (*values.shape[:-1], size))
 
 
@@ -148,7 +155,7 @@ class ScatterRows(Op):
         lead = (slice(None),) * axis
         out = xp.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), dtype=x.dtype)
         for i, place in enumerate(indices):
-            at, source = (*lead, slice(place, place + 1)), (*lead, slice(i, i + 1))
+            at, source = (*lead, slice(place, place + 1), ...), (*lead, slice(i, i + 1), ...)
             out[at] = out[at] + x[source]
         return out
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.ops.core import Op
+from prototorch.ops.indexing import add_at
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
@@ -93,14 +94,14 @@ class AffineSpread(Op):
               interpolation: str = "bilinear") -> Any:  # fmt: skip
         n, c, h, w = g.shape
         flat = xp.reshape(g, (n, c, h * w))
-        out = xp.zeros((n, c, h * w), dtype=g.dtype)
+        out = xp.zeros((n * c * h * w,), dtype=g.dtype)
+        begins = xp.reshape(xp.arange(n * c, dtype=xp.int64) * (h * w), (n, c, 1))
         for places, weight, inside in _corners(xp, matrices, h, w, fill_mode, interpolation, g.dtype):
             share = flat * xp.reshape(weight, (n, 1, h * w))
             if fill_mode == "constant":
                 share = xp.where(xp.reshape(inside, (n, 1, h * w)), share, xp.zeros((), dtype=g.dtype))
-            for i in range(n):
-                for k in range(c):
-                    out[i, k, :] += xp.bincount(places[i], share[i, k], minlength=h * w).astype(g.dtype)
+            into = xp.reshape(places, (n, 1, h * w)) + begins
+            out = add_at(xp, out, xp.reshape(into, (-1,)), xp.reshape(share, (-1,)))
         return xp.reshape(out, g.shape)
 
     def pullback(self, grads, outputs, inputs, needs, attrs):
@@ -112,6 +113,7 @@ def _corners(xp: Any, matrices: Any, h: int, w: int, fill_mode: str, interpolati
     rows = xp.reshape(xp.broadcast_to(xp.reshape(xp.arange(h), (h, 1)), (h, w)), (1, -1))
     cols = xp.reshape(xp.broadcast_to(xp.reshape(xp.arange(w), (1, w)), (h, w)), (1, -1))
     m = xp.astype(matrices, xp.float64)
+    rows, cols = xp.astype(rows, xp.float64), xp.astype(cols, xp.float64)
     y = m[:, 0, 0:1] * rows + m[:, 0, 1:2] * cols + m[:, 0, 2:3]
     x = m[:, 1, 0:1] * rows + m[:, 1, 1:2] * cols + m[:, 1, 2:3]
     if interpolation == "nearest":
