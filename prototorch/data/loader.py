@@ -17,7 +17,7 @@ from .order import permutation
 from .pieces import InPieces
 from .workers import Inline, Ordered, closing
 
-SMALL_BATCH = 1 << 20  # bytes: moving less than this costs about as much as handing it to another thread
+SMALL_BATCH = 1 << 21  # bytes: moving less than this costs hardly more than handing it over from another thread
 MOST_THREADS = 8  # that are chosen unasked
 Read = tuple[Columns, np.ndarray, list[SampleError]]  # columns, the samples kept, and what was wrong with the others
 

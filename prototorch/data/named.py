@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..errors import DataError
 from .bounded import read_file, resolve, shown
 from .dataset import Arrays
 from .idx import decode_idx, read_idx
+from .workers import at_once
 
 FILES = Path(__file__).parent / "files"
 FASHION = (
@@ -49,7 +50,7 @@ def load_named(name: str, folder: str | os.PathLike[str] | None = None) -> dict[
     for place in places(name, folder):
         paths = idx_files(place)
         if paths:
-            found = {split: idx_pair(*pair, _SEARCHED[name], f"{name} ({split})") for split, pair in paths.items()}
+            found = idx_parts(paths, _SEARCHED[name], name)
             for split, part in found.items():
                 if part.columns["image"].shape != (1, 28, 28):
                     raise DataError(f"{shown(place)}: the {split} part of {name} has pictures of another size: {part}")
@@ -112,7 +113,19 @@ def idx_pair(pictures: Path, labels: Path, classes: tuple[str, ...] = (), name: 
     Raises:
         DataError: damaged files, or not as many labels as pictures.
     """
-    return _pair(read_idx(pictures), read_idx(labels), classes, name or shown(pictures), f"{shown(pictures)}, row {{}}")
+    return idx_parts({"": (pictures, labels)}, classes, name or shown(pictures))[""]
+
+
+def idx_parts(paths: Mapping[str, tuple[Path, Path]], classes: tuple[str, ...], name: str) -> dict[str, Arrays]:
+    """As `idx_pair` for several parts; their files are read at the same time."""
+    files = [path for pair in paths.values() for path in pair]
+    arrays = iter(at_once(read_idx, files))
+    return {
+        part: _pair(
+            next(arrays), next(arrays), classes, f"{name} ({part})" if part else name, f"{shown(pictures)}, row {{}}"
+        )
+        for part, (pictures, _) in paths.items()
+    }
 
 
 def _mini() -> dict[str, Arrays]:

@@ -16,7 +16,7 @@ from .dataset import Dataset
 from .folders import class_names, picture_folder, picture_list, splits_in
 from .idx import is_idx, read_idx
 from .memory import from_named
-from .named import NAMES, idx_files, idx_pair, labels_beside, load_named
+from .named import NAMES, idx_files, idx_pair, idx_parts, labels_beside, load_named
 from .npz import is_npy, is_zip, read_npy, read_npz
 from .pictures import PictureReader
 
@@ -91,9 +91,7 @@ def _learning(parts: Parts, options: Options) -> Parts:
 def _folder(path: Path, options: Options) -> Parts:
     pairs = idx_files(path)
     if pairs:
-        return {
-            part: idx_pair(*pair, tuple(options.classes), f"{shown(path)} ({part})") for part, pair in pairs.items()
-        }
+        return dict(idx_parts(pairs, tuple(options.classes), shown(path)))
     parts = splits_in(path)
     if parts:
         classes = tuple(options.classes) or class_names(parts["train"])

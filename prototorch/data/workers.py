@@ -7,13 +7,15 @@ piece that takes too long, or a thread that is gone, is an error and not a wait 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from ..errors import DataError
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -123,6 +125,20 @@ class Inline(Generic[T]):
 
     def close(self) -> None:
         """Nothing to stop."""
+
+
+def at_once(work: Callable[[A], T], items: Sequence[A]) -> list[T]:
+    """The work on each item, done in threads at the same time. Raises what the first one in order raises."""
+    pool = Ordered(
+        lambda i: work(items[i]),
+        len(items),
+        threads=len(items),
+        ahead=0,
+        timeout=math.inf,
+        describe=lambda i: f"{items[i]}",
+    )
+    with closing(pool):
+        return [pool.take() for _ in items]
 
 
 @contextlib.contextmanager

@@ -99,7 +99,7 @@ class Feed:
         return {**columns, name: self.preparation(columns[name], self.training, lambda: place.key)}
 
     def work(self, batch: int) -> int:
-        """Bytes that the transform of a batch of this size writes."""
+        """About how many bytes the transform of a batch of this size moves."""
         raw = self.data.columns[self.data.input_of[self.preparation.name]]
         return self.preparation.work(Spec((batch, *raw.shape), raw.dtype), self.training)
 

@@ -21,6 +21,8 @@ from prototorch.layers.base import Layer
 from prototorch.ops.core import interpreting
 from prototorch.spec import Spec
 
+AUGMENTING = 16  # random numbers, and pixels read at computed places, cost so many times the bytes that are written
+
 
 class Preparation:
     """Turns a raw column (uint8 pictures, say) into what the net's input wants. Safe to call from several threads."""
@@ -54,9 +56,10 @@ class Preparation:
         return self._graph(raw, False)[1].spec
 
     def work(self, raw: Spec, training: bool) -> int:
-        """Bytes that preparing a column of this spec (batch dimension included) writes."""
+        """About how many bytes preparing a column of this spec (batch dimension included) moves."""
         trace, _ = self._graph(raw, training)
-        return sum(value.spec.nbytes for node in trace.graph.nodes for value in node.outputs)
+        written = sum(value.spec.nbytes for node in trace.graph.nodes for value in node.outputs)
+        return written * AUGMENTING if training and self.net.augment else written
 
     def _runner(self, spec: Spec, training: bool) -> Runner:
         trace, out = self._graph(spec, training)
