@@ -1,5 +1,5 @@
-"""How a native kernel is checked: against the op's plain body in float64, in memory that would show every element missed,
-overrun or read from outside, in the layouts asked for, on one thread and on more.
+"""How a native kernel is checked: against the op's plain body in float64, in memory that would show every element
+missed, overrun or read from outside, in the layouts asked for, on one thread and on more.
 
     check("max_pool", x, layouts="channels_last", kernel=(2, 2), strides=(2, 2), pads=((0, 0), (0, 0)))
 
@@ -144,13 +144,13 @@ def close(got: Any, want: Any, rtol: float, atol: float) -> None:
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol * scale)
 
 
-def check(name: str, *arrays: Any, layouts: Any = None, out_layouts: Any = None, rtol: float = 0.0, atol: float = 0.0,
-          threads: tuple[int, ...] = (1, 2), **attrs: Any) -> list[np.ndarray]:  # fmt: skip
-    """The native kernel against the plain body in float64, in place where the op allows it, with the same bits for every
-    number of threads; gives back its outputs.
+def check(name: str, *arrays: Any, layouts: Any = None, out_layouts: Any = None, rtol: float = 0.0,
+          atol: float = 0.0, threads: tuple[int, ...] = (1, 2), **attrs: Any) -> list[np.ndarray]:  # fmt: skip
+    """The native kernel against the plain body in float64, in place where the op allows it, with the same bits for
+    every number of threads; gives back its outputs.
 
-    ``layouts``: one for all arrays of the largest rank, or one per array; likewise ``out_layouts``. ``rtol`` is relative
-    to each element, ``atol`` to the largest of the output.
+    ``layouts``: one for all arrays of the largest rank, or one per array; likewise ``out_layouts``. ``rtol`` is
+    relative to each element, ``atol`` to the largest of the output.
     """
     ins = specs_of(arrays, layouts)
     outs = outputs_of(name, ins, attrs, out_layouts)

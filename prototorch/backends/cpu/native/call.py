@@ -59,7 +59,7 @@ def code(body: Callable[..., None], *params: Any) -> Code:
 
 
 class Tasks:
-    """What a prepare function gives back: tasks for the addresses of inputs and outputs. ``keep`` are arrays they use."""
+    """What a prepare function gives back: tasks for the addresses of inputs and outputs. ``keep``: arrays they use."""
 
     def __init__(self, bind: Bind, family: str = "", keep: Any = None):
         self.bind, self.family, self.keep = bind, family, keep
