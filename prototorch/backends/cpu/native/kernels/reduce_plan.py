@@ -1,0 +1,81 @@
+"""How a reduction over some axes of memory is cut into pieces; see `reduce.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+#: elements of a piece, and results of a piece where each lane has its own
+PIECE, COLUMNS = 1 << 15, 256
+
+
+class Axis(NamedTuple):
+    """An axis of memory: its size, the distance of its elements, and whether it is reduced."""
+
+    size: int
+    stride: int
+    reduced: bool
+
+
+class Plan(NamedTuple):
+    """How a reduction is done: the kernels' only parameter besides the kind of reduction and the types.
+
+    ``outer`` are kept axes, ``inner`` the reduced ones but for ``cut``, which is cut into ``parts`` of ``length``;
+    ``width`` results lie side by side (1: the last axis is reduced), ``block`` of them in a piece.
+    """
+
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    cut: Axis
+    parts: int
+    length: int
+    width: int
+    block: int
+
+    @property
+    def results(self) -> int:
+        """Elements of the result."""
+        return prod(a.size for a in self.outer) * self.width
+
+    @property
+    def items(self) -> int:
+        """Pieces of work, were each done alone."""
+        return prod(a.size for a in self.outer) * self.parts * -(-self.width // self.block)
+
+    @property
+    def each(self) -> int:
+        """Elements that an item reads."""
+        return self.length * prod(a.size for a in self.inner) * min(self.width, self.block)
+
+
+def merged(shape: Sequence[int], over: Sequence[int]) -> list[Axis]:
+    """The axes of row-major memory, neighbours of one kind taken together, without those of size 1."""
+    found: list[Axis] = []
+    stride = 1
+    for axis in range(len(shape) - 1, -1, -1):
+        if shape[axis] != 1:
+            reduced = axis in over
+            if found and found[0].reduced == reduced:
+                found[0] = Axis(found[0].size * shape[axis], found[0].stride, reduced)
+            else:
+                found.insert(0, Axis(shape[axis], stride, reduced))
+        stride *= shape[axis]
+    return found
+
+
+def planned(found: Sequence[Axis]) -> Plan:
+    """The plan of a reduction over merged axes."""
+    kept, taken = [a for a in found if not a.reduced], [a for a in found if a.reduced]
+    width = kept.pop().size if kept and not found[-1].reduced else 1
+    cut = max(taken, key=lambda a: a.size, default=Axis(1, 1, True))
+    inner = tuple(a for a in taken if a is not cut)
+    outer = prod(a.size for a in kept)
+    many = outer * -(-width // COLUMNS) >= 16  # pieces enough without a cut
+    block = COLUMNS if many or width <= COLUMNS else width
+    depth = prod(a.size for a in inner) * min(width, block)
+    longest = PIECE * (8 if many else 1)
+    length = (
+        min(max(longest // depth, 1), cut.size) if cut.size * depth * (1 if many else outer) > 2 * PIECE else cut.size
+    )
+    return Plan(tuple(kept), inner, cut, -(-cut.size // length), length, width, min(block, width))
