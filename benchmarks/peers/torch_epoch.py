@@ -78,7 +78,7 @@ def main() -> None:
         torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     form = torch.contiguous_format if args.plain else torch.channels_last
-    net = lenet().to(memory_format=form)  # type: ignore[call-overload] - PyTorch's types do not know it
+    net = lenet().to(memory_format=form)  # type: ignore[call-overload]
     train, test = load(args.folder, "train"), load(args.folder, "t10k")
     epoch = Epoch(net, form)
     found = epoch(*train, training=True)
