@@ -1,6 +1,6 @@
 """Own kernels of the GPU: CUDA C++ in `.cu` files (compiled by NVRTC on the machine), and what launches them.
 
-Importing this enters them at the level "cuda"; CuPy is not needed for that.
+Importing this enters them at the level "cuda", and cuDNN's beside them; neither CuPy nor cuDNN is needed for that.
 """
 
 import importlib
@@ -8,3 +8,4 @@ import pkgutil
 
 for _info in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_info.name}")
+importlib.import_module("prototorch.backends.cuda.cudnn")

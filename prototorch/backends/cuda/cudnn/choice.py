@@ -1,0 +1,94 @@
+"""Which of cuDNN's plans runs a graph: its own first choice, or the one that was measured to be fastest.
+
+What was measured is kept in a file by device and version, in the folder PROTOTORCH_CACHE (else the user's cache).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+CANDIDATES = 12  # how many of cuDNN's ranking are timed
+RUNS = 5
+
+
+def cache_folder() -> Path:
+    """Where measurements are kept."""
+    given = os.environ.get("PROTOTORCH_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prototorch"
+
+
+class Choices:
+    """The measured choices of one device."""
+
+    def __init__(self, library: Any):
+        self.library = library
+
+    @cached_property
+    def path(self) -> Path:
+        """The file of this device and cuDNN."""
+        device = re.sub(r"\W+", "-", str(getattr(self.library.device, "name", "device")))
+        return cache_folder() / f"cudnn-{device}-{self.library.module.backend_version()}.json"
+
+    @cached_property
+    def known(self) -> dict[str, str]:
+        """Requests by their text, each with the name of its fastest plan; a file that cannot be read is none."""
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def index(self, plan: Any) -> int | None:
+        """The number of the plan to take in cuDNN's ranking; None for the first that works."""
+        device = self.library.device
+        if not getattr(getattr(device, "settings", None), "autotune", False):
+            return None
+        key = f"{plan.request} {device.precision} {device.deterministic}"
+        names = [plan.graph.get_plan_name_at_index(i) for i in range(plan.graph.get_execution_plan_count())]
+        if self.known.get(key) not in names:
+            best = self._measured(plan, len(names))
+            if best is None:
+                return None
+            self.known[key] = names[best]
+            self._save()
+        return names.index(self.known[key])
+
+    def _measured(self, plan: Any, count: int) -> int | None:
+        times: dict[int, float] = {}
+        for i in range(min(count, CANDIDATES)):
+            try:
+                times[i] = self._time(plan, i)
+            except RuntimeError:  # an engine that builds or runs not after all
+                continue
+        return min(times, key=times.__getitem__) if times else None
+
+    def _time(self, plan: Any, number: int) -> float:
+        device, graph = self.library.device, plan.graph
+        graph.build_plan_at_index(number)
+        space = int(graph.get_workspace_size_plan_at_index(number))
+        device.reserve(space)
+        held = {name: device.empty((p.size,), p.dtype) for name, p in plan.request.ports}
+        given = {plan.tensors[name].get_uid(): device.pointer(a) for name, a in held.items()}
+        address = device.pointer(device.workspace()) if space else 0
+        start, end = device.event(timing=True), device.event(timing=True)
+        found = []
+        for _ in range(RUNS):
+            device.record(start, device.main)
+            graph.execute_plan_at_index(given, address, number, handle=self.library.handle)
+            device.record(end, device.main)
+            device.wait_host(end)
+            found.append(device.elapsed(start, end))
+        return min(found)
+
+    def _save(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        spare = self.path.with_suffix(f".{os.getpid()}.tmp")
+        spare.write_text(json.dumps(self.known, indent=0, sort_keys=True), encoding="utf-8")
+        os.replace(spare, self.path)

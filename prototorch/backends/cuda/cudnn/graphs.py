@@ -1,0 +1,79 @@
+"""How each kind of request is said to cuDNN. A builder gets cuDNN's graph and the request; it gives tensors by name.
+
+Arithmetic is in float, whatever the element type. The order of what follows a convolution is add, bias, activation: the
+fast precompiled engines know that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from prototorch.backends.cuda.cudnn.request import Port, Request
+
+Ports = dict[str, Any]
+Builder = Callable[[Any, Any, Request], Ports]
+#: NumPy's name -> cuDNN's
+TYPES = {
+    "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF", "bfloat16": "BFLOAT16", "int32": "INT32",
+    "bool": "BOOLEAN",
+}  # fmt: skip
+
+
+def _tensor(module: Any, graph: Any, name: str, port: Port) -> Any:
+    kind = getattr(module.data_type, TYPES[port.dtype])
+    return graph.tensor(name=name, dim=list(port.dims), stride=list(port.strides), data_type=kind)
+
+
+def _written(module: Any, tensor: Any, port: Port) -> Any:
+    kind = getattr(module.data_type, TYPES[port.dtype])
+    return tensor.set_output(True).set_data_type(kind).set_dim(list(port.dims)).set_stride(list(port.strides))
+
+
+def _windows(request: Request) -> dict[str, Any]:
+    attrs = dict(request.attrs)
+    return {
+        "pre_padding": [a for a, _ in attrs["pads"]],
+        "post_padding": [b for _, b in attrs["pads"]],
+        "stride": list(attrs["strides"]),
+        "dilation": list(attrs["dilation"]),
+    }
+
+
+def conv(module: Any, graph: Any, request: Request) -> Ports:
+    """x, w and perhaps add (of y's shape), bias [1, F, 1, ...]; attr relu; gives y."""
+    t = {name: _tensor(module, graph, name, p) for name, p in request.ports if name != "y"}
+    y = graph.conv_fprop(image=t["x"], weight=t["w"], **_windows(request))
+    if "add" in t:
+        y = graph.add(a=y, b=t["add"])
+    if "bias" in t:
+        y = graph.bias(input=y, bias=t["bias"])
+    if dict(request.attrs).get("relu"):
+        y = graph.relu(input=y)
+    return {**t, "y": _written(module, y, request.port("y"))}
+
+
+def conv_input_grad(module: Any, graph: Any, request: Request) -> Ports:
+    """g, w; gives dx."""
+    t = {name: _tensor(module, graph, name, p) for name, p in request.ports if name != "dx"}
+    dx = graph.conv_dgrad(loss=t["g"], filter=t["w"], **_windows(request))
+    return {**t, "dx": _written(module, dx, request.port("dx"))}
+
+
+def conv_weight_grad(module: Any, graph: Any, request: Request) -> Ports:
+    """x, g; gives dw."""
+    t = {name: _tensor(module, graph, name, p) for name, p in request.ports if name != "dw"}
+    dw = graph.conv_wgrad(image=t["x"], loss=t["g"], **_windows(request))
+    return {**t, "dw": _written(module, dw, request.port("dw"))}
+
+
+def matmul(module: Any, graph: Any, request: Request) -> Ports:
+    """a [batch, m, k], b [batch, k, n]; gives y [batch, m, n]."""
+    t = {name: _tensor(module, graph, name, p) for name, p in request.ports if name != "y"}
+    y = graph.matmul(A=t["a"], B=t["b"])
+    return {**t, "y": _written(module, y, request.port("y"))}
+
+
+BUILDERS: dict[str, Builder] = {
+    "conv": conv, "conv_input_grad": conv_input_grad, "conv_weight_grad": conv_weight_grad, "matmul": matmul,
+}  # fmt: skip

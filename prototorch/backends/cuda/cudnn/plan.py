@@ -1,0 +1,67 @@
+"""One planned cuDNN graph: which engine runs it, how much workspace it takes, and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from prototorch.backends.cuda.cudnn.graphs import BUILDERS, TYPES
+from prototorch.backends.cuda.cudnn.request import Request
+
+if TYPE_CHECKING:
+    from prototorch.backends.cuda.cudnn.library import Library
+
+
+#: bytes of workspace a plan may ask for
+WORKSPACE = 1 << 30
+
+
+class Unsupported(Exception):
+    """cuDNN has no engine for a graph."""
+
+
+class Plan:
+    """A request planned under the device's settings. Raises Unsupported where no engine takes it.
+
+    In fp32 the engines that round inputs to fewer bits are left out, and with ``deterministic`` those whose result
+    depends on the order of threads. The engine is cuDNN's first choice, or with ``autotune`` the fastest.
+    """
+
+    def __init__(self, library: Library, request: Request):
+        self.library, self.request = library, request
+        device, module = library.device, library.module
+        io = getattr(module.data_type, TYPES[request.ports[0][1].dtype])
+        compute = module.data_type.DOUBLE if io == module.data_type.DOUBLE else module.data_type.FLOAT
+        graph = self.graph = library.graph(io, compute)
+        try:
+            self.tensors = BUILDERS[request.kind](module, graph, request)
+            graph.validate()
+            graph.build_operation_graph()
+            graph.create_execution_plans([module.heur_mode.A, module.heur_mode.FALLBACK])
+            note = module.numerical_note
+            drop = []
+            if io == module.data_type.FLOAT and device.precision == "fp32":
+                drop += [note.TENSOR_CORE, note.DOWN_CONVERT_INPUTS]
+            if device.deterministic:
+                drop.append(note.NONDETERMINISTIC)
+            if drop:
+                graph.deselect_numeric_notes(drop)
+            graph.deselect_workspace_greater_than(WORKSPACE)
+            graph.check_support()
+            self.index = library.choices.index(self)
+            if self.index is None:
+                graph.build_plans()
+            else:
+                graph.build_plan_at_index(self.index)
+        except (RuntimeError, ValueError, NotImplementedError, module.cudnnGraphNotSupportedError) as why:
+            raise Unsupported(str(why)) from why
+        self.uids = {name: tensor.get_uid() for name, tensor in self.tensors.items()}
+        self.workspace = int(graph.get_workspace_size())
+        device.reserve(self.workspace)
+
+    def __call__(self, arrays: Mapping[str, int]) -> None:
+        """Run it on the addresses of the tensors."""
+        device = self.library.device
+        space = device.pointer(device.workspace()) if self.workspace else 0
+        given = {self.uids[name]: address for name, address in arrays.items()}
+        self.graph.execute(given, space, handle=self.library.handle)

@@ -1,0 +1,119 @@
+"""Groups that begin with an anchor: what a library fuses by itself is recognised, the rest becomes a sweep over the
+anchor's result, which is written where an output of the group will be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prototorch.backends.cuda.kernels.fused import sweep
+from prototorch.backends.cuda.kernels.launch import In, Launches, Out
+from prototorch.ops.fused import Program, Ref
+from prototorch.spec import Spec
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """relu(y + add + bias): the inputs of the group that are added, by number, and whether ReLU follows."""
+
+    add: int | None
+    bias: int | None
+    relu: bool
+
+
+def unpacked(program: Program, results: Sequence[Ref], ins: Sequence[Spec], y: Spec, axis: int = 1) -> Epilogue | None:
+    """What follows the anchor, where it is no more than an `Epilogue`; y is the anchor's result, ``axis`` that of the
+    bias."""
+    if tuple(results) != (("node", len(program) - 1, 0),):
+        return None
+    add = bias = None
+    relu = False
+    for j, (name, refs, _) in enumerate(program[1:], 1):
+        before = ("node", j - 1, 0)
+        if relu or before not in refs:
+            return None
+        if name == "relu":
+            relu = True
+            continue
+        other = next((r for r in refs if r != before), None)
+        if name != "add" or other is None or other[0] != "in":
+            return None
+        spec = ins[other[1]]
+        wide = (1,) * (y.ndim - spec.ndim) + spec.shape
+        if spec.dtype != y.dtype:
+            return None
+        if spec.shape == y.shape and spec.layout == y.layout and add is None:
+            add = other[1]
+        elif wide == tuple(n if i == axis else 1 for i, n in enumerate(y.shape)) and bias is None:
+            bias = other[1]
+        else:
+            return None
+    return Epilogue(add, bias, relu)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The sweep after an anchor: ``result`` is the anchor's spec, ``at`` the output of the group it is written to."""
+
+    result: Spec
+    at: int
+    sweep: Launches | None
+
+    def runner(self, anchor: Callable[[Sequence[Any], Sequence[Any]], None], operands: Sequence[int]) -> Anchored:
+        """The two together; ``operands`` are the inputs of the group that the anchor reads."""
+        return Anchored(self, anchor, tuple(operands))
+
+
+class Anchored:
+    """An anchor, then the sweep."""
+
+    def __init__(self, rest: Rest, anchor: Any, operands: tuple[int, ...]):
+        self.rest, self.anchor, self.operands = rest, anchor, operands
+        self.family = getattr(anchor, "family", "anchor")
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Run both."""
+        self.anchor([inputs[i] for i in self.operands], [outputs[self.rest.at]])
+        if self.rest.sweep is not None:
+            self.rest.sweep(inputs, outputs)
+
+
+def after(attrs: dict[str, Any], ins: tuple[Spec, ...], outs: tuple[Spec, ...], result: Spec) -> Rest | None:
+    """What is left of a group when its anchor has given ``result``; None where no output can hold that result, or the
+    rest is no sweep.
+
+    An output that lies over an input is never used for it: the sweep still reads what is there.
+    """
+    program, results = attrs["program"], attrs["outputs"]
+    first = ("node", 0, 0)
+    over = {out for out, _ in attrs.get("inplace", ())}
+    if first in results:
+        at = results.index(first)
+    else:
+        fits = (k for k, o in enumerate(outs) if k not in over and o == result)
+        found = next(fits, None)
+        if found is None:
+            return None
+        at = found
+    extra = len(ins)
+
+    def moved(ref: Ref) -> Ref:
+        if ref == first:
+            return ("in", extra)
+        return ("node", ref[1] - 1, *ref[2:]) if ref[0] == "node" else ref
+
+    rest = tuple((name, tuple(map(moved, refs)), given) for name, refs, given in program[1:])
+    kept = [k for k, r in enumerate(results) if r != first]
+    made = sweep(rest, tuple(moved(results[k]) for k in kept), (*ins, outs[at]), tuple(outs[k] for k in kept))
+    if made is None:
+        return None
+    place: dict[Any, Any] = {In(extra): Out(at), **{Out(i): Out(k) for i, k in enumerate(kept)}}
+
+    def placed(a: Any) -> Any:
+        return place.get(a, a) if isinstance(a, In | Out) else a
+
+    launches = (replace(one, args=tuple(map(placed, one.args))) for one in made.launches)
+    bound = Launches(*launches)
+    bound.layouts = tuple(s.layout for s in ins)
+    return Rest(result, at, bound)
