@@ -486,11 +486,14 @@ class Kernel:
     def mask(self, count: Any, lanes: int) -> Num:
         """Which lanes are below a count."""
         if isinstance(count, int):
-            held = [int(i < count) for i in range(lanes)]
-            return Num(self, ir.Constant(ir.VectorType(I1, lanes), held), "bool", lanes)
+            return self.lanes_of([i < count for i in range(lanes)])
         narrow = Num(self, self.b.trunc(self.word(count), I32), "int32").splat(lanes)
         steps = ir.Constant(ir.VectorType(I32, lanes), list(range(lanes)))
         return Num(self, self.b.icmp_signed("<", steps, narrow.v), "bool", lanes)
+
+    def lanes_of(self, held: list[bool]) -> Num:
+        """A mask of lanes that are known when the code is made."""
+        return Num(self, ir.Constant(ir.VectorType(I1, len(held)), [int(h) for h in held]), "bool", len(held))
 
     def vectors(self, count: Any, body: Callable[[Int, Num | None], None], lanes: int | None = None) -> None:
         """``body(i, None)`` for i = 0, lanes, 2 * lanes, ... and ``body(i, mask)`` for what remains."""
