@@ -1,0 +1,98 @@
+"""The place of the largest or the smallest number along an axis; among equals the first, and NaN before all."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from prototorch.backends.core import channels_last
+from prototorch.backends.cpu.native.call import Tasks, code, native
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
+from prototorch.backends.cpu.native.kernels.elementwise import memory_order
+from prototorch.backends.cpu.native.team import Task
+from prototorch.ops.reduce import axes
+from prototorch.spec import Spec
+
+PIECE = 1 << 14
+
+
+class _Best:
+    """The best number so far in each lane, and its place."""
+
+    def __init__(self, k: Kernel, largest: bool):
+        self.k, self.sign = k, ">" if largest else "<"
+        self.number = k.variable(k.num(float("-inf" if largest else "inf")).splat(k.lanes))
+        self.place = k.variable(k.num(-1, "int32").splat(k.lanes))
+
+    def better(self, a: Num, b: Num) -> Num:
+        """Whether a takes b's place, where a comes later."""
+        return a.compare(self.sign, b) | ((a != a) & (b == b))
+
+    def meet(self, x: Num, place: Num, mask: Num | None) -> None:
+        """Numbers at a place, which is beyond all before."""
+        held = self.number.value
+        wins = self.better(x, held) | (self.place.value < 0)
+        wins = wins if mask is None else wins & mask
+        self.number.value = self.k.select(wins, x, held)
+        self.place.value = self.k.select(wins, place, self.place.value)
+
+    def across(self) -> Num:
+        """The place of the best of all lanes."""
+        number, place, lanes = self.number.value, self.place.value, self.k.lanes
+        while lanes > 1:
+            lanes //= 2
+            a, b = self.k.part(number, 0, lanes), self.k.part(number, lanes, lanes)
+            i, j = self.k.part(place, 0, lanes), self.k.part(place, lanes, lanes)
+            same = (a == b) | ((a != a) & (b != b))
+            second = ((same & (j < i)) | (self.better(b, a)) | (i < 0)) & (j >= 0)
+            number, place = self.k.select(second, b, a), self.k.select(second, j, i)
+        return place
+
+
+def _choose(k: Kernel, n: int, inner: int, largest: bool) -> None:
+    """An item is one index of the axes before; x [outer, n, inner]."""
+    with k.range(k.first, k.last) as item:
+        x, out = k.pointer(0) + item * (n * inner), k.pointer(1, "int32") + item * inner
+        if inner == 1:
+            _along(k, x, out, n, largest)
+        else:
+            k.vectors(inner, lambda i, mask: _beside(k, x + i, out + i, n, inner, largest, mask))
+
+
+def _along(k: Kernel, x: Pointer, out: Pointer, n: int, largest: bool) -> None:
+    best = _Best(k, largest)
+
+    def body(i: Int, mask: Num | None) -> None:
+        best.meet(x.load(i, k.lanes, mask), k.num(i, "int32").splat(k.lanes) + k.iota(k.lanes), mask)
+
+    k.vectors(n, body)
+    out.store(best.across())
+
+
+def _beside(k: Kernel, x: Pointer, out: Pointer, n: int, inner: int, largest: bool, mask: Num | None) -> None:
+    best = _Best(k, largest)
+    with k.range(n) as i:
+        best.meet(x.load(i * inner, k.lanes, mask), k.num(i, "int32").splat(k.lanes), mask)
+    out.store(best.place.value, 0, mask)
+
+
+def _enter(name: str) -> None:
+    @native(name)
+    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+        (x,) = ins
+        (axis,) = axes(attrs["axis"], x.ndim)
+        if x.dtype != "float32" or x.size >= 1 << 31:
+            return None
+        shape = memory_order(x.shape, x.layout)
+        where = memory_order(tuple(range(x.ndim)), x.layout).index(axis)
+        if x.layout is not None and axis != 1 and prod(x.shape[2:]) != 1:
+            return None  # the result would lie in another order
+        outer, n, inner = prod(shape[:where]), shape[where], prod(shape[where + 1 :])
+        made = code(_choose, n, inner, name == "argmax")
+        grain = outer if x.size <= PIECE else max(PIECE // (n * inner), 1)
+        return Tasks(lambda i, o: [Task(made.address, (*i, *o), outer, grain)])
+
+
+_enter("argmax")
+_enter("argmin")
+channels_last("native", "follows", "argmax", "argmin", when=lambda ins, attrs: attrs["axis"] in (1, 1 - ins[0].ndim))
