@@ -57,3 +57,8 @@ def unusable() -> str | None:
     if vector_bits() == 0:
         return f"no vector unit that the native kernels know on this processor ({cpu()[0]})"
     return None
+
+
+def halves_are_free() -> bool:
+    """Whether two operations on half vectors cost what one on whole ones does: AMD's fourth generation does 512 bits so."""
+    return vector_bits() == 512 and cpu()[0] == "znver4"

@@ -1,0 +1,316 @@
+"""Convolutions and their gradients by the input, channels last, by register tiles over rows of the image.
+
+A piece of work is some rows of one image. Where padding is seen, its input rows are first copied to the thread's scratch
+memory with zeros around them. Weights are brought into panels [panel][taps][channels][width] before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import prod
+from typing import Any
+
+from prototorch.backends.cpu.native.call import CHANNELS_LAST, Code, Tasks, code, native
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
+from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
+from prototorch.backends.cpu.native.kernels.geometry import (
+    Geometry,
+    backward_axes,
+    forward_axis,
+    panels_for,
+    three,
+)
+from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows
+from prototorch.backends.cpu.native.team import Task
+from prototorch.spec import Spec
+
+_FEWEST = 16  # pieces of work
+_PIECE = 1 << 16  # elements of the input rows of a piece, at most
+
+
+def geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool) -> list[Geometry]:
+    """The convolutions that make y of x: one, or the phases of a gradient. For a gradient x is that of the output."""
+    groups = attrs.get("groups", 1)
+    kernel = three(w.shape[2:], 1)
+    strides, dilation = three(attrs["strides"], 1), three(attrs["dilation"], 1)
+    pads = three(attrs["pads"], (0, 0))
+    here, there = three(x.shape[2:], 1), three(y.shape[2:], 1)
+    rows = [(s, o, k, t, p[0], d) for s, o, k, t, p, d in zip(here, there, kernel, strides, pads, dilation, strict=True)]
+    places = prod(kernel)
+    if backward:
+        along = [backward_axes(o, s, k, t, low, d) for s, o, k, t, low, d in rows]
+        filters, steps = y.shape[1], (places, w.shape[1] * places)
+    else:
+        along = [[forward_axis(*row)] for row in rows]
+        filters, steps = w.shape[0], (w.shape[1] * places, places)
+    made = []
+    for axes in product(*along):
+        if axes[1].count * axes[2].count * axes[0].count == 0:
+            continue
+        panels = panels_for(filters // groups, axes[2].count)
+        block, shares = _pieces(x, axes, len(panels.vectors) * groups)
+        made.append(Geometry(x.shape[0], x.shape[1], filters, groups, axes, panels, block, shares, steps, kernel))
+    return made
+
+
+def _pieces(x: Spec, axes: Any, panels: int) -> tuple[int, int]:
+    """Rows of a piece, and shares of the panels, so that there are pieces enough and each fits the cache."""
+    d, h, w = axes
+    line = w.reach(w.count) * x.shape[1] * d.reach(1)
+    block = h.count
+    while block > 1 and (h.reach(block) * line > _PIECE or x.shape[0] * d.count * -(-h.count // block) < _FEWEST):
+        block = -(-block // 2)
+    pieces = x.shape[0] * d.count * -(-h.count // block)
+    shares = min(-(-_FEWEST // pieces), panels)
+    return block, shares
+
+
+def pack(k: Kernel, g: Geometry) -> None:
+    """Plain weights (argument 0) into panels in shared memory; items are taps of a group."""
+    w = k.pointer(0)
+    d, h, v = g.axes
+    out_step, in_step = g.strides
+    with k.range(k.first, k.last) as item:
+        group, tap = item // g.taps, item % g.taps
+        td, th, tv = tap // (h.taps * v.taps), (tap // v.taps) % h.taps, tap % v.taps
+        place = ((td * d.each + d.first) * g.kernel[1] + (th * h.each + h.first)) * g.kernel[2] + (tv * v.each + v.first)
+        base = w + (place + group * _group_step(g))
+        done = 0
+        for vectors in g.panels.vectors:
+            width = vectors * g.panels.lanes
+            real = min(width, g.width - done)
+            to = k.shared.as_type("float32") + (
+                group * (g.panels.width * g.taps * g.depth) + tap * (g.depth * width) + done * g.taps * g.depth
+            )
+            with k.range(g.depth) as i:
+                with k.range(real) as o:
+                    to.store(base.load(i * in_step + (o + done) * out_step), i * width + o)
+                with k.range(real, width) as o:
+                    to.store(k.zero(), i * width + o)
+            done += width
+
+
+def _group_step(g: Geometry) -> int:
+    """Elements of the plain weights from one group to the next; filters come first in them, forward and backward."""
+    out_step, in_step = g.strides
+    return g.width * out_step if out_step > in_step else g.depth * in_step
+
+
+class _Convolution:
+    """The code of one geometry."""
+
+    def __init__(self, k: Kernel, g: Geometry, epilogue: Epilogue, where: int):
+        self.k, self.g, self.epilogue = k, g, epilogue
+        self.inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.dtypes)]
+        self.outputs = [k.pointer(len(self.inputs) + i, t) for i, t in enumerate(epilogue.results)]
+        self.x, self.w = self.inputs[where], k.shared.as_type("float32")
+        d, h, _ = g.axes
+        blocks = -(-h.count // g.block)
+        with k.range(k.first, k.last) as item:
+            share, rest = item % g.shares, item // g.shares
+            block, rest = rest % blocks, rest // blocks
+            self.od, self.n = rest % d.count, rest // d.count
+            self.oh = block * g.block
+            self.many = (self.oh + g.block).minimum(h.count) - self.oh
+            self.rows()
+            self.panels(share)
+
+    def rows(self) -> None:
+        """Where the piece's input is: its address, and the elements from plane to plane and row to row."""
+        k, g = self.k, self.g
+        d, h, v = g.axes
+        image = self.x + self.n * (d.size * h.size * v.size * g.channels)
+        if not g.padded:
+            self.plane, self.line = h.size * v.size * g.channels, v.size * g.channels
+            first = (self.od * d.stride + d.offset) * self.plane + (self.oh * h.stride + h.offset) * self.line
+            self.start = image + (first + v.offset * g.channels)
+            self.down, self.deep = h.dilation, d.dilation
+            return
+        planes, rows, columns = d.taps, g.rows[1], g.rows[2]
+        self.line = columns * g.channels
+        self.plane = rows * self.line
+        self.start = k.local.as_type("float32")
+        self.down, self.deep = h.dilation, 1
+        low = min(max(-v.offset, 0), columns)  # columns of zeros before, copied, and behind
+        copied = max(min(v.offset + columns, v.size) - max(v.offset, 0), 0)
+        with k.range(planes) as p:
+            at = self.od * d.stride + (p * d.dilation + d.offset)
+            there = (at >= 0) & (at < d.size)
+            with k.range(rows) as r:
+                row = self.oh * h.stride + (r + h.offset)
+                to = self.start + (p * self.plane + r * self.line)
+                inside = there & (row >= 0) & (row < h.size)
+                source = image + ((at * h.size + row) * v.size + max(v.offset, 0)) * g.channels
+
+                def fill(first: int, count: int, to: Pointer = to) -> None:
+                    if count:
+                        k.vectors(count * g.channels,
+                                  lambda i, m: to.store(k.zero(k.lanes), i + first * g.channels, m))  # fmt: skip
+
+                with k.b.if_else(inside.v) as (then, otherwise):
+                    with then:
+                        fill(0, low)
+                        if copied:
+                            k.vectors(copied * g.channels, lambda i, m, source=source, to=to: to.store(
+                                source.load(i, k.lanes, m), i + low * g.channels, m))  # fmt: skip
+                        fill(low + copied, columns - low - copied)
+                    with otherwise:
+                        fill(0, columns)
+
+    def panels(self, share: Int) -> None:
+        """All panels of the piece's share, group by group."""
+        k, g = self.k, self.g
+        each = -(-len(g.panels.vectors) * g.groups // g.shares)
+        run = list(_runs(g.panels.vectors))
+        with k.range(g.groups) as group:
+            done = 0
+            for vectors, times in run:
+                with k.range(times) as t:
+                    number = group * len(g.panels.vectors) + (t + done)
+                    mine = (number // each).equals(share) if g.shares > 1 else None
+                    channel = (t + done) * (vectors * g.panels.lanes) if done == 0 else None
+                    first = channel if channel is not None else t * (vectors * g.panels.lanes) + self._before(done)
+                    if mine is None:
+                        self.panel(group, first, vectors)
+                    else:
+                        with k.when(mine):
+                            self.panel(group, first, vectors)
+                done += times
+
+    def _before(self, panels: int) -> int:
+        return sum(self.g.panels.vectors[:panels]) * self.g.panels.lanes
+
+    def panel(self, group: Int, channel: Int, vectors: int) -> None:
+        """All rows of the piece for some neighbouring channels of a group."""
+        k, g = self.k, self.g
+        lanes = g.panels.lanes
+        d, h, v = g.axes
+        w = self.w + (group * (g.panels.width * g.taps * g.depth) + channel * (g.taps * g.depth))
+        edge = g.width % lanes
+        width = vectors * lanes
+        depth = self.depth(width)
+        runs = [(size, times) for size, times in _runs(tuple(cut(v.count, most_rows(vectors))))]
+        with k.range(self.many) as r:
+            line = self.start + (r * (h.stride * self.line) + group * g.depth)
+            out_row = ((self.n * d.out + (self.od * d.step + d.start)) * h.out + ((self.oh + r) * h.step + h.start)) * v.out
+            done = 0
+            for size, times in runs:
+                with k.range(times) as t:
+                    column = t * size + done
+                    tile = Tile(size, vectors, lanes)
+                    x = line + column * (v.stride * g.channels)
+                    sums = accumulate(k, tile, x, v.stride * g.channels, w, depth)
+                    place = (out_row + (column * v.step + v.start)) * g.filters + group * g.width + channel
+                    self.store(sums, tile, place, group * g.width + channel, channel, edge)
+                done += size * times
+
+    def depth(self, width: int) -> list[Loop]:
+        """The loops over taps and channels; neighbouring columns and their channels are one run of numbers."""
+        g = self.g
+        d, h, v = g.axes
+        per = g.depth * width
+        loops = [Loop(d.taps, self.deep * self.plane, h.taps * v.taps * per), Loop(h.taps, self.down * self.line, v.taps * per)]
+        if g.groups == 1 and v.dilation == 1:
+            loops.append(Loop(v.taps * g.depth, 1, width))
+        else:
+            loops += [Loop(v.taps, v.dilation * g.channels, per), Loop(g.depth, 1, width)]
+        return [one for one in loops[:-1] if one.count != 1] + loops[-1:] if g.taps else [Loop(0, 0, 0)]
+
+    def store(self, sums: list[list[Num]], tile: Tile, place: Int, channel: Int, inner: Int, edge: int) -> None:
+        """Store a tile's sums, which belong at ``place`` and further ``v.step`` places on."""
+        k, g = self.k, self.g
+        step = g.axes[2].step * g.filters
+        last = tile.vectors - 1
+
+        def write(mask: Num | None) -> None:
+            for r in range(tile.rows):
+                for v in range(tile.vectors):
+                    self.epilogue.store(k, self.inputs, self.outputs, sums[r][v], place + (r * step + v * tile.lanes),
+                                        channel + v * tile.lanes, mask if v == last else None)  # fmt: skip
+
+        if not edge:
+            write(None)
+            return
+        if tile.vectors == g.panels.vectors[-1] and g.panels.vectors.count(tile.vectors) == 1:
+            write(k.mask(edge, tile.lanes))
+            return
+        if tile.vectors != g.panels.vectors[-1]:
+            write(None)
+            return
+        count = (self.k.b, inner)
+        with k.b.if_else((count[1] + tile.width <= g.width).v) as (then, otherwise):
+            with then:
+                write(None)
+            with otherwise:
+                write(k.mask(edge, tile.lanes))
+
+
+def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Equal neighbours counted: (size, times)."""
+    made: list[tuple[int, int]] = []
+    for size in sizes:
+        if made and made[-1][0] == size:
+            made[-1] = (size, made[-1][1] + 1)
+        else:
+            made.append((size, 1))
+    return made
+
+
+def convolve(k: Kernel, g: Geometry, epilogue: Epilogue, where: int) -> None:
+    """The code of a convolution; items are pieces of rows."""
+    _Convolution(k, g, epilogue, where)
+
+
+def _tasks(found: list[Geometry], epilogue: Epilogue, where: tuple[int, int], family: str) -> Tasks:
+    steps: list[tuple[Geometry, Code, Code]] = [
+        (g, code(pack, g), code(convolve, g, epilogue, where[0])) for g in found
+    ]
+
+    def bind(i: Any, o: Any) -> list[Task]:
+        tasks = []
+        for g, packing, work in steps:
+            if g.taps:
+                tasks.append(Task(packing.address, (i[where[1]],), g.groups * g.taps, 1, 0, 4 * g.packed))
+            items = g.n * g.axes[0].count * -(-g.axes[1].count // g.block) * g.shares
+            local = 4 * g.axes[0].taps * g.rows[1] * g.rows[2] * g.channels if g.padded else 0
+            tasks.append(Task(work.address, (*i, *o), items, 1, local, 4 * g.packed))
+        return tasks
+
+    return Tasks(bind, family)
+
+
+Prepared = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], "Tasks | None"]
+
+
+def usable(x: Spec, w: Spec, y: Spec) -> bool:
+    """Whether these are float32 arrays, channels last, with weights as they are kept."""
+    last = x.layout == CHANNELS_LAST and y.layout == CHANNELS_LAST
+    return last and w.layout is None and x.dtype == w.dtype == y.dtype == "float32" and 3 <= x.ndim <= 5
+
+
+def _prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], name: str, attrs: dict[str, Any], epilogue: Epilogue,
+             where: tuple[int, int]) -> Tasks | None:  # fmt: skip
+    x, w, y = ins[where[0]], ins[where[1]], outs[0]
+    if not usable(x, w, y):
+        return None
+    return _tasks(geometries(x, w, y, attrs, name == "conv_input_grad"), epilogue, where, "direct")
+
+
+def _enter(name: str) -> None:
+    @native(name)
+    def alone(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+        return _prepare(ins, outs, name, attrs, bare(2), (0, 1))
+
+
+for _name in ("conv", "conv_input_grad"):
+    _enter(_name)
+
+
+@native("fused")
+def fused_conv(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """A convolution and what follows it elementwise."""
+    name, refs, own = attrs["program"][0]
+    if name not in ("conv", "conv_input_grad") or any(ref[0] != "in" for ref in refs):
+        return None
+    return _prepare(ins, outs, name, dict(own), epilogue_of(ins, outs, attrs, 1), (refs[0][1], refs[1][1]))
