@@ -1,7 +1,7 @@
 """Convolutions and their gradients by the input, channels last, by register tiles over rows of the image.
 
-A piece of work is some rows of one image. Where padding is seen, its input rows are first copied to the thread's scratch
-memory with zeros around them. Weights are brought into panels [panel][taps][channels][width] before.
+A piece of work is some rows of one image (see `window.py`). Weights are brought into panels [panel][taps][channels][width]
+before.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from prototorch.backends.cpu.native.kernels.geometry import (
     three,
 )
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows
+from prototorch.backends.cpu.native.kernels.window import Window, scratch_of, taps_inside
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
@@ -113,50 +114,8 @@ class _Convolution:
             self.od, self.n = rest % d.count, rest // d.count
             self.oh = block * g.block
             self.many = (self.oh + g.block).minimum(h.count) - self.oh
-            self.rows()
+            self.window = Window(k, g, self.x, self.n, self.od, self.oh, self.many)
             self.panels(share)
-
-    def rows(self) -> None:
-        """Where the piece's input is: its address, and the elements from plane to plane and row to row."""
-        k, g = self.k, self.g
-        d, h, v = g.axes
-        image = self.x + self.n * (d.size * h.size * v.size * g.channels)
-        if not g.padded:
-            self.plane, self.line = h.size * v.size * g.channels, v.size * g.channels
-            first = (self.od * d.stride + d.offset) * self.plane + (self.oh * h.stride + h.offset) * self.line
-            self.start = image + (first + v.offset * g.channels)
-            self.down, self.deep = h.dilation, d.dilation
-            return
-        planes, rows, columns = d.taps, g.rows[1], g.rows[2]
-        self.line = columns * g.channels
-        self.plane = rows * self.line
-        self.start = k.local.as_type("float32")
-        self.down, self.deep = h.dilation, 1
-        low = min(max(-v.offset, 0), columns)  # columns of zeros before, copied, and behind
-        copied = max(min(v.offset + columns, v.size) - max(v.offset, 0), 0)
-        with k.range(planes) as p:
-            at = self.od * d.stride + (p * d.dilation + d.offset)
-            there = (at >= 0) & (at < d.size)
-            with k.range(rows) as r:
-                row = self.oh * h.stride + (r + h.offset)
-                to = self.start + (p * self.plane + r * self.line)
-                inside = there & (row >= 0) & (row < h.size)
-                source = image + ((at * h.size + row) * v.size + max(v.offset, 0)) * g.channels
-
-                def fill(first: int, count: int, to: Pointer = to) -> None:
-                    if count:
-                        k.vectors(count * g.channels,
-                                  lambda i, m: to.store(k.zero(k.lanes), i + first * g.channels, m))  # fmt: skip
-
-                with k.b.if_else(inside.v) as (then, otherwise):
-                    with then:
-                        fill(0, low)
-                        if copied:
-                            k.vectors(copied * g.channels, lambda i, m, source=source, to=to: to.store(
-                                source.load(i, k.lanes, m), i + low * g.channels, m))  # fmt: skip
-                        fill(low + copied, columns - low - copied)
-                    with otherwise:
-                        fill(0, columns)
 
     def panels(self, share: Int) -> None:
         """All panels of the piece's share, group by group."""
@@ -189,10 +148,15 @@ class _Convolution:
         w = self.w + (group * (g.panels.width * g.taps * g.depth) + channel * (g.taps * g.depth))
         edge = g.width % lanes
         width = vectors * lanes
-        depth = self.depth(width)
+        per = g.depth * width
         runs = [(size, times) for size, times in _runs(tuple(cut(v.count, most_rows(vectors))))]
+        planes = taps_inside(k, d, self.od * d.stride + d.offset)
         with k.range(self.many) as r:
-            line = self.start + (r * (h.stride * self.line) + group * g.depth)
+            rows = taps_inside(k, h, (self.oh + r) * h.stride + h.offset)
+            line = self.window.start + (r * (h.stride * self.window.line) + group * g.depth)
+            line = line + (planes[0] * (self.window.deep * self.window.plane) + rows[0] * (h.dilation * self.window.line))
+            seen = w + (planes[0] * (h.taps * v.taps * per) + rows[0] * (v.taps * per))
+            depth = self.depth(width, planes[1] - planes[0], rows[1] - rows[0])
             out_row = ((self.n * d.out + (self.od * d.step + d.start)) * h.out + ((self.oh + r) * h.step + h.start)) * v.out
             done = 0
             for size, times in runs:
@@ -200,22 +164,27 @@ class _Convolution:
                     column = t * size + done
                     tile = Tile(size, vectors, lanes)
                     x = line + column * (v.stride * g.channels)
-                    sums = accumulate(k, tile, x, v.stride * g.channels, w, depth)
+                    sums = accumulate(k, tile, x, v.stride * g.channels, seen, depth)
                     place = (out_row + (column * v.step + v.start)) * g.filters + group * g.width + channel
                     self.store(sums, tile, place, group * g.width + channel, channel, edge)
                 done += size * times
 
-    def depth(self, width: int) -> list[Loop]:
+    def depth(self, width: int, planes: Any, rows: Any) -> list[Loop]:
         """The loops over taps and channels; neighbouring columns and their channels are one run of numbers."""
         g = self.g
-        d, h, v = g.axes
+        _, h, v = g.axes
         per = g.depth * width
-        loops = [Loop(d.taps, self.deep * self.plane, h.taps * v.taps * per), Loop(h.taps, self.down * self.line, v.taps * per)]
+        window = self.window
+        loops = [
+            Loop(planes, window.deep * window.plane, h.taps * v.taps * per),
+            Loop(rows, h.dilation * window.line, v.taps * per),
+        ]
         if g.groups == 1 and v.dilation == 1:
             loops.append(Loop(v.taps * g.depth, 1, width))
         else:
             loops += [Loop(v.taps, v.dilation * g.channels, per), Loop(g.depth, 1, width)]
-        return [one for one in loops[:-1] if one.count != 1] + loops[-1:] if g.taps else [Loop(0, 0, 0)]
+        few = [one for one in loops[:-1] if not (isinstance(one.count, int) and one.count == 1)]
+        return few + loops[-1:] if g.taps else [Loop(0, 0, 0)]
 
     def store(self, sums: list[list[Num]], tile: Tile, place: Int, channel: Int, inner: Int, edge: int) -> None:
         """Store a tile's sums, which belong at ``place`` and further ``v.step`` places on."""
@@ -238,8 +207,7 @@ class _Convolution:
         if tile.vectors != g.panels.vectors[-1]:
             write(None)
             return
-        count = (self.k.b, inner)
-        with k.b.if_else((count[1] + tile.width <= g.width).v) as (then, otherwise):
+        with k.b.if_else((inner + tile.width <= g.width).v) as (then, otherwise):
             with then:
                 write(None)
             with otherwise:
@@ -273,8 +241,7 @@ def _tasks(found: list[Geometry], epilogue: Epilogue, where: tuple[int, int], fa
             if g.taps:
                 tasks.append(Task(packing.address, (i[where[1]],), g.groups * g.taps, 1, 0, 4 * g.packed))
             items = g.n * g.axes[0].count * -(-g.axes[1].count // g.block) * g.shares
-            local = 4 * g.axes[0].taps * g.rows[1] * g.rows[2] * g.channels if g.padded else 0
-            tasks.append(Task(work.address, (*i, *o), items, 1, local, 4 * g.packed))
+            tasks.append(Task(work.address, (*i, *o), items, 1, 4 * scratch_of(g), 4 * g.packed))
         return tasks
 
     return Tasks(bind, family)

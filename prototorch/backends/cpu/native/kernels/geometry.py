@@ -123,11 +123,6 @@ class Geometry(NamedTuple):
         return self.groups * self.panels.width * self.taps * self.depth
 
     @property
-    def padded(self) -> bool:
-        """Whether rows are copied to scratch memory, with zeros around them."""
-        return not all(a.inside for a in self.axes)
-
-    @property
     def rows(self) -> tuple[int, int, int]:
         """The input a piece sees: planes, rows, columns."""
         d, h, w = self.axes

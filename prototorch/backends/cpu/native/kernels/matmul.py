@@ -174,7 +174,9 @@ class _Emit:
             places = [(r, v) for r in range(height) for v in range(vectors)]
             start = None
             if not whole:
-                start = [[there.load(r * p.columns + v * k.lanes, k.lanes) for v in range(vectors)] for r in range(height)]
+                start = [
+                    [there.load(r * p.columns + v * k.lanes, k.lanes) for v in range(vectors)] for r in range(height)
+                ]
             made = accumulate(k, tile, x + (r0 + row) * p.am, p.am, w, [Loop(deep, p.ak, step)], start, edge, ahead)
             for r, v in places:
                 if whole:

@@ -57,14 +57,10 @@ def accumulate(k: Kernel, tile: Tile, x: Pointer, row: int, w: Pointer, depth: S
     ``mask`` holds for the last vector of w. ``ahead``: w is asked for this many elements before it is needed.
     """
     zero = k.zero(tile.lanes)
-    held = [
-        [k.variable(zero if start is None else start[r][v]) for v in range(tile.vectors)] for r in range(tile.rows)
-    ]
+    held = [[k.variable(zero if start is None else start[r][v]) for v in range(tile.vectors)] for r in range(tile.rows)]
 
     def step(x: Pointer, w: Pointer) -> None:
-        ws = [
-            w.load(v * tile.lanes, tile.lanes, mask if v == tile.vectors - 1 else None) for v in range(tile.vectors)
-        ]
+        ws = [w.load(v * tile.lanes, tile.lanes, mask if v == tile.vectors - 1 else None) for v in range(tile.vectors)]
         if ahead:
             for line in range(0, tile.width, 16):
                 w.prefetch(ahead + line)

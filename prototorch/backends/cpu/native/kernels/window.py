@@ -1,0 +1,85 @@
+"""The input that a piece of a convolution sees: some rows of one image, with zeros beside them where there is padding.
+
+Rows and planes beyond the image are not read: the taps that would fall there are left out. Columns beyond it are: rows are
+then copied to the thread's scratch memory with zeros at both ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.backends.cpu.native.emit import Int, Kernel, Pointer
+from prototorch.backends.cpu.native.kernels.geometry import Axis, Geometry
+
+
+class Window:
+    """Input rows of output rows ``oh`` ... of output plane ``od`` of image ``n``.
+
+    ``at(plane tap, row tap)`` is the address that output row ``oh`` sees first; ``line`` are the elements from one input row
+    to the next.
+    """
+
+    def __init__(self, k: Kernel, g: Geometry, x: Pointer, n: Int, od: Int, oh: Int, many: Any):
+        self.k, self.g, self.od, self.oh = k, g, od, oh
+        d, h, v = g.axes
+        image = x + n * (d.size * h.size * v.size * g.channels)
+        if v.inside:
+            self.line, self.plane = v.size * g.channels, h.size * v.size * g.channels
+            first = (od * d.stride + d.offset) * self.plane + (oh * h.stride + h.offset) * self.line
+            self.start = image + (first + v.offset * g.channels)
+            self.deep = d.dilation
+            return
+        self.line = g.rows[2] * g.channels
+        self.plane = g.rows[1] * self.line
+        self.start = k.local.as_type("float32")
+        self.deep = 1
+        self._copy(image, many)
+
+    def _copy(self, image: Pointer, many: Any) -> None:
+        k, g = self.k, self.g
+        d, h, v = g.axes
+        columns = g.rows[2]
+        low = min(max(-v.offset, 0), columns)  # columns of zeros before, columns copied, and zeros behind
+        copied = max(min(v.offset + columns, v.size) - max(v.offset, 0), 0)
+        from_plane, planes = taps_inside(k, d, self.od * d.stride + d.offset)
+        top = self.oh * h.stride + h.offset
+        lowest = Int(k, k.word(0)).maximum(0 - top)
+        highest = (top + ((many - 1) * h.stride + (h.taps - 1) * h.dilation + 1)).minimum(h.size) - top
+        with k.range(from_plane, planes) as p:
+            plane = self.od * d.stride + (p * d.dilation + d.offset)
+            with k.range(lowest, highest) as r:
+                to = self.start + (p * self.plane + r * self.line)
+                source = image + ((plane * h.size + (top + r)) * v.size + max(v.offset, 0)) * g.channels
+
+                def zeros(first: int, count: int, to: Pointer = to) -> None:
+                    if count:
+                        zero = k.zero(k.lanes)
+                        k.vectors(count * g.channels, lambda i, m: to.store(zero, i + first * g.channels, m))
+
+                zeros(0, low)
+                if copied:
+                    k.vectors(copied * g.channels, lambda i, m, source=source, to=to: to.store(
+                        source.load(i, k.lanes, m), i + low * g.channels, m))  # fmt: skip
+                zeros(low + copied, columns - low - copied)
+
+    def scratch(self) -> int:
+        """Elements of scratch memory it takes."""
+        return scratch_of(self.g)
+
+
+def scratch_of(g: Geometry) -> int:
+    """Elements of scratch memory that a window of a convolution takes."""
+    return 0 if g.axes[2].inside else g.axes[0].taps * g.rows[1] * g.rows[2] * g.channels
+
+
+def taps_inside(k: Kernel, axis: Axis, first: Any) -> tuple[Any, Any]:
+    """The taps, from and up to but without, that lie inside the input where tap 0 lies at ``first``."""
+    if axis.inside:
+        return 0, axis.taps
+    zero = Int(k, k.word(0))
+    low = zero.maximum(0 - first)
+    high = zero.maximum(axis.size - first)
+    if axis.dilation > 1:
+        low, high = (low + (axis.dilation - 1)) // axis.dilation, (high + (axis.dilation - 1)) // axis.dilation
+    high = high.minimum(axis.taps)
+    return low.minimum(high), high
