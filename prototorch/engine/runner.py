@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.core import Backend
+from prototorch.engine.changes import Changes, Stamp
 from prototorch.errors import ShapeError
 from prototorch.graph.plan import Place, Plan
 from prototorch.graph.record import Value
@@ -23,9 +24,12 @@ class Runner:
 
     #: a loss that is not finite is told at most so many steps later
     lag = 0
+    _kept: Any = None
 
     def __init__(self, plan: Plan, backend: Backend, states: Mapping[str, Any], arena: Any = None):
         self.plan, self.backend = plan, backend
+        changes: Changes | None = getattr(states, "changes", None)
+        before = changes.references() if changes is not None else None
         self._arena = backend.bytes(plan.arena) if arena is None else arena
         self._inputs = {name: backend.empty(v.spec) for name, v in plan.inputs.items()}
         self._states = states
@@ -39,9 +43,16 @@ class Runner:
             self._calls.append((run, *arrays))
         updating = (i for i, step in enumerate(plan.steps) if step.node.phase == "update")
         cut = next(updating, len(self._calls))
-        self._before, self._updates = backend.strung(self._calls[:cut]), backend.strung(self._calls[cut:])
+        once = plan.once
+        self._once = backend.strung(self._calls[:once])
+        self._stamp: Stamp | None = None
+        self._before, self._updates = backend.strung(self._calls[once:cut]), backend.strung(self._calls[cut:])
         self._copies = [(states[name], self.array(v)) for name, v in plan.copies]
         self._outputs = {name: self.array(v) for name, v in plan.outputs.items()}
+        self._watch, self._runs = changes, [0]
+        if changes is not None and before is not None:
+            changes.bound(self, before)
+            self._runs = changes.writer(plan.written())
 
     def array(self, value: Value) -> Any:
         """The memory of one of the plan's values."""
@@ -55,6 +66,9 @@ class Runner:
         if place.kind == "arena":
             raw = self._arena[place.offset : place.offset + spec.nbytes]
             return self._shaped(raw.view(spec.dtype), spec)
+        if place.kind == "kept":
+            self._kept = self.backend.bytes(self.plan.kept) if self._kept is None else self._kept
+            return self._shaped(self._kept[place.offset : place.offset + spec.nbytes].view(spec.dtype), spec)
         if place.kind == "input":
             return self._shaped(self._inputs[place.name], spec)
         if place.kind == "state":
@@ -88,7 +102,10 @@ class Runner:
                     f"input {name!r} has shape {list(np.shape(source))}, the plan wants {list(target.shape)}"
                 )
             target[...] = source
+        self._runs[0] += 1
         with self.backend.running():
+            if self._once:
+                self._again()
             for call in self._before:
                 call()
             if guard is not None:
@@ -98,6 +115,15 @@ class Runner:
         for state, new in self._copies:
             state[...] = new
         return self._outputs
+
+    def _again(self) -> None:
+        """Compute what follows from the states alone, where they have changed since, or where nobody can tell."""
+        stamp = None if self._watch is None else self._watch.stamp(self.plan.watched)
+        if stamp is None or stamp != self._stamp:
+            self._stamp = None
+            for call in self._once:
+                call()
+            self._stamp = stamp
 
     def settle(self, guard: Callable[[Mapping[str, Any]], None]) -> None:
         """Wait for all that was begun, and let the guard see what it has not seen. Here nothing is left open."""

@@ -9,6 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from prototorch.backends.core import Backend
+from prototorch.engine.changes import Changes
 from prototorch.engine.mirror import Mirror
 from prototorch.errors import WeightsError
 from prototorch.graph.trace import Weight
@@ -27,6 +28,10 @@ class Variables(dict[str, Any]):
 
     mirror: Mirror | None = None
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = Changes(_Own(self))
+
     def on(self, backend: Backend) -> Mirror:
         """The arrays on a backend's device."""
         if self.mirror is None or self.mirror.backend is not backend:
@@ -39,15 +44,18 @@ class Variables(dict[str, Any]):
         if self.mirror is not None:
             self.mirror.settle()
             self.mirror = None
+            self.changes.everything()
 
     def __getitem__(self, name: str) -> Any:
         if self.mirror is not None and name in self:
             self.mirror.pull(name)
+        self.changes.asked(name)
         return super().__getitem__(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
         if self.mirror is not None:
             self.mirror.forget(name)
+        self.changes.asked(name)
         super().__setitem__(name, value)
 
     def __delitem__(self, name: str) -> None:

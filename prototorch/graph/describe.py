@@ -22,14 +22,14 @@ from prototorch.graph.plan import Plan, Step
 from prototorch.graph.record import Value
 from prototorch.spec import Spec
 
-_PHASES = {"forward": "fwd", "backward": "bwd", "update": "upd"}
+_PHASES = {"forward": "fwd", "backward": "bwd", "update": "upd", "once": "one"}
 _TYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 _MOST = 8  # inputs and outputs of a step that are listed one by one
 
 
 @dataclass(frozen=True)
 class Written:
-    """An output of a step. ``place``: "arena" or "state"; ``over``: the input whose memory it takes; bytes."""
+    """An output of a step. ``place``: "arena", "kept" or "state"; ``over``: the input whose memory it takes; bytes."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -67,6 +67,7 @@ class Description:
     inputs: int
     outputs: dict[str, str] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
+    kept: int = 0
 
     def counts(self) -> dict[str, dict[str, int]]:
         """How many steps there are by phase, by level, and how many are fused groups."""
@@ -94,7 +95,8 @@ class Description:
         yield f"{len(self.steps)} steps: {_listed(found['phase'])}; kernels: {_listed(found['level'])}"
         if found["fused"]["groups"]:
             yield f"{found['fused']['members']} ops are fused into {found['fused']['groups']} of these steps"
-        yield f"bytes: arena {self.arena:,}, states {self.states:,}, inputs {self.inputs:,}"
+        kept = f"kept {self.kept:,}, " if self.kept else ""
+        yield f"bytes: arena {self.arena:,}, {kept}states {self.states:,}, inputs {self.inputs:,}"
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -111,6 +113,7 @@ def describe(plan: Plan, backend: Backend, title: str) -> Description:
         sum(v.spec.nbytes for v in plan.inputs.values()),
         {name: names.of(v) for name, v in plan.outputs.items()},
         {name: names.of(v) for name, v in plan.copies},
+        plan.kept,
     )
 
 
@@ -191,8 +194,10 @@ def _short(dtype: str) -> str:
 
 
 def _place(w: Written) -> str:
-    if w.place != "arena":
+    if w.place == "state":
         return f"in {w.state}"
+    if w.place == "kept":
+        return f"kept @{w.offset}+{w.nbytes}"
     return f"@{w.offset}+{w.nbytes}" + (f" over {w.over}" if w.over else "")
 
 

@@ -16,14 +16,17 @@ from prototorch.graph.passes.copies import copied, renamed
 from prototorch.graph.passes.dead_code import live_nodes
 from prototorch.graph.passes.fusion import fused
 from prototorch.graph.passes.layout import laid_out
+from prototorch.graph.passes.norms import absorbed
+from prototorch.graph.passes.once import ONCE, mark_once
 from prototorch.graph.record import Graph, Node, Value
 
 
 @dataclass(slots=True)
 class Place:
-    """Where a value lies: in the arena at an offset, or in an input, a state or a constant."""
+    """Where a value lies: in the arena at an offset, in the memory that outlives a run, or in an input, a state or a
+    constant."""
 
-    kind: str  # "arena", "input", "state", "constant"
+    kind: str  # "arena", "kept", "input", "state", "constant"
     offset: int = 0
     name: str = ""
     value: Value | None = None
@@ -40,7 +43,10 @@ class Step:
 
 @dataclass
 class Plan:
-    """Steps, places, and the memory they need."""
+    """Steps, places, and the memory they need (``arena``, and ``kept``, which is the plan's own between its runs).
+
+    The first ``once`` steps need to run only where a state among ``watched`` has changed since they last did.
+    """
 
     steps: list[Step]
     places: dict[int, Place]
@@ -50,6 +56,14 @@ class Plan:
     copies: list[tuple[str, Value]]  # states that take a value at the end of the step
     arena: int
     values: dict[int, Value] = field(default_factory=dict)
+    kept: int = 0
+    once: int = 0
+    watched: tuple[str, ...] = ()
+
+    def written(self) -> frozenset[str]:
+        """The states that a run changes."""
+        places = (self.places[id(v)] for step in self.steps for v in step.outputs)
+        return frozenset(name for name, _ in self.copies) | {p.name for p in places if p.kind == "state"}
 
     def bytes_of(self, phase: str) -> int:
         """Bytes of all buffers that nodes of a phase write, before any sharing."""
@@ -78,8 +92,10 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
     if backend is not None and backend.transforms:
         nodes, stands = copied(nodes)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
+        nodes = absorbed(nodes, (*outputs.values(), *updates.values()))
         nodes, stands = laid_out(nodes, outputs, updates, backend)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
+        mark_once(nodes, outputs, updates)
         nodes = fused(nodes, outputs, updates, backend)
     return _Planner(graph, nodes, outputs, updates).plan()
 
@@ -95,6 +111,7 @@ class _Planner:
         self.born: dict[int, int] = {}
         self.states: dict[str, Value] = {}
         self.in_state: dict[int, str] = {}  # roots that live in a state's memory
+        self.kept: dict[int, int] = {}  # roots that outlive a run: their offsets
 
     def find(self, value: Value) -> Value:
         return self.root.get(id(value), value)
@@ -103,9 +120,25 @@ class _Planner:
         steps = self._steps()
         self._lifetimes(steps)
         copies = self._updates(steps)
+        kept, watched = self._once(steps)
         share = self._in_place(steps)
         places, arena = self._places(steps, share)
-        return Plan(steps, places, self.outputs, dict(self.graph.inputs), self.states, copies, arena, self.values)
+        return Plan(steps, places, self.outputs, dict(self.graph.inputs), self.states, copies, arena, self.values, kept,
+                    sum(s.node.phase == ONCE for s in steps), watched)  # fmt: skip
+
+    def _once(self, steps: list[Step]) -> tuple[int, tuple[str, ...]]:
+        """What outlives a run: its bytes, and the states it follows from."""
+        own = {id(v): v for s in steps if s.node.phase == ONCE for v in s.outputs}
+        read = {id(self.find(v)) for s in steps if s.node.phase != ONCE for v in s.inputs}
+        total = 0
+        for key in own.keys() & read:
+            self.kept[key] = 0
+        for key, value in own.items():
+            if key in self.kept:
+                self.kept[key] = total
+                total += aligned(value.spec.nbytes)
+        found = (self.find(v) for s in steps if s.node.phase == ONCE for v in s.inputs)
+        return total, tuple(sorted({v.name for v in found if v.kind == "state"}))
 
     def _steps(self) -> list[Step]:
         steps = []
@@ -163,6 +196,8 @@ class _Planner:
             used: set[int] = set()
             for out, source in step.node.op.inplace_of(step.node.attrs).items():
                 value, old = step.outputs[out], self.find(step.inputs[source])
+                if id(value) in self.kept or id(old) in self.kept:
+                    continue
                 if id(value) in self.in_state or old.kind != "node" or id(old) in self.in_state or id(old) in used:
                     continue
                 readers = [k for k, v in enumerate(step.inputs) if self.find(v) is old]
@@ -179,7 +214,7 @@ class _Planner:
         spans: dict[int, list[int]] = {}
         for step in steps:
             for v in step.outputs:
-                if id(v) in self.in_state:
+                if id(v) in self.in_state or id(v) in self.kept:
                     continue
                 mine = owner[id(v)] = owner[share[id(v)]] if id(v) in share else id(v)
                 if mine == id(v):
@@ -194,6 +229,8 @@ class _Planner:
             root = self.find(v)
             if id(root) in self.in_state:
                 places[id(v)] = Place("state", name=self.in_state[id(root)])
+            elif id(root) in self.kept:
+                places[id(v)] = Place("kept", offset=self.kept[id(root)])
             elif root.kind == "node":
                 places[id(v)] = Place("arena", offset=at[owner[id(root)]])
             else:

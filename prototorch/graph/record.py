@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.errors import ShapeError
+from prototorch.graph.precision import Narrowing
 from prototorch.ops.core import Op
 from prototorch.ops.operators import Arithmetic
 from prototorch.spec import Spec
@@ -70,6 +71,7 @@ class Graph:
         self.states: dict[str, Value] = {}
         self._scope = ""
         self._phase = "forward"
+        self._narrowing: Narrowing | None = None
 
     def input(self, name: str, spec: Spec) -> Value:
         """A value that is given at each run."""
@@ -92,6 +94,8 @@ class Graph:
 
     def apply(self, op: Op, inputs: Sequence[Value], attrs: dict[str, Any]) -> Any:
         """Record one op; raises what its type rule raises."""
+        if self._narrowing is not None:
+            inputs, attrs = self._narrowing.before(self, op, inputs, attrs)
         specs = op.rule(*(v.spec for v in inputs), **attrs)
         several = isinstance(specs, tuple)
         outputs = tuple(Value(self, s, "node") for s in (specs if several else (specs,)))
@@ -105,6 +109,15 @@ class Graph:
         """What the work records, which also stays in the graph."""
         start = len(self.nodes)
         return work(), self.nodes[start:]
+
+    @contextmanager
+    def narrowed(self, narrowing: Narrowing | None) -> Iterator[None]:
+        """Values recorded inside are stored in a narrow type where `Narrowing` says so."""
+        kept, self._narrowing = self._narrowing, narrowing
+        try:
+            yield
+        finally:
+            self._narrowing = kept
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:

@@ -11,6 +11,7 @@ from zlib import crc32
 from prototorch.constraints import Constraint
 from prototorch.errors import ModelError, ShapeError
 from prototorch.graph.net import LayerNode, Net
+from prototorch.graph.precision import Narrowing, widened
 from prototorch.graph.record import Graph, Value
 from prototorch.initializers.base import Initializer, fans_of
 from prototorch.layers.base import Layer
@@ -42,7 +43,8 @@ class Weight:
 class Trace:
     """A traced net: values by name, the weights it reads, what its running statistics become, extra losses.
 
-    ``float_dtype`` is the element type of weights for which a layer names none.
+    ``float_dtype`` is the element type of weights for which a layer names none; ``low`` a narrower one that values
+    between the inputs and the outputs may be stored in (see graph/precision.py).
     """
 
     graph: Graph
@@ -53,6 +55,7 @@ class Trace:
     updates: dict[str, Value] = field(default_factory=dict)
     losses: list[Value] = field(default_factory=list)
     masks: dict[int, Value] = field(default_factory=dict)
+    low: str | None = None
 
     def penalties(self) -> list[Value]:
         """The regularisers' penalties, one for each weight that has one."""
@@ -122,7 +125,7 @@ class LayerContext:
 
     def add_loss(self, value: Value) -> None:
         """See `Context.add_loss`."""
-        self.trace.losses.append(value)
+        self.trace.losses.append(widened(value))
 
     def fail(self, message: str) -> NoReturn:
         """See `Context.fail`."""
@@ -144,12 +147,12 @@ def said(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
 
 
 def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | None = None,
-          report: Report | None = None) -> Trace:  # fmt: skip
-    """Trace a net for inputs of known specs (batch dimension included).
+          report: Report | None = None, low: str | None = None) -> Trace:  # fmt: skip
+    """Trace a net for inputs of known specs (batch dimension included). low: see `Trace`.
 
     A mistake in a layer raises ShapeError, or, with a report, is noted there; what depends on it is then left out.
     """
-    result = Trace(graph or Graph(), training)
+    result = Trace(graph or Graph(), training, low=low)
     for node in net.inputs:
         result.values[node.name] = result.graph.input(node.name, inputs[node.name])
     for layer_node in net.nodes:
@@ -161,13 +164,26 @@ def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | N
             if report is None:
                 raise ShapeError(explained(result, layer_node, exc, with_place=True)) from exc
             report.add(explained(result, layer_node, exc), layer_node.span, layer_node.chain)
+    if low is not None:
+        _widen_outputs(net, result)
     return result
+
+
+def _widen_outputs(net: Net, result: Trace) -> None:
+    """What a net gives is float32, whatever its values are stored in."""
+    for name in net.outputs:
+        value = result.values.get(name)
+        if value is not None:
+            wide = result.values[name] = widened(value)
+            if id(value) in result.masks:
+                result.masks[id(wide)] = result.masks[id(value)]
 
 
 def _say(result: Trace, node: LayerNode) -> None:
     ctx = LayerContext(result, node.name, node.weights_key, node.layer, node.layer)
     interpreter: AbstractContextManager[Any] = interpreting(result.graph)
-    with interpreter, result.graph.scope(node.name):
+    narrowing = Narrowing(result.low) if result.low is not None else None
+    with interpreter, result.graph.scope(node.name), result.graph.narrowed(narrowing):
         made = said(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
     outputs = made if isinstance(made, tuple) else (made,)
     if len(outputs) != len(node.tops):

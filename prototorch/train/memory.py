@@ -39,7 +39,7 @@ def need_of(plan: Plan, missing: Mapping[str, Spec], arena: int = 0) -> Need:
     an arena that is there and may be shared."""
     slots = nbytes(s for name, s in missing.items() if name.startswith(SLOT))
     return Need(
-        plan.arena if plan.arena > arena else 0,
+        (plan.arena if plan.arena > arena else 0) + plan.kept,
         nbytes(v.spec for v in plan.inputs.values()),
         nbytes(missing.values()) - slots,
         slots,
@@ -56,10 +56,11 @@ def by_purpose(plan: Plan) -> dict[str, int]:
         "activations": plan.bytes_of("forward"),
         "gradients": plan.bytes_of("backward") + plan.bytes_of("update"),
         "both, sharing memory": plan.arena,
+        **({"kept between runs": plan.kept} if plan.kept else {}),
         "weights": weights,
         "optimizer": slots,
         "inputs": fed,
-        "total": plan.arena + weights + slots + fed,
+        "total": plan.arena + plan.kept + weights + slots + fed,
     }
 
 

@@ -37,7 +37,7 @@ def test_a_training_step_gives_the_same_bits(model, size, batch):
     assert all(np.array_equal(weights[k], a) for k, a in other.variables.items())
 
 
-@pytest.mark.parametrize(("model", "size"), [("mobilenet_v2", 32), ("squeezenet", 64), ("densenet121", 32)])
+@pytest.mark.parametrize(("model", "size"), [("lstm", None), ("squeezenet", 64), ("transformer", None)])
 def test_a_prediction_gives_the_same_bits(model, size):
     one, other = program_of(model, ""), program_of(model)
     specs = specs_of(one, 1, size)
@@ -45,6 +45,16 @@ def test_a_prediction_gives_the_same_bits(model, size):
     for name, array in predict(other, specs).items():
         assert np.array_equal(array, wanted[name])
         assert np.isfinite(array).all()
+
+
+@pytest.mark.parametrize(("model", "size"), [("mobilenet_v2", 32), ("densenet121", 32)])
+def test_a_prediction_gives_the_same_but_for_the_batch_norms_in_the_weights(model, size):
+    one, other = program_of(model, ""), program_of(model)
+    specs = specs_of(one, 1, size)
+    wanted = predict(one, specs)
+    for name, array in predict(other, specs).items():
+        # float32's rounding once more in each of up to 120 layers
+        np.testing.assert_allclose(array, wanted[name], rtol=1e-4, atol=1e-4 * np.abs(array).max())
 
 
 def test_lenet_is_fused_as_one_would_by_hand():

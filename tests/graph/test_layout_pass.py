@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fusing import LAID, names, predict, program_of, specs_of, train
+from fusing import LAID, LEVEL, names, predict, program_of, specs_of, train
 
 from prototorch import ops
 from prototorch.backends.core import Backend
@@ -55,7 +55,7 @@ def test_a_training_step_gives_the_same(model, size, batch):
 
 @pytest.mark.parametrize(("model", "size"), [("mobilenet_v2", 64), ("densenet121", 32), ("googlenet", 128)])
 def test_a_prediction_gives_the_same(model, size):
-    one, other = program_of(model, ""), program_of(model, LAID)
+    one, other = program_of(model, LEVEL), program_of(model, LAID)
     specs = specs_of(one, 1, size)
     wanted, got = predict(one, specs), predict(other, specs)
     for name, array in wanted.items():

@@ -7,6 +7,8 @@ from heapq import heapify, heappop, heappush
 
 from prototorch.graph.record import Node, Value
 
+_TIME = {"once": -1, "update": 1}
+
 
 class Groups:
     """A partition of nodes, each in a group of its own at first. Sets of nodes are kept as the bits of a number.
@@ -79,8 +81,8 @@ class Groups:
 
     def order(self) -> list[int]:
         """The groups in an order in which each reads only what is there, otherwise that of their last members; those
-        with a node of the phase "update" come last."""
-        rank = {g: (any(self.nodes[i].phase == "update" for i in m), m[-1]) for g, m in self.members.items()}
+        of the phase "once" come first, those with a node of the phase "update" last."""
+        rank = {g: (max(_TIME.get(self.nodes[i].phase, 0) for i in m), m[-1]) for g, m in self.members.items()}
         waits = {g: len({self.of[p] for p in self._from[g]}) for g in self.members}
         followers: dict[int, list[int]] = {g: [] for g in self.members}
         for g in self.members:

@@ -1,0 +1,86 @@
+"""Batch normalisation with known statistics right after a convolution becomes part of its weights.
+
+conv(x, w) * scale + shift = conv(x, w * scale) + shift: what runs over all pictures is then a convolution and a bias,
+and the small products are of the weights alone. (In exact arithmetic; in float32 the last places may differ.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from prototorch.graph.passes.copies import adopt
+from prototorch.graph.record import Node, Value
+from prototorch.ops.conv import conv
+from prototorch.ops.core import Op
+from prototorch.ops.elementwise import add, multiply, rsqrt, subtract
+from prototorch.ops.norm import batch_norm_inference
+from prototorch.ops.shape import reshape
+from prototorch.spec import Spec
+
+
+def absorbed(nodes: Sequence[Node], wanted: Iterable[Value]) -> list[Node]:
+    """The nodes, with each convolution that nothing but such a normalisation reads in its place."""
+    held = {id(v) for v in wanted}
+    readers: dict[int, int] = {}
+    for node in nodes:
+        for v in node.inputs:
+            readers[id(v)] = readers.get(id(v), 0) + 1
+
+    def source(value: Value, op: Op) -> Node | None:
+        """The node that makes a value for one reader alone, if it is of the op."""
+        one = readers.get(id(value)) == 1 and id(value) not in held
+        return value.node if one and value.node is not None and value.node.op is op else None
+
+    gone: set[int] = set()
+    made: list[Node] = []
+    for node in nodes:
+        if node.op is not batch_norm_inference or node.attrs.get("axis", 1) != 1:
+            made.append(node)
+            continue
+        plus = source(node.inputs[0], add)
+        bias = None if plus is None else _bias(plus)
+        first = source(node.inputs[0] if bias is None or plus is None else plus.inputs[0], conv)
+        if first is None:
+            made.append(node)
+            continue
+        gone.update({id(first)} if bias is None else {id(first), id(plus)})
+        made += _together(first, bias, node)
+    return [node for node in made if id(node) not in gone]
+
+
+def _bias(node: Node) -> Value | None:
+    """What an addition adds to each channel, [1, C, 1, ...], if it is that."""
+    x, b = node.inputs
+    per_channel = b.shape == tuple(n if i == 1 else 1 for i, n in enumerate(x.shape))
+    return b if per_channel and x.shape == node.outputs[0].shape else None
+
+
+def _together(first: Node, bias: Value | None, norm: Node) -> list[Node]:
+    """The convolution with the normalisation in its weights. Its last node gives the normalisation's output."""
+    made: list[Node] = []
+
+    def say(op: Op, *inputs: Value, **attrs: object) -> Value:
+        spec = op.rule(*(v.spec for v in inputs), **attrs)
+        assert not isinstance(spec, tuple)
+        value = Value(norm.outputs[0].interpreter, spec, "node")
+        made.append(Node(op, inputs, dict(attrs), (value,), norm.scope, norm.phase))
+        adopt(made[-1])
+        return value
+
+    x, w = first.inputs
+    _, gamma, beta, mean, variance = norm.inputs
+    eps = Value(x.interpreter, Spec((), variance.dtype), "constant",
+                array=np.asarray(norm.attrs["eps"], variance.dtype))  # fmt: skip
+    scale = say(multiply, say(rsqrt, say(add, variance, eps)), gamma)
+    across = (1, -1, *(1,) * (x.ndim - 2))
+    shift = say(reshape, say(subtract, beta, say(multiply, mean, scale)), shape=across)
+    if bias is not None:
+        shift = say(add, say(multiply, bias, say(reshape, scale, shape=across)), shift)
+    scaled = say(multiply, w, say(reshape, scale, shape=(-1, *(1,) * (w.ndim - 1))))
+    say(add, say(conv, x, scaled, **first.attrs), shift)
+    made[-2].scope = first.scope
+    made[-1].outputs = norm.outputs
+    adopt(made[-1])
+    return made
