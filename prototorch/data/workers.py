@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
+from ..backends.cpu.pool import alone
 from ..errors import DataError
 
 A = TypeVar("A")
@@ -87,6 +88,10 @@ class Ordered(Generic[T]):
                 thread.join(max(0.0, until - time.monotonic()))
 
     def _run(self) -> None:
+        with alone():  # the step that runs at the same time has the other threads
+            self._work_off()
+
+    def _work_off(self) -> None:
         while (number := self._claim()) is not None:
             value, error = None, None
             try:

@@ -132,3 +132,24 @@ def test_a_forked_child_has_a_pool_of_its_own():
         "else: os._exit(0)\n"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
+
+
+def test_alone_a_thread_does_everything_itself(threads):
+    who = set()
+
+    def work(start, stop):
+        who.add(threading.current_thread())
+
+    with pool.alone():
+        assert pool.threads() == 1
+        pool.parallel(work, 50, 1)
+        with pool.alone():
+            pass
+        assert pool.threads() == 1
+        other = []
+        thread = threading.Thread(target=lambda: other.append(pool.threads()))
+        thread.start()
+        thread.join()
+    assert who == {threading.current_thread()}
+    assert other == [threads]
+    assert pool.threads() == threads

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from queue import SimpleQueue
 from typing import Any
@@ -165,8 +166,27 @@ if os.environ.get("PROTOTORCH_THREADS"):  # BLAS reads OMP_NUM_THREADS itself
 
 
 def threads() -> int:
-    """How many threads kernels use: `set_threads`, else PROTOTORCH_THREADS, else OMP_NUM_THREADS, else the cores."""
-    return _pool.threads
+    """How many threads kernels use: `set_threads`, else PROTOTORCH_THREADS, else OMP_NUM_THREADS, else the cores; one
+    inside `alone`."""
+    return 1 if _own.alone else _pool.threads
+
+
+class _Own(threading.local):
+    alone = False
+
+
+_own = _Own()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, this thread's kernels run in it alone, beside what other threads run. For threads that prepare data while
+    the step has the pool to itself. Results are the same: they do not depend on the number of threads."""
+    before, _own.alone = _own.alone, True
+    try:
+        yield
+    finally:
+        _own.alone = before
 
 
 def set_threads(number: int) -> None:
@@ -203,7 +223,7 @@ def parallel(work: Work, n: int, grain: int, blas: bool = False, commit: Callabl
     """
     pieces = -(-n // grain)
     pool = _pool
-    if pieces <= 1 or pool.threads == 1:
+    if pieces <= 1 or threads() == 1:
         for start in range(0, n, grain):
             made = work(start, min(start + grain, n))
             if commit is not None:

@@ -169,9 +169,19 @@ _team: Team | None = None
 _making = threading.Lock()
 
 
+class _Own(threading.local):
+    team: Team | None = None
+
+
+_own = _Own()
+
+
 def team() -> Team:
-    """The process' one team."""
+    """The process' one team; inside `pool.alone` this thread's own, which has no other members."""
     global _team
+    if pool.threads() == 1:
+        _own.team = _own.team or Team()
+        return _own.team
     if _team is None:
         with _making:
             if _team is None:

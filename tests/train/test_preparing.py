@@ -1,0 +1,55 @@
+"""The model's own preparation in several threads, beside a step that has the processor to itself."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from prototorch.backends.cpu import LEVELS
+from prototorch.backends.cpu import cpu as backend
+from prototorch.backends.cpu.pool import alone
+from prototorch.load import load_model
+from prototorch.train.transform import Preparation
+
+TEXT = """
+name: "prepared"
+input { name: "image"  shape: [3, 9, 9] }
+preprocess { Rescaling { scale: 0.01 } }
+augment { RandomFlip { }  RandomRotation { factor: 0.1 } }
+Flatten { }
+Dense { units: 2 }
+"""
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_threads_prepare_the_same_bits(tmp_path, level):
+    (tmp_path / "net.proto").write_text(TEXT)
+    prepare = Preparation(load_model(tmp_path / "net.proto").net, backend(level))
+    pictures = np.random.default_rng(0).integers(0, 256, (8, 3, 9, 9)).astype(np.uint8)
+    wanted = [prepare(pictures, True, lambda k=k: k) for k in range(6)]
+    found = {}
+
+    def work(k):
+        with alone():
+            found[k] = prepare(pictures, True, lambda: k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    again = prepare(pictures, True, lambda: 0)
+    for thread in threads:
+        thread.join()
+    np.testing.assert_array_equal(again, wanted[0])
+    for k in range(6):
+        np.testing.assert_array_equal(found[k], wanted[k])
+
+
+def test_a_key_is_drawn_only_where_something_is_random(tmp_path):
+    (tmp_path / "net.proto").write_text(TEXT)
+    prepare = Preparation(load_model(tmp_path / "net.proto").net, backend())
+    pictures = np.zeros((2, 3, 9, 9), np.uint8)
+    asked = []
+    prepare(pictures, False, lambda: asked.append(1) or 0)
+    assert asked == []
+    prepare(pictures, True, lambda: asked.append(1) or 0)
+    assert asked == [1]
