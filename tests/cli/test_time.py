@@ -7,8 +7,9 @@ import json
 import pytest
 
 from prototorch.cli import main
+from prototorch.errors import BackendError
 from prototorch.graph.cost import Cost
-from prototorch.measure import machine
+from prototorch.measure import against, machine
 from prototorch.measure.machine import Peaks
 from prototorch.measure.profile import Part, owner_of
 
@@ -102,6 +103,58 @@ def test_a_model_without_a_loss_has_no_training_step(shell, tmp_path):
     code, _, err = shell("time", "m.proto", "--phase", "train")
     assert code == 2
     assert "no loss" in err
+
+
+def test_against_torch_both_are_timed_and_agree(shell):
+    code, out, err = shell("time", "autoencoder", "--batch", "2", "--steps", "1", "--against", "torch", "--json")
+    assert code == 0, err
+    found = json.loads(out)["against"]
+    assert found["rival"].startswith("torch ")
+    assert set(found["differences"]) == {"picture", "loss"}
+    assert [race["what"] for race in found["races"]] == ["prediction", "training step"]
+    for race in found["races"]:
+        assert list(race["seconds"]) == ["prototorch", "torch", "torch channels_last"]
+        assert race["ratio"] > 0
+
+
+def test_against_torch_a_prediction_alone(shell):
+    args = ("--batch", "2", "--steps", "1", "--against", "torch", "--phase", "predict")
+    code, out, err = shell("time", "two_layer", *args)
+    assert code == 0, err
+    assert "the nets agree" in out
+    assert "prediction: prototorch " in out
+    assert "training step: " not in out
+
+
+def test_against_torch_wants_torch(shell, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, _, err = shell("time", "two_layer", "--batch", "2", "--steps", "1", "--against", "torch")
+    assert code == 2
+    assert "PyTorch is not installed here" in err
+
+
+def test_against_torch_names_what_is_not_translated(shell, tmp_path):
+    text = 'input { name: "a"  shape: [3] }\nGaussianNoise { name: "noise"  stddev: 0.1 }\nDense { units: 2 }\n'
+    (tmp_path / "m.proto").write_text(text)
+    code, _, err = shell("time", "m.proto", "--steps", "1", "--against", "torch")
+    assert code == 2
+    assert "GaussianNoise 'noise'" in err
+
+
+@pytest.mark.parametrize(("args", "told"), [(("--phase", "test"), "compares train or predict"),
+                                           (("--against", "caffe"), "'caffe' is not 'torch'")])  # fmt: skip
+def test_against_something_else_is_told(shell, args, told):
+    code, _, err = shell("time", "two_layer", "--batch", "2", "--steps", "1", "--against", "torch", *args)
+    assert code == 2
+    assert told in err
+
+
+def test_nets_that_differ_are_not_timed():
+    with pytest.raises(BackendError, match="the times would not be of one net"):
+        against._note({}, {"y": [1.0, 2.0]}, {"y": [1.0, 2.1]})
+    noted: dict[str, float] = {}
+    against._note(noted, {"y": [1.0, 2.0]}, {"y": [1.0, 2.0]})
+    assert noted == {"y": 0.0}
 
 
 def test_steps_find_their_layer():

@@ -15,6 +15,7 @@ from prototorch.cli.options import (
     threads_option,
     with_threads,
 )
+from prototorch.measure.against import RIVALS, compared
 from prototorch.measure.profile import profiled
 from prototorch.measure.table import table
 
@@ -26,25 +27,35 @@ from prototorch.measure.table import table
 @click.option("--phase", metavar="NAME", help="train, test or predict. Default: train, where there is a loss.")
 @click.option("--steps", type=click.IntRange(min=1), help="How often. Default: as often as fits in two seconds.")
 @click.option("--detail", is_flag=True, help="Also each step of the plan, with its kernel.")
+@click.option("--against", type=click.Choice(RIVALS), help="Also the same net in PyTorch, turn by turn.")
 @click.option("--device", help="As --set compile.device=NAME.")
 @threads_option
 @json_option
 def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str | None, steps: int | None,
-            detail: bool, device: str | None, threads: int | None, as_json: bool) -> None:  # fmt: skip
+            detail: bool, against: str | None, device: str | None, threads: int | None,
+            as_json: bool) -> None:  # fmt: skip
     """Measure a step of FILE on random inputs: layer by layer forward, backward and update, in milliseconds.
 
     GFLOP/s and GB/s are what a layer needs divided by its time; "of peak" is the least time that this machine would
     need for it, by a large matrix product and a large copy measured in the same minute, divided by its time.
 
+    --against torch then builds the same net in PyTorch, where that is installed, with the same weights, checks that
+    outputs and losses agree, and times prediction and training step of both, turn by turn (SGD with momentum).
+
     \b
     Examples:
       prototorch time lenet
       prototorch time alexnet --batch 16 --phase predict --detail
+      prototorch time resnet18 --batch 16 --against torch
     """
     if device is not None:
         overrides = (*overrides, f"compile.device={json.dumps(device)}")
-    found = profiled(opened(file, with_threads(overrides, threads)), phase, batch, steps)
-    if as_json:
-        print_json(found.as_dict())
-    else:
+    model = opened(file, with_threads(overrides, threads))
+    found = profiled(model, phase, batch, steps)
+    if not as_json:
         click.echo("\n".join(table(found, detail)))
+    rival = compared(model, phase, batch, steps) if against is not None else None
+    if as_json:
+        print_json({**found.as_dict(), **({} if rival is None else {"against": rival.as_dict()})})
+    elif rival is not None:
+        click.echo("\n".join(["", *rival.lines()]))
