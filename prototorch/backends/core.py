@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from prototorch.backends import host_memory
+from prototorch.backends.precision import Precision
 from prototorch.ops.core import Op
 from prototorch.spec import Spec
 
@@ -88,6 +89,8 @@ class Backend:
 
     device: Any = None
     input_copies = 1
+    #: how values are stored and whether the loss is scaled
+    precision = Precision("fp32")
 
     def __init__(self, name: str, xp: Any, levels: Sequence[str], threads: int = 1,
                  running: Callable[[], AbstractContextManager[Any]] = nullcontext):  # fmt: skip

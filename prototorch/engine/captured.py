@@ -117,7 +117,7 @@ class CapturedRunner(Runner):
         self.refused = ""
         self._row = 0
         self.calls = self._bound()
-        self._written = frozenset(name for name, _ in plan.copies) | frozenset(
+        self._renewed = frozenset(name for name, _ in plan.copies) | frozenset(
             place.name
             for step in plan.steps
             for v in step.outputs
@@ -175,7 +175,7 @@ class CapturedRunner(Runner):
         self.states.push()
         self._feeding(inputs)
         self._step()
-        self.states.wrote(self._written)
+        self.states.wrote(self._renewed)
         if self.guard is not None:
             self.guard.begun += 1
             if guard is not None and self.guard.begun % EVERY == 0:
@@ -252,7 +252,7 @@ class CapturedRunner(Runner):
             for call, mark in zip(self.calls, marks[1:], strict=True):
                 self._start(call)
                 self.device.record(mark, self.device.main)
-        self.states.wrote(self._written)
+        self.states.wrote(self._renewed)
         self.device.wait_host(marks[-1])
         return [(c, self.device.elapsed(a, b)) for c, a, b in zip(self.calls, marks, marks[1:], strict=False)]
 

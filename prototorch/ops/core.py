@@ -92,11 +92,16 @@ def lift(value: Any, interpreter: Any, like: str | None) -> Any:
     if isinstance(value, bool) or (isinstance(value, int | float) and like is None):
         return interpreter.constant(np.asarray(value, dtype="bool" if isinstance(value, bool) else "float32"))
     if isinstance(value, int | float):
-        dtype = like if like is not None and (isinstance(value, int) or np.dtype(like).kind == "f") else "float32"
+        dtype = like if like is not None and (isinstance(value, int) or like in FLOATS) else "float32"
         if dtype == "bool":
             dtype = "float32"
         return interpreter.constant(np.asarray(value, dtype=dtype))
     return interpreter.constant(value)
+
+
+def typed(xp: Any, name: str) -> Any:
+    """The element type of this name in an array module; bfloat16 is none of NumPy's own (ml_dtypes enters it there)."""
+    return getattr(xp, name, None) or np.dtype(name)
 
 
 def narrowable(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.core import Op, narrowable
+from prototorch.ops.core import Op, narrowable, typed
 from prototorch.ops.reduce import sum_to
 from prototorch.spec import Spec
 
@@ -166,7 +166,7 @@ class Cast(Op):
         return Spec(x.shape, dtype)
 
     def plain(self, xp: Any, x: Any, dtype: str) -> Any:
-        return xp.astype(x, getattr(xp, dtype))
+        return xp.astype(x, typed(xp, dtype))
 
 
 class StopGradient(Unary):
@@ -301,7 +301,7 @@ class Full(Op):
         return Spec(shape, dtype)
 
     def plain(self, xp: Any, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Any:
-        return xp.full(shape, value, dtype=getattr(xp, dtype))
+        return xp.full(shape, value, dtype=typed(xp, dtype))
 
 
 negative, exp, expm1, log, log1p, sqrt, rsqrt = Negative(), Exp(), Expm1(), Log(), Log1p(), Sqrt(), Rsqrt()

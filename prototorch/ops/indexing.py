@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from prototorch.ops.core import Op
+from prototorch.ops.core import Op, typed
 from prototorch.ops.reduce import axes
 from prototorch.spec import Spec
 
@@ -125,7 +125,7 @@ class OneHot(Op):
 
     def plain(self, xp: Any, indices: Any, classes: int, dtype: str = "float32") -> Any:
         hit = xp.reshape(xp.astype(indices, xp.int64), (*indices.shape, 1)) == xp.arange(classes, dtype=xp.int64)
-        return xp.astype(hit, getattr(xp, dtype))
+        return xp.astype(hit, typed(xp, dtype))
 
 
 class Gather(Op):
@@ -169,7 +169,7 @@ class Iota(Op):
         return Spec((size,), dtype)
 
     def plain(self, xp: Any, size: int, dtype: str = "int32") -> Any:
-        return xp.arange(size, dtype=getattr(xp, dtype))
+        return xp.arange(size, dtype=typed(xp, dtype))
 
 
 class TopK(Op):

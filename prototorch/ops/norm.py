@@ -1,4 +1,8 @@
-"""Normalisation. Statistics are taken in two passes, so that large means do no harm."""
+"""Normalisation. Statistics are taken in two passes, so that large means do no harm.
+
+gamma, beta and given statistics may be of a wider type than x: statistics and arithmetic are of that type then, and so
+are the statistics that are given back and the gradients of gamma and beta.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from math import prod
 from typing import Any
 
 from prototorch.ops.core import Op
-from prototorch.ops.elementwise import rsqrt, square
+from prototorch.ops.elementwise import cast, rsqrt, square
 from prototorch.ops.reduce import axes, mean, sum_
 from prototorch.ops.shape import pad, reshape, slice_
 from prototorch.spec import Spec
@@ -21,6 +25,11 @@ def _others(ndim: int, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(ndim) if i != axis)
 
 
+def widened(x: Any, like: Any) -> Any:
+    """x in the type of another value."""
+    return x if x.dtype == like.dtype else cast(x, dtype=like.dtype)
+
+
 class BatchNorm(Op):
     """``batch_norm(x, gamma, beta, eps=, axis=1)`` with the batch's own statistics (Ioffe and Szegedy, 2015).
 
@@ -32,16 +41,17 @@ class BatchNorm(Op):
         for v in (gamma, beta):
             if v.shape != (x.shape[axis],):
                 raise self.fail(f"axis {axis} of {list(x.shape)} wants vectors of {x.shape[axis]}, not {list(v.shape)}")
-        return Spec(x.shape, x.dtype), Spec(gamma.shape, x.dtype), Spec(gamma.shape, x.dtype)
+        return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
     def expand(self, x: Any, gamma: Any, beta: Any, eps: float, axis: int = 1) -> Any:
         (axis,) = axes(axis, x.ndim)
+        given, x = x, widened(x, gamma)
         over = _others(x.ndim, axis)
         mu = mean(x, axis=over, keepdims=True)
         centred = x - mu
         var = mean(square(centred), axis=over, keepdims=True)
         y = centred * (rsqrt(var + eps) * along(gamma, x.ndim, axis)) + along(beta, x.ndim, axis)
-        return y, reshape(mu, shape=tuple(gamma.shape)), reshape(var, shape=tuple(gamma.shape))
+        return widened(y, given), reshape(mu, shape=tuple(gamma.shape)), reshape(var, shape=tuple(gamma.shape))
 
     def pullback(self, grads, outputs, inputs, needs, attrs):
         if grads[0] is None or grads[1] is not None or grads[2] is not None:
@@ -54,10 +64,11 @@ class BatchNormGrad(Op):
     """Gradients of x, gamma and beta from that of y."""
 
     def rule(self, g: Spec, x: Spec, gamma: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1):
-        return Spec(x.shape, x.dtype), Spec(gamma.shape, x.dtype), Spec(gamma.shape, x.dtype)
+        return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
     def expand(self, g, x, gamma, mu, var, eps: float, axis: int = 1):
         (axis,) = axes(axis, x.ndim)
+        given, g, x = x, widened(g, gamma), widened(x, gamma)
         over = _others(x.ndim, axis)
         n = prod(x.shape[i] for i in over)
         scale = rsqrt(var + eps)
@@ -67,7 +78,7 @@ class BatchNormGrad(Op):
         dx = along(scale * gamma, x.ndim, axis) * (
             g - along(dbeta * (1 / n), x.ndim, axis) - normal * along(dgamma * (1 / n), x.ndim, axis)
         )
-        return dx, dgamma, dbeta
+        return widened(dx, given), dgamma, dbeta
 
 
 class BatchNormInference(Op):
@@ -81,7 +92,8 @@ class BatchNormInference(Op):
     def expand(self, x, gamma, beta, mu, var, eps: float, axis: int = 1):
         (axis,) = axes(axis, x.ndim)
         scale = rsqrt(var + eps) * gamma
-        return x * along(scale, x.ndim, axis) + along(beta - mu * scale, x.ndim, axis)
+        y = widened(x, scale) * along(scale, x.ndim, axis) + along(beta - mu * scale, x.ndim, axis)
+        return widened(y, x)
 
 
 class LayerNorm(Op):
@@ -100,9 +112,10 @@ class LayerNorm(Op):
     def expand(self, x: Any, gamma: Any, beta: Any, axis: Any, eps: float) -> Any:
         over = axes(axis, x.ndim)
         shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
+        given, x = x, widened(x, gamma)
         centred = x - mean(x, axis=over, keepdims=True)
         var = mean(square(centred), axis=over, keepdims=True)
-        return centred * rsqrt(var + eps) * reshape(gamma, shape=shape) + reshape(beta, shape=shape)
+        return widened(centred * rsqrt(var + eps) * reshape(gamma, shape=shape) + reshape(beta, shape=shape), given)
 
     def pullback(self, grads, outputs, inputs, needs, attrs):
         x, gamma, _ = inputs
@@ -113,9 +126,10 @@ class LayerNormGrad(Op):
     """Gradients of x, gamma and beta."""
 
     def rule(self, g: Spec, x: Spec, gamma: Spec, axis: Any, eps: float):
-        return Spec(x.shape, x.dtype), Spec(gamma.shape, x.dtype), Spec(gamma.shape, x.dtype)
+        return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
     def expand(self, g: Any, x: Any, gamma: Any, axis: Any, eps: float) -> Any:
+        given, g, x = x, widened(g, gamma), widened(x, gamma)
         over = axes(axis, x.ndim)
         rest = tuple(i for i in range(x.ndim) if i not in over)
         shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
@@ -126,7 +140,7 @@ class LayerNormGrad(Op):
         dx = scale * (
             scaled - mean(scaled, axis=over, keepdims=True) - normal * mean(scaled * normal, axis=over, keepdims=True)
         )
-        return dx, sum_(g * normal, axis=rest), sum_(g, axis=rest)
+        return widened(dx, given), sum_(g * normal, axis=rest), sum_(g, axis=rest)
 
 
 class ChannelWindowSum(Op):
@@ -192,9 +206,10 @@ channel_window_sum, lrn, lrn_grad = ChannelWindowSum(), Lrn(), LrnGrad()
 
 def group_norm(x: Any, gamma: Any, beta: Any, groups: int, eps: float) -> Any:
     """Group normalisation (Wu and He, 2018): x [N, C, ...], statistics of each sample over C / groups channels."""
+    given, x = x, widened(x, gamma)
     grouped = reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
     over = tuple(range(2, grouped.ndim))
     centred = grouped - mean(grouped, axis=over, keepdims=True)
     normal = centred * rsqrt(mean(square(centred), axis=over, keepdims=True) + eps)
     y = reshape(normal, shape=tuple(x.shape))
-    return y * along(gamma, x.ndim, 1) + along(beta, x.ndim, 1)
+    return widened(y * along(gamma, x.ndim, 1) + along(beta, x.ndim, 1), given)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.ops.core import Op
+from prototorch.ops.core import Op, typed
 from prototorch.ops.elementwise import cos, log, sqrt
 from prototorch.spec import Spec
 
@@ -87,7 +87,7 @@ class RandomUniform(Op):
     def plain(self, xp: Any, key: Any, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
               dtype: str = "float32") -> Any:  # fmt: skip
         bits = random_bits.plain(xp, key, site=site, shape=shape) >> xp.asarray(8, dtype=xp.uint32)
-        unit = xp.astype(bits, getattr(xp, dtype)) * 2.0**-24
+        unit = xp.astype(bits, typed(xp, dtype)) * 2.0**-24
         if (low, high) == (0.0, 1.0):
             return unit
         below = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()  # where rounding would reach high

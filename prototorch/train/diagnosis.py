@@ -49,7 +49,7 @@ def cause(program: Program, specs: Mapping[str, Spec], inputs: Mapping[str, Any]
         if fed.dtype.kind == "f" and not np.isfinite(fed).all():
             return f"{_fed(name)} is not finite: {_extent(fed, _batch(specs), sample)}"
     graph = Graph()
-    traced = trace(program.net, specs, True, graph)
+    traced = trace(program.net, specs, True, graph, low=program.backend.precision.low)
     with interpreting(graph):
         losses = program.losses(graph, traced)
     makers: dict[int, LayerNode] = {}

@@ -11,7 +11,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.backends.core import Backend
-from prototorch.engine.captured import bound
+from prototorch.engine.captured import APPLY, LOSS, bound
 from prototorch.engine.runner import Runner
 from prototorch.engine.variables import METRIC, SLOT, Variables, initial, nbytes
 from prototorch.errors import ShapeError, UsageError, did_you_mean
@@ -26,6 +26,7 @@ from prototorch.ops.core import interpreting, pull_back
 from prototorch.optim import Optimizer
 from prototorch.spec import Spec
 from prototorch.train.declare import Compile
+from prototorch.train.loss_scale import LossScale
 from prototorch.train.memory import largest_batch, need_of, refuse, refuse_weights
 
 TARGET, WEIGHT, RATE, STEP = "target:", "weight:", "learning_rate", "step"
@@ -119,7 +120,7 @@ class Program:
     def _planned(self, phase: str, specs: Mapping[str, Spec]) -> tuple[Plan, Births]:
         """The plan of a phase, and how each variable it needs begins."""
         graph, births = Graph(), Births()
-        traced = trace(self.net, specs, phase == TRAIN, graph)
+        traced = trace(self.net, specs, phase == TRAIN, graph, low=self.backend.precision.low)
         for weight in traced.weights.values():
             births[weight.name] = weight.spec, partial(initial, weight, self.seed)
         if phase == PREDICT:
@@ -186,10 +187,11 @@ class Program:
                 weight = weight if mask is None else masked(weight, mask)
                 new = measure.metric.update(states, targets[measure.output], traced.values[measure.output], weight)
                 updates.update({states[k].name: v for k, v in new.items()})
+        outputs = {LOSS: total}
         if phase == TRAIN:
             updates.update(traced.updates)
-            self._update(graph, traced, total, updates, births)
-        return make_plan(graph, {"loss": total}, updates, self.backend)
+            self._update(graph, traced, total, updates, births, outputs)
+        return make_plan(graph, outputs, updates, self.backend)
 
     def losses(self, graph: Graph, traced: Trace) -> Losses:
         """The loss of a traced net, in its graph."""
@@ -258,15 +260,19 @@ class Program:
         count = self._states(graph, f"{METRIC}{phase}:loss:", {"count": Spec((), "float64")}, births)["count"]
         updates[count.name] = count + float(batch)
 
-    def _update(self, graph: Graph, traced: Trace, total: Value, updates: dict[str, Value],
-                births: Births) -> None:  # fmt: skip
+    def _update(self, graph: Graph, traced: Trace, total: Value, updates: dict[str, Value], births: Births,
+                outputs: dict[str, Value]) -> None:  # fmt: skip
         optimizer = self.optimizer
         wanted = [w for w in traced.weights.values() if w.trainable]
         values = [graph.states[w.name] for w in wanted]
         with graph.phase("backward"):
             entries = list(graph.nodes)
-            seeds = [(total, graph.constant(np.float32(1)))]
+            scaling = LossScale(graph, births) if self.backend.precision.scaled else None
+            seeds = [(total, graph.constant(np.float32(1)) if scaling is None else scaling.scale)]
             found = pull_back(entries, seeds, values, within=lambda node: graph.scope(node.scope))
+            if scaling is not None:
+                found = scaling.unscaled(found)
+                outputs[APPLY] = scaling.update(found, updates)
         pairs = [(w, v, g) for w, v, g in zip(wanted, values, found, strict=True) if g is not None]
         with graph.phase("update"):
             rate, step = graph.input(RATE, Spec(())), graph.input(STEP, Spec((), "int64"))

@@ -18,6 +18,7 @@ from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
 LEVEL = "cuda"
+_NARROW = ("float16", "bfloat16")
 
 
 class Work:
@@ -69,6 +70,7 @@ class CudaBackend(Backend):
     def __init__(self, device: Device, kernels: bool = True):
         super().__init__(f"cuda ({device.name})", device.xp, (LEVEL,) if kernels else (), running=device.running)
         self.device = device
+        self.precision = device.settings.precision
         self._products: dict[tuple[Spec, Spec], tuple[Spec, Runner | None]] = {}
         if kernels:
             self.xp.matmul = self.product
@@ -83,6 +85,16 @@ class CudaBackend(Backend):
         """See `Backend.choice`."""
         with using(self.device):
             return super().choice(op, ins, outs, attrs)
+
+    def plain(self, op: Op, attrs: Mapping[str, Any]) -> Runner:
+        """See `Backend.plain`. What is stored in a narrow type is computed with in float32, as kernels do."""
+        inner, xp = super().plain(op, attrs), self.xp
+
+        def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+            wide = [xp.astype(a, xp.float32) if a.dtype.name in _NARROW else a for a in inputs]
+            inner(wide, outputs)
+
+        return run
 
     def product(self, a: Any, b: Any) -> Any:
         """``a @ b`` inside a plain body: by the kernel of the op where there is one, which may be captured. CuPy's own
