@@ -11,6 +11,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from prototorch.backends.core import channels_last, fusable
 from prototorch.backends.cpu.native.call import CHANNELS_LAST, Code, Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
 from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
@@ -272,6 +273,8 @@ def _enter(name: str) -> None:
 
 for _name in ("conv", "conv_input_grad"):
     _enter(_name)
+    channels_last("native", "prefers", _name, ins=(0,), outs=(0,))
+    fusable("native", "anchor", _name)
 
 
 @native("fused")

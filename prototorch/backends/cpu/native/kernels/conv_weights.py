@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from prototorch.backends.core import channels_last
 from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
 from prototorch.backends.cpu.native.kernels.conv import _runs, usable
@@ -178,6 +179,9 @@ def add_parts(k: Kernel, g: Geometry, p: Parts) -> None:
                         to.store(row.load(f), f * (g.depth * g.taps))
             before += vectors * times * g.panels.lanes
             done += times
+
+
+channels_last("native", "prefers", "conv_weight_grad", ins=(0, 1), outs=())
 
 
 @native("conv_weight_grad")

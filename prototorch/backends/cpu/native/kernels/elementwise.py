@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from prototorch.backends.core import channels_last, fusable
 from prototorch.backends.cpu.native.arrays import traced
 from prototorch.backends.cpu.native.call import CHANNELS_LAST, Code, Tasks, code, native
 from prototorch.backends.cpu.native.emit import SIZES, Int, Kernel, Num, Unsupported
@@ -167,6 +168,11 @@ def tasks(sweep: Sweep, made: Code) -> Tasks:
     return Tasks(lambda i, o: [Task(made.address, (*i, *o), items, grain)])
 
 
+def swept_code(sweep: Sweep, name: str) -> Tasks:
+    """The tasks of one op over a sweep."""
+    return tasks(sweep, code(_one, sweep, name, ()))
+
+
 def _enter(name: str) -> None:
     @native(name)
     def elementwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
@@ -177,6 +183,9 @@ def _enter(name: str) -> None:
 for _name, _op in list(OPS.items()):
     if getattr(_op, "elementwise", False):
         _enter(_name)
+        channels_last("native", "follows", _name)
+        fusable("native", "elementwise", _name)
+channels_last("native", "follows", "fused")
 
 
 @native("fused")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
+from prototorch.backends.core import fusable
 from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
@@ -224,6 +225,9 @@ def _tasks(p: Product, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
     grain = items if p.batch * p.m * p.n * p.depth <= _SERIAL else 1
     local = 4 * (p.sums + p.block * p.vectors * lanes_of("float32"))
     return Tasks(lambda i, o: [Task(made.address, (*i, *o), items, grain, local)])
+
+
+fusable("native", "anchor", "matmul")
 
 
 @native("matmul")
