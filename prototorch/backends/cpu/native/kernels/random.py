@@ -1,0 +1,165 @@
+"""Random numbers and dropout: Philox4x64-10 with the bits of `prototorch.ops.random`.
+
+A piece draws the words for some hundred elements into the thread's scratch memory and uses them while they are in the
+cache; where in the draw it is follows from its place, so that it needs no other piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from prototorch.backends.cpu.native.call import Tasks, code, native
+from prototorch.backends.cpu.native.emit import I64, Int, Kernel, Num, Pointer
+from prototorch.backends.cpu.native.kernels.elementwise import sweep_of, swept_code
+from prototorch.backends.cpu.native.machine import lanes_of
+from prototorch.backends.cpu.native.team import Task
+from prototorch.spec import Spec
+
+_I128 = ir.IntType(128)
+_MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
+_WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+_MASK = (1 << 64) - 1
+#: counts of the generator that are drawn at a time, 32 bytes each, and those of a piece
+_DRAWN, PIECE = 64, 1024
+
+
+def _product(k: Kernel, a: Any, multiplier: int) -> tuple[Any, Any]:
+    """The upper and the lower 64 bits of a product."""
+    wide = k.b.mul(k.b.zext(a, _I128), ir.Constant(_I128, multiplier))
+    return k.b.trunc(k.b.lshr(wide, ir.Constant(_I128, 64)), I64), k.b.trunc(wide, I64)
+
+
+def _block(k: Kernel, count: Int, step: Any, seed: Any, site: int) -> list[Any]:
+    """The four words of one count of the generator, which begins to count at 1."""
+    b, zero = k.b, ir.Constant(I64, 0)
+    c0, c1, c2, c3 = (count + 1).v, zero, step, zero
+    k0, k1 = seed, site & _MASK
+    for i in range(10):
+        h0, l0 = _product(k, c0, _MULTIPLIERS[0])
+        h1, l1 = _product(k, c2, _MULTIPLIERS[1])
+        c0, c1, c2, c3 = b.xor(b.xor(h1, c1), k0), l1, b.xor(b.xor(h0, c3), ir.Constant(I64, k1)), l0
+        if i < 9:
+            k0, k1 = b.add(k0, ir.Constant(I64, _WEYL[0])), (k1 + _WEYL[1]) & _MASK
+    return [c0, c1, c2, c3]
+
+
+def drawn(k: Kernel, key: Pointer, site: int, first: Int, count: Any, words: Pointer) -> None:
+    """Counts ``first`` to ``first + count`` of the generator into memory."""
+    seed, step = key.load(0).v, key.load(1).v
+    with k.range(count) as i:
+        for j, word in enumerate(_block(k, first + i, step, seed, site)):
+            words.store(Num(k, word, "uint64"), i * 4 + j)
+
+
+def _sweep(k: Kernel, key: Pointer, site: int, size: int, each: int, use: Callable[[Pointer, Int, Any], None]) -> None:
+    """Items are counts of the generator, each serves ``each`` elements: ``use(words, first element, elements)``."""
+    words = k.local.as_type("uint64")
+    with k.range(k.first, k.last, _DRAWN) as first:
+        count = (k.last - first).minimum(_DRAWN)
+        drawn(k, key, site, first, count, words)
+        at = first * each
+        use(words, at, (Int(k, k.word(size)) - at).minimum(count * each))
+
+
+def _task(made: Any, arguments: tuple[int, ...], size: int, each: int) -> Task:
+    counts = -(-size // each)
+    return Task(made.address, arguments, counts, counts if size <= 1 << 13 else PIECE, _DRAWN * 32)
+
+
+def _dropout(k: Kernel, size: int, least: int, scale: float, site: int, ones: bool) -> None:
+    """Keep and scale the elements of x, or give the factors alone."""
+    x, key, out = k.pointer(0), k.pointer(1, "uint64"), k.pointer(2)
+    keep = k.num(scale).splat(k.lanes)
+
+    def use(words: Pointer, at: Int, count: Any) -> None:
+        bits = words.as_type("uint16")
+
+        def body(i: Int, mask: Num | None) -> None:
+            factor = k.select(_at_least(k, bits.load(i, k.lanes), least), keep, k.zero(k.lanes))
+            out.store(factor if ones else x.load(at + i, k.lanes, mask) * factor, at + i, mask)
+
+        k.vectors(count, body)
+
+    _sweep(k, key, site, size, 16, use)
+
+
+def _at_least(k: Kernel, bits: Num, least: int) -> Num:
+    """Whether 16 random bits are a number that large; never where it is 2 ** 16."""
+    if least > 65535:
+        return bits < 0
+    return bits >= least
+
+
+def _kept(attrs: dict[str, Any]) -> tuple[int, float, int]:
+    return round(attrs["rate"] * 65536), 1 / (1 - attrs["rate"]), attrs["site"]
+
+
+@native("dropout")
+def dropout(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """x * scale * kept with 16 random bits for an element; one draw for all that share an element of the noise."""
+    x = ins[0]
+    noise = attrs.get("noise_shape")
+    noise = x.shape if noise is None else tuple(noise)
+    if x.dtype != "float32":
+        return None
+    if noise == x.shape:
+        made = code(_dropout, x.size, *_kept(attrs), False)
+        return Tasks(lambda i, o: [_task(made, (*i, *o), x.size, 16)])
+    size = prod(noise)
+    factors = np.empty(size, np.float32)
+    made = code(_dropout, size, *_kept(attrs), True)
+    swept = swept_code(sweep_of((x, Spec(noise)), outs), "multiply")
+    at = factors.ctypes.data
+    return Tasks(lambda i, o: [_task(made, (0, i[1], at), size, 16), *swept.bind((i[0], at), o)], keep=factors)
+
+
+def _bits(k: Kernel, size: int, site: int) -> None:
+    key, out, lanes = k.pointer(0, "uint64"), k.pointer(1, "uint32"), lanes_of("int32")
+
+    def use(words: Pointer, at: Int, count: Any) -> None:
+        bits = words.as_type("uint32")
+        k.vectors(count, lambda i, mask: out.store(bits.load(i, lanes), at + i, mask), lanes)
+
+    _sweep(k, key, site, size, 8, use)
+
+
+@native("random_bits")
+def random_bits(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """uint32 words."""
+    made, size = code(_bits, outs[0].size, attrs["site"]), outs[0].size
+    return Tasks(lambda i, o: [_task(made, (*i, *o), size, 8)])
+
+
+def _uniform(k: Kernel, size: int, site: int, low: float, high: float, dtype: str) -> None:
+    key, out, lanes = k.pointer(0, "uint64"), k.pointer(1, dtype), lanes_of(dtype)
+    below = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()
+
+    def use(words: Pointer, at: Int, count: Any) -> None:
+        bits = words.as_type("uint32")
+
+        def body(i: Int, mask: Num | None) -> None:
+            unit = (bits.load(i, lanes) >> 8).cast("int32").cast(dtype) * 2.0**-24
+            if (low, high) != (0.0, 1.0):  # each rounded by itself, as in the plain body: not fused
+                wide = k.b.fmul(unit.v, k.num(high - low, dtype).splat(lanes).v)
+                unit = Num(k, k.b.fadd(wide, k.num(low, dtype).splat(lanes).v), dtype, lanes)
+                unit = k.minimum(unit, k.num(below, dtype).splat(lanes))
+            out.store(unit, at + i, mask)
+
+        k.vectors(count, body, lanes)
+
+    _sweep(k, key, site, size, 8, use)
+
+
+@native("random_uniform")
+def random_uniform(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """24 bits of each uint32 as a number in [low, high)."""
+    dtype, size = outs[0].dtype, outs[0].size
+    if dtype not in ("float32", "float64"):
+        return None
+    made = code(_uniform, size, attrs["site"], float(attrs.get("low", 0.0)), float(attrs.get("high", 1.0)), dtype)
+    return Tasks(lambda i, o: [_task(made, (*i, *o), size, 8)])
