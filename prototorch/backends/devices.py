@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import platform
 from typing import Any
@@ -11,28 +11,46 @@ import numpy as np
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import LEVELS, cpu
-from prototorch.errors import BackendError
+from prototorch.backends.cuda.facts import facts, usable, why_not
+from prototorch.backends.precision import Settings, precision_of
+from prototorch.errors import BackendError, did_you_mean
+
+NAMES = ("auto", "cpu", "cuda")
+VARIABLE = "PROTOTORCH_DEVICE"  # what "auto" means
 
 
-def backend_for(device: str = "auto", threads: int | None = None) -> Backend:
-    """The backend of a device: "auto" and "cpu" are the CPU.
+def backend_for(device: str = "auto", threads: int | None = None, precision: str = "auto",
+                deterministic: bool = False, autotune: bool = False) -> Backend:  # fmt: skip
+    """The backend of a device. "auto" is a GPU where one can be used, else the CPU; the environment variable
+    PROTOTORCH_DEVICE may say which.
 
-    Raises BackendError for a device that this installation cannot use.
+    threads: of the CPU. precision: see `backends.precision`; on the CPU all is float32. deterministic, autotune: see
+    `Settings`; they are about the GPU. Raises BackendError for a device that cannot be used, UsageError for a precision
+    that there is none of.
     """
-    if device in ("auto", "cpu"):
-        return cpu(threads=threads)
-    raise BackendError(f"the device {device!r} cannot be used: {_why_no_gpu()}; use 'cpu' or 'auto'")
+    if device == "auto":
+        device = os.environ.get(VARIABLE) or ("cuda" if usable() else "cpu")
+    if device == "cuda":
+        return cuda_backend(Settings(precision_of(precision, gpu=True), deterministic, autotune))
+    if device != "cpu":
+        raise BackendError(f"there is no device {device!r}; there are cpu and cuda.{did_you_mean(device, NAMES)}")
+    precision_of(precision, gpu=False)
+    return cpu(threads=threads)
 
 
-def _why_no_gpu() -> str:
-    return "this version of prototorch has no GPU backend"
+def cuda_backend(settings: Settings) -> Backend:
+    """The GPU's backend; only here is anything of CUDA loaded. Raises BackendError with what mends it."""
+    why = why_not()
+    if why:
+        raise BackendError(f"the device 'cuda' cannot be used: {why}; or use 'cpu' or 'auto'")
+    made: Backend = importlib.import_module("prototorch.backends.cuda.backend").cuda(settings)
+    return made
 
 
 def devices() -> dict[str, dict[str, Any]]:
     """What `prototorch devices` shows: each device with the libraries in use, or why it is not used."""
     here = cpu()
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
-    found = importlib.util.find_spec("cupy") is not None
     return {
         "cpu": {
             "in use": "yes",
@@ -42,5 +60,5 @@ def devices() -> dict[str, dict[str, Any]]:
             "numpy": np.__version__,
             "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
         },
-        "cuda": {"in use": "no", "why": _why_no_gpu(), "cupy": "installed" if found else "not installed"},
+        "cuda": facts(),
     }
