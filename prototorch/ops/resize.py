@@ -130,11 +130,12 @@ def _corners(xp: Any, matrices: Any, h: int, w: int, fill_mode: str, interpolati
         ]
     for cy, cx, weight in corners:
         inside = (cy >= 0) & (cy < h) & (cx >= 0) & (cx < w)
-        places = _within(xp, cy, h, fill_mode) * w + _within(xp, cx, w, fill_mode)
+        places = within(xp, cy, h, fill_mode) * w + within(xp, cx, w, fill_mode)
         yield xp.astype(places, xp.int64), xp.astype(weight, dtype), inside
 
 
-def _within(xp: Any, at: Any, size: int, fill_mode: str) -> Any:
+def within(xp: Any, at: Any, size: int, fill_mode: str) -> Any:
+    """The pixels 0..size-1 that stand for these places on one axis; of "constant" those next to the border."""
     if fill_mode == "wrap":
         return at % size
     if fill_mode == "reflect":
