@@ -219,6 +219,17 @@ def test_the_graph_can_be_planned_for_another_backend_afterwards():
     assert np.array_equal(first[1]["y"], again[1]["y"])
 
 
+def below(groups, group):
+    """The nodes that a group depends on, found by going there."""
+    found, waiting = set(), [group]
+    while waiting:
+        for p in groups._from[waiting.pop()]:
+            if groups.of[p] not in found:
+                found.add(groups.of[p])
+                waiting.append(groups.of[p])
+    return sum(groups._bits[g] for g in found)
+
+
 def test_random_groups_keep_an_order():
     rng = np.random.default_rng(0)
     for _ in range(30):
@@ -232,6 +243,10 @@ def test_random_groups_keep_an_order():
             pair = {groups.of[a], groups.of[b]}
             if len(pair) == 2 and groups.legal(pair):
                 groups.merge(pair)
+        for g in groups.members:
+            assert groups._needs[g] == below(groups, g)
+            assert groups._feeds[g] == sum(1 << i for h in groups.members for i in groups.members[h]
+                                           if below(groups, h) & groups._bits[g] and h != g)  # fmt: skip
         order = groups.order()
         assert sorted(order) == sorted(groups.members)
         place = {i: k for k, g in enumerate(order) for i in groups.members[g]}

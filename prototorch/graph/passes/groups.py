@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 from prototorch.graph.record import Node, Value
@@ -24,6 +24,7 @@ class Groups:
         self.members = {i: [i] for i in self.of}
         self._bits = {i: 1 << i for i in self.of}
         self._needs: dict[int, int] = {}  # group -> the nodes it depends on, directly or not
+        self._feeds = dict.fromkeys(self.of, 0)  # group -> the nodes that depend on it
         self._from: dict[int, set[int]] = {}  # group -> the nodes it reads from
         for i, node in enumerate(nodes):
             self._from[i] = sources = {p for v in node.inputs if (p := self.producer.get(id(v))) is not None}
@@ -33,6 +34,9 @@ class Groups:
             self._needs[i] = needs
             for key in {id(v) for v in node.inputs}:
                 self.readers.setdefault(key, []).append(i)
+        for i in reversed(self.of):
+            for p in self._from[i]:
+                self._feeds[p] |= self._feeds[i] | 1 << i
 
     def legal(self, groups: Iterable[int]) -> bool:
         """Whether these groups may be one: no way leads from one of them to another through a group outside."""
@@ -43,24 +47,23 @@ class Groups:
 
     def merge(self, groups: Iterable[int]) -> int:
         """Make one group of several (which must be legal); its name is the first of theirs."""
-        first, *others = sorted(set(groups))
-        bits = self._union((first, *others))
-        needs = 0
-        for g in (first, *others):
-            needs |= self._needs[g]
-        needs &= ~bits
+        first, *others = every = sorted(set(groups))
+        bits = self._union(every)
+        needs, before = _joined([self._needs[g] for g in every], bits)
+        feeds, after = _joined([self._feeds[g] for g in every], bits)
         for g in others:
             self.members[first] += self.members.pop(g)
             self._from[first] |= self._from.pop(g)
-            del self._needs[g], self._bits[g]
+            del self._needs[g], self._feeds[g], self._bits[g]
         self.members[first].sort()
         self._from[first] -= set(self.members[first])
         for i in self.members[first]:
             self.of[i] = first
-        self._needs[first], self._bits[first] = needs, bits
-        for g, theirs in self._needs.items():
-            if theirs & bits:
-                self._needs[g] = theirs | needs | bits
+        self._needs[first], self._feeds[first], self._bits[first] = needs, feeds, bits
+        for g in {self.of[i] for i in _places(after)}:
+            self._needs[g] |= needs | bits
+        for g in {self.of[i] for i in _places(before)}:
+            self._feeds[g] |= feeds | bits
         return first
 
     def _union(self, groups: Iterable[int]) -> int:
@@ -99,3 +102,18 @@ class Groups:
                 if waits[f] == 0:
                     heappush(ready, (rank[f], f))
         return made
+
+
+def _joined(sets: Sequence[int], bits: int) -> tuple[int, int]:
+    """What is in any of the sets, and what is not in all of them, both without ``bits``."""
+    some, every = 0, -1
+    for one in sets:
+        some, every = some | one, every & one
+    return some & ~bits, some & ~every & ~bits
+
+
+def _places(bits: int) -> Iterator[int]:
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
