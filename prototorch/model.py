@@ -124,24 +124,27 @@ class Model:
 
     def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *, weighted_metrics: Any = None,
                 loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
-                seed: int = 0, threads: int | None = None, precision: str = "float32") -> None:  # fmt: skip
+                seed: int = 0, threads: int | None = None, precision: str = "auto", deterministic: bool = False,
+                autotune: bool = False) -> None:  # fmt: skip
         """Say how the model is trained; as in Keras.
 
         loss: a name, a `Loss`, a list (one for each output) or a dict by output. metrics: likewise; "accuracy" is made
         concrete by the loss; only ``weighted_metrics`` know the samples' weights. seed: decides the first weights, the
-        order of the data, dropout and augmentation. Weights that are there stay; the optimiser begins anew. Raises
-        UsageError for what does not fit.
+        order of the data, dropout and augmentation. device, precision, deterministic, autotune: see `Compile`. Weights
+        that are there stay; the optimiser begins anew. Raises UsageError for what does not fit, BackendError for a
+        device that is not there.
         """
         block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
                         weighted_metrics=weighted_metrics or (), device=device, precision=precision,
-                        seed=seed, threads=threads)  # fmt: skip
+                        seed=seed, threads=threads, deterministic=deterministic, autotune=autotune)  # fmt: skip
         if loss_weights is not None:
             block = block.replace(loss=_weighted(block, self.net, loss_weights))
         self.set_compile(block)
 
     def set_compile(self, block: Compile) -> None:
         """As `compile`, from a block."""
-        program = Program(self.net, self.variables, backend_for(block.device, block.threads), block)
+        backend = backend_for(block.device, block.threads, block.precision, block.deterministic, block.autotune)
+        program = Program(self.net, self.variables, backend, block)
         self.variables.drop(SLOT)
         self.variables.drop(METRIC)
         self.compile_block = block

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # before anything imports Keras
+os.environ["PROTOTORCH_DEVICE"] = "cpu"  # what "auto" means: the tests are about the CPU, unless they say otherwise
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import Any, Literal
 
+from prototorch.backends.devices import NAMES
+from prototorch.backends.precision import WORDS
 from prototorch.data.dataset import Dataset
 from prototorch.data.declare import Data
 from prototorch.losses import Loss
@@ -138,8 +140,13 @@ class Compile(Block):
     weighted_metrics: tuple[OutputMetric, ...] = field(
         default=(), type=_AtOutputs(OutputMetric), doc="What is also measured, with the samples' and classes' weights."
     )
-    device: str = field(default="auto", doc='Where it runs: "auto", "cpu".', type=Choice(("auto", "cpu", "cuda")))
-    precision: Literal["float32"] = field(default="float32", doc="The arithmetic.")
+    device: str = field(default="auto", type=Choice(NAMES),
+                        doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "auto": a GPU where one is.')  # fmt: skip
+    precision: str = field(default="auto", type=Choice(WORDS),
+                           doc='The arithmetic of a GPU: "fp32" (or "float32"), "tf32", "bf16" or "fp16"; "auto" is '
+                               "tf32. On the CPU it is float32 always.")  # fmt: skip
+    deterministic: bool = field(default=False, doc="Whether a GPU must give the same bits in every run.")
+    autotune: bool = field(default=False, doc="Whether a GPU's kernels are chosen by timing them once.")
     seed: int = field(default=0, doc="Decides first weights, data order, dropout and augmentation.")
     threads: int | None = field(default=None, min=1, doc="Threads for the arithmetic; all cores where left out.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -141,7 +141,3 @@ def cuda(settings: Settings, index: int = 0) -> CudaBackend:
     """The backend of a GPU for these settings. Raises BackendError where there is none that can be used."""
     importlib.import_module("prototorch.backends.cuda.kernels")
     return CudaBackend(CupyDevice(settings, index))
-
-
-#: makes the backend; tests put one of a stand-in here
-make: Callable[[Settings], CudaBackend] = cuda
