@@ -15,7 +15,7 @@ from pathlib import Path
 from ..errors import DataError, ResourceError
 
 DEFLATE_RATIO = 1100  # deflate cannot expand more than 1032 to 1
-ONE_READ = 1 << 20  # bytes that are read by one call where the system gives them at once
+ONE_READ = 1 << 30  # bytes that are read by one call where the system gives them at once
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import zipfile
 import zlib
 from math import prod
@@ -20,6 +21,7 @@ from .bounded import DEFLATE_RATIO, check_memory, read_file, shown
 MAX_MEMBERS = 1000
 MAX_HEADER = 10_000  # characters of the header of an array
 MAX_DIMENSIONS = 32
+_LOCAL = struct.Struct("<4s22xHH")  # before a member: mark, lengths of its name and of what else is said of it
 
 
 def is_npy(head: bytes) -> bool:
@@ -40,7 +42,7 @@ def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
         ResourceError: it does not fit in memory.
     """
     data = read_file(path)
-    return _read_array(io.BytesIO(data), len(data), shown(path))
+    return _read_array(_Window(memoryview(data)), len(data), shown(path))
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -50,7 +52,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
             _check_members(members, len(data), name)
-            return {_stem(m): _read_member(archive, m, name) for m in members}
+            return {_stem(m): _read_member(archive, m, data, name) for m in members}
     except DataError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
@@ -81,13 +83,50 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, name: str) -> None
     check_memory(sum(m.file_size for m in members), name)
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, data: bytes | bytearray, name: str) -> np.ndarray:
+    where = f"{name}, array {_stem(member)!r}"
+    if member.compress_type == zipfile.ZIP_STORED:
+        return _read_array(_Window(_stored(data, member)), member.file_size, where)
     with archive.open(member) as file:
-        return _read_array(file, member.file_size, f"{name}, array {_stem(member)!r}")
+        return _read_array(file, member.file_size, where)
 
 
-def _read_array(file: IO[bytes], size: int, name: str) -> np.ndarray:
-    head = file.read(8)
+def _stored(data: bytes | bytearray, member: zipfile.ZipInfo) -> memoryview:
+    """The bytes of a member that is not compressed, in the file's own memory. Raises BadZipFile."""
+    head = data[member.header_offset : member.header_offset + _LOCAL.size]
+    if len(head) < _LOCAL.size:
+        raise zipfile.BadZipFile("truncated")
+    mark, names, extra = _LOCAL.unpack(head)
+    begin = member.header_offset + _LOCAL.size
+    if mark != b"PK\3\4" or data[begin : begin + names] != member.orig_filename.encode(_encoding(member)):
+        raise zipfile.BadZipFile(f"the directory and the header of {member.filename[:100]!r} differ")
+    begin += names + extra
+    found = memoryview(data)[begin : begin + member.file_size]
+    if len(found) != member.file_size or member.compress_size != member.file_size:
+        raise zipfile.BadZipFile(f"truncated inside {member.filename[:100]!r}")
+    if zlib.crc32(found) != member.CRC:
+        raise zipfile.BadZipFile(f"Bad CRC-32 for file {member.filename[:100]!r}")
+    return found
+
+
+def _encoding(member: zipfile.ZipInfo) -> str:
+    return "utf-8" if member.flag_bits & 0x800 else "cp437"
+
+
+class _Window:
+    """Memory to be read from as from a file, without copying it."""
+
+    def __init__(self, view: memoryview):
+        self._view, self._at = view, 0
+
+    def read(self, size: int = -1, /) -> Any:
+        begin = self._at
+        self._at = len(self._view) if size < 0 else min(begin + size, len(self._view))
+        return self._view[begin : self._at]
+
+
+def _read_array(file: IO[bytes] | _Window, size: int, name: str) -> np.ndarray:
+    head = bytes(file.read(8))
     if not is_npy(head) or len(head) < 8:
         raise DataError(f"{name}: is not an .npy array")
     shape, fortran, dtype, used = _header(file, head[6:8], name)
@@ -109,12 +148,12 @@ def _read_array(file: IO[bytes], size: int, name: str) -> np.ndarray:
         raise DataError(f"{name}: truncated: {len(data):,} of {need:,} bytes")
     array = np.frombuffer(data, dtype)
     array = array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
-    array = np.ascontiguousarray(array, dtype.newbyteorder("=")).reshape(shape)
+    array = np.require(array, dtype.newbyteorder("="), ["C", "ALIGNED"]).reshape(shape)
     array.flags.writeable = False
     return array
 
 
-def _header(file: IO[bytes], version: bytes, name: str) -> tuple[tuple[Any, ...], bool, np.dtype, int]:
+def _header(file: IO[bytes] | _Window, version: bytes, name: str) -> tuple[tuple[Any, ...], bool, np.dtype, int]:
     readers = {b"\1\0": np.lib.format.read_array_header_1_0, b"\2\0": np.lib.format.read_array_header_2_0}
     reader = readers.get(version) or readers.get({b"\3\0": b"\2\0"}.get(version, b""))
     if reader is None:
@@ -130,7 +169,7 @@ def _header(file: IO[bytes], version: bytes, name: str) -> tuple[tuple[Any, ...]
 class _Counted:
     """A file that counts what is read from it and reads no header longer than one may be."""
 
-    def __init__(self, file: IO[bytes]):
+    def __init__(self, file: IO[bytes] | _Window):
         self._file, self.count = file, 0
 
     def read(self, size: int = -1, /) -> bytes:
