@@ -23,6 +23,7 @@ from prototorch.graph.record import Value
 from prototorch.spec import Spec
 
 _PHASES = {"forward": "fwd", "backward": "bwd", "update": "upd", "once": "one"}
+_LAYOUTS = {"channels_last": "cl"}
 _TYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 _MOST = 8  # inputs and outputs of a step that are listed one by one
 
@@ -82,11 +83,11 @@ class Description:
         """For JSON."""
         return {**asdict(self), "totals": self.counts()}
 
-    def lines(self) -> Iterator[str]:
-        """The text, line by line."""
+    def lines(self, offsets: bool = True) -> Iterator[str]:
+        """The text, line by line; without ``offsets`` a small change in one place leaves the other lines as they are."""
         yield self.title
         for step in self.steps:
-            yield _line(step)
+            yield _line(step, offsets)
         for name, source in self.outputs.items():
             yield f"output {name} = {source}"
         for name, source in self.copies.items():
@@ -141,6 +142,8 @@ def own(name: str, layer: str) -> str:
     """A state's name, without the layer's (or the weight's) where it is its own: ``./kernel``, ``:momentum``."""
     if layer and f":{layer}:" in name:
         return name[name.index(f":{layer}:") + len(layer) + 1 :]
+    if layer and f":{layer}/" in name:
+        return name.replace(f":{layer}/", ":./", 1)
     key = layer.rsplit("/", 1)[0] if name == layer else layer
     return f".{name[len(key) :]}" if key and name.startswith(f"{key}/") else name
 
@@ -182,10 +185,11 @@ def _written(value: Value, step: Step, plan: Plan, names: _Names) -> Written:
 
 
 def size_of(spec: Spec | Written) -> str:
-    """A shape with its type and layout where they are not the usual ones: ``2x50x8x8``, ``2:i32``."""
+    """A shape with its type and layout where they are not the usual ones: ``2x50x8x8``, ``2:i32``, ``2x50x8x8:cl`` for
+    channels last."""
     shape = "x".join(map(str, spec.shape)) or "1"
     kind = "" if spec.dtype == "float32" else f":{_short(spec.dtype)}"
-    return f"{shape}{kind}{f':{spec.layout}' if spec.layout else ''}"
+    return f"{shape}{kind}{f':{_LAYOUTS.get(spec.layout, spec.layout)}' if spec.layout else ''}"
 
 
 def _short(dtype: str) -> str:
@@ -201,10 +205,10 @@ def _place(w: Written) -> str:
     return f"@{w.offset}+{w.nbytes}" + (f" over {w.over}" if w.over else "")
 
 
-def _line(step: PlannedStep) -> str:
+def _line(step: PlannedStep, offsets: bool) -> str:
     kernel = f"{step.level}/{step.kernel}" if step.kernel else step.level
     reads = _short_list(step.reads, " ")
-    writes = _short_list([f"{size_of(w)} {_place(w)}" for w in step.writes], ", ")
+    writes = _short_list([f"{size_of(w)} {_place(w, offsets)}" for w in step.writes], ", ")
     phase = _PHASES.get(step.phase, step.phase)
     head = f"{step.number:4} {phase} {step.layer or '-':20} {' + '.join(step.members):20} {kernel:18}"
     return f"{head} {reads} -> {writes}" if reads else f"{head} -> {writes}"

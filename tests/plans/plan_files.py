@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import prototorch as pt
-from prototorch.backends.cpu import LEVELS, cpu
+from prototorch.backends.cpu import LEVELS, cpu, native
 from prototorch.engine.variables import Variables
 from prototorch.graph.describe import describe
 from prototorch.resources import shipped_models
@@ -23,6 +23,8 @@ FOLDER = Path(__file__).parent
 BATCH = 2
 #: the plain level has no kernels, and so no plans of its own
 KEPT = tuple(level for level in LEVELS if level != "plain")
+#: those that this machine can make
+HERE = tuple(level for level in KEPT if level != "native" or native.missing() is None)
 
 
 def path(level: str, name: str) -> Path:
@@ -31,16 +33,17 @@ def path(level: str, name: str) -> Path:
 
 
 def text(level: str, name: str) -> str:
-    """The plan of a model's training step as it is now. No weight is made, nothing is run."""
+    """The plan of a model's training step as it is now, without where each buffer begins. Nothing is run."""
     model = pt.load_model(name)
     program = Program(model.net, Variables(), cpu(level), model.compile_block)
     plan = program.plan(TRAIN, step_specs(model.net, BATCH), create=False)
-    return f"{describe(plan, program.backend, f'{name}: training step, batch {BATCH}, level {level}')}\n"
+    found = describe(plan, program.backend, f"{name}: training step, batch {BATCH}, level {level}")
+    return "".join(f"{line}\n" for line in found.lines(offsets=False))
 
 
 def main(names: list[str]) -> None:
     """Write the plans anew, and drop those of models that are gone."""
-    for level in KEPT:
+    for level in HERE:
         (FOLDER / level).mkdir(exist_ok=True)
         for name in names or shipped_models():
             path(level, name).write_text(text(level, name), encoding="utf-8")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from difflib import unified_diff
 
 import pytest
-from plan_files import KEPT, path, text
+from plan_files import HERE, KEPT, path, text
 
 from prototorch.resources import shipped_models
 
 MOST = 60  # lines of a difference that are shown
 
 
-@pytest.mark.parametrize("level", KEPT)
+@pytest.mark.parametrize("level", HERE)
 @pytest.mark.parametrize("name", sorted(shipped_models()))
 def test_the_plan_is_the_one_that_is_kept(level: str, name: str):
     kept = path(level, name)

@@ -33,8 +33,8 @@ def command(file: str, overrides: tuple[str, ...], expanded: bool, plan: bool, p
     """Print the text of a model: of a file, a shipped model, or the one inside a saved model.
 
     With --plan print what a step does: each step with its layer, its op or fused group of ops, the kernel that runs it
-    (level/family), what it reads (#12 is what step 12 wrote), the shapes it writes, and where (@offset+bytes of the
-    arena; "over" an input that nobody reads any more; "in" a weight). Nothing is run.
+    (level/family), what it reads (#12 is what step 12 wrote), the shapes it writes (":cl" is channels last in memory),
+    and where (@offset+bytes of the arena; "over" an input that nobody reads any more; "in" a weight). Nothing is run.
 
     \b
     Examples:
