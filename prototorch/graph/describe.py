@@ -84,7 +84,7 @@ class Description:
         return {**asdict(self), "totals": self.counts()}
 
     def lines(self, offsets: bool = True) -> Iterator[str]:
-        """The text, line by line; without ``offsets`` a small change in one place leaves the other lines as they are."""
+        """The text, line by line; without ``offsets`` a change in one place leaves most other lines as they are."""
         yield self.title
         for step in self.steps:
             yield _line(step, offsets)
@@ -197,12 +197,11 @@ def _short(dtype: str) -> str:
     return _TYPES.get(stem, stem) + dtype[len(stem) :]
 
 
-def _place(w: Written) -> str:
+def _place(w: Written, offsets: bool) -> str:
     if w.place == "state":
         return f"in {w.state}"
-    if w.place == "kept":
-        return f"kept @{w.offset}+{w.nbytes}"
-    return f"@{w.offset}+{w.nbytes}" + (f" over {w.over}" if w.over else "")
+    at = f"@{w.offset if offsets else ''}+{w.nbytes}"
+    return f"kept {at}" if w.place == "kept" else at + (f" over {w.over}" if w.over else "")
 
 
 def _line(step: PlannedStep, offsets: bool) -> str:
