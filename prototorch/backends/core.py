@@ -25,7 +25,7 @@ When = Callable[[tuple[Spec, ...], dict[str, Any]], bool]
 
 #: level -> op name -> kernels, the first that takes the specs wins.
 _KERNELS: dict[str, dict[str, list[Prepare]]] = {}
-#: level -> op name -> what it may be in a fused group: "elementwise" or "anchor".
+#: level -> op name -> what it may be in a fused group: "elementwise", "anchor" or "tail".
 _FUSABLE: dict[str, dict[str, str]] = {}
 #: level -> op name -> how it takes part in the layout channels_last.
 _LAYOUTS: dict[str, dict[str, Layout]] = {}
@@ -57,8 +57,8 @@ def kernel(level: str, *names: str) -> Callable[[Prepare], Prepare]:
 
 
 def fusable(level: str, kind: str, *names: str) -> None:
-    """Say that a level's kernel for ``fused`` takes these ops: as "elementwise" members of a group, or as the "anchor"
-    that a group may begin with."""
+    """Say that a level's kernel for ``fused`` takes these ops: as "elementwise" members of a group, as the "anchor" that
+    a group may begin with, or as the "tail", a reduction, that it may end with."""
     _FUSABLE.setdefault(level, {}).update(dict.fromkeys(names, kind))
 
 
@@ -117,7 +117,7 @@ class Backend:
         return self.choice(op, ins, outs, attrs).level != "plain"
 
     def fusable(self, name: str) -> str | None:
-        """What an op may be in a fused group: "elementwise", "anchor", or None."""
+        """What an op may be in a fused group: "elementwise", "anchor", "tail", or None."""
         return next((k for level in self.levels if (k := _FUSABLE.get(level, {}).get(name))), None)
 
     def layout_of(self, name: str) -> Layout | None:

@@ -18,6 +18,7 @@ from prototorch.graph.passes.fusion import fused
 from prototorch.graph.passes.layout import laid_out
 from prototorch.graph.passes.norms import absorbed
 from prototorch.graph.passes.once import ONCE, mark_once
+from prototorch.graph.passes.sparse import small_first
 from prototorch.graph.record import Graph, Node, Value
 
 
@@ -92,7 +93,8 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
     if backend is not None and backend.transforms:
         nodes, stands = copied(nodes)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
-        nodes = absorbed(nodes, (*outputs.values(), *updates.values()))
+        wanted = (*outputs.values(), *updates.values())
+        nodes = live_nodes(small_first(absorbed(nodes, wanted), wanted), wanted)
         nodes, stands = laid_out(nodes, outputs, updates, backend)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
         mark_once(nodes, outputs, updates)

@@ -18,6 +18,8 @@ from prototorch.train.program import PREDICT, RATE, STEP, TARGET, TRAIN, WEIGHT,
 
 LEVEL = "test_fusing"
 ELEMENTWISE = sorted(n for n, op in OPS.items() if isinstance(op, Unary | Binary | _Slope | Update) and not op.view)
+BARE = "test_not_fusing"  # all other passes, so that the bodies and the order of sums are the same
+fusable(BARE, "elementwise")
 fusable(LEVEL, "elementwise", *ELEMENTWISE, "where", "cast", "prelu", "dropout")
 fusable(LEVEL, "anchor", "conv", "conv_input_grad", "matmul")
 

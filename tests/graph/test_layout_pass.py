@@ -46,7 +46,7 @@ def normal(*shape, seed=0):
     ("model", "size", "batch"), [("lenet", None, 3), ("resnet18", 64, 3), ("squeezenet", 64, 2), ("multi_task", 32, 2)]
 )
 def test_a_training_step_gives_the_same(model, size, batch):
-    one, other = program_of(model, ""), program_of(model, LAID)
+    one, other = program_of(model, LEVEL), program_of(model, LAID)
     specs = specs_of(one, batch, size)
     losses, weights = train(one, specs, 1)
     assert train(other, specs, 1)[0] == losses

@@ -1,10 +1,11 @@
 """Fusion: ops that a backend can run in one sweep over memory become one ``fused`` node.
 
 A group is either elementwise ops of one shape that read each other's results, or an *anchor* (a convolution, a matrix
-product) with the elementwise ops that follow it. What is read elsewhere becomes an output of the group, so nothing is
-ever computed twice, and no value is read or written more often than before. A group lies within one phase of the step,
-for weights may only change after the guard of the runner; but a matrix product that only makes the gradient of a large
-weight may wait for that weight's update, so that the gradient need not be written at all.
+product) with the elementwise ops that follow its first output; either may end in a *tail* (a sum). What is read
+elsewhere becomes an output of the group, so nothing is ever computed twice, and no value is read or written more often
+than before. A group lies within one phase of the step, for weights may only change after the guard of the runner; but a
+matrix product that only makes the gradient of a large weight may wait for that weight's update, so that the gradient
+need not be written at all.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from prototorch.spec import Spec
 LINES = 48  # ops in a group: code longer than that takes long to compile and runs out of registers
 ARRAYS = 24  # arrays a group reads and writes: more streams than that are slower than two sweeps
 _LAST = ("matmul",)  # anchors whose channels are the last axis; else they are axis 1
+_APART = {"dropout": (1,)}  # inputs that are not read element by element: a random key
 
 
 def fused(nodes: Sequence[Node], outputs: Mapping[str, Value], updates: Mapping[str, Value],
@@ -47,6 +49,9 @@ class _Fusion:
         for i, kind in enumerate(self.kinds):
             if kind == "elementwise":
                 self._join(i)
+        for i, kind in enumerate(self.kinds):
+            if kind == "tail":
+                self._end(i)
         kept: list[Node] = []
         refused = []
         for group, members in self.groups.members.items():
@@ -77,8 +82,8 @@ class _Fusion:
     def _kind(self, node: Node) -> str | None:
         kind = self.backend.fusable(node.op.name)
         first = node.outputs[0].spec
-        if kind == "anchor":
-            return kind if len(node.outputs) == 1 else None
+        if kind in ("anchor", "tail"):
+            return kind
         if kind != "elementwise" or any(_grid(v.spec) != _grid(first) for v in node.outputs):
             return None
         return kind if all(v.spec.layout == first.layout for v in node.inputs if v.shape == first.shape) else None
@@ -120,7 +125,8 @@ class _Fusion:
             if not self._alone(i) or _grid(node.outputs[0].spec) != _grid(y.spec) or node.phase not in phases:
                 continue
             axis = y.ndim - 1 if anchor.op.name in _LAST else 1
-            if all(id(v) in inside or _suits(v.shape, y.shape, axis) for v in node.inputs):
+            apart = _APART.get(node.op.name, ())
+            if all(id(v) in inside or k in apart or _suits(v.shape, y.shape, axis) for k, v in enumerate(node.inputs)):
                 made.append(i)
         return made
 
@@ -140,6 +146,19 @@ class _Fusion:
             members = sorted(groups.members[pair[0]] + groups.members[pair[1]])
             if len(members) <= LINES and self._arrays(members) <= ARRAYS:
                 groups.merge(pair)
+
+    def _end(self, tail: int) -> None:
+        """Let a reduction join the group that makes what it reads, so that this need not be read again."""
+        groups, node = self.groups, self.groups.nodes[tail]
+        p = groups.producer.get(id(node.inputs[0]))
+        if p is None or self.kinds[p] not in ("elementwise", "anchor") or groups.nodes[p].phase != node.phase:
+            return
+        pair = [groups.of[p], tail]
+        if self.kinds[groups.members[pair[0]][-1]] != "tail" and groups.legal(pair):
+            made = self._node(sorted([*groups.members[pair[0]], tail]))
+            if self._accepts(made):
+                self.made.pop(pair[0], None)
+                self.made[groups.merge(pair)] = made
 
     def _arrays(self, members: Sequence[int]) -> int:
         inner = {id(v) for i in members for v in self.groups.nodes[i].outputs}
