@@ -1,1 +1,1 @@
-"""Measurements against PyTorch."""
+"""Measurements against the other frameworks that are installed: README.md beside this file says how."""

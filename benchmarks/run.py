@@ -1,161 +1,83 @@
-"""Measure training steps and inference against PyTorch, turn by turn, in one process.
+"""Measure prototorch against the frameworks that are installed; the table is printed as it grows.
 
-    python -m benchmarks.run                               all rows
+    python -m benchmarks.run                                   every row, training and inference
     python -m benchmarks.run --rows lenet,two_layer --rounds 9
-    python -m benchmarks.run --write                       also write the table into benchmarks/results/
+    python -m benchmarks.run --rows alexnet --what train --batches 16 --peers torch
+    python -m benchmarks.run --what train,infer,memory,first-step,epoch --write
 
-Both nets begin with the same weights; parameter counts must be equal, and so must the loss of the first step (to
-float32 rounding; dropout is left out of that comparison by comparing inference). Each round runs every contender in
-turn; the figure is the median, the ratio a ratio of medians.
+Each contender has a process of its own; they take turns, and the figure is the median. All begin with the same weights;
+equal parameter counts, losses of the first steps and outputs are checked. What a contender cannot do is said, and the
+run goes on. README.md beside this file says more.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import os
-import platform
-import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import sys
 
-import numpy as np
-import torch
+from benchmarks.contender import Unable
+from benchmarks.machine import cores
+from benchmarks.measure import Bench
+from benchmarks.peers import ENTRIES, OURS, entries
+from benchmarks.rows import ROWS
+from benchmarks.table import Line, head, write
 
-import prototorch as pt
-from benchmarks.nets import ROWS, Row, TorchTwin
-from prototorch.spec import Spec
-from prototorch.train.program import PREDICT, TRAIN
+WHAT = ("train", "infer", "memory", "first-step", "epoch")
+PEERS = tuple(dict.fromkeys(entry.peer for entry in ENTRIES.values() if entry.peer != OURS))
 
 
-class Ours:
-    """The same step by prototorch: plan and runner, without the loop around them."""
-
-    def __init__(self, row: Row):
-        self.model = pt.load_model(row.model)
-        if row.model == "two_layer" or self.model.compile_block is not None:
-            sgd = pt.optimizers.SGD(learning_rate=1e-4, momentum=0.9)
-            loss = pt.losses.SparseCategoricalCrossentropy(from_logits=True)
-            self.model.compile(optimizer=sgd, loss=loss)
-        self.name = self.model.net.inputs[0].name
-        self.output = self.model.net.outputs[0]
-
-    def parameters(self) -> int:
-        return self.model.count_params()
-
-    def take(self, weights: list[np.ndarray]) -> None:
-        """PyTorch's weights: its dense kernels are [units, in], ours [in, units]."""
-        here = self.model.weights
-        given = {}
-        for (name, mine), theirs in zip(here.items(), weights, strict=True):
-            given[name] = theirs.T if mine.ndim == 2 else theirs
-        self.model.set_weights(given)
-
-    def feed(self, x: np.ndarray, y: np.ndarray) -> None:
-        specs = {self.name: Spec(x.shape)}
-        program = self.model.trainer.program
-        self.trains, self.infers = program.runner(TRAIN, specs), program.runner(PREDICT, specs)
-        self.inputs: dict[str, Any] = {
-            self.name: x, f"target:{self.output}": y, f"weight:{self.output}": np.ones(len(x), np.float32),
-            "learning_rate": np.float32(1e-4), "step": np.int64(1), "random_key": np.array([0, 1], np.uint64),
-        }  # fmt: skip
-
-    def train(self) -> float:
-        return float(self.trains(self.inputs)["loss"])
-
-    def infer(self) -> np.ndarray:
-        return self.infers(self.inputs)[self.output]
-
-
-def medians(contenders: dict[str, Callable[[], Any]], rounds: int, least: float = 0.1) -> dict[str, float]:
-    """The median seconds of a call of each, run turn by turn; short calls are repeated within a turn."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    repeats = {}
-    for name, call in contenders.items():
-        call()
-        begin = time.perf_counter()
-        call()
-        repeats[name] = max(1, int(least / max(time.perf_counter() - begin, 1e-6)))
-    for _ in range(rounds):
-        for name, call in contenders.items():
-            begin = time.perf_counter()
-            for _ in range(repeats[name]):
-                call()
-            times[name].append((time.perf_counter() - begin) / repeats[name])
-    return {name: statistics.median(t) for name, t in times.items()}
-
-
-def measure(row: Row, batch: int, rounds: int) -> list[str]:
-    """The lines of the table for one net and batch size."""
-    x, y = row.batch(batch)
-    ours = Ours(row)
-    peers = {"torch": TorchTwin(row, False)}
-    if len(row.shape) == 3 and row.model != "mlp":
-        peers["torch channels_last"] = TorchTwin(row, True)
-    assert ours.parameters() == peers["torch"].parameters(), "the nets have different numbers of parameters"
-    ours.take(peers["torch"].weights())
-    everyone: dict[str, Any] = {"prototorch": ours, **peers}
-    for one in everyone.values():
-        one.feed(x, y)
-    peers["torch"].net.eval()
-    with torch.inference_mode():
-        wanted = peers["torch"].net(peers["torch"].x).numpy()
-    off = np.abs(ours.infer() - wanted).max() / np.abs(wanted).max()
-    assert off < 1e-4, f"the outputs differ by {off:.1e} of the largest"
-    lines = []
-    for what in ("train", "infer"):
-        found = medians({name: getattr(one, what) for name, one in everyone.items()}, rounds)
-        best = min(v for k, v in found.items() if k != "prototorch")
-        shown = ", ".join(f"{k} {v * 1e3:.2f}" for k, v in found.items() if k != "prototorch")
-        mine = found["prototorch"]
-        lines.append(f"| {row.model} | {batch} | {what} | {mine * 1e3:.2f} | {shown} | {best / mine:.2f} |")
-        print(lines[-1], flush=True)
-    return lines
-
-
-def main() -> None:
-    """Run the rows asked for and print (or write) the table."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default=",".join(r.model for r in ROWS))
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args()
-    threads = os.cpu_count() or 1
-    torch.set_num_threads(threads)
-    head = [
-        f"# Against PyTorch on the CPU, {datetime.date.today()}",
-        "",
-        f"prototorch {pt.__version__}, NumPy {np.__version__}, torch {torch.__version__}, Python "
-        f"{platform.python_version()}, {threads} threads, {_processor()}. Medians of {args.rounds} turns, taken "
-        "turn by turn in one process; ms a step; SGD with momentum 0.9, float32. The ratio is the best of PyTorch's "
-        "times over ours: above 1 prototorch is ahead.",
-        "",
-        "| net | batch | what | prototorch ms | peers ms | ratio |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    print("\n".join(head[4:]))
-    lines = []
-    for row in ROWS:
-        if row.model in args.rows.split(","):
-            for batch in row.batches:
-                lines += measure(row, batch, args.rounds)
-    if args.write:
-        path = Path(__file__).parent / "results" / f"cpu-{datetime.date.today()}.md"
-        path.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
-        print(f"written to {path}")
+    names = ", ".join(name for name in ENTRIES if name != OURS)
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {names}; 'torch' means all its modes")
+    parser.add_argument("--compile", action="store_true", help="torch.compile too, which is slow to begin")
+    parser.add_argument("--rows", default=",".join(ROWS), help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--batches", help="batch sizes in place of the rows' own, as 1,16")
+    parser.add_argument("--what", default="train,infer", help=f"of {', '.join(WHAT)}")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each contender")
+    parser.add_argument("--least", type=float, default=0.2, help="seconds of a turn at least")
+    parser.add_argument("--threads", type=int, default=cores(), help="of each contender")
+    parser.add_argument("--no-check", action="store_true", help="leave out the comparison of losses and outputs")
+    parser.add_argument("--write", action="store_true", help="write the table into benchmarks/results/")
+    return parser
 
 
-def _processor() -> str:
+def _chosen(parser: argparse.ArgumentParser, given: str, known: tuple[str, ...], option: str) -> list[str]:
+    names = [name for name in given.split(",") if name]
+    for name in names:
+        if name not in known:
+            parser.error(f"{option}: {name!r} is none of {', '.join(known)}")
+    return names
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the rows asked for, and print (or write) the table."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    rows = _chosen(parser, args.rows, tuple(ROWS), "--rows")
+    what = _chosen(parser, args.what, WHAT, "--what")
+    peers = _chosen(parser, args.peers, (*PEERS, *ENTRIES), "--peers")
+    batches = [int(n) for n in args.batches.split(",")] if args.batches else None
+    found, notes = entries(peers, args.compile)
+    bench = Bench(found, args.threads, args.rounds, args.least, not args.no_check, notes)
+    top = head(found, args.threads, args.rounds)
+    print("\n".join(top), flush=True)
+    for note in notes:
+        print(f"  ({note})", file=sys.stderr)
+    lines: list[Line] = []
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        for name in rows:
+            try:
+                lines += bench.row(ROWS[name], what, batches)
+            except Unable as reason:
+                bench.notes.append(f"{name}: {reason}")
+                print(f"  ({name}: {reason})", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        bench.notes.append("interrupted: the rows after these were not measured")
+    if args.write:
+        print(f"written to {write(top, lines, bench.notes)}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

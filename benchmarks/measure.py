@@ -1,0 +1,261 @@
+"""Measure one row: the contenders in turn, each in its own process; a contender that fails leaves a note."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import check
+from benchmarks.children import ROOT, Child, environment
+from benchmarks.contender import Unable
+from benchmarks.peers import ENTRIES, OURS, Entry
+from benchmarks.rows import EPOCH_BATCH, EPOCH_ROW, Row, pictures
+from benchmarks.table import Line
+
+CHECKED, STEPS = 4, 3  #: the batch and the number of steps of the check
+PAUSE = 0.05  #: seconds before a turn: the threads of the turn before stop waiting for work
+
+
+@dataclass
+class Bench:
+    """The measuring of rows: who takes part, how often, and what there was to say."""
+
+    entries: list[Entry]
+    threads: int
+    rounds: int
+    least: float = 0.2
+    checked: bool = True
+    notes: list[str] = field(default_factory=list)
+
+    def row(self, row: Row, what: list[str], batches: list[int] | None) -> list[Line]:
+        """The lines of a row."""
+        lines: list[Line | None] = []
+        with tempfile.TemporaryDirectory(prefix="prototorch-bench-") as folder:
+            place = Path(folder)
+            weights = place / "weights.npz"
+            if {"train", "infer"} & set(what):
+                with Child(ENTRIES[OURS], row, self.threads) as child:
+                    child.ask("weights", path=str(weights))
+            if "train" in what:
+                lines += [self._train(row, n, weights) for n in batches or row.train]
+            if "infer" in what:
+                lines += [self._infer(row, n, weights, place) for n in batches or row.infer]
+            if "memory" in what:
+                lines += [self._memory(row, n) for n in batches or row.train]
+            if "first-step" in what:
+                lines += self._first(row, (batches or row.train)[0])
+            if "epoch" in what and row.name == EPOCH_ROW:
+                lines += self._epoch(row, place)
+        return [line for line in lines if line is not None]
+
+    # ------------------------------------------------------------------ steps, turn by turn
+
+    def _train(self, row: Row, batch: int, weights: Path) -> Line | None:
+        fit = self._same(row, weights) if self.checked and batch in (row.train[0], CHECKED) else None
+        with ExitStack() as stack:
+            ready = self._opened(stack, row, "train", batch, weights, {})
+            found = self._turns(row, "train", ready)
+        return self._line(row, f"{batch}", "train", "ms", {k: 1e3 * v for k, v in found.items()}, row.goal, fit)
+
+    def _infer(self, row: Row, batch: int, weights: Path, place: Path) -> Line | None:
+        exported: dict[str, str] = {}
+        for entry in self._taking(row, training=False):
+            if entry.exported and not exported:
+                exported = self._export(row, batch, weights, place)
+        with ExitStack() as stack:
+            ready = self._opened(stack, row, "infer", batch, weights, exported)
+            fit = self._same_outputs(row, batch, ready, place) if self.checked else None
+            found = self._turns(row, "infer", ready)
+        return self._line(row, f"{batch}", "infer", "ms", {k: 1e3 * v for k, v in found.items()}, 1.0, fit)
+
+    def _opened(self, stack: ExitStack, row: Row, what: str, batch: int, weights: Path,
+                exported: dict[str, str]) -> dict[str, Child]:  # fmt: skip
+        """The contenders that are ready, each warmed up."""
+        ready = {}
+        for entry in self._taking(row, training=what == "train"):
+            if entry.exported and "onnx" not in exported:
+                continue  # the export has left its note
+            child = Child(entry, row, self.threads)
+            try:
+                child.ask("open", batch=batch, weights=str(weights), **(exported if entry.exported else {}))
+                child.ask("turn", what=what)
+            except Unable as reason:
+                self._note(entry, row, what, reason)
+                child.close()
+            else:
+                stack.callback(child.close)
+                ready[entry.name] = child
+        return ready
+
+    def _turns(self, row: Row, what: str, ready: dict[str, Child]) -> dict[str, float]:
+        """The median seconds of a step; short ones are repeated within a turn."""
+        times: dict[str, list[float]] = {name: [] for name in ready}
+        repeats: dict[str, int] = {}
+        for turn in range(-1, self.rounds):  # the first one tells how many steps a turn has
+            for name, child in list(ready.items()):
+                time.sleep(PAUSE)
+                try:
+                    spent = child.ask("turn", what=what, times=repeats.get(name, 1))
+                except Unable as reason:
+                    self._note(child.entry, row, what, reason)
+                    del ready[name]
+                    times.pop(name)
+                    continue
+                if turn < 0:
+                    repeats[name] = max(1, round(self.least / max(spent, 1e-6)))
+                else:
+                    times[name].append(spent / repeats[name])
+        return {name: statistics.median(found) for name, found in times.items()}
+
+    # ------------------------------------------------------------------ that they compute the same
+
+    def _same(self, row: Row, weights: Path) -> str:
+        """Compare parameter counts and the losses of the first steps, without dropout; says how it went."""
+        mine: tuple[int, list[float]] | None = None
+        wrong = False
+        for entry in self._taking(row, training=True):
+            try:
+                with Child(entry, row, self.threads) as child:
+                    child.ask("open", batch=CHECKED, weights=str(weights), dropout=False)
+                    count, found = child.ask("parameters"), child.ask("losses", steps=STEPS)
+            except Unable as reason:
+                self._note(entry, row, "check", reason)
+                wrong = True
+                continue
+            if entry.name == OURS:
+                mine = count, found
+            elif mine is not None:
+                for complaint in (check.parameters(mine[0], count), check.losses(mine[1], found)):
+                    if complaint is not None:
+                        self._note(entry, row, "check", complaint)
+                        wrong = True
+        return "differs" if wrong else "same"
+
+    def _same_outputs(self, row: Row, batch: int, ready: dict[str, Child], place: Path) -> str:
+        wrong = False
+        for name, child in list(ready.items()):
+            try:
+                child.ask("outputs", path=str(place / f"{name}.npy"))
+            except Unable as reason:
+                self._note(child.entry, row, "check", reason)
+                wrong = True
+                continue
+            if name != OURS and (place / f"{OURS}.npy").exists():
+                complaint = check.outputs(place / f"{OURS}.npy", place / f"{name}.npy")
+                if complaint is not None:
+                    self._note(child.entry, row, f"check of inference at {batch}", complaint)
+                    wrong = True
+        return "differs" if wrong else "same"
+
+    def _export(self, row: Row, batch: int, weights: Path, place: Path) -> dict[str, str]:
+        path = place / "model.onnx"
+        command = [sys.executable, "-m", "benchmarks.peers.onnx_model", row.name, str(batch), str(weights), str(path)]
+        done = subprocess.run(command, cwd=ROOT, env=environment(self.threads), capture_output=True, text=True)
+        if done.returncode:
+            said = (done.stderr.strip() or "no word").splitlines()[-1]
+            self._say(f"{row.name}, inference at {batch}: the net cannot be exported: {said[:300]}")
+            return {}
+        return {"onnx": str(path)}
+
+    # ------------------------------------------------------------------ processes as a whole
+
+    def _memory(self, row: Row, batch: int) -> Line | None:
+        def peak(entry: Entry) -> float:
+            with Child(entry, row, self.threads) as child:
+                child.ask("open", batch=batch)
+                child.ask("turn", what="train", times=STEPS)
+                return child.ask("memory") / 2**20
+
+        return self._line(row, f"{batch}", "memory", "MiB", self._each(row, "memory", peak), 1.0)
+
+    def _first(self, row: Row, batch: int) -> list[Line | None]:
+        """Seconds from the command to the end of the first step: with no compiled code kept, and with it."""
+        cold: dict[str, list[float]] = {}
+        warm: dict[str, list[float]] = {}
+
+        def both(entry: Entry) -> float:
+            cache = Path(tempfile.mkdtemp(prefix="prototorch-bench-cache-"))
+            try:
+                for found in (cold, warm):
+                    with Child(entry, row, self.threads, cache) as child:
+                        child.ask("open", batch=batch)
+                        child.ask("turn", what="train")
+                        found.setdefault(entry.name, []).append(time.perf_counter() - child.began)
+            finally:
+                shutil.rmtree(cache, ignore_errors=True)
+            return 0.0
+
+        for _ in range(min(self.rounds, 3)):
+            self._each(row, "first step", both)
+        limits = {"cold": row.first, "warm": 1.5}
+        return [
+            self._line(row, f"{batch}", f"first step, {name}", "s", {k: statistics.median(v) for k, v in found.items()},
+                       None, limit=limits[name])
+            for name, found in (("cold", cold), ("warm", warm))
+        ]  # fmt: skip
+
+    def _epoch(self, row: Row, place: Path) -> list[Line | None]:
+        """Wall seconds of whole processes that train one epoch, their memory, and the loss they end with."""
+        given = {name: str(place / f"{name}.npy") for name in ("x", "y")}
+        for path, array in zip(given.values(), pictures(), strict=True):
+            np.save(path, array)
+        seconds: dict[str, list[float]] = {}
+        memory: dict[str, float] = {}
+        losses: dict[str, float] = {}
+
+        def whole(entry: Entry) -> float:
+            with Child(entry, row, self.threads) as child:
+                losses[entry.name] = child.ask("epoch", **given)
+                memory[entry.name] = child.ask("memory") / 2**20
+            seconds.setdefault(entry.name, []).append(time.perf_counter() - child.began)
+            return 0.0
+
+        for _ in range(min(self.rounds, 3)):
+            self._each(row, "epoch", whole)
+        shown = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
+        self._say(f"{row.name}, epoch: mean losses {shown}")
+        medians = {k: statistics.median(v) for k, v in seconds.items()}
+        return [
+            self._line(row, f"{EPOCH_BATCH}", "epoch, whole process", "s", medians, 2.0),
+            self._line(row, f"{EPOCH_BATCH}", "epoch, memory", "MiB", memory, 1.0),
+        ]
+
+    def _each(self, row: Row, what: str, measure: Callable[[Entry], float]) -> dict[str, float]:
+        found = {}
+        for entry in self._taking(row, training=True):
+            try:
+                found[entry.name] = measure(entry)
+            except Unable as reason:
+                self._note(entry, row, what, reason)
+        return found
+
+    # ------------------------------------------------------------------ words
+
+    def _taking(self, row: Row, training: bool) -> list[Entry]:
+        return [entry for entry in self.entries if entry.takes(row, training)]
+
+    def _line(self, row: Row, batch: str, what: str, unit: str, found: dict[str, float], goal: float | None,
+              fit: str | None = None, limit: float | None = None) -> Line | None:  # fmt: skip
+        if not found:
+            return None
+        line = Line(row.name, batch, what, unit, found, goal, limit, fit or "")
+        print(line.text(), flush=True)
+        return line
+
+    def _note(self, entry: Entry, row: Row, what: str, reason: object) -> None:
+        self._say(f"{row.name}, {what}: {entry.name}: {reason}")
+
+    def _say(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+            print(f"  ({text})", file=sys.stderr, flush=True)

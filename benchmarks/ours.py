@@ -1,0 +1,74 @@
+"""prototorch among the contenders: the step is its plan and runner, without the loop around them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import prototorch as pt
+from benchmarks.contender import Contender, Setup, Weights
+from benchmarks.rows import DECAY, MOMENTUM, RATE, Row
+from prototorch.model import Model
+from prototorch.spec import Spec
+from prototorch.train.program import PREDICT, STEP, TARGET, TRAIN, WEIGHT, key_of
+from prototorch.train.program import RATE as RATE_INPUT
+
+
+def model_of(row: Row, threads: int | None = None, dropout: bool = True) -> Model:
+    """The row's model, compiled with what everybody trains with."""
+    model = pt.load_model(row.model)
+    block = model.compile_block
+    assert block is not None, f"{row.model} says no loss"
+    if not dropout:
+        nodes = tuple(replace(node, layer=_still(node.layer)) for node in model.net.nodes)
+        model = Model(replace(model.net, nodes=nodes))
+    sgd = pt.optimizers.SGD(RATE, momentum=MOMENTUM, l2=DECAY)
+    model.set_compile(block.replace(optimizer=sgd, metrics=(), threads=threads))
+    return model
+
+
+def _still(layer: Any) -> Any:
+    return layer.replace(rate=0.0) if isinstance(layer, pt.layers.Dropout) else layer
+
+
+class Ours(Contender):
+    """The step and the inference of prototorch."""
+
+    def __init__(self, row: Row, setup: Setup):
+        super().__init__(row, setup)
+        self.model = model_of(row, setup.threads, setup.dropout)
+        self.count = 0
+
+    def parameters(self) -> int:
+        self.model.build()
+        return sum(a.size for name, a in self.model.weights.items() if not name.endswith(("_mean", "_variance")))
+
+    def load(self, weights: Weights) -> None:
+        here = self.model.weights
+        self.model.set_weights({**{k: np.array(v) for k, v in here.items()}, **weights})
+
+    def feed(self, x: np.ndarray, y: np.ndarray) -> None:
+        name = self.model.inputs[0]
+        self.specs = {name: Spec(x.shape, x.dtype.name)}
+        self.inputs: dict[str, Any] = {name: x, RATE_INPUT: np.float32(RATE)}
+        for output in self.model.outputs:
+            self.inputs[TARGET + output] = y
+            self.inputs[WEIGHT + output] = np.ones(len(x), np.float32)
+
+    def train(self) -> float:
+        self.count += 1
+        self.inputs[STEP] = np.int64(self.count)
+        self.inputs["random_key"] = key_of(0, self.count)
+        return float(self._runner(TRAIN)(self.inputs)["loss"])
+
+    def infer(self) -> np.ndarray:
+        return self._runner(PREDICT)(self.inputs)[self.model.outputs[0]]
+
+    def epoch(self, x: np.ndarray, y: np.ndarray, batch: int) -> float:
+        history = self.model.fit(x, y, batch_size=batch, epochs=1, validation_split=0, verbose=0)
+        return float(history.history["loss"][-1])
+
+    def _runner(self, phase: str) -> Any:
+        return self.model.trainer.program.runner(phase, self.specs)

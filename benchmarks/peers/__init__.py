@@ -1,0 +1,96 @@
+"""The contenders by name, without importing any of them: what they are called, what they need, what they can do."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.contender import Contender, Setup
+from benchmarks.rows import Row
+
+OURS = "prototorch"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contender: a framework in one of its modes.
+
+    peer: the framework's name on the command line. place: module and class. modes: how the class is set. needs: the
+    packages, all of which must be installed. trains: whether it trains. layout: whether it differs from the others for
+    pictures only. always: whether it takes part without being named by its own name.
+    """
+
+    name: str
+    peer: str
+    place: str
+    needs: tuple[str, ...] = ()
+    modes: dict[str, Any] = field(default_factory=dict)
+    trains: bool = True
+    infers: bool = True
+    layout: bool = False
+    exported: bool = False
+    always: bool = True
+
+    def missing(self) -> list[str]:
+        """The packages that are not installed."""
+        return [name for name in self.needs if importlib.util.find_spec(name) is None]
+
+    def versions(self) -> dict[str, str]:
+        """The versions of its packages."""
+        return {name: importlib.metadata.version(name) for name in self.needs}
+
+    def takes(self, row: Row, training: bool) -> bool:
+        """Whether it has a line of its own here."""
+        return (self.trains if training else self.infers) and (row.pictures or not self.layout)
+
+    def make(self, row: Row, setup: Setup) -> Contender:
+        """The contender itself; imports its framework."""
+        module, _, name = self.place.partition(":")
+        return getattr(importlib.import_module(module), name)(row, setup, **self.modes)
+
+
+def _torch(name: str, modes: dict[str, Any], **more: bool) -> Entry:
+    return Entry(name, "torch", "benchmarks.peers.torch_peer:Torch", ("torch",), modes, **more)
+
+
+ENTRIES = {
+    entry.name: entry
+    for entry in (
+        Entry(OURS, OURS, "benchmarks.ours:Ours"),
+        _torch("torch", {"fused": False}),
+        _torch("torch-fused", {}, infers=False),
+        _torch("torch-channels_last", {"channels_last": True}, layout=True),
+        _torch("torch-compile", {"compiled": True}, always=False),
+        Entry("keras-jax", "keras-jax", "benchmarks.peers.keras_peer:KerasJax", ("keras", "jax")),
+        Entry("onnxruntime", "onnxruntime", "benchmarks.peers.onnxruntime_peer:OnnxRuntime",
+              ("onnxruntime", "onnx", "torch"), trains=False, exported=True),
+        Entry("openvino", "openvino", "benchmarks.peers.openvino_peer:OpenVino",
+              ("openvino", "onnx", "torch"), trains=False, exported=True),
+    )
+}  # fmt: skip
+
+
+def entries(peers: list[str], compiled: bool = False) -> tuple[list[Entry], list[str]]:
+    """The contenders that these names stand for, ours first, and a line for each that is not installed.
+
+    A framework's name stands for all its modes (``torch-compile``, which is slow to begin, only if ``compiled``); the
+    name of a mode for that one. Raises KeyError for a name that is none.
+    """
+    known = {e.peer for e in ENTRIES.values()} | set(ENTRIES)
+    for name in peers:
+        if name not in known:
+            raise KeyError(name)
+    found, notes = [ENTRIES[OURS]], []
+    for entry in ENTRIES.values():
+        wanted = entry.name in peers or (entry.peer in peers and (entry.always or compiled))
+        if entry.name == OURS or not wanted:
+            continue
+        missing = entry.missing()
+        if missing:
+            notes.append(f"{entry.name} is left out: {', '.join(missing)} not installed")
+        else:
+            found.append(entry)
+    return found, notes
