@@ -222,6 +222,7 @@ class CapturedRunner(Runner):
             warnings.warn(f"this step runs kernel by kernel, not as one CUDA graph: {self.refused}", RuntimeWarning, 4)
 
     def _record(self) -> None:
+        self._space = self.device.workspace()  # what the recording has seen stays alive with it
         collecting = gc.isenabled()
         gc.disable()  # what is freed while a stream records would be recorded, or void the recording
         call = self.calls[0] if self.calls else None

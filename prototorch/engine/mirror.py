@@ -6,7 +6,7 @@ count as changed from then on, for whoever got one may write into it: the next s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,11 @@ class Mirror(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.host)
+
+    @property
+    def there(self) -> Container[str]:
+        """The names of the arrays that have been made on the device."""
+        return self._arrays.keys()
 
     def push(self) -> None:
         """Before a step: the device takes over what the host may have changed."""

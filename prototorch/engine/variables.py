@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 from zlib import crc32
 
@@ -38,6 +38,12 @@ class Variables(dict[str, Any]):
             self.home()
             self.mirror = Mirror(_Own(self), backend)
         return self.mirror
+
+    def where(self, backend: Backend) -> Container[str]:
+        """The names of the arrays that lie where a backend computes."""
+        if backend.device is None:
+            return self
+        return self.mirror.there if self.mirror is not None and self.mirror.backend is backend else ()
 
     def home(self) -> None:
         """The arrays are the host's alone from here on."""

@@ -34,13 +34,13 @@ class Need(NamedTuple):
         return ", ".join(f"{name} {size_text(n)}" for name, n in parts.items() if n)
 
 
-def need_of(plan: Plan, missing: Mapping[str, Spec], arena: int = 0) -> Need:
+def need_of(plan: Plan, missing: Mapping[str, Spec], arena: int = 0, copies: int = 1) -> Need:
     """What a plan needs beside variables that are there; ``missing`` are those that are not, ``arena`` is the size of
-    an arena that is there and may be shared."""
+    an arena that is there and may be shared, ``copies`` how often the inputs lie in memory."""
     slots = nbytes(s for name, s in missing.items() if name.startswith(SLOT))
     return Need(
         (plan.arena if plan.arena > arena else 0) + plan.kept,
-        nbytes(v.spec for v in plan.inputs.values()),
+        copies * nbytes(v.spec for v in plan.inputs.values()),
         nbytes(missing.values()) - slots,
         slots,
     )

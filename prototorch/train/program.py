@@ -139,19 +139,20 @@ class Program:
                 self.variables.create(name, make())
 
     def _missing(self, births: Births) -> dict[str, Spec]:
-        return {name: spec for name, (spec, _) in births.items() if name not in self.variables}
+        there = self.variables.where(self.backend)
+        return {name: spec for name, (spec, _) in births.items() if name not in there}
 
     def _refuse_too_large(self, phase: str, specs: Mapping[str, Spec], plan: Plan, births: Births) -> None:
         free = self.backend.free_bytes()
         held = 0 if self._arena is None else len(self._arena)
-        need = need_of(plan, self._missing(births), held)
+        need = need_of(plan, self._missing(births), held, self.backend.input_copies)
         if free is None or need.total <= free:
             return
         batch = next(iter(specs.values())).shape[0]
 
         def fits(size: int) -> bool:
             other, made = self._planned(phase, {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()})
-            return need_of(other, self._missing(made), held).total <= free
+            return need_of(other, self._missing(made), held, self.backend.input_copies).total <= free
 
         what = {TRAIN: "a training step", TEST: "an evaluation step", PREDICT: "a prediction"}[phase]
         what = f"{what} of {self.net.name!r} at batch size {batch}"

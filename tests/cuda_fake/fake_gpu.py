@@ -1,0 +1,89 @@
+"""A model on the stand-in for a GPU, and the same on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import prototorch as pt
+from prototorch import model as model_module
+from prototorch.backends import devices
+from prototorch.backends.core import Backend
+from prototorch.backends.cpu import cpu
+from prototorch.backends.cuda.backend import CudaBackend
+from prototorch.backends.cuda.fake import FakeDevice
+from prototorch.engine.captured import CapturedRunner
+
+LOSS = "sparse_categorical_crossentropy"
+
+
+def fake(device: FakeDevice | None = None) -> CudaBackend:
+    """The backend of a stand-in. Plain bodies alone: there is nothing to run kernels on."""
+    return CudaBackend(device or FakeDevice(), kernels=False)
+
+
+@contextmanager
+def on(backend: Backend) -> Iterator[None]:
+    """Models compiled inside compute on this backend; their preparation stays on the CPU."""
+    asked = model_module.backend_for
+
+    def backend_for(device: str = "auto", *more: Any, **options: Any) -> Backend:
+        return asked(device, *more, **options) if device == "cpu" else backend
+
+    model_module.backend_for = backend_for
+    try:
+        yield
+    finally:
+        model_module.backend_for = asked
+
+
+def plain_cpu() -> Backend:
+    """The CPU by plain bodies: the stand-in makes the same numbers, bit for bit."""
+    return cpu("plain")
+
+
+def net() -> Any:
+    """Convolution, running statistics, dropout, a dense layer: state, randomness and products."""
+    layers = pt.layers
+    return pt.Sequential([
+        pt.Input((1, 6, 6)), layers.Conv2D(3, 3, activation="relu", name="conv"), layers.BatchNormalization(name="norm"),
+        layers.Dropout(0.3, name="drop"), layers.Flatten(name="flat"), layers.Dense(3, name="logits"),
+    ])  # fmt: skip
+
+
+def compiled(backend: Backend, make: Callable[[], Any] = net, **options: Any) -> Any:
+    """The net, compiled for a backend."""
+    with on(backend):
+        model = make()
+        loss = pt.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(**{"loss": loss, "optimizer": "adam", "metrics": ["accuracy"], "seed": 3, **options})
+        return model
+
+
+def data(count: int = 44, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Samples and labels."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((count, 1, 6, 6)).astype("float32"), rng.integers(0, 3, count)
+
+
+def runner_of(model: Any, phase: str = "train", batch: int | None = None) -> CapturedRunner:
+    """The runner of a phase (and batch size) that has been made."""
+    found = [
+        r for (name, specs), r in model.trainer.program._runners.items()
+        if name == phase and batch in (None, specs[0][1].shape[0])
+    ]  # fmt: skip
+    return found[0]
+
+
+def same(a: Any, b: Any) -> None:
+    """Two models have the same weights, bit for bit."""
+    left, right = a.get_weights(), b.get_weights()
+    assert left.keys() == right.keys()
+    for name, array in left.items():
+        np.testing.assert_array_equal(array, right[name], err_msg=name)
+
+
+__all__ = ["FakeDevice", "compiled", "data", "devices", "fake", "net", "on", "plain_cpu", "runner_of", "same"]
