@@ -1,0 +1,153 @@
+"""Statistics of channels: the shape of the loops, which the norms share.
+
+An array is ``before`` x ``channels`` x ``after`` numbers in memory. Where nothing comes after the channels ("rows"),
+vectors go over channels, and the rows are cut into pieces of about PIECE numbers, whose sums lie in shared scratch
+memory until a second task adds them in order. Otherwise ("planes") one piece of work is one channel, all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from prototorch.backends.cpu.native.call import CHANNELS_LAST
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
+from prototorch.backends.cpu.native.kernels.windows import channel_vectors
+from prototorch.spec import Spec
+
+PIECE = 1 << 15
+#: rows that are added to each other before they are added to the sum
+GROUP = 8
+#: vectors of partial sums along a plane
+_STREAMS = 4
+
+
+@dataclass(frozen=True)
+class Channels:
+    """How channels lie in an array."""
+
+    before: int
+    channels: int
+    after: int
+
+    @property
+    def each(self) -> int:
+        """Numbers of a channel."""
+        return self.before * self.after
+
+    @property
+    def rows(self) -> bool:
+        """Whether the channels of a place lie side by side."""
+        return self.after == 1
+
+    @property
+    def piece(self) -> int:
+        """Rows of a piece."""
+        return max(PIECE // self.channels // GROUP, 1) * GROUP
+
+    @property
+    def pieces(self) -> int:
+        """Pieces that the rows are cut into."""
+        return -(-self.before // self.piece)
+
+    @property
+    def grain(self) -> int:
+        """Channels that are done in one go, in planes."""
+        return max(PIECE // self.each, 1)
+
+
+def channels_of(x: Spec, axis: int, full: Sequence[Spec]) -> Channels:
+    """How the channels of x lie. Raises Unsupported where other full-size operands lie otherwise."""
+    if x.dtype != "float32" or any(s.shape == x.shape and s.layout != x.layout for s in full):
+        raise Unsupported("arrays that lie differently, or are not of float32")
+    axis %= x.ndim
+    if x.layout == CHANNELS_LAST:
+        if axis != 1:
+            raise Unsupported("an axis that is not the channels'")
+        return Channels(x.size // x.shape[1], x.shape[1], 1)
+    return Channels(prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
+
+
+def pieces(k: Kernel, c: Channels, body: Callable[[Int, Int, Int], None], backwards: bool = False) -> None:
+    """``body(piece, its first row, its rows)`` for the items of a kernel; ``backwards`` begins at the end, where memory
+    has just been read."""
+    with k.range(k.first, k.last) as item:
+        piece = c.pieces - 1 - item if backwards else item
+        start = piece * c.piece
+        body(piece, start, (c.before - start).minimum(c.piece))
+
+
+def summed_rows(k: Kernel, c: Channels, start: Int, count: Int, sums: Sequence[Pointer],
+                terms: Callable[[Int, Int, int, Num | None], Sequence[Num]]) -> None:  # fmt: skip
+    """Add up terms over rows into arrays ``sums`` over the channels. ``terms(where, channel, lanes, mask)`` gives one
+    vector for each."""
+
+    def clear(i: Int, lanes: int, mask: Num | None) -> None:
+        for s in sums:
+            s.store(k.zero(lanes), i, mask)
+
+    channel_vectors(k, c.channels, clear)
+
+    def add(row: Int, rows: int) -> None:
+        def vector(i: Int, lanes: int, mask: Num | None) -> None:
+            found = [list(terms((row + r) * c.channels + i, i, lanes, mask)) for r in range(rows)]
+            while len(found) > 1:  # pairs, so that no sum waits long for another
+                pairs = zip(found[::2], found[1::2], strict=True)
+                found = [[a + b for a, b in zip(p, q, strict=True)] for p, q in pairs]
+            for s, value in zip(sums, found[0], strict=True):
+                s.store(s.load(i, lanes, mask) + value, i, mask)
+
+        channel_vectors(k, c.channels, vector)
+
+    rest = count % GROUP
+    with k.range(0, count - rest, GROUP) as group:
+        add(start + group, GROUP)
+    with k.range(count - rest, count) as one:
+        add(start + one, 1)
+
+
+def every_row(k: Kernel, c: Channels, start: Int, count: Int,
+              body: Callable[[Int, Int, int, Num | None], None]) -> None:  # fmt: skip
+    """``body(where, channel, lanes, mask)`` for all vectors of some rows."""
+    with k.range(start, start + count) as row:
+        at = row * c.channels
+        channel_vectors(k, c.channels, lambda i, lanes, mask: body(at + i, i, lanes, mask))
+
+
+def summed_plane(k: Kernel, c: Channels, channel: Int, terms: Callable[[Int, Num | None], Sequence[Num]],
+                 count: int) -> list[Num]:  # fmt: skip
+    """Sums of ``count`` terms over one channel's numbers; ``terms(where, mask)`` gives a vector for each. The sums of
+    the single images are added in float64."""
+    lanes = k.lanes
+    whole = c.after - c.after % (lanes * _STREAMS)
+    totals = [k.variable(k.zero(1, "float64")) for _ in range(count)]
+    with k.range(c.before) as image:
+        at = (image * c.channels + channel) * c.after
+        held = [[k.variable(k.zero(lanes)) for _ in range(count)] for _ in range(_STREAMS)]
+
+        def add(i: Int, mask: Num | None, stream: int) -> None:
+            for s, value in zip(held[stream], terms(at + i, mask), strict=True):
+                s.value = s.value + (value if mask is None else k.select(mask, value, k.zero(lanes)))
+
+        with k.range(0, whole, lanes * _STREAMS) as i:
+            for stream in range(_STREAMS):
+                add(i + stream * lanes, None, stream)
+        if c.after > whole:
+            k.vectors(c.after - whole, lambda i, mask: add(i + whole, mask, 0))
+        for j, total in enumerate(totals):
+            a, b, d, e = (held[s][j].value for s in range(_STREAMS))
+            total.value = total.value + k.total((a + b) + (d + e)).cast("float64")
+    return [t.value for t in totals]
+
+
+def every_place(k: Kernel, c: Channels, channel: Int, body: Callable[[Int, Num | None], None]) -> None:
+    """``body(where, mask)`` for all vectors of a channel, in planes; the last image first, for it was read last."""
+    with k.range(c.before) as back:
+        at = ((c.before - 1 - back) * c.channels + channel) * c.after
+        k.vectors(c.after, lambda i, mask: body(at + i, mask))
+
+
+def inverse_root(k: Kernel, variance: Num, eps: float) -> Num:
+    """1 / sqrt(variance + eps)."""
+    return k.num(1.0, variance.dtype) / k.call1("sqrt", variance + eps)
