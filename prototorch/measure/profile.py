@@ -52,13 +52,15 @@ class Part:
 
 @dataclass
 class Profile:
-    """A measured step. ``whole`` are the seconds of the step as it runs in earnest, ``layers`` in the net's order,
+    """A measured step. ``whole`` are the seconds of the step as it runs in earnest, ``once`` those of what follows from
+    the weights alone and is computed again only when they have changed; ``layers`` in the net's order, without that,
     ``steps`` in the plan's."""
 
     title: str
     batch: int
     rounds: int
     whole: float
+    once: float
     machine: Peaks
     layers: list[Part]
     steps: list[tuple[PlannedStep, Part]]
@@ -80,7 +82,7 @@ class Profile:
 
         return {
             "title": self.title, "batch": self.batch, "rounds": self.rounds, "seconds": self.whole,
-            "samples_per_second": self.batch / self.whole, "machine": asdict(self.machine),
+            "once": self.once, "samples_per_second": self.batch / self.whole, "machine": asdict(self.machine),
             "layers": [told(p) for p in self.layers], "total": told(self.total()),
             "steps": [{**asdict(s), "seconds": p.total, **asdict(p.cost), **p.rates(self.machine)}
                       for s, p in self.steps],
@@ -118,12 +120,14 @@ def profile_of(net: Net, plan: Plan, described: Description, timing: Timing, bat
         ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
         spent = cost(step.node.op, ins, outs, step.node.attrs)
         times = {step.node.phase: seconds}
-        name = owner_of(step.node.scope, step.node.phase, owners)
-        _into(layers.setdefault(name, Part(name, "")), times, spent)
+        if told.number > plan.once:
+            name = owner_of(step.node.scope, step.node.phase, owners)
+            _into(layers.setdefault(name, Part(name, "")), times, spent)
         alone = Part(told.op, told.kernel)
         _into(alone, times, spent)
         steps.append((told, alone))
-    return Profile(described.title, batch, timing.rounds, timing.whole, machine, list(layers.values()), steps,
+    once = sum(timing.steps[: plan.once])
+    return Profile(described.title, batch, timing.rounds, timing.whole, once, machine, list(layers.values()), steps,
                    by_purpose(plan))  # fmt: skip
 
 

@@ -30,6 +30,8 @@ def table(profile: Profile, detail: bool = False) -> Iterator[str]:
         f"the whole step: {_ms(profile.whole)} ms, {profile.batch / profile.whole:,.0f} samples a second "
         f"(medians of {profile.rounds}; the parts were timed one by one and add up to {_ms(total.total)} ms)"
     )
+    if profile.once:
+        yield f"computed again only when weights have changed: {_ms(profile.once)} ms"
     yield "memory: " + ", ".join(f"{k} {size_text(v)}" for k, v in profile.memory.items())
     if detail:
         yield ""
