@@ -62,6 +62,7 @@ class ShimDevice:
         self.sources: dict[str, str] = {}
         self.libraries: dict[str, ctypes.CDLL] = {}
         self.launched: list[str] = []
+        self._space = np.empty(0, np.uint8)
 
     def load_module(self, source: str) -> str:
         key = hashlib.sha256(source.encode()).hexdigest()[:24]
@@ -84,7 +85,8 @@ class ShimDevice:
         given = [self._argument(a) for a in args]
         self.launched.append(name)
         meets = "__syncthreads" in self.sources[module]
-        threads, blocks = (8 if meets else 3), min(grid, 2)
+        # a block that meets is a power of two of threads; one of few is played as it is
+        threads, blocks = (block if block <= 16 else 8) if meets else 3, min(grid, 2)
 
         def one(thread: int, at: int) -> None:
             library.shim_set(thread, at, threads, blocks)
@@ -115,3 +117,12 @@ class ShimDevice:
 
     def empty(self, shape, dtype):
         return np.zeros(shape, dtype)
+
+    def reserve(self, nbytes: int) -> None:
+        if nbytes > len(self._space):
+            raw = np.full(nbytes + 256, 0xFF, np.uint8)
+            start = -raw.ctypes.data % 256
+            self._space = raw[start : start + nbytes]
+
+    def workspace(self):
+        return self._space

@@ -8,7 +8,7 @@ from logic_check import LAST, check, laid, room, run
 from shim_device import COMPILER, ShimDevice
 
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
-from prototorch.backends.cuda.kernels import update
+from prototorch.backends.cuda.kernels import matmul, update
 from prototorch.backends.cuda.kernels.fused import ELEMENTWISE
 from prototorch.backends.cuda.kernels.launch import using
 from prototorch.ops.operators import OPS
@@ -23,6 +23,13 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def device(tmp_path_factory):
     return ShimDevice(str(tmp_path_factory.mktemp("shim")))
+
+
+@pytest.fixture(autouse=True)
+def _small_tiles(monkeypatch):
+    """So that few threads make a tile of a product."""
+    monkeypatch.setattr(matmul, "TILE", 8)
+    monkeypatch.setattr(matmul, "WORK", 4)
 
 
 def numbers(*shape, seed=0, dtype="float32"):
@@ -50,8 +57,9 @@ def test_every_activation_gradient(device):
 
 
 @pytest.mark.parametrize(
-    ("a", "b"), [((4, 8), (4, 8)), ((4, 8), ()), ((2, 3, 5), (3, 1)), ((4, 1, 6), (1, 5, 1)), ((3, 1), (3, 4)), ((1,), (1,))]
-)  # fmt: skip
+    ("a", "b"),
+    [((4, 8), (4, 8)), ((4, 8), ()), ((2, 3, 5), (3, 1)), ((4, 1, 6), (1, 5, 1)), ((3, 1), (3, 4)), ((1,), (1,))],
+)
 def test_broadcasting(device, a, b):
     check(device, "add", [numbers(*a), numbers(*b, seed=1)])
     check(device, "less", [numbers(*a), numbers(*b, seed=1)])
@@ -179,3 +187,107 @@ def test_updates_of_many_weights_are_one_launch(device):
     for (_, _, made), want in zip(calls, wanted, strict=True):
         for a, b in zip(made, want, strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5, 40), -1), ((3, 7, 4), 1), ((2, 3), 0), ((4, 1), -1)])
+def test_softmax(device, shape, axis):
+    x, g = numbers(*shape) * 5, numbers(*shape, seed=1)
+    (y,) = check(device, "softmax", [x], {"axis": axis})
+    check(device, "log_softmax", [x], {"axis": axis}, rtol=1e-5)
+    check(device, "softmax_grad", [g, y], {"axis": axis})
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_cross_entropy(device, dtype):
+    x, labels = numbers(5, 11) * 4, np.array([0, 10, 3, 3, 7], dtype)
+    check(device, "sparse_softmax_cross_entropy", [x, labels], rtol=1e-5)
+    check(device, "sparse_softmax_cross_entropy_grad", [numbers(5, seed=1), x, labels])
+
+
+def test_cross_entropy_of_a_class_that_is_not_there(device):
+    assert np.isnan(run(device, "sparse_softmax_cross_entropy", [numbers(1, 3), np.array([3], np.int32)])[0]).all()
+
+
+@pytest.mark.parametrize("mask", [None, (2, 3, 5, 6), (2, 1, 1, 6), (5, 6)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_weights(device, mask, causal):
+    arrays = [numbers(2, 3, 5, 4), numbers(2, 3, 6, 4, seed=1)]
+    if mask:
+        arrays.append(np.random.default_rng(2).random(mask) < 0.7)
+    check(device, "attention_weights", arrays, {"causal": causal})
+
+
+PRODUCTS = [
+    ((3, 4), (4, 5), {}), ((70, 33), (33, 65), {}), ((4, 3), (4, 5), {"transpose_a": True}),
+    ((3, 4), (5, 4), {"transpose_b": True}), ((4, 3), (5, 4), {"transpose_a": True, "transpose_b": True}),
+    ((2, 3, 4, 5), (5, 2), {}), ((7, 6), (2, 3, 6, 5), {}), ((2, 1, 4, 5), (3, 5, 2), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "attrs"), PRODUCTS)
+def test_products(device, a, b, attrs):
+    check(device, "matmul", [numbers(*a), numbers(*b, seed=1)], attrs, rtol=1e-5, atol=1e-5)
+
+
+REDUCED = [((5, 7), None), ((5, 7), 0), ((5, 7), 1), ((2, 3, 4, 5), (0, 2, 3)), ((2, 3, 4, 5), (1,)), ((300, 9), 0),
+           ((9, 3000), 1), ((4000,), 0), ((2, 1, 3), (0, 2)), ((2, 3, 2, 2, 2), (1, 3))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "axis"), REDUCED)
+def test_reductions(device, shape, axis):
+    x = numbers(*shape)
+    for name in ("sum", "mean", "max"):
+        check(device, name, [x], {"axis": axis}, rtol=1e-5, atol=1e-5)
+    check(device, "min", [x], {"axis": axis, "keepdims": True})
+    check(device, "any", [x > 2], {"axis": axis})
+    check(device, "sum", [(x * 10).astype(np.int32)], {"axis": axis})
+
+
+def test_reductions_of_channels_last(device):
+    x = numbers(3, 8, 5, 4)
+    for axis in ((0, 2, 3), (2, 3), (1,), None):
+        for keep in (True, False):
+            check(device, "sum", [x], {"axis": axis, "keepdims": keep}, [LAST], rtol=1e-5, atol=1e-5)
+
+
+def test_nan_of_a_reduction_is_seen(device):
+    x = numbers(4, 50)
+    x[1, 30] = np.nan
+    made = run(device, "max", [x], {"axis": 1})[0]
+    assert np.isnan(made).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5, 40), 1), ((3, 7, 4), 1), ((4, 2), 0), ((2, 1), 1)])
+def test_arguments(device, shape, axis):
+    x = np.round(numbers(*shape))  # with equal elements
+    check(device, "argmax", [x], {"axis": axis})
+    check(device, "argmin", [x], {"axis": axis})
+    x[0, ...] = np.nan
+    check(device, "argmax", [x], {"axis": axis})
+
+
+@pytest.mark.parametrize(("shape", "layout"), [
+    ((4, 6, 3, 3), None), ((4, 8, 3, 3), LAST), ((4, 3, 5, 2), LAST), ((33, 5), None), ((2, 4, 40), None),
+    ((700, 8, 1, 1), LAST),
+])  # fmt: skip
+def test_batch_norm(device, shape, layout):
+    x, gamma, beta = numbers(*shape) * 3 + 100, numbers(shape[1], seed=1), numbers(shape[1], seed=2)
+    attrs = {"eps": 1e-3, "axis": 1}
+    one = [layout, None, None]
+    # one sum of 100s, rounded, in float32
+    _, mean, var = check(device, "batch_norm", [x, gamma, beta], attrs, one, one, rtol=1e-4, atol=1e-4)
+    g = numbers(*shape, seed=3)
+    arrays = [g, x, gamma, mean, var]
+    check(device, "batch_norm_grad", arrays, attrs, [layout, layout, None, None, None], one, rtol=1e-3, atol=1e-3)
+    check(device, "batch_norm_inference", [x, gamma, beta, mean, var], attrs, [layout, *[None] * 4], [layout],
+          rtol=1e-3, atol=1e-3)  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5, 40), -1), ((2, 3, 4), (1, 2)), ((70, 3), (1,))])
+def test_layer_norm(device, shape, axis):
+    x = numbers(*shape) * 2 + 3
+    vector = tuple(shape[a] for a in ([axis] if isinstance(axis, int) else axis))
+    attrs = {"axis": axis, "eps": 1e-5}
+    check(device, "layer_norm", [x, numbers(*vector, seed=1), numbers(*vector, seed=2)], attrs, rtol=1e-4, atol=1e-5)
+    g = numbers(*shape, seed=3)
+    check(device, "layer_norm_grad", [g, x, numbers(*vector, seed=1)], attrs, rtol=1e-4, atol=1e-4)

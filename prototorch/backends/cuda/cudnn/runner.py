@@ -26,7 +26,7 @@ class Planned:
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run the graph, then the sweep."""
         device = self.plan.library.device
-        inputs = [dense(a) if plain else a for a, plain in zip(inputs, self.plain, strict=True)]
+        inputs = [dense(device, a) if plain else a for a, plain in zip(inputs, self.plain, strict=True)]
 
         given = {}
         for name, place in self.where.items():

@@ -7,7 +7,7 @@ Inputs broadcast by strides that are arguments; runs of axes that lie alike in a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from prototorch.backends.core import fusable
@@ -131,8 +131,7 @@ KERNEL fused(index n, {", ".join(args)}) {{
 """
 
 
-def sweep(program: Program, results: tuple[Ref, ...], ins: tuple[Spec, ...], outs: tuple[Spec, ...],
-          packed: bool = True) -> Launches | None:  # fmt: skip
+def sweep(program: Program, results: tuple[Ref, ...], ins: tuple[Spec, ...], outs: tuple[Spec, ...]) -> Launches | None:
     """The launch that computes a program; None where it is not elementwise or its outputs do not lie alike."""
     if not all(name in _TRACED for name, _, _ in program):
         return None
@@ -157,7 +156,7 @@ def sweep(program: Program, results: tuple[Ref, ...], ins: tuple[Spec, ...], out
             numbers += [s for s in own if s]
     placed = any(m not in ("all", "one") for m in modes)
     widest = max((*ins, *outs), key=lambda s: ITEM_BYTES[s.dtype])
-    pack = pack_of(widest, dims[-1] if dims else 1) if packed else 1
+    pack = pack_of(widest, dims[-1] if dims else 1)
     if placed:
         numbers = [*dims[1:], *numbers]
     module = Symbols()
@@ -167,8 +166,7 @@ def sweep(program: Program, results: tuple[Ref, ...], ins: tuple[Spec, ...], out
     count = first.size // pack
     arrays = (*(In(i) for i in range(len(ins))), *(Out(i) for i in range(len(outs))))
     args = (index(count, largest), *arrays, *(index(n, largest) for n in numbers))
-    spare = partial(sweep, program, results, ins, outs, False) if pack > 1 else None
-    return Launches(launch(assembled(body, largest), "fused", count, *args), spare=spare)
+    return Launches(launch(assembled(body, largest), "fused", count, *args))
 
 
 def _single(name: str) -> None:

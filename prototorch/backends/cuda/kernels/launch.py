@@ -55,6 +55,12 @@ class Device(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """Memory for as long as the array is held; never called inside a step."""
 
+    def reserve(self, nbytes: int) -> None:
+        """Ask for workspace: one block, as large as the largest that was asked for, lent to each kernel in turn."""
+
+    def workspace(self) -> Any:
+        """The workspace as it is now."""
+
 
 _device: ContextVar[Device] = ContextVar("prototorch_cuda_device")
 
@@ -90,6 +96,8 @@ def source(name: str, largest: int = 0, **names: str | int) -> str:
 
 def assembled(body: str, largest: int = 0, names: Mapping[str, str | int] | None = None) -> str:
     """A text of kernels made complete, as `source` does."""
+    if "MEET" in body:
+        body = _text("meet.cuh") + body
     index = "unsigned int" if largest < 1 << 31 else "unsigned long long"
     macros = "".join(f"#define {key} {value}\n" for key, value in (names or {}).items())
     return f"typedef {index} index;\n{macros}{_text('common.cuh')}\n{body}"
@@ -112,6 +120,13 @@ class Out:
     """A runner's output as the argument of a launch."""
 
     number: int
+
+
+@dataclass(frozen=True)
+class Space:
+    """The workspace, from some byte on, as the argument of a launch."""
+
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -139,29 +154,31 @@ def block_launch(text: str, name: str, blocks: int, *args: Any, block: int = BLO
 class Launches:
     """A runner: launches, one after another.
 
-    ``spare`` gives launches to be used instead where an array does not begin at a multiple of 16 bytes.
+    ``space`` is how much workspace they share, in bytes; nothing in it outlives them.
     """
 
-    def __init__(self, *launches: Launch, spare: Callable[[], Launches | None] | None = None):
-        self.device, self.launches, self.spare = current(), launches, spare
+    def __init__(self, *launches: Launch, space: int = 0):
+        self.device, self.launches, self.space = current(), launches, space
         self.layouts: tuple[str | None, ...] = ()
+        if space:
+            self.device.reserve(space)
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Start them all."""
         if self.layouts:
-            inputs = [a if layout else dense(a) for a, layout in zip(inputs, self.layouts, strict=True)]
-        if self.spare is not None and any(self.device.pointer(a) % 16 for a in (*inputs, *outputs)):
-            with using(self.device):
-                other = self.spare()
-            assert other is not None
-            return other(inputs, outputs)
+            given = zip(inputs, self.layouts, strict=True)
+            inputs = [a if layout else dense(self.device, a) for a, layout in given]
+        base = self.device.pointer(self.device.workspace()) if self.space else 0
+
+        def argument(a: Any) -> Any:
+            if isinstance(a, In):
+                return inputs[a.number]
+            if isinstance(a, Out):
+                return outputs[a.number]
+            return np.uint64(base + a.offset) if isinstance(a, Space) else a
+
         for one in self.launches:
-            args = [
-                inputs[a.number] if isinstance(a, In) else outputs[a.number] if isinstance(a, Out) else a
-                for a in one.args
-            ]
-            self.device.launch(one.module, one.name, one.grid, one.block, args)
-        return None
+            self.device.launch(one.module, one.name, one.grid, one.block, [argument(a) for a in one.args])
 
 
 Make = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], Launches | None]
@@ -192,9 +209,12 @@ def cuda_kernel(*names: str, layouts: bool = False) -> Callable[[Make], Make]:
     return enter
 
 
-def dense(array: Any) -> Any:
-    """The array with its elements in order; those of a plan lie so, those of an eager tape may be parts of others."""
-    return array if array.flags.c_contiguous else array.copy()
+def dense(device: Device, array: Any) -> Any:
+    """The array with its elements in order, from a multiple of 16 bytes on.
+
+    Those of a plan lie so; those of an eager tape may be parts of others.
+    """
+    return array if array.flags.c_contiguous and device.pointer(array) % 16 == 0 else array.copy()
 
 
 def pack_of(spec: Spec, run: int) -> int:
@@ -203,6 +223,19 @@ def pack_of(spec: Spec, run: int) -> int:
     while run % pack:
         pack //= 2
     return max(pack, 1)
+
+
+def threads_for(count: int, most: int = BLOCK) -> int:
+    """A block for one row of ``count`` elements that meets at barriers: a power of two."""
+    block = 32
+    while block < most and block * 2 < count:
+        block *= 2
+    return block
+
+
+def aligned(nbytes: int) -> int:
+    """Bytes rounded up so that what follows begins at a multiple of 256."""
+    return -(-nbytes // 256) * 256
 
 
 def u32(value: int) -> np.uint32:

@@ -1,7 +1,7 @@
 // C = A B over the last two axes for any strides, by tiles in shared memory: what cuDNN does not take. A block makes a
-// tile of TILE x TILE, each of its (TILE / EACH)^2 threads EACH x EACH elements of it. Batches have up to two axes.
+// tile of TILE x TILE, each of its (TILE / WORK)^2 threads WORK x WORK elements of it. Batches have up to two axes.
 
-#define SIDE (TILE / EACH)
+#define SIDE (TILE / WORK)
 typedef typename arithmetic<X>::type A;
 
 KERNEL matmul(index tiles, index rows, index columns, i32 m, i32 n, i32 k, index inner,
@@ -15,8 +15,8 @@ KERNEL matmul(index tiles, index rows, index columns, i32 m, i32 n, i32 k, index
         const i32 top = place / columns * TILE, side = place % columns * TILE;
         const X* from_a = a + (i64)(batch / inner) * a0 + (i64)(batch % inner) * a1;
         const X* from_b = b + (i64)(batch / inner) * b0 + (i64)(batch % inner) * b1;
-        A sum[EACH][EACH];
-        for (i32 i = 0; i < EACH; i++) for (i32 j = 0; j < EACH; j++) sum[i][j] = 0;
+        A sum[WORK][WORK];
+        for (i32 i = 0; i < WORK; i++) for (i32 j = 0; j < WORK; j++) sum[i][j] = 0;
         for (i32 start = 0; start < k; start += DEPTH) {
             for (i32 e = threadIdx.x; e < DEPTH * TILE; e += SIDE * SIDE) {
                 // neighbouring threads read neighbouring memory, whichever way the operand lies
@@ -28,13 +28,13 @@ KERNEL matmul(index tiles, index rows, index columns, i32 m, i32 n, i32 k, index
             }
             __syncthreads();
             for (i32 d = 0; d < DEPTH; d++) {
-                A l[EACH], r[EACH];
-                for (i32 i = 0; i < EACH; i++) { l[i] = left[d][row + i * SIDE]; r[i] = right[d][column + i * SIDE]; }
-                for (i32 i = 0; i < EACH; i++) for (i32 j = 0; j < EACH; j++) sum[i][j] += l[i] * r[j];
+                A l[WORK], r[WORK];
+                for (i32 i = 0; i < WORK; i++) { l[i] = left[d][row + i * SIDE]; r[i] = right[d][column + i * SIDE]; }
+                for (i32 i = 0; i < WORK; i++) for (i32 j = 0; j < WORK; j++) sum[i][j] += l[i] * r[j];
             }
             __syncthreads();
         }
-        for (i32 i = 0; i < EACH; i++) for (i32 j = 0; j < EACH; j++) {
+        for (i32 i = 0; i < WORK; i++) for (i32 j = 0; j < WORK; j++) {
             const i32 y = top + row + i * SIDE, x = side + column + j * SIDE;
             if (y < m && x < n) put(c[((i64)batch * m + y) * n + x], sum[i][j]);
         }

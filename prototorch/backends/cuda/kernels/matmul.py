@@ -21,7 +21,7 @@ from prototorch.backends.cuda.kernels.launch import (
 from prototorch.spec import Spec
 
 #: side of a block's tile, elements of it a thread makes along each side, and depth of what is in shared memory
-TILE, EACH, DEPTH = 64, 4, 16
+TILE, WORK, DEPTH = 64, 4, 16
 
 
 def tiled(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
@@ -46,10 +46,10 @@ def tiled(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
         numbers += [np.int64(s) for s in (*[0] * lead, *(o * size for o in own), *pair)]
     rows, columns = -(-m // TILE), -(-n // TILE)
     tiles = prod(batch) * rows * columns
-    text = source("matmul", max(y.size, tiles), X=c_type(y), TILE=TILE, EACH=EACH, DEPTH=DEPTH)
+    text = source("matmul", max(y.size, tiles), X=c_type(y), TILE=TILE, WORK=WORK, DEPTH=DEPTH)
     largest = max(y.size, tiles)
     counts = (*(index(v, largest) for v in (tiles, rows, columns)), np.int32(m), np.int32(n), np.int32(k))
     args = (*counts, index(inner, largest), *numbers, In(0), In(1), Out(0))
-    made = Launches(block_launch(text, "matmul", tiles, *args, block=(TILE // EACH) ** 2))
+    made = Launches(block_launch(text, "matmul", tiles, *args, block=(TILE // WORK) ** 2))
     made.layouts = (None, None)
     return made

@@ -40,7 +40,6 @@ class UpdateLaunches(Launches):
     def __init__(self, made: Launches, key: tuple[Program, tuple[Ref, ...]], ins: tuple[Spec, ...],
                  outs: tuple[Spec, ...]):  # fmt: skip
         super().__init__(*made.launches)
-        self.spare = made.spare
         self.key, self.ins, self.outs = key, ins, outs
 
     def alike(self) -> tuple[Any, ...]:

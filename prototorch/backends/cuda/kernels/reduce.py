@@ -1,0 +1,146 @@
+"""Reductions over any axes: threads along what lies together in memory, long ones cut into chunks in a fixed way."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import channels_last
+from prototorch.backends.cuda.kernels.launch import (
+    BLOCK,
+    ITEM_BYTES,
+    In,
+    Launch,
+    Launches,
+    Out,
+    Space,
+    aligned,
+    block_launch,
+    c_type,
+    contiguous_strides,
+    cuda_kernel,
+    index,
+    launch,
+    memory_order,
+    source,
+    threads_for,
+)  # fmt: skip
+from prototorch.ops.reduce import axes
+from prototorch.spec import Spec
+
+#: threads that keep a large GPU busy; fewer pieces of work than this are cut further
+ENOUGH = 1 << 17
+SHORTEST = 32  # elements of a chunk
+
+#: op -> (joining two, the first value for floats, for whole numbers, what is made of the total)
+_KINDS = {
+    "sum": ("a + b", "0", "0"), "mean": ("a + b", "0", "0"), "prod": ("a * b", "1", "1"),
+    "max": ("larger(a, b)", "-INF", None), "min": ("smaller(a, b)", "INF", None),
+    "all": ("a && b", "true", "true"), "any": ("a || b", "false", "false"),
+}  # fmt: skip
+_LEAST = {"int8": -(2**7), "int16": -(2**15), "int32": -(2**31), "int64": -(2**63)}
+
+
+def _names(x: Spec, kept: tuple[int, ...], over: tuple[int, ...]) -> dict[str, str | int] | None:
+    """The geometry as macros; None where it has more axes than the kernel knows."""
+    strides = contiguous_strides(x)
+    place = {axis: i for i, axis in enumerate(memory_order(x))}
+
+    def merged(listed: tuple[int, ...], letter: str) -> dict[str, str | int]:
+        dims: list[list[int]] = []
+        for axis in listed:
+            n, s = x.shape[axis], strides[axis]
+            if n == 1:
+                continue
+            if dims and dims[-1][1] == s * n:
+                dims[-1] = [dims[-1][0] * n, s]
+            else:
+                dims.append([n, s])
+        dims = dims or [[1, 0]]
+        made: dict[str, str | int] = {f"{letter.upper()}{i}": n for i, (n, _) in enumerate(dims)}
+        return {**made, **{f"{letter}{i}": s for i, (_, s) in enumerate(dims)}, "COUNT": len(dims)}
+
+    one, two = merged(kept, "k"), merged(tuple(sorted(over, key=place.__getitem__)), "r")
+    counts = int(one.pop("COUNT")), int(two.pop("COUNT"))
+    return None if max(counts) > 3 else {**one, **two, "KEPT": counts[0], "REDUCED": counts[1]}
+
+
+def _reduction(name: str, x: Spec, y: Spec, over: tuple[int, ...]) -> Launches | None:
+    join, start, whole = _KINDS[name]
+    if not x.is_float:
+        if name == "mean":
+            return None
+        start = whole if whole is not None else str(_LEAST.get(x.dtype, 0)) if name == "max" else None  # type: ignore[assignment]
+        if start is None or x.dtype == "int64":
+            return None
+    kept = tuple(a for a in range(x.ndim) if a not in over)
+    names = _names(x, kept, over)
+    if names is None:
+        return None
+    n = prod(x.shape[a] for a in over)
+    outputs = x.size // n
+    fastest = next((a for a in reversed(memory_order(x)) if x.shape[a] > 1), None)
+    along = fastest in over
+    block = threads_for(n) if along else BLOCK
+    workers = outputs * block if along else outputs
+    chunks = max(1, min(-(-ENOUGH // workers), n // (SHORTEST * (block if along else 1)), 1024))
+    chunk = -(-n // chunks)
+    chunks = -(-n // chunk)
+    wide = "float64" if x.dtype == "float64" else "float32" if x.is_float else x.dtype
+    mean = f"total / (A){n}" if name == "mean" else "total"
+    largest = x.size
+
+    def one(spec: Spec, out: str, geometry: dict[str, str | int], end: str, rows: bool, numbers: tuple[int, ...],
+            *arrays: Any) -> Launch:  # fmt: skip
+        text = source("reduce", largest, X=c_type(spec), Y=out, JOIN=join, START=f"(A){start}", END=end, **geometry)
+        args = (*(index(v, largest) for v in numbers), *arrays)
+        if rows:
+            return block_launch(text, "rows", numbers[0] * numbers[2], *args, block=threads_for(numbers[3]))
+        return launch(text, "columns", numbers[0] * numbers[2], *args)
+
+    if chunks == 1:
+        return Launches(one(x, c_type(y), names, mean, along, (outputs, n, 1, n), In(0), Out(0)))
+    partial = Spec((chunks, outputs), wide)
+    last: dict[str, str | int] = {"KEPT": 1, "K0": outputs, "k0": 1, "REDUCED": 1, "R0": chunks, "r0": outputs}
+    first = one(x, c_type(wide), names, "total", along, (outputs, n, chunks, chunk), In(0), Space())
+    # few outputs: a block for each of them; many: a thread
+    second = one(partial, c_type(y), last, mean, outputs < BLOCK * 8, (outputs, chunks, 1, chunks), Space(), Out(0))
+    return Launches(first, second, space=aligned(partial.size * ITEM_BYTES[wide]))
+
+
+def _enter(name: str) -> None:
+    @cuda_kernel(name, layouts=True)
+    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+        if outs[0].layout is not None:
+            return None
+        return _reduction(name, ins[0], outs[0], axes(attrs.get("axis"), ins[0].ndim))
+
+
+for _name in _KINDS:
+    _enter(_name)
+channels_last("cuda", "follows", *_KINDS, ins=(0,), outs=())
+
+
+def _enter_arg(name: str) -> None:
+    @cuda_kernel(name)
+    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+        (x,) = ins
+        (axis,) = axes(attrs["axis"], x.ndim)
+        n = x.shape[axis]
+        if n >= 1 << 31:
+            return None
+        rows = x.size // n
+        names: dict[str, str | int] = {
+            "X": c_type(x),
+            "INNER": prod(x.shape[axis + 1 :]),
+            "LEAST": int(name == "argmin"),
+        }
+        text = source("arg", x.size, **names)
+        args = (index(rows, x.size), np.int32(n), In(0), Out(0))
+        return Launches(block_launch(text, "arg", rows, *args, block=threads_for(n)))
+
+
+for _name in ("argmax", "argmin"):
+    _enter_arg(_name)
