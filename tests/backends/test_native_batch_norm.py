@@ -80,5 +80,6 @@ def test_fused_before(bits, layouts, channels):
     program = (("relu_grad", (("in", 0), ("in", 1)), ()), ("batch_norm_grad", own, (("eps", 1e-3),)))
     for kept in ((), (("node", 0, 0),)):  # the gradient is also that of what was added
         outputs = (*kept, *(("node", 1, i) for i in range(3)))
+        n = len(kept)
         check("fused", g, y, x, gamma, mean, variance, layouts=layouts, rtol=1e-4, atol=5e-6, program=program,
-              outputs=outputs)  # fmt: skip
+              outputs=outputs, inplace=((0, 0), (n, 1), (n + 1, 4), (n + 2, 5)))  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from prototorch.backends.core import channels_last
+from prototorch.backends.core import channels_last, fusable
 from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.channel_rows import (
@@ -83,9 +83,10 @@ def _parts(k: Kernel, c: Channels, piece: Any) -> tuple[Pointer, Pointer]:
 
 
 def _coefficients(k: Kernel, c: Channels) -> list[Pointer]:
-    """Per channel: the factor of all, what is subtracted from the gradient, and the factor of the distance."""
+    """Per channel: the factor of all, what is subtracted from the gradient, the factor of the distance, and the mean
+    (which an output may be written over)."""
     held = k.shared.as_type("float32") + c.pieces * 2 * c.channels
-    return [held + i * c.channels for i in range(3)]
+    return [held + i * c.channels for i in range(4)]
 
 
 def _sums(k: Kernel, c: Channels, g: Gradient) -> None:
@@ -101,8 +102,8 @@ def _sums(k: Kernel, c: Channels, g: Gradient) -> None:
 
 
 def _joined(k: Kernel, c: Channels, eps: float) -> None:
-    gamma, variance, dgamma, dbeta = (k.pointer(i) for i in range(4))
-    factor, shift, slope = _coefficients(k, c)
+    gamma, mean, variance, dgamma, dbeta = (k.pointer(i) for i in range(5))
+    factor, shift, slope, kept = _coefficients(k, c)
 
     def vector(i: Int, lanes: int, mask: Num | None) -> None:
         total, product = k.variable(k.zero(lanes)), k.variable(k.zero(lanes))
@@ -112,9 +113,10 @@ def _joined(k: Kernel, c: Channels, eps: float) -> None:
             product.value = product.value + b
         inverse = inverse_root(k, variance.load(i, lanes, mask), eps)
         along = product.value * inverse
+        kept.store(mean.load(i, lanes, mask), i, mask)
+        factor.store(inverse * gamma.load(i, lanes, mask), i, mask)
         dgamma.store(along, i, mask)
         dbeta.store(total.value, i, mask)
-        factor.store(inverse * gamma.load(i, lanes, mask), i, mask)
         shift.store(total.value * (1.0 / c.each), i, mask)
         slope.store(along * inverse * (1.0 / c.each), i, mask)
 
@@ -123,8 +125,7 @@ def _joined(k: Kernel, c: Channels, eps: float) -> None:
 
 def _spread(k: Kernel, c: Channels, g: Gradient) -> None:
     inputs, outputs = g.pointers(k)
-    mean = g.vector(inputs, _MEAN)
-    factor, shift, slope = _coefficients(k, c)
+    factor, shift, slope, mean = _coefficients(k, c)
 
     def place(at: Int, i: Int, lanes: int, mask: Num | None) -> None:
         found = g.made(k, inputs, at, lanes, mask)
@@ -170,12 +171,12 @@ def _tasks(c: Channels, g: Gradient, eps: float, wide: list[int], vectors: list[
         return Tasks(lambda i, o: [Task(made.address, (*i, *(o[w] for w in (*wide, *vectors))), c.channels, c.grain)])
     sums, joined, spread = code(_sums, c, g), code(_joined, c, eps), code(_spread, c, g)
     spread.emitted("trial")
-    shared = 4 * c.channels * (2 * c.pieces + 3)
-    gamma, variance = g.own[_GAMMA][1], g.own[_VARIANCE][1]
+    shared = 4 * c.channels * (2 * c.pieces + 4)
+    vectors_in = [g.own[n][1] for n in (_GAMMA, _MEAN, _VARIANCE)]
     return Tasks(
         lambda i, o: [
             Task(sums.address, tuple(i), c.pieces, 1, 0, shared),
-            Task(joined.address, (i[gamma], i[variance], *(o[v] for v in vectors)), 1, 1, 0, shared),
+            Task(joined.address, (*(i[v] for v in vectors_in), *(o[v] for v in vectors)), 1, 1, 0, shared),
             Task(spread.address, (*i, *(o[w] for w in wide)), c.pieces, 1, 0, shared),
         ]
     )
@@ -215,3 +216,4 @@ def fused(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
 
 
 channels_last("native", "follows", NAME, ins=(0, 1), outs=(0,))
+fusable("native", "tail", NAME)
