@@ -56,7 +56,7 @@ class Guard:
     def __init__(self, device: Device):
         self.device = device
         self.block = device.alloc(GuardBlock.itemsize)
-        self.go = self.block[4:8].view("int32")
+        self.alive, self.go = self.block[:4].view("int32"), self.block[4:8].view("int32")
         self.told = device.pinned(GuardBlock.itemsize)
         self.event = device.event()
         self.begun = 0  # steps since the reset
@@ -142,28 +142,27 @@ class CapturedRunner(Runner):
             why = getattr(run, "why_not_captured", "")
             if why and not self.refused:
                 self.refused = f"{node.op.name} in {node.scope or 'the net'}: {why}"
-        for name, value in self.plan.copies:
-            calls.append(self._copy(name, value))
-        return calls
+        return [*calls, *self._copies_at_end()]
 
     def _check(self) -> Call:
         assert self.guard is not None
         block, loss, apply = self.guard.block, self._outputs[LOSS], self._outputs.get(APPLY)
         return Call("check of the loss", "", "update", lambda: self.device.guard(block, loss, apply))
 
-    def _copy(self, name: str, value: Any) -> Call:
-        """A state takes a new value at the end of the step: one that an update made only where updates count."""
-        state, new, xp = self._states[name], self.array(value), self.backend.xp
-        gate = self.guard is not None and value.node is not None and value.node.phase == "update"
-        flag = self.guard.go if gate and self.guard is not None else None
-
-        def copy() -> None:
-            if flag is None:
-                state[...] = new.reshape(state.shape)
-            else:
-                xp.copyto(state, new.reshape(state.shape), where=flag.astype(bool)[0])
-
-        return Call("copy", name, "update", lambda: self.device.enqueue("copy", copy))
+    def _copies_at_end(self) -> list[Call]:
+        """States take their new values: those that an update made where updates count, the others where the loss and
+        all before it were finite."""
+        flags: dict[bool, Any] = {True: None, False: None}
+        if self.guard is not None:
+            flags = {True: self.guard.go, False: self.guard.alive}
+        elif self.plan.copies:
+            flags[False] = self.device.upload(np.ones(1, np.int32))
+        groups: dict[bool, list[tuple[Any, Any]]] = {False: [], True: []}
+        for name, value in self.plan.copies:
+            updated = self.guard is not None and value.node is not None and value.node.phase == "update"
+            groups[updated].append((self._states[name], self.array(value)))
+        return [Call("copy", "new states", "update", self.device.copying(pairs, flags[updated]))
+                for updated, pairs in groups.items() if pairs]  # fmt: skip
 
     # ---------------------------------------------------------------- running
 

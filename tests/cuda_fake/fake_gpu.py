@@ -49,7 +49,8 @@ def net() -> Any:
     """Convolution, running statistics, dropout, a dense layer: state, randomness and products."""
     layers = pt.layers
     return pt.Sequential([
-        pt.Input((1, 6, 6)), layers.Conv2D(3, 3, activation="relu", name="conv"), layers.BatchNormalization(name="norm"),
+        pt.Input((1, 6, 6)), layers.Conv2D(3, 3, activation="relu", name="conv"),
+        layers.BatchNormalization(name="norm"),
         layers.Dropout(0.3, name="drop"), layers.Flatten(name="flat"), layers.Dense(3, name="logits"),
     ])  # fmt: skip
 

@@ -23,6 +23,7 @@ ALIGN = 256  # bytes; what cudaMalloc gives, and what vector loads and cuDNN wan
 #: writes it; ``go`` says whether this step's updates count; ``good`` counts the steps that were alive; ``loss`` is the
 #: one that was not finite.
 GuardBlock = np.dtype([("alive", "i4"), ("go", "i4"), ("good", "i4"), ("loss", "f4")])
+COPIERS = 8  # blocks of threads for each array of `Device.copy_all`
 
 _GUARD = """
 struct Block { int alive, go, good; float loss; };
@@ -32,6 +33,21 @@ extern "C" __global__ void check_loss(Block* b, const REAL* loss, const bool* ap
     b->alive = b->alive && fine;
     b->good += b->alive;
     b->go = b->alive && (apply == nullptr || *apply);
+}
+"""
+
+_COPY = """
+struct Pair { char* target; const char* source; unsigned long long size; };
+extern "C" __global__ void copy_all(const Pair* pairs, const int* flag) {
+    if (!*flag) return;
+    Pair p = pairs[blockIdx.x / COPIERS];
+    unsigned long long first = (blockIdx.x % COPIERS) * (unsigned long long)blockDim.x + threadIdx.x;
+    unsigned long long step = COPIERS * (unsigned long long)blockDim.x;
+    if (((unsigned long long)p.target | (unsigned long long)p.source | p.size) % 4 == 0) {
+        for (unsigned long long i = first; i < p.size / 4; i += step) ((int*)p.target)[i] = ((const int*)p.source)[i];
+    } else {
+        for (unsigned long long i = first; i < p.size; i += step) p.target[i] = p.source[i];
+    }
 }
 """
 
@@ -119,6 +135,10 @@ class Device(Protocol):
 
         loss: float32 or float64 of no dimensions. apply: bool of no dimensions, or None for true.
         """
+
+    def copying(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
+        """What gives `main` the copy of many arrays (target, source), all of it or, where ``flag`` (int32[1]) is 0,
+        none of it. The arrays of a pair are contiguous and of one size."""
 
     def enqueue(self, name: str, work: Callable[[], None]) -> None:
         """Give `main` work: a call that starts kernels."""
@@ -307,6 +327,12 @@ class CupyDevice:
         module = self.load_module(_GUARD.replace("REAL", kind))
         told = np.uint64(0 if apply is None else self.pointer(apply))
         self.launch(module, "check_loss", 1, 1, (block, loss, told))
+
+    def copying(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
+        """See `Device.copying`: one kernel."""
+        table = np.array([(self.pointer(t), self.pointer(s), s.nbytes) for t, s in pairs], np.uint64)
+        held, module = self.upload(table), self.load_module(_COPY.replace("COPIERS", str(COPIERS)))
+        return lambda: self.launch(module, "copy_all", COPIERS * len(pairs), 256, (held, flag))
 
     def enqueue(self, name: str, work: Callable[[], None]) -> None:
         """See `Device.enqueue`: a call that starts kernels gives them to the stream by itself."""

@@ -179,6 +179,14 @@ class FakeDevice:
 
         self._give(self.main, ("guard",), check)
 
+    def copying(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
+        def copy() -> None:
+            if flag[0]:
+                for target, source in pairs:
+                    target[...] = source
+
+        return lambda: self._give(self.main, ("copy_all", len(pairs)), copy)
+
     def enqueue(self, name: str, work: Callable[[], None]) -> None:
         if self._recording is not None and name in self.refuses:
             raise CaptureError(f"{name} cannot be captured")
