@@ -36,7 +36,7 @@ extern "C" __global__ void check_loss(Block* b, const REAL* loss, const bool* ap
 }
 """
 
-_COPY = """
+COPY_SOURCE = """
 struct Pair { char* target; const char* source; unsigned long long size; };
 extern "C" __global__ void copy_all(const Pair* pairs, const int* flag) {
     if (!*flag) return;
@@ -49,7 +49,12 @@ extern "C" __global__ void copy_all(const Pair* pairs, const int* flag) {
         for (unsigned long long i = first; i < p.size; i += step) p.target[i] = p.source[i];
     }
 }
-"""
+""".replace("COPIERS", str(COPIERS))
+
+
+def guard_source(dtype: str) -> str:
+    """The check of a loss of a type."""
+    return _GUARD.replace("REAL", {"float32": "float", "float64": "double"}[dtype])
 
 
 class Device(Protocol):
@@ -323,15 +328,14 @@ class CupyDevice:
 
     def guard(self, block: Any, loss: Any, apply: Any | None) -> None:
         """See `Device.guard`: one thread."""
-        kind = {"float32": "float", "float64": "double"}[loss.dtype.name]
-        module = self.load_module(_GUARD.replace("REAL", kind))
+        module = self.load_module(guard_source(loss.dtype.name))
         told = np.uint64(0 if apply is None else self.pointer(apply))
         self.launch(module, "check_loss", 1, 1, (block, loss, told))
 
     def copying(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
         """See `Device.copying`: one kernel."""
         table = np.array([(self.pointer(t), self.pointer(s), s.nbytes) for t, s in pairs], np.uint64)
-        held, module = self.upload(table), self.load_module(_COPY.replace("COPIERS", str(COPIERS)))
+        held, module = self.upload(table), self.load_module(COPY_SOURCE)
         return lambda: self.launch(module, "copy_all", COPIERS * len(pairs), 256, (held, flag))
 
     def enqueue(self, name: str, work: Callable[[], None]) -> None:

@@ -1,0 +1,19 @@
+"""The device's own small kernels (the check of the loss, the copy of all new states) compile for the GPUs in use."""
+
+import importlib.util
+
+import pytest
+from nvrtc import TARGETS, compiled
+
+from prototorch.backends.cuda.device import COPY_SOURCE, guard_source
+
+pytestmark = [
+    pytest.mark.cuda_offline,
+    pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed: prototorch[cuda13]"),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("source", [guard_source("float32"), guard_source("float64"), COPY_SOURCE])
+def test_compiles(source, target):
+    assert compiled(source, target)
