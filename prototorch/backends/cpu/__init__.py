@@ -10,7 +10,7 @@ from prototorch.backends.core import Backend
 from prototorch.backends.cpu import native, pool
 from prototorch.errors import BackendError, UsageError
 
-LEVELS = {"native": ("native", "numpy"), "numpy": ("numpy",), "plain": ()}
+LEVELS = {"native": ("winograd", "native", "numpy"), "numpy": ("numpy",), "plain": ()}
 
 for _info in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_info.name}")

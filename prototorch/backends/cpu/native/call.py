@@ -118,7 +118,7 @@ def forget() -> None:
         known.cache_clear()
 
 
-def native(*names: str) -> Callable[[Prepare], Prepare]:
+def native(*names: str, level: str = "native") -> Callable[[Prepare], Prepare]:
     """Enter a native kernel for ops. Its prepare function gives Tasks, or None (or raises Unsupported): "not mine"."""
 
     def enter(prepare: Prepare) -> Prepare:
@@ -140,7 +140,7 @@ def native(*names: str) -> Callable[[Prepare], Prepare]:
             return known(ins, outs, tuple(sorted(attrs.items())))
 
         prepared.__module__ = prepare.__module__
-        kernel("native", *names)(prepared)
+        kernel(level, *names)(prepared)
         return prepare
 
     return enter

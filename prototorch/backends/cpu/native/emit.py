@@ -546,6 +546,19 @@ class Kernel:
         condition, a, b = condition.splat(lanes), a.splat(lanes), b.splat(lanes)
         return Num(self, self.b.select(condition.v, a.v, b.v), a.dtype, lanes)
 
+    def select_word(self, condition: Num, a: Any, b: Any) -> Int:
+        """The whole number a where the condition holds, else b."""
+        return Int(self, self.b.select(condition.v, self.word(a), self.word(b)))
+
+    def choose(self, condition: Num, a: Pointer, b: Pointer) -> Pointer:
+        """The address a where the condition holds, else b."""
+        return Pointer(self, self.b.select(condition.v, a.v, b.v), a.dtype)
+
+    def insert(self, vector: Num, value: Num, lane: int) -> Num:
+        """A vector with one lane replaced."""
+        made = self.b.insert_element(vector.v, value.v, ir.Constant(I32, lane))
+        return Num(self, made, vector.dtype, vector.lanes)
+
     def maximum(self, a: Any, b: Any) -> Num:
         """The larger of both; NaN where one is NaN, as NumPy's."""
         a, b = self.alike(a, b)

@@ -1,0 +1,381 @@
+"""Convolutions of 3 x 3 windows by Winograd's minimal filtering F(4 x 4, 3 x 3) (Lavin and Gray, 2016), channels last.
+
+A tile of 4 x 4 outputs sees 6 x 6 inputs. Both are changed to another basis, in which the sum over the window is one product
+a place: 36 matrix products [tiles, channels] x [channels, filters] with a quarter of the multiplications. The change of basis
+rounds: about 1e-5 of the largest element. These kernels are a level of their own, which `precision: strict` leaves out.
+
+The gradient by the input is the same with filters and channels exchanged and the window turned round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from prototorch.backends.core import channels_last
+from prototorch.backends.cpu.native.call import Code, Tasks, code, native
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
+from prototorch.backends.cpu.native.kernels.conv import _runs, usable
+from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
+from prototorch.backends.cpu.native.kernels.geometry import Panels, panels_for
+from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows, transposed
+from prototorch.backends.cpu.native.machine import lanes_of
+from prototorch.backends.cpu.native.team import Task
+from prototorch.spec import Spec
+
+_PLACES = 36
+_CACHE = 160_000  # elements of a thread's tiles, in both bases, that stay near it
+_TOGETHER = 1 << 22  # elements of the tiles of all threads together
+
+
+class Winograd(NamedTuple):
+    """The convolution [n, rows, columns, channels] -> [n, out_rows, out_columns, filters]; output (0, 0) sees input
+    (-top, -left) first. ``backward``: by the turned window of exchanged weights."""
+
+    n: int
+    rows: int
+    columns: int
+    out_rows: int
+    out_columns: int
+    top: int
+    left: int
+    channels: int  # of all groups
+    filters: int
+    groups: int
+    backward: bool
+    panels: Panels
+    block: int  # tiles that are done together
+
+    @property
+    def down(self) -> int:
+        """Tiles below each other in an image."""
+        return -(-self.out_rows // 4)
+
+    @property
+    def across(self) -> int:
+        """Tiles side by side."""
+        return -(-self.out_columns // 4)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images."""
+        return self.n * self.down * self.across
+
+    @property
+    def depth(self) -> int:
+        """Channels of a group."""
+        return self.channels // self.groups
+
+    @property
+    def width(self) -> int:
+        """Filters of a group."""
+        return self.filters // self.groups
+
+    @property
+    def wide(self) -> int:
+        """Filters of all groups, with what fills up the panels."""
+        return self.groups * self.panels.width
+
+    @property
+    def weights(self) -> int:
+        """Elements of the changed weights."""
+        return _PLACES * self.wide * self.depth
+
+    def pair(self, tiles: int) -> int:
+        """Elements of so many tiles, changed inputs and products."""
+        return _PLACES * tiles * (self.channels + self.wide)
+
+
+def _inputs(d: Sequence[Num]) -> list[Num]:
+    """The change of basis of six inputs."""
+    a, b = d[4] - d[2] * 4.0, d[3] - d[1] * 4.0
+    c, e = d[4] - d[2], (d[3] - d[1]) * 2.0
+    return [d[0] * 4.0 - d[2] * 5.0 + d[4], a + b, a - b, c + e, c - e, d[1] * 4.0 - d[3] * 5.0 + d[5]]
+
+
+def _products(m: Sequence[Num]) -> list[Num]:
+    """Six products back to four outputs."""
+    a, b, c, d = m[1] + m[2], m[1] - m[2], m[3] + m[4], m[3] - m[4]
+    return [m[0] + a + c, b + d * 2.0, a + c * 4.0, b + d * 8.0 + m[5]]
+
+
+def _window(g: Sequence[Num]) -> list[Num]:
+    """The change of basis of three weights."""
+    a, b = (g[0] + g[2]) * (-1 / 6), g[1] * (1 / 6)
+    c, d = g[0] * (1 / 24) + g[2] * (1 / 6), g[1] * (1 / 12)
+    return [g[0] * 0.25, a - b, a + b, c + d, c - d, g[2]]
+
+
+def change_weights(k: Kernel, g: Winograd) -> None:
+    """Plain weights (argument 0) to [36][groups][panel][channels][width] in shared memory; items are channels of a group."""
+    w, to = k.pointer(0), k.shared.as_type("float32")
+    lanes = g.panels.lanes
+    out_step, in_step = (9, g.width * 9) if g.backward else (g.depth * 9, 9)
+    with k.range(k.first, k.last) as item:
+        group, c = item // g.depth, item % g.depth
+        base = w + (group * (g.width * g.depth * 9) + c * in_step)
+        done = 0
+        for vectors, times in _runs(g.panels.vectors):
+            with k.range(times) as t, k.range(vectors) as v:
+                first = t * (vectors * lanes) + v * lanes + done
+                taps = _taps(k, base + first * out_step, out_step, g.width - first, lanes)
+                if g.backward:
+                    taps = taps[::-1]
+                half = [_window([taps[3 * i + j] for i in range(3)]) for j in range(3)]
+                at = to + (group * (g.panels.width * g.depth) + (t * (vectors * lanes) + done) * g.depth)
+                at = at + (c * (vectors * lanes) + v * lanes)
+                for i in range(6):
+                    for j, value in enumerate(_window([half[x][i] for x in range(3)])):
+                        at.store(value, (6 * i + j) * (g.wide * g.depth))
+            done += vectors * times * lanes
+
+
+def _taps(k: Kernel, base: Pointer, step: int, left: Int, lanes: int) -> list[Num]:
+    """The nine taps of ``lanes`` neighbouring filters, ``step`` apart, as nine vectors; 0 for those that are not there."""
+    if lanes >= 16:
+        nine = k.mask(9, lanes)
+        rows = []
+        for r in range(lanes):
+            here = (left > r).splat(lanes) & nine
+            rows.append(base.load(r * step, lanes, here))
+        return transposed(k, rows)[:9]
+    made = []
+    for tap in range(9):
+        vector = k.zero(lanes)
+        for r in range(lanes):
+            one = base.load(k.select_word(left > r, r * step, 0) + tap)
+            one = k.select(left > r, one, k.num(0.0))
+            vector = k.insert(vector, one, r)
+        made.append(vector)
+    return made
+
+
+def change_inputs(k: Kernel, g: Winograd, x: Pointer, to: Pointer, many: int, first: Int, start: Any, stop: Any,
+                  zeros: Pointer) -> None:  # fmt: skip
+    """Tiles ``first + start ...`` of the input to [36][many][channels], in places start ... stop; ``zeros`` are a place
+    of zeros."""
+    with k.range(start, stop) as p:
+        tile = first + p
+        column, rest = tile % g.across, tile // g.across
+        row, n = rest % g.down, rest // g.down
+        top, left = row * 4 - g.top, column * 4 - g.left
+        image = x + n * (g.rows * g.columns * g.channels)
+        rows = [((top + i >= 0) & (top + i < g.rows), top + i) for i in range(6)]
+        columns = [((left + j >= 0) & (left + j < g.columns), left + j) for j in range(6)]
+        at = [[k.choose(a & b, image + (r * g.columns + c) * g.channels, zeros) for b, c in columns] for a, r in rows]
+        there = to + p * g.channels
+
+        def vector(i: Int, mask: Num | None, at: list[list[Pointer]] = at, there: Pointer = there) -> None:
+            half = [_inputs([at[y][x].load(i, k.lanes, mask) for y in range(6)]) for x in range(6)]
+            for y in range(6):
+                for x, value in enumerate(_inputs([half[j][y] for j in range(6)])):
+                    there.store(value, i + (6 * y + x) * (many * g.channels), mask)
+
+        k.vectors(g.channels, vector)
+
+
+def multiply(k: Kernel, g: Winograd, tiles: Pointer, weights: Pointer, out: Pointer, many: int, place: Int, group: Int,
+             run: tuple[int, int, int], t: Any, count: Any) -> None:  # fmt: skip
+    """The product of one place for one panel: panel ``t`` of those of ``run`` (vectors, times, channels before)."""
+    vectors, _, before = run
+    lanes = g.panels.lanes
+    width = vectors * lanes
+    channel = t * width + before
+    w = weights + (place * (g.wide * g.depth) + group * (g.panels.width * g.depth) + channel * g.depth)
+    x = tiles + (place * (many * g.channels) + group * g.depth)
+    to = out + (place * (many * g.wide) + group * g.panels.width + channel)
+    height = cut(many, most_rows(vectors))[0]
+
+    def rows(size: int, row: Any) -> None:
+        made = accumulate(k, Tile(size, vectors, lanes), x + row * g.channels, g.channels, w, [Loop(g.depth, 1, width)])
+        for r in range(size):
+            for v in range(vectors):
+                to.store(made[r][v], (row + r) * g.wide + v * lanes)
+
+    # The last rows of a block that is not full are done too: their place is there, and nobody reads them.
+    whole = (count + (height - 1)) // height
+    with k.range(whole) as i:
+        rows(height, (i * height).minimum(many - height))
+
+
+def change_products(k: Kernel, g: Winograd, products: Pointer, epilogue: Epilogue, inputs: list[Pointer],
+                    outputs: list[Pointer], many: int, first: Int, start: Any, stop: Any, held: Pointer) -> None:  # fmt: skip
+    """Places start ... stop of the products to outputs; ``held`` is scratch memory [16][filters]."""
+    with k.range(start, stop) as p:
+        tile = first + p
+        column, rest = tile % g.across, tile // g.across
+        row, n = rest % g.down, rest // g.down
+        source = products + p * g.wide
+        place = (n * g.out_rows + row * 4) * g.out_columns + column * 4
+
+        def group(i: Any, wide: int, narrow: int) -> None:
+            def vector(f: Int, mask: Num | None) -> None:
+                half = []
+                for x in range(6):
+                    half.append(_products([source.load(f + (i * wide + (6 * y + x) * (many * g.wide)), k.lanes, mask)
+                                           for y in range(6)]))  # fmt: skip
+                for y in range(4):
+                    for x, value in enumerate(_products([half[j][y] for j in range(6)])):
+                        held.store(value, f + (i * narrow + (4 * y + x) * g.filters), mask)
+
+            k.vectors(narrow, vector)
+
+        with k.range(g.groups) as i:
+            group(i, g.panels.width, g.width)
+        with k.range((g.out_rows - row * 4).minimum(4)) as y, k.range((g.out_columns - column * 4).minimum(4)) as x:
+            here = (place + y * g.out_columns + x) * g.filters
+            line = held + (y * 4 + x) * g.filters
+            k.vectors(g.filters, lambda f, mask: epilogue.store(
+                k, inputs, outputs, line.load(f, k.lanes, mask), here + f, f, mask))  # fmt: skip
+
+
+def _arguments(k: Kernel, epilogue: Epilogue) -> tuple[list[Pointer], list[Pointer]]:
+    inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.dtypes)]
+    return inputs, [k.pointer(len(inputs) + i, t) for i, t in enumerate(epilogue.results)]
+
+
+def _panel_runs(g: Winograd) -> list[tuple[int, int, int]]:
+    made, before = [], 0
+    for vectors, times in _runs(g.panels.vectors):
+        made.append((vectors, times, before))
+        before += vectors * times * g.panels.lanes
+    return made
+
+
+def near(k: Kernel, g: Winograd, epilogue: Epilogue, where: int) -> None:
+    """Blocks of tiles, all three steps in the thread's own memory; items are blocks."""
+    inputs, outputs = _arguments(k, epilogue)
+    tiles = k.local.as_type("float32")
+    products = tiles + _PLACES * g.block * g.channels
+    held = products + _PLACES * g.block * g.wide
+    zeros = held + 16 * g.filters
+    k.vectors(g.channels, lambda i, m: zeros.store(k.zero(k.lanes), i, m))
+    with k.range(k.first, k.last) as item:
+        first = item * g.block
+        count = (first + g.block).minimum(g.tiles) - first
+        change_inputs(k, g, inputs[where], tiles, g.block, first, 0, count, zeros)
+        with k.range(_PLACES) as place, k.range(g.groups) as group:
+            for run in _panel_runs(g):
+                with k.range(run[1]) as t:
+                    multiply(k, g, tiles, k.shared.as_type("float32"), products, g.block, place, group, run, t, count)
+        change_products(k, g, products, epilogue, inputs, outputs, g.block, first, 0, count, held)
+
+
+def far_inputs(k: Kernel, g: Winograd, where: int, inputs: int) -> None:
+    """Items are tiles of the block that the last argument numbers."""
+    zeros = k.local.as_type("float32")
+    k.vectors(g.channels, lambda i, m: zeros.store(k.zero(k.lanes), i, m))
+    tiles = k.shared.as_type("float32") + g.weights
+    change_inputs(k, g, k.pointer(where), tiles, g.block, k.argument(inputs), k.first, k.last, zeros)
+
+
+def far_products(k: Kernel, g: Winograd, inputs: int) -> None:
+    """Items are places, groups and panels."""
+    shared = k.shared.as_type("float32")
+    tiles = shared + g.weights
+    products = tiles + _PLACES * g.block * g.channels
+    count = (k.argument(inputs) + g.block).minimum(g.tiles) - k.argument(inputs)
+    panels = len(g.panels.vectors)
+    with k.range(k.first, k.last) as item:
+        panel, rest = item % panels, item // panels
+        group, place = rest % g.groups, rest // g.groups
+        done = 0
+        for run in _panel_runs(g):
+            with k.when((panel >= done) & (panel < done + run[1])):
+                multiply(k, g, tiles, shared, products, g.block, place, group, run, panel - done, count)
+            done += run[1]
+
+
+def far_outputs(k: Kernel, g: Winograd, epilogue: Epilogue) -> None:
+    """Items are tiles of the block."""
+    inputs, outputs = _arguments(k, epilogue)
+    products = k.shared.as_type("float32") + (g.weights + _PLACES * g.block * g.channels)
+    first = k.argument(len(inputs) + len(outputs))
+    change_products(k, g, products, epilogue, inputs, outputs, g.block, first, k.first, k.last, k.local.as_type("float32"))
+
+
+def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool) -> Winograd | None:
+    """The convolution by Winograd; None where it does not apply, or is no gain."""
+    if not usable(x, w, y) or w.shape[2:] != (3, 3) or tuple(attrs["strides"]) != (1, 1) or tuple(attrs["dilation"]) != (1, 1):
+        return None
+    groups = attrs.get("groups", 1)
+    pads = attrs["pads"]
+    top, left = (2 - pads[0][0], 2 - pads[1][0]) if backward else (pads[0][0], pads[1][0])
+    filters = y.shape[1]
+    depth, width = x.shape[1] // groups, filters // groups
+    if depth < 16 or width < 16:
+        return None
+    g = Winograd(x.shape[0], *x.shape[2:], *y.shape[2:], top, left, x.shape[1], filters, groups, backward,
+                 panels_for(width, 14), 1)  # fmt: skip
+    rows = most_rows(max(g.panels.vectors))
+    if g.pair(rows) <= _CACHE and g.tiles >= 16 * rows:
+        times = max(min(_CACHE // g.pair(rows), 4), 1)
+        g = g._replace(block=rows * times)
+    else:
+        most = max(_TOGETHER // g.pair(1), rows)
+        parts = cut(g.tiles, most)
+        g = g._replace(block=parts[0])
+    return g if _gain(g) else None
+
+
+def _gain(g: Winograd) -> bool:
+    """Whether the multiplications saved are worth the changes of basis, counted in operations on vectors."""
+    lanes = lanes_of("float32")
+    direct = 9 * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
+    here = g.tiles * (_PLACES * g.depth * g.wide + 4 * _PLACES * (g.channels + 2 * g.wide)) / lanes
+    here += g.groups * g.depth * g.width * 12
+    return here < 0.8 * direct
+
+
+def _tasks(g: Winograd, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
+    weights = code(change_weights, g)
+    shared = 4 * g.weights
+    is_near = g.pair(1) * g.block <= _CACHE
+    parts: list[Code]
+    if is_near:
+        parts = [code(near, g, epilogue, where[0])]
+    else:
+        count = len(epilogue.dtypes) + len(epilogue.results)
+        parts = [code(far_inputs, g, where[0], count), code(far_products, g, count), code(far_outputs, g, epilogue)]
+        shared += 4 * g.pair(g.block)
+
+    def bind(i: Any, o: Any) -> list[Task]:
+        made = [Task(weights.address, (i[where[1]],), g.groups * g.depth, 8, 0, shared)]
+        if is_near:
+            local = 4 * (g.pair(g.block) + 16 * g.filters + g.channels)
+            return [*made, Task(parts[0].address, (*i, *o), -(-g.tiles // g.block), 1, local, shared)]
+        for first in range(0, g.tiles, g.block):
+            many = min(g.block, g.tiles - first)
+            given = (*i, *o, first)
+            made += [
+                Task(parts[0].address, given, many, max(many // 32, 1), 4 * g.channels, shared),
+                Task(parts[1].address, given, _PLACES * g.groups * len(g.panels.vectors), 1, 0, shared),
+                Task(parts[2].address, given, many, max(many // 32, 1), 64 * g.filters, shared),
+            ]
+        return made
+
+    return Tasks(bind, "winograd")
+
+
+def _enter(name: str) -> None:
+    @native(name, level="winograd")
+    def alone(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+        g = winograd_of(*ins, outs[0], attrs, name == "conv_input_grad")
+        return None if g is None else _tasks(g, bare(2), (0, 1))
+
+
+for _name in ("conv", "conv_input_grad"):
+    _enter(_name)
+    channels_last("winograd", "prefers", _name, ins=(0,), outs=(0,))
+channels_last("winograd", "follows", "fused")
+
+
+@native("fused", level="winograd")
+def fused_winograd(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """A convolution and what follows it elementwise."""
+    name, refs, own = attrs["program"][0]
+    if name not in ("conv", "conv_input_grad") or any(ref[0] != "in" for ref in refs):
+        return None
+    where = (refs[0][1], refs[1][1])
+    g = winograd_of(ins[where[0]], ins[where[1]], outs[0], dict(own), name == "conv_input_grad")
+    return None if g is None else _tasks(g, epilogue_of(ins, outs, attrs, 1), where)
