@@ -44,11 +44,12 @@ class Written:
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step of a plan. ``members`` are the ops of a fused group, else the one op."""
+    """A step of a plan. ``members`` are the ops of a fused group, else the one op; ``layers`` whose they are."""
 
     number: int
     phase: str
     layer: str
+    layers: tuple[str, ...]
     op: str
     members: tuple[str, ...]
     level: str
@@ -162,6 +163,7 @@ def _step(number: int, step: Step, plan: Plan, backend: Backend, names: _Names) 
         number,
         node.phase,
         node.scope,
+        node.scopes or (node.scope,),
         node.op.name,
         members(node.op.name, node.attrs),
         choice.level,

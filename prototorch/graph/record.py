@@ -52,7 +52,8 @@ class Value(Arithmetic):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One op as it was applied; ``scope`` is the layer it was said by, ``phase`` the part of the step it belongs to."""
+    """One op as it was applied; ``scope`` is the layer it was said by, ``phase`` the part of the step it belongs to.
+    A group of ops has the scopes of all of them in ``scopes``."""
 
     op: Op
     inputs: tuple[Value, ...]
@@ -60,6 +61,7 @@ class Node:
     outputs: tuple[Value, ...]
     scope: str
     phase: str
+    scopes: tuple[str, ...] = ()
 
 
 class Graph:

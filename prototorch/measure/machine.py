@@ -13,7 +13,7 @@ from prototorch.backends.cpu import pool
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
-_SIDE = 1536  # of the matrices: large enough for every core, small enough for a hundredth of a second
+_SIDE = 768  # of the matrices: large enough for every core, small enough to be run many times
 _COPIED = 96 << 20  # bytes: larger than any cache a core has to itself
 _SECONDS = 0.4
 

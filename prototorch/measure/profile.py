@@ -25,13 +25,14 @@ PHASES = ("forward", "backward", "update")
 @dataclass
 class Part:
     """A layer, or one step of the plan. Seconds by phase; ``memory`` are bytes of what it computes in the forward pass,
-    and of its weights with the optimiser's slots."""
+    and of its weights with the optimiser's slots; ``within``: the layer whose steps do its forward pass as well."""
 
     name: str
     kind: str
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     cost: Cost = field(default_factory=Cost)
     memory: int = 0
+    within: str = ""
 
     @property
     def total(self) -> float:
@@ -78,7 +79,7 @@ class Profile:
 
         def told(part: Part) -> dict[str, Any]:
             return {"name": part.name, "kind": part.kind, "seconds": part.seconds, **asdict(part.cost),
-                    "memory": part.memory, **part.rates(self.machine)}  # fmt: skip
+                    "memory": part.memory, "within": part.within, **part.rates(self.machine)}  # fmt: skip
 
         return {
             "title": self.title, "batch": self.batch, "rounds": self.rounds, "seconds": self.whole,
@@ -115,7 +116,8 @@ def profile_of(net: Net, plan: Plan, described: Description, timing: Timing, bat
     memory = by_layer(net, plan)
     layers = {n.name: Part(n.name, type(n.layer).__name__, memory=sum(memory[n.name])) for n in net.nodes}
     owners = _owners(net)
-    steps = []
+    steps: list[tuple[PlannedStep, Part]] = []
+    within: dict[str, str] = {}
     for step, told, seconds in zip(plan.steps, described.steps, timing.steps, strict=True):
         ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
         spent = cost(step.node.op, ins, outs, step.node.attrs)
@@ -123,9 +125,15 @@ def profile_of(net: Net, plan: Plan, described: Description, timing: Timing, bat
         if told.number > plan.once:
             name = owner_of(step.node.scope, step.node.phase, owners)
             _into(layers.setdefault(name, Part(name, "")), times, spent)
+            if step.node.phase == "forward":
+                for other in step.node.scopes:
+                    within.setdefault(owner_of(other, step.node.phase, owners), name)
         alone = Part(told.op, told.kernel)
         _into(alone, times, spent)
         steps.append((told, alone))
+    for part in layers.values():
+        if not part.seconds["forward"]:
+            part.within = within.get(part.name, "")
     once = sum(timing.steps[: plan.once])
     return Profile(described.title, batch, timing.rounds, timing.whole, once, machine, list(layers.values()), steps,
                    by_purpose(plan))  # fmt: skip

@@ -46,6 +46,8 @@ def table(profile: Profile, detail: bool = False) -> Iterator[str]:
 def _cells(part: Part, profile: Profile, total: Part) -> tuple[str, ...]:
     times = (_ms(part.seconds[p]) if part.seconds[p] else "" for p in PHASES)
     memory = size_text(part.memory) if part.memory else ""
+    if part.within and not part.total:
+        return (part.name, part.kind, "fused", *list(times)[1:], "", "", "", "", memory)
     return (part.name, part.kind, *times, _share(part.total, total.total), *_rates(part, profile), memory)
 
 

@@ -194,8 +194,9 @@ class _Fusion:
             "inplace": self._inplace(members, inputs, outputs),
         }
         phase = nodes[-1].phase
-        scope = next((n.scope for n in nodes if n.scope), "")
-        return Node(fused_op, tuple(inputs), attrs, tuple(outputs), scope, phase)
+        scopes = tuple(dict.fromkeys(n.scope for n in nodes if n.scope))
+        scope = scopes[0] if scopes else ""
+        return Node(fused_op, tuple(inputs), attrs, tuple(outputs), scope, phase, scopes)
 
     def _inplace(self, members: Sequence[int], inputs: Sequence[Value],
                  outputs: Sequence[Value]) -> tuple[tuple[int, int], ...]:  # fmt: skip
