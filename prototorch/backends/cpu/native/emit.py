@@ -600,6 +600,11 @@ class Kernel:
         made = self.b.shuffle_vector(a.v, b.v, ir.Constant(ir.VectorType(I32, n), order))
         return Num(self, made, a.dtype, n)
 
+    def shuffled(self, a: Num, b: Num, order: list[int]) -> Num:
+        """Lanes of two vectors; those of the second are counted on from the first's."""
+        places = ir.Constant(ir.VectorType(I32, len(order)), order)
+        return Num(self, self.b.shuffle_vector(a.v, b.v, places), a.dtype, len(order))
+
     def part(self, x: Num, start: int, lanes: int) -> Num:
         """Neighbouring lanes of a vector."""
         if lanes == 1:
