@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
@@ -138,17 +138,27 @@ class Launch:
     grid: int
     block: int
     args: tuple[Any, ...]
+    text: str = ""  # what the module was made from
+
+    def gated(self, flag: Any) -> Launch:
+        """The same, but it does nothing where ``flag`` (int32[1] on the device) is 0."""
+        start = self.text.index(f"KERNEL {self.name}(")
+        close = start + self.text[start:].index(")")
+        body = self.text.index("{", close) + 1
+        gate = self.text[:close] + ", const int* gate" + self.text[close:body] + " if (!*gate) return;"
+        text = gate + self.text[body:]
+        return replace(self, module=current().load_module(text), args=(*self.args, flag), text=text)
 
 
 def launch(text: str, name: str, count: int, *args: Any, block: int = BLOCK) -> Launch:
     """A launch of a grid-stride kernel over ``count`` elements."""
     grid = max(1, min(-(-count // block), MOST_BLOCKS))
-    return Launch(current().load_module(text), name, grid, block, args)
+    return Launch(current().load_module(text), name, grid, block, args, text)
 
 
 def block_launch(text: str, name: str, blocks: int, *args: Any, block: int = BLOCK) -> Launch:
     """A launch of a kernel whose blocks each do one piece of work, in a loop over ``blocks`` pieces."""
-    return Launch(current().load_module(text), name, max(1, min(blocks, MOST_BLOCKS)), block, args)
+    return Launch(current().load_module(text), name, max(1, min(blocks, MOST_BLOCKS)), block, args, text)
 
 
 class Launches:
@@ -179,6 +189,13 @@ class Launches:
 
         for one in self.launches:
             self.device.launch(one.module, one.name, one.grid, one.block, [argument(a) for a in one.args])
+
+    def gated(self, flag: Any) -> Launches:
+        """The same launches, none of which does anything where ``flag`` (int32[1] on the device) is 0."""
+        with using(self.device):
+            made = Launches(*(one.gated(flag) for one in self.launches), space=self.space)
+        made.layouts = self.layouts
+        return made
 
 
 Make = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], Launches | None]

@@ -1,0 +1,82 @@
+// Sums at places that are looked up, each by one thread in a fixed order.
+typedef typename arithmetic<X>::type A;
+
+// out [outer, ROWS, INNER]: row r is the sum of the rows list[from[r]] to list[from[r + 1]] of in [outer, COUNT, INNER]
+KERNEL rows_to(index n, const X* in, X* out, const i32* from, const i32* list) {
+    EACH(i, n) {
+        const index inner = i % INNER, r = i / INNER % ROWS, o = i / INNER / ROWS;
+        A sum = 0;
+        for (i32 k = from[r]; k < from[r + 1]; k++) sum += get(in[(o * COUNT + list[k]) * INNER + inner]);
+        put(out[i], sum);
+    }
+}
+
+// rows of a table [rows, INNER]; NaN (or 0) for one that is not there
+KERNEL take(index n, i64 rows, const X* table, const L* indices, X* out) {
+    EACH(i, n) {
+        const i64 row = indices[i / INNER];
+        if (row >= 0 && row < rows) out[i] = table[row * INNER + i % INNER];
+        else put(out[i], (A)MISSING);
+    }
+}
+
+// of each place the next one with the same index (-1: none), and whether it is the first of its index (head 1)
+KERNEL chain(index n, i64 rows, const L* indices, i32* next, i32* head) {
+    EACH(p, n) {
+        const i64 mine = indices[p];
+        i32 after = -1, first = mine >= 0 && mine < rows;
+        if (first) {
+            for (index q = p + 1; q < n; q++) if ((i64)indices[q] == mine) { after = q; break; }
+            for (index q = p; q > 0; q--) if ((i64)indices[q - 1] == mine) { first = 0; break; }
+        }
+        next[p] = after;
+        head[p] = first;
+    }
+}
+// the sum of each chain, at its row of out, which is zeros
+KERNEL put_rows(index n, const X* values, const L* indices, const i32* next, const i32* head, X* out) {
+    EACH(i, n) {
+        const index p = i / INNER, c = i % INNER;
+        if (!head[p]) continue;
+        A sum = 0;
+        for (i64 q = p; q >= 0; q = next[q]) sum += (A)get(values[q * INNER + c]);
+        put(out[(i64)indices[p] * INNER + c], sum);
+    }
+}
+KERNEL zeros(index n, X* out) { EACH(i, n) put(out[i], (A)0); }
+
+// along the last axis: x [rows, WIDTH], indices [rows, PICKS]
+KERNEL take_along(index n, const X* x, const L* indices, X* out) {
+    EACH(i, n) {
+        i64 k = indices[i];
+        if (k < 0) k += WIDTH;
+        if (k >= 0 && k < WIDTH) out[i] = x[i / PICKS * WIDTH + k];
+        else put(out[i], (A)MISSING);
+    }
+}
+KERNEL put_along(index n, const X* values, const L* indices, X* out) {
+    EACH(i, n) {
+        const index row = i / WIDTH;
+        const i64 k = i % WIDTH;
+        A sum = 0;
+        for (i32 e = 0; e < PICKS; e++) if ((i64)indices[row * PICKS + e] == k) sum += (A)get(values[row * PICKS + e]);
+        put(out[i], sum);
+    }
+}
+KERNEL one_hot(index n, const L* indices, X* out) {
+    EACH(i, n) put(out[i], (i64)indices[i / WIDTH] == (i64)(i % WIDTH) ? (A)1 : (A)0);
+}
+KERNEL iota(index n, X* out) { EACH(i, n) put(out[i], (A)i); }
+
+// running sums of [outer, COUNT, INNER] along the middle
+KERNEL cumsum(index n, const X* x, X* y) {
+    EACH(i, n) {
+        const index o = i / INNER, inner = i % INNER;
+        A sum = 0;
+        for (index k = 0; k < COUNT; k++) {
+            const index at = (o * COUNT + (REVERSE ? COUNT - 1 - k : k)) * INNER + inner;
+            sum += (A)get(x[at]);
+            put(y[at], sum);
+        }
+    }
+}
