@@ -15,7 +15,9 @@ from prototorch.graph.passes.constants import folded
 from prototorch.graph.passes.copies import copied, renamed
 from prototorch.graph.passes.dead_code import live_nodes
 from prototorch.graph.passes.fusion import fused
+from prototorch.graph.passes.late import mark_late
 from prototorch.graph.passes.layout import laid_out
+from prototorch.graph.passes.lowering import lowered
 from prototorch.graph.passes.norms import absorbed
 from prototorch.graph.passes.once import ONCE, mark_once
 from prototorch.graph.passes.sparse import small_first
@@ -87,6 +89,9 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
     """
     updates = dict(updates or {})
     nodes = live_nodes(graph.nodes, [*outputs.values(), *updates.values()])
+    if backend is not None:
+        nodes, stands = lowered(graph, nodes, backend)
+        outputs, updates = renamed(outputs, stands), renamed(updates, stands)
     nodes, stands = merged(nodes)
     nodes = folded(nodes)
     outputs, updates = renamed(outputs, stands), renamed(updates, stands)
@@ -95,6 +100,7 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
         wanted = (*outputs.values(), *updates.values())
         nodes = live_nodes(small_first(absorbed(nodes, wanted), wanted), wanted)
+        mark_late(nodes, outputs)
         nodes, stands = laid_out(nodes, outputs, updates, backend)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
         mark_once(nodes, outputs, updates)

@@ -173,6 +173,26 @@ def test_weights_do_not_change_where_the_guard_refuses():
     assert np.array_equal(states["w"], np.ones((6, 2)))
 
 
+def test_states_that_the_forward_pass_makes_change_after_the_guard():
+    graph = Graph()
+    loss, updates, given = update_of(graph)
+    seen, rows = graph.state("seen", Spec((2,))), graph.state("rows", Spec((6,)))
+    mean = ops.mean(graph.inputs["x"], axis=0)
+    updates |= {"seen": seen * 0.9 + mean, "rows": rows + ops.sum_(graph.inputs["x"], axis=1)}
+    states = given.pop("states") | {"seen": np.ones(2, np.float32), "rows": np.ones(6, np.float32)}
+    plan = make_plan(graph, {"loss": loss, "mean": mean}, updates, FUSING)
+    assert plan.copies == []
+    assert [s.node.phase for s in plan.steps] == ["forward"] * 3 + ["update"] * 4
+    kept = {k: a.copy() for k, a in states.items()}
+
+    def refuse(_):
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        Runner(plan, FUSING, states)(given, refuse)
+    assert all(np.array_equal(states[k], kept[k]) for k in kept)
+
+
 def test_the_gradient_of_a_large_weight_waits_for_its_update():
     def steps(rows):
         graph = Graph()
