@@ -1,8 +1,8 @@
 """Copies in which another axis becomes the innermost: reordered memory and exchanged axes.
 
-Square tiles are read row by row, transposed in registers, and written row by row. A piece of work is some columns of the
-source (BLOCK of them, so that whole cache lines are read) and all of its rows. A few channels, whose places are to lie
-side by side, are interleaved instead.
+Square tiles are read row by row, transposed in registers, and written row by row. An item is a block of rows and
+columns, done along its longer side, so that memory is read or written in long runs. A few channels, whose places are to
+lie side by side, are interleaved instead.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from prototorch.backends.cpu.native.kernels.slices import Axis, copies, merged, 
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
-#: columns of a piece of work, and numbers of one
-BLOCK, PIECE = 64, 1 << 15
+#: rows and columns of a block, and numbers of a piece of work
+BLOCK, PIECE = 512, 1 << 15
 #: rows up to which they are interleaved
 FEW = 4
 
@@ -38,19 +38,19 @@ class Exchange:
     target: int
 
     @property
-    def blocks(self) -> int:
-        """Pieces that the columns are cut into."""
-        return -(-self.columns // BLOCK)
+    def blocks(self) -> tuple[int, int]:
+        """Blocks that the rows and the columns are cut into."""
+        return -(-self.rows // BLOCK), -(-self.columns // BLOCK)
 
     @property
     def items(self) -> int:
         """Items of work."""
-        return prod(a.size for a in self.outer) * self.blocks
+        return prod(a.size for a in self.outer) * prod(self.blocks)
 
     @property
     def grain(self) -> int:
         """Items of a piece."""
-        total = self.items * self.rows * min(self.columns, BLOCK)
+        total = self.items * min(self.rows, BLOCK) * min(self.columns, BLOCK)
         return self.items if total <= PIECE else max(PIECE * self.items // total, 1)
 
 
@@ -69,8 +69,8 @@ def _tile(k: Kernel, rows: list[Num]) -> list[Num]:
     return rows
 
 
-def _tiles(k: Kernel, e: Exchange, x: Pointer, y: Pointer, begin: Int, lanes: int) -> None:
-    """All rows of the columns from ``begin`` on, up to BLOCK of them."""
+def _tiles(k: Kernel, e: Exchange, x: Pointer, y: Pointer, top: Int, begin: Int, lanes: int) -> None:
+    """A block of rows from ``top`` and columns from ``begin`` on."""
 
     def whole(row: Any, column: Any) -> None:
         held = [x.load((row + i) * e.source + column, lanes) for i in range(lanes)]
@@ -80,24 +80,27 @@ def _tiles(k: Kernel, e: Exchange, x: Pointer, y: Pointer, begin: Int, lanes: in
     def part(row: Any, column: Any) -> None:
         down, across = (e.rows - row), (e.columns - column)
         seen, wide = k.mask(across.minimum(lanes), lanes), k.mask(down.minimum(lanes), lanes)
-        held = [
-            x.load((row + i) * e.source + column, lanes, seen & (down > i).splat(lanes)) for i in range(lanes)
-        ]
+        held = [x.load((row + i) * e.source + column, lanes, seen & (down > i).splat(lanes)) for i in range(lanes)]
         for i, v in enumerate(_tile(k, held)):
             with k.when(across > i):
                 y.store(v, (column + i) * e.target + row, wide)
 
     end = (begin + BLOCK).minimum(e.columns)
     full = begin + (end - begin) // lanes * lanes
-    rows = e.rows // lanes * lanes
-    with k.range(0, rows, lanes) as row, k.range(begin, full, lanes) as column:
-        whole(row, column)
+    bottom = (top + BLOCK).minimum(e.rows)
+    low = top + (bottom - top) // lanes * lanes
+    if e.rows > e.columns:
+        with k.range(begin, full, lanes) as column, k.range(top, low, lanes) as row:
+            whole(row, column)
+    else:
+        with k.range(top, low, lanes) as row, k.range(begin, full, lanes) as column:
+            whole(row, column)
     if e.columns % lanes:
-        with k.range(0, rows, lanes) as row, k.range(full, end, lanes) as column:
+        with k.range(full, end, lanes) as column, k.range(top, low, lanes) as row:
             part(row, column)
-    if e.rows > rows:
-        with k.range(begin, end, lanes) as column:
-            part(Int(k, k.word(rows)), column)
+    if e.rows % lanes:
+        with k.range(low, bottom, lanes) as row, k.range(begin, end, lanes) as column:
+            part(row, column)
 
 
 def _interleaved(k: Kernel, e: Exchange, x: Pointer, y: Pointer, begin: Int) -> None:
@@ -123,7 +126,9 @@ def _exchanged(k: Kernel, e: Exchange) -> None:
     while lanes // 2 >= max(min(e.rows, e.columns), 2):
         lanes //= 2
     with k.range(k.first, k.last) as item:
-        begin, rest = (item % e.blocks) * BLOCK, item // e.blocks
+        down, across = e.blocks
+        begin, rest = (item % across) * BLOCK, item // across
+        top, rest = (rest % down) * BLOCK, rest // down
         here, there = rest * 0, rest * 0
         for i in range(len(e.outer) - 1, -1, -1):
             place = rest % e.outer[i].size if i else rest
@@ -132,7 +137,7 @@ def _exchanged(k: Kernel, e: Exchange) -> None:
         if 2 <= e.rows <= min(FEW, k.lanes) and e.target == e.rows:
             _interleaved(k, e, x + here, y + there, begin)
         else:
-            _tiles(k, e, x + here, y + there, begin, lanes)
+            _tiles(k, e, x + here, y + there, top, begin, lanes)
 
 
 def arranged(axes: Sequence[Axis], dtype: str) -> Any:
