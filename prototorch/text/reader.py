@@ -1,4 +1,4 @@
-"""From text to tree: ``parse``, ``parse_value``, ``read_file``. The only module that knows lark.
+"""From text to tree: ``parse``, ``parse_value``, ``read_file``. This module and `tables` alone know lark.
 
 A mistake in the grammar is explained, the statement it stands in is left out, and the rest is read again, so that one
 run finds several.
@@ -18,7 +18,6 @@ from lark.exceptions import UnexpectedToken
 from lark.lexer import PatternRE
 
 from ..errors import FileError
-from ..resources import folder
 from . import limits
 from .build import DAMAGED, Builder, Depth, TooDeep
 from .collection import no_collection
@@ -27,6 +26,7 @@ from .lexer import ODD, Broken, Job, Lexer, Token
 from .mistakes import Report
 from .recover import damaged, starts_anew
 from .source import Source
+from .tables import parser
 from .tree import Document, Value
 from .trivia import attach
 
@@ -36,17 +36,8 @@ _RETRY_TOKENS = 50_000  # above this size only one, so that a large broken file 
 
 @cache
 def _parser() -> tuple[Lark, Lexer]:
-    """The tables, made once a process."""
-    grammar = (folder("grammars") / "model.lark").read_text(encoding="utf-8")
-    starts = ["document", "only_value", "only_expression"]
-    lark = Lark(
-        grammar,
-        parser="lalr",
-        lexer="basic",
-        start=starts,
-        maybe_placeholders=False,
-        transformer=Builder(_fill),
-    )
+    """Parser and lexer, made once a process."""
+    lark = parser(Builder(_fill))
     terminals = [(t.name, t.pattern.value, isinstance(t.pattern, PatternRE)) for t in lark.terminals]
     return lark, Lexer(terminals)
 
