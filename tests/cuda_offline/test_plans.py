@@ -9,11 +9,15 @@ import importlib.util
 import shutil
 
 import pytest
+from offline_cudnn import driver, offline
 
 import prototorch as pt
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
 from prototorch.backends.cuda.backend import CudaBackend
+from prototorch.backends.cuda.cudnn.library import library_of
+from prototorch.backends.cuda.cudnn.plan import Unsupported
 from prototorch.engine.variables import Variables
+from prototorch.resources import shipped_models
 from prototorch.spec import Spec
 from prototorch.train.program import PREDICT, TRAIN, Program
 
@@ -22,9 +26,15 @@ pytestmark = [
     pytest.mark.cuda_offline,
     pytest.mark.skipif(bool(MISSING) or shutil.which("gcc") is None, reason=f"missing: {', '.join(MISSING) or 'gcc'}"),
 ]
-
 BATCH = 32
 LENGTH = 16  # for sizes that only data tell
+#: ops of the shipped models that have no kernel of their own on a GPU; their plain bodies run, slowly
+PLAIN: set[str] = set()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _driver(tmp_path_factory):
+    driver(tmp_path_factory.mktemp("driver"))
 
 
 def plans(name: str, device) -> list:
@@ -34,3 +44,32 @@ def plans(name: str, device) -> list:
     specs = {i.name: Spec((BATCH, *(LENGTH if n is None else n for n in i.shape)), i.dtype) for i in model.net.inputs}
     phases = (TRAIN, PREDICT) if program.terms else (PREDICT,)
     return [program.plan(phase, specs, create=False) for phase in phases]
+
+
+def plain_ops(plans, backend) -> set[str]:
+    """The ops of steps that no kernel takes."""
+    found = set()
+    for plan in plans:
+        for step in plan.steps:
+            ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
+            if backend.choice(step.node.op, ins, outs, step.node.attrs).level == "plain":
+                found.add(step.node.op.name)
+    return found
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
+@pytest.mark.parametrize("name", sorted(shipped_models()))
+def test_every_graph_is_accepted(name, precision):
+    device = offline(precision)
+    made = plans(name, device)
+    library = library_of(device)
+    # a product in strict float32 may be refused: then the kernel of our own takes it
+    refused = [k for k, v in library.plans.items() if isinstance(v, Unsupported) and k[0].kind != "matmul"]
+    assert refused == []
+    assert plain_ops(made, CudaBackend(device)) <= PLAIN
+
+
+def test_deterministic_plans_exist():
+    device = offline("bf16", deterministic=True)
+    plans("alexnet", device)
+    assert not [v for v in library_of(device).plans.values() if isinstance(v, Unsupported)]
