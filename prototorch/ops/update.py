@@ -92,6 +92,7 @@ class NadamUpdate(Update):
     term of log(1 - z) = -sum of z^k / k.
     """
 
+    elementwise = False  # that sum is over more than the element
     slots = 2
 
     def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
