@@ -115,29 +115,35 @@ def every_row(k: Kernel, c: Channels, start: Int, count: Int,
         channel_vectors(k, c.channels, lambda i, lanes, mask: body(at + i, i, lanes, mask))
 
 
-def summed_plane(k: Kernel, c: Channels, channel: Int, terms: Callable[[Int, Num | None], Sequence[Num]],
-                 count: int) -> list[Num]:  # fmt: skip
-    """Sums of ``count`` terms over one channel's numbers; ``terms(where, mask)`` gives a vector for each. The sums of
-    the single images are added in float64."""
+def summed_line(k: Kernel, at: Int, length: int, terms: Callable[[Int, Num | None], Sequence[Num]],
+                count: int) -> list[Num]:  # fmt: skip
+    """Sums of ``count`` terms over numbers that lie side by side; ``terms(where, mask)`` gives a vector for each."""
     lanes = k.lanes
-    whole = c.after - c.after % (lanes * _STREAMS)
-    totals = [k.variable(k.zero(1, "float64")) for _ in range(count)]
-    with k.range(c.before) as image:
-        at = (image * c.channels + channel) * c.after
-        held = [[k.variable(k.zero(lanes)) for _ in range(count)] for _ in range(_STREAMS)]
+    whole = length - length % (lanes * _STREAMS)
+    held = [[k.variable(k.zero(lanes)) for _ in range(count)] for _ in range(_STREAMS)]
 
-        def add(i: Int, mask: Num | None, stream: int) -> None:
-            for s, value in zip(held[stream], terms(at + i, mask), strict=True):
-                s.value = s.value + (value if mask is None else k.select(mask, value, k.zero(lanes)))
+    def add(i: Int, mask: Num | None, stream: int) -> None:
+        for s, value in zip(held[stream], terms(at + i, mask), strict=True):
+            s.value = s.value + (value if mask is None else k.select(mask, value, k.zero(lanes)))
 
+    if whole:
         with k.range(0, whole, lanes * _STREAMS) as i:
             for stream in range(_STREAMS):
                 add(i + stream * lanes, None, stream)
-        if c.after > whole:
-            k.vectors(c.after - whole, lambda i, mask: add(i + whole, mask, 0))
-        for j, total in enumerate(totals):
-            a, b, d, e = (held[s][j].value for s in range(_STREAMS))
-            total.value = total.value + k.total((a + b) + (d + e)).cast("float64")
+    if length > whole:
+        k.vectors(length - whole, lambda i, mask: add(i + whole, mask, 0))
+    streams = [[held[s][j].value for s in range(_STREAMS)] for j in range(count)]
+    return [k.total((a + b) + (c + d)) for a, b, c, d in streams]
+
+
+def summed_plane(k: Kernel, c: Channels, channel: Int, terms: Callable[[Int, Num | None], Sequence[Num]],
+                 count: int) -> list[Num]:  # fmt: skip
+    """The same over one channel's numbers, the sums of the single images added in float64."""
+    totals = [k.variable(k.zero(1, "float64")) for _ in range(count)]
+    with k.range(c.before) as image:
+        at = (image * c.channels + channel) * c.after
+        for total, line in zip(totals, summed_line(k, at, c.after, terms, count), strict=True):
+            total.value = total.value + line.cast("float64")
     return [t.value for t in totals]
 
 

@@ -113,8 +113,9 @@ def _interleaved(k: Kernel, e: Exchange, x: Pointer, y: Pointer, begin: Int) -> 
         for v in range(n):
             places = [divmod(v * lanes + i, n) for i in range(lanes)]  # column, row
             made = k.shuffled(held[0], held[1], [c + lanes * (r == 1) for c, r in places])
-            for row in range(2, n):
-                made = k.shuffled(made, held[row], [c + lanes if r == row else i for i, (c, r) in enumerate(places)])
+            for third in range(2, n):
+                order = [c + lanes if r == third else i for i, (c, r) in enumerate(places)]
+                made = k.shuffled(made, held[third], order)
             y.store(made, column * n + v * lanes)
     with k.range(full, end) as column, k.range(n) as row:
         y.store(x.load(row * e.source + column), column * n + row)
@@ -129,7 +130,7 @@ def _exchanged(k: Kernel, e: Exchange) -> None:
         down, across = e.blocks
         begin, rest = (item % across) * BLOCK, item // across
         top, rest = (rest % down) * BLOCK, rest // down
-        here, there = rest * 0, rest * 0
+        here, there = item * 0, item * 0
         for i in range(len(e.outer) - 1, -1, -1):
             place = rest % e.outer[i].size if i else rest
             here, there = here + place * e.outer[i].source, there + place * e.outer[i].target

@@ -1,0 +1,161 @@
+"""Layer normalisation over the last axes: each row is done while it is in the cache. Sums over rows (the gradients of
+gamma and beta) are taken in pieces of rows, which a second task adds in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from prototorch.backends.cpu.native.call import Tasks, code, native
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
+from prototorch.backends.cpu.native.kernels.channel_rows import inverse_root, summed_line
+from prototorch.backends.cpu.native.machine import lanes_of
+from prototorch.backends.cpu.native.team import Task
+from prototorch.ops.reduce import axes
+from prototorch.spec import Spec
+
+PIECE = 1 << 14
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How many rows of how many numbers, and what is added to their variance."""
+
+    count: int
+    length: int
+    eps: float
+
+    @property
+    def piece(self) -> int:
+        """Rows of a piece."""
+        return max(PIECE // self.length, 1)
+
+    @property
+    def pieces(self) -> int:
+        """Pieces that the rows are cut into."""
+        return -(-self.count // self.piece)
+
+
+def _statistics(k: Kernel, r: Rows, x: Pointer, at: Int) -> tuple[Num, Num, Num]:
+    """A row's mean as rounded, the scale 1 / deviation, and the shift that puts the rounding of the mean right: the
+    normal number is (x - mean) * scale + shift. In two passes."""
+    (total,) = summed_line(k, at, r.length, lambda i, mask: [x.load(i, k.lanes, mask)], 1)
+    mean = total * (1.0 / r.length)
+
+    def distance(i: Int, mask: Num | None) -> list[Num]:
+        away = x.load(i, k.lanes, mask) - mean
+        return [away, away * away]
+
+    low, squares = (s * (1.0 / r.length) for s in summed_line(k, at, r.length, distance, 2))
+    scale = inverse_root(k, squares - low * low, r.eps)
+    return mean, scale, -(low * scale)
+
+
+def _forward(k: Kernel, r: Rows) -> None:
+    x, gamma, beta, y = (k.pointer(i) for i in range(4))
+
+    def row(at: Int) -> None:
+        mean, scale, shift = _statistics(k, r, x, at)
+
+        def place(i: Int, mask: Num | None) -> None:
+            normal = k.fma(x.load(at + i, k.lanes, mask) - mean, scale, shift.splat(k.lanes))
+            y.store(k.fma(normal, gamma.load(i, k.lanes, mask), beta.load(i, k.lanes, mask)), at + i, mask)
+
+        k.vectors(r.length, place)
+
+    with k.range(k.first, k.last) as i:
+        row(i * r.length)
+
+
+def _sums(k: Kernel, r: Rows, piece: Any) -> tuple[Pointer, Pointer]:
+    """Where a piece's gradients of gamma and beta lie."""
+    held = k.shared.as_type("float32") + piece * (2 * r.length)
+    return held, held + r.length
+
+
+def _clear(k: Kernel, target: Pointer, length: int) -> None:
+    k.vectors(length, lambda i, mask: target.store(k.zero(k.lanes), i, mask))
+
+
+def _backward(k: Kernel, r: Rows) -> None:
+    """An item is a piece of rows."""
+    g, x, gamma, dx = (k.pointer(i) for i in range(4))
+    with k.range(k.first, k.last) as piece:
+        sums = _sums(k, r, piece)
+        for s in sums:
+            _clear(k, s, r.length)
+        first = piece * r.piece
+        with k.range(first, (first + r.piece).minimum(r.count)) as row:
+            _row(k, r, (g, x, gamma, dx), sums, row * r.length)
+
+
+def _row(k: Kernel, r: Rows, arrays: tuple[Pointer, ...], sums: tuple[Pointer, Pointer], at: Int) -> None:
+    g, x, gamma, dx = arrays
+    mean, scale, shift = _statistics(k, r, x, at)
+    shift = shift.splat(k.lanes)
+
+    def numbers(i: Int, mask: Num | None) -> tuple[Num, Num, Num]:
+        grad = g.load(at + i, k.lanes, mask)
+        return grad, grad * gamma.load(i, k.lanes, mask), k.fma(x.load(at + i, k.lanes, mask) - mean, scale, shift)
+
+    def terms(i: Int, mask: Num | None) -> list[Num]:
+        _, scaled, normal = numbers(i - at, mask)
+        return [scaled, scaled * normal]
+
+    level, slope = (s * (1.0 / r.length) for s in summed_line(k, at, r.length, terms, 2))
+
+    def place(i: Int, mask: Num | None) -> None:
+        grad, scaled, normal = numbers(i, mask)
+        dx.store((scaled - level - normal * slope) * scale, at + i, mask)
+        for s, value in zip(sums, (grad * normal, grad), strict=True):
+            s.store(s.load(i, k.lanes, mask) + value, i, mask)
+
+    k.vectors(r.length, place)
+
+
+def _added(k: Kernel, r: Rows) -> None:
+    """The sums of all pieces; an item is a vector of numbers."""
+    outputs = k.pointer(0), k.pointer(1)
+    with k.range(k.first, k.last) as item:
+        i = item * k.lanes
+        mask = k.mask((r.length - i).minimum(k.lanes), k.lanes)
+        for place, y in enumerate(outputs):
+            total = k.variable(k.zero(k.lanes))
+            with k.range(r.pieces) as piece:
+                total.value = total.value + _sums(k, r, piece)[place].load(i, k.lanes, mask)
+            y.store(total.value, i, mask)
+
+
+def _rows(x: Spec, full: tuple[Spec, ...], attrs: dict[str, Any]) -> Rows:
+    over = axes(attrs["axis"], x.ndim)
+    if over != tuple(range(x.ndim - len(over), x.ndim)) or any(s.layout is not None for s in full):
+        raise Unsupported("axes that are not the last in memory")
+    if x.dtype != "float32":
+        raise Unsupported(x.dtype)
+    length = prod(x.shape[i] for i in over)
+    return Rows(x.size // length, length, attrs["eps"])
+
+
+@native("layer_norm")
+def layer_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
+    """Each row less its mean, over its deviation, times gamma, plus beta."""
+    r = _rows(ins[0], (ins[0], outs[0]), attrs)
+    made = code(_forward, r)
+    return Tasks(lambda i, o: [Task(made.address, (*i, *o), r.count, r.piece)])
+
+
+@native("layer_norm_grad")
+def layer_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
+    """The gradients of x, gamma and beta."""
+    r = _rows(ins[1], (*ins[:2], outs[0]), attrs)
+    rows, added = code(_backward, r), code(_added, r)
+    shared = 4 * 2 * r.length * r.pieces
+    vectors = -(-r.length // lanes_of("float32"))
+    return Tasks(
+        lambda i, o: [
+            Task(rows.address, (*i, o[0]), r.pieces, 1, 0, shared),
+            Task(added.address, tuple(o[1:]), vectors, max(vectors // 8, 8), 0, shared),
+        ]
+    )
