@@ -382,3 +382,30 @@ def test_fixed_places(device):
     check(device, "scatter_rows", [numbers(2, 4, 3)], {**attrs, "size": 5})
     for reverse in (False, True):
         check(device, "cumsum", [numbers(2, 5, 3)], {"axis": 1, "reverse": reverse})
+
+
+RECURRENT = [
+    ("simple_rnn_sequence", {"activation": "tanh"}),
+    ("lstm_sequence", {"activation": "tanh", "recurrent_activation": "sigmoid"}),
+    ("lstm_sequence", {"activation": "softsign", "recurrent_activation": "hard_sigmoid"}),
+    ("gru_sequence", {"activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "attrs"), RECURRENT)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_recurrent(device, name, attrs, reverse, masked):
+    op, samples, steps, units = OPS[name], 3, 4, 5
+    x = numbers(samples, steps, op.gates * units)
+    weights = [numbers(units, op.gates * units, seed=1)]
+    if op.weights > 1:
+        weights.append(numbers(op.gates * units, seed=2))
+    states = [numbers(samples, units, seed=3 + j) for j in range(op.states)]
+    mask = [np.random.default_rng(0).random((samples, steps)) < 0.6] if masked else []
+    attrs = {**attrs, "reverse": reverse, "masked": masked}
+    inputs = [x, *weights, *states, *mask]
+    made = check(device, name, inputs, attrs, rtol=1e-4, atol=1e-5)
+    after = [made[0], *made[1 + op.states :]]
+    grads = [numbers(*a.shape, seed=9 + j) for j, a in enumerate(made[: 1 + op.states])]
+    check(device, f"{name}_grad", [*inputs, *after, *grads], attrs, rtol=1e-4, atol=1e-5)

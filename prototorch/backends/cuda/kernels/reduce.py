@@ -67,7 +67,8 @@ def _names(x: Spec, kept: tuple[int, ...], over: tuple[int, ...]) -> dict[str, s
     return None if max(counts) > 3 else {**one, **two, "KEPT": counts[0], "REDUCED": counts[1]}
 
 
-def _reduction(name: str, x: Spec, y: Spec, over: tuple[int, ...]) -> Launches | None:
+def reduction(name: str, x: Spec, y: Spec, over: tuple[int, ...]) -> Launches | None:
+    """The launches of a reduction of x over these axes into y; None for types or strides the kernel does not know."""
     join, start, whole = _KINDS[name]
     if not x.is_float:
         if name == "mean":
@@ -115,7 +116,7 @@ def _enter(name: str) -> None:
     def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
         if outs[0].layout is not None:
             return None
-        return _reduction(name, ins[0], outs[0], axes(attrs.get("axis"), ins[0].ndim))
+        return reduction(name, ins[0], outs[0], axes(attrs.get("axis"), ins[0].ndim))
 
 
 for _name in _KINDS:

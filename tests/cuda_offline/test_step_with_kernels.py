@@ -1,0 +1,100 @@
+"""Whole training steps with the GPU's own kernels, played on the CPU by a stand-in that is as lazy as a GPU."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shim_device import COMPILER, ShimDevice
+
+from prototorch.backends.cuda.backend import CudaBackend
+from prototorch.backends.cuda.device import COPY_SOURCE, GuardBlock, guard_source
+from prototorch.backends.cuda.fake import FakeDevice
+from prototorch.backends.cuda.kernels import matmul
+from prototorch.backends.precision import Settings, precision_of
+from prototorch.errors import TrainingError
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
+from fake_gpu import compiled, data, plain_cpu, runner_of
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+
+
+@pytest.fixture
+def device(tmp_path_factory, monkeypatch):
+    """A stand-in that plays kernels. A block of the product is as small as it can be: each thread is a real one."""
+    monkeypatch.setattr(matmul, "TILE", 8)
+    monkeypatch.setattr(matmul, "WORK", 4)
+    made = FakeDevice(Settings(precision_of("fp32", gpu=True)))
+    made.player = ShimDevice(str(tmp_path_factory.getbasetemp() / "kernels"))
+    made.player.folder.mkdir(exist_ok=True)
+    return made
+
+
+@pytest.mark.parametrize("word", ["bf16", "fp16"])
+def test_a_training_in_lower_precision(device, word):
+    """With kernels that read and write the narrow type, beside the plain bodies that do the same."""
+    x, y = data(20)
+    device.settings = Settings(precision_of(word, gpu=True))
+    alone = FakeDevice(device.settings)
+    models = [compiled(CudaBackend(alone, kernels=False)), compiled(CudaBackend(device))]
+    history = [m.fit(x, y, batch_size=4, epochs=2, verbose=0).history["loss"] for m in models]
+    # where a sum is rounded to 8 bits (bf16) in one way and not in another, it differs by 2^-8, and by Adam each weight
+    # by up to a step of 1e-3
+    np.testing.assert_allclose(history[0], history[1], rtol=0.03)
+    a, b = (m.get_weights() for m in models)
+    for name in a:
+        np.testing.assert_allclose(a[name], b[name], rtol=0.05, atol=0.02, err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_training_with_kernels_is_that_of_the_cpu(device, optimizer):
+    x, y = data(20)
+    models = [compiled(b, optimizer=optimizer) for b in (plain_cpu(), CudaBackend(device))]
+    for model in models:
+        model.fit(x, y, batch_size=4, epochs=1, verbose=0)
+    runner = runner_of(models[1])
+    assert runner.graph is not None
+    assert [c.op for c in runner.calls].count("updates") == 1, "the updates of all weights are one launch"
+    assert "updates" in device.player.launched
+    a, b = (m.get_weights() for m in models)
+    for name in a:  # five steps; sums in another order, float32
+        np.testing.assert_allclose(a[name], b[name], rtol=2e-4, atol=2e-5, err_msg=name)
+
+
+def test_kernels_leave_the_weights_alone_after_a_loss_that_is_not_finite(device):
+    x, y = data(24)
+    x[9, 0, 2, 2] = 3e38
+    model = compiled(CudaBackend(device))
+    good = compiled(plain_cpu())
+    good.fit(x[:8], y[:8], batch_size=4, epochs=1, verbose=0, shuffle=False)
+    with pytest.raises(TrainingError, match="step 3 of epoch 1"):
+        model.fit(x, y, batch_size=4, epochs=1, verbose=0, shuffle=False)
+    wanted, found = good.get_weights(), model.get_weights()
+    for name in (n for n in wanted if "moving" not in n):
+        np.testing.assert_allclose(wanted[name], found[name], rtol=2e-4, atol=2e-5, err_msg=name)
+
+
+def test_the_devices_own_kernels(device):
+    """The check of the loss and the copy of new states, as CUDA code."""
+    player = device.player
+    block = np.array([(1, 1, 0, 0.0)], GuardBlock)
+    for dtype in ("float32", "float64"):
+        header = "#include <cmath>\nusing std::isfinite;\n"  # NVRTC has it of its own
+        module = player.load_module(header + guard_source(dtype))
+        block[0] = (1, 1, 0, 0.0)
+        seen = []
+        for loss in (1.0, np.inf, 2.0):
+            player.launch(module, "check_loss", 1, 1, (block, np.array(loss, dtype), np.uint64(0)))
+            seen.append(tuple(block[0].tolist()))
+        assert seen == [(1, 1, 1, 0.0), (0, 0, 1, np.inf), (0, 0, 1, np.inf)]
+    sources = [np.arange(n, dtype=np.uint8) for n in (4096, 7, 12)]
+    targets = [np.zeros_like(a) for a in sources]
+    pairs = list(zip(targets, sources, strict=True))
+    table = np.array([(t.ctypes.data, s.ctypes.data, s.nbytes) for t, s in pairs], np.uint64)
+    module = player.load_module(COPY_SOURCE)
+    for flag in (0, 1):
+        player.launch(module, "copy_all", 24, 256, (np.uint32(24), table, np.array([flag], np.int32)))
+        assert all(np.array_equal(t, s if flag else 0 * s) for t, s in pairs)
