@@ -75,15 +75,19 @@ class MultiHeadAttention(Layer):
         depth = self.value_dim or self.key_dim
         q, k, v = (self._heads(ctx, name, x, size) for name, x, size in
                    (("query", query, self.key_dim), ("key", key, self.key_dim), ("value", value, depth)))  # fmt: skip
-        square = q.shape[2] == k.shape[2]
+        batch, steps = query.shape[:2]
         seen = self._seen(ctx, query, value, key, mask)
         given = () if seen is None else (seen,)
-        weights = ops.attention_weights(q, k, *given, causal=self.causal and square)
-        used = weights
-        if self.dropout and ctx.training:
-            used = ops.dropout(weights, ctx.key(), rate=self.dropout, site=ctx.site())
-        batch, steps = query.shape[:2]
-        joined = ops.transpose(ops.matmul(used, v), order=(0, 2, 1, 3))
+        causal = self.causal and steps == key.shape[1]
+        weights = None
+        if self.return_attention_scores or (self.dropout and ctx.training):
+            weights = ops.attention_weights(_by_head(q), _by_head(k), *given, causal=causal)
+            used = weights
+            if self.dropout and ctx.training:
+                used = ops.dropout(weights, ctx.key(), rate=self.dropout, site=ctx.site())
+            joined = _by_head(ops.matmul(used, _by_head(v)))
+        else:
+            joined = ops.attention_heads(q, k, v, *given, causal=causal)
         y = self._project(ctx, "attention_output", ops.reshape(joined, shape=(batch * steps, self.num_heads * depth)),
                           (self.num_heads, depth), (self.output_shape or query.shape[2],))  # fmt: skip
         y = ops.reshape(y, shape=(batch, steps, y.shape[1]))
@@ -92,7 +96,7 @@ class MultiHeadAttention(Layer):
     def _heads(self, ctx: Context, name: str, x: Any, size: int) -> Any:
         batch, steps, n = x.shape
         y = self._project(ctx, name, ops.reshape(x, shape=(batch * steps, n)), (n,), (self.num_heads, size))
-        return ops.transpose(ops.reshape(y, shape=(batch, steps, self.num_heads, size)), order=(0, 2, 1, 3))
+        return ops.reshape(y, shape=(batch, steps, self.num_heads, size))
 
     def _project(self, ctx: Context, name: str, x: Any, before: tuple[int, ...], after: tuple[int, ...]) -> Any:
         fans = prod(before), prod(after)
@@ -122,3 +126,8 @@ class MultiHeadAttention(Layer):
         for m in found:
             seen = m if seen is None else ops.logical_and(seen, m)
         return seen
+
+
+def _by_head(x: Any) -> Any:
+    """[batch, time, heads, n] as [batch, heads, time, n], or back."""
+    return ops.transpose(x, order=(0, 2, 1, 3))

@@ -10,6 +10,7 @@ import numpy as np
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import broadcast, where
 from prototorch.ops.linear import matmul
+from prototorch.ops.shape import transpose
 from prototorch.ops.softmax import softmax, softmax_grad
 from prototorch.spec import Spec
 
@@ -49,6 +50,63 @@ class AttentionWeights(Op):
 
 
 attention_weights = AttentionWeights()
+
+
+class AttentionHeads(Op):
+    """Attention of each head: q [N, T, H, D], k [N, S, H, D], v [N, S, H, E] and a bool mask that broadcasts to
+    [N, H, T, S] give [N, T, H, E]; see `AttentionWeights` for what is seen. Heads lie side by side, as a projection
+    gives them, so that nothing is transposed.
+
+    A kernel need not keep the weights; a plan without one gets `attention_weights` and two products instead.
+    """
+
+    lowers = True
+
+    def rule(self, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False, scale: float | None = None) -> Spec:
+        if any(s.ndim != 4 for s in (q, k, v)) or k.shape[:3] != v.shape[:3]:
+            raise self.fail(f"queries {list(q.shape)}, keys {list(k.shape)} and values {list(v.shape)} do not fit")
+        turned = (Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k))
+        attention_weights.rule(*turned, *mask, causal=causal, scale=scale)
+        return Spec((*q.shape[:3], v.shape[3]), q.dtype)
+
+    def expand(self, q: Any, k: Any, v: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:
+        q, k, v = map(_turned, (q, k, v))
+        return _turned(matmul(attention_weights(q, k, *mask, causal=causal, scale=scale), v))
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        found = attention_heads_grad(grads[0], *inputs, **attrs)
+        return [g if need else None for g, need in zip(found, needs, strict=False)] + [None] * (len(inputs) - 3)
+
+
+class AttentionHeadsGrad(Op):
+    """The gradients of `attention_heads` by q, k and v. Inputs: the gradient of its output, and its inputs."""
+
+    lowers = True
+
+    def rule(self, g: Spec, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False,
+             scale: float | None = None) -> tuple[Spec, ...]:  # fmt: skip
+        wanted = attention_heads.rule(q, k, v, *mask, causal=causal, scale=scale)
+        if g.shape != wanted.shape:
+            raise self.fail(f"a gradient of shape {list(g.shape)}, {list(wanted.shape)} is wanted")
+        return q, k, v
+
+    def expand(
+        self, g: Any, q: Any, k: Any, v: Any, *mask: Any, causal: bool = False, scale: float | None = None
+    ) -> Any:
+        g, q, k, v = map(_turned, (g, q, k, v))
+        weights = attention_weights(q, k, *mask, causal=causal, scale=scale)
+        by_weights = matmul(g, v, transpose_b=True)
+        by_scores = softmax_grad(by_weights, weights) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
+        dq, dk = matmul(by_scores, k), matmul(by_scores, q, transpose_a=True)
+        return tuple(map(_turned, (dq, dk, matmul(weights, g, transpose_a=True))))
+
+
+def _turned(x: Any) -> Any:
+    """[N, T, H, D] as [N, H, T, D], or back."""
+    return transpose(x, order=(0, 2, 1, 3))
+
+
+attention_heads, attention_heads_grad = AttentionHeads(), AttentionHeadsGrad()
 
 
 def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float | None = None) -> Any:

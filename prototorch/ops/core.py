@@ -126,6 +126,8 @@ class Op:
     elementwise: ClassVar[bool] = False
     #: the output is input 0 seen through another shape: no copy where the backend can make a view.
     view: ClassVar[bool] = False
+    #: where no kernel takes it, a plan says it in other ops (`expand`), which have kernels of their own.
+    lowers: ClassVar[bool] = False
     #: one per input, each ``f(g, y, *inputs, **attrs)``; None where there is no derivative.
     derivatives: ClassVar[Sequence[Callable[..., Any] | None] | None] = None
 
