@@ -9,6 +9,7 @@ from types import TracebackType
 #: what the time of a fit is spent on, in the order it is shown
 OPEN, PREPARE, DATA, STEPS, VALIDATION, CALLBACKS = "open", "prepare", "data", "steps", "validation", "callbacks"
 START, SAVE = "start", "save"
+EPOCH = (PREPARE, DATA, STEPS, VALIDATION, CALLBACKS)
 MEANING = {
     START: "starting",
     OPEN: "opening and checking the data",
@@ -57,9 +58,9 @@ class Clock:
         return {**self.seconds, "total": self._since - self.began}
 
 
-def between(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """The seconds from one `Clock.reading` to a later one."""
-    return {purpose: seconds - before.get(purpose, 0.0) for purpose, seconds in after.items()}
+def epoch(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """The seconds of an epoch, from one `Clock.reading` to a later one: of each purpose there is in it, and in all."""
+    return {name: after.get(name, 0.0) - before.get(name, 0.0) for name in (*EPOCH, "total")}
 
 
 def waiting(seconds: Mapping[str, float]) -> float:

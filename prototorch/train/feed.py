@@ -100,8 +100,11 @@ class Feed:
 
     def work(self, batch: int) -> int:
         """About how many bytes the transform of a batch of this size moves."""
-        raw = self.data.columns[self.data.input_of[self.preparation.name]]
-        return self.preparation.work(Spec((batch, *raw.shape), raw.dtype), self.training)
+        return self.preparation.work(self._raw(batch), self.training)
+
+    def _raw(self, batch: int) -> Spec:
+        column = self.data.columns[self.data.input_of[self.preparation.name]]
+        return Spec((batch, *column.shape), column.dtype)
 
     def runner(self, phase: str, batch: int) -> Runner | None:
         """The bound plan of a phase for batches of this size, where it has been prepared."""
@@ -110,6 +113,8 @@ class Feed:
     def prepared(self, phase: str, batch: int) -> Runner:
         """The bound plan of a phase for batches of this size. Raises ResourceError where it would not fit in memory."""
         made = self._runners[phase, batch] = self.program.runner(phase, self.specs(batch))
+        if self.preparation.needed:
+            self.preparation.ready(self._raw(batch), self.training)
         return made
 
     def specs(self, batch: int) -> dict[str, Spec]:

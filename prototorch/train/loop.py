@@ -19,7 +19,8 @@ from prototorch.errors import DataError, TrainingError, UsageError
 from prototorch.graph.trace import KEY
 from prototorch.optim import Schedule
 from prototorch.train.callbacks import Callback, CallbackList, Later
-from prototorch.train.clock import CALLBACKS, DATA, PREPARE, STEPS, VALIDATION, Clock, between
+from prototorch.train.clock import CALLBACKS, DATA, PREPARE, STEPS, VALIDATION, Clock
+from prototorch.train.clock import epoch as epoch_of
 from prototorch.train.diagnosis import ADVICE, NotFiniteError, cause, guard, named
 from prototorch.train.feed import Feed
 from prototorch.train.program import PREDICT, RATE, STEP, TEST, TRAIN, Program, key_of
@@ -201,7 +202,7 @@ class Trainer:
                     logs["learning_rate"] = self.learning_rate
                     epoch, self.epoch, self.batch = self.epoch, self.epoch + 1, 0
                     self._inside = self._trained = False
-                    self.timing = between(began, self.clock.reading())
+                    self.timing = epoch_of(began, self.clock.reading())
                     self._call(calls, "on_epoch_end", epoch, logs)
         except BaseException:
             for callback in self.callbacks:

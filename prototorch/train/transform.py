@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,7 +29,7 @@ class Preparation:
     def __init__(self, net: Net, backend: Backend):
         self.net, self.backend = net, backend
         self.name = net.inputs[0].name if net.inputs else ""
-        self._local = threading.local()
+        self._free: dict[tuple[Spec, bool], list[Runner]] = {}  # runners that no thread is using
 
     @property
     def needed(self) -> bool:
@@ -41,15 +40,25 @@ class Preparation:
         """A batch prepared. What ``key`` gives decides what augmentation draws; without such it is not called."""
         if not self.needed or not len(array):
             return array
-        runners = self._local.__dict__.setdefault("runners", {})
         spec = Spec(tuple(array.shape), str(array.dtype))
-        runner = runners.get((spec, training))
-        if runner is None:
-            runner = runners[spec, training] = self._runner(spec, training)
-        inputs = {"raw": array}
-        if KEY in runner.plan.inputs:
-            inputs[KEY] = np.array([key(), 0], np.uint64)
-        return np.array(runner(inputs)["out"])
+        free = self._free.setdefault((spec, training), [])
+        try:
+            runner = free.pop()
+        except IndexError:  # all are in use by other threads
+            runner = self._runner(spec, training)
+        try:
+            inputs = {"raw": array}
+            if KEY in runner.plan.inputs:
+                inputs[KEY] = np.array([key(), 0], np.uint64)
+            return np.array(runner(inputs)["out"])
+        finally:
+            free.append(runner)
+
+    def ready(self, raw: Spec, training: bool) -> None:
+        """Plan and compile now what a column of this spec (batch dimension included) needs."""
+        free = self._free.setdefault((raw, training), [])
+        if not free:
+            free.append(self._runner(raw, training))
 
     def spec(self, raw: Spec) -> Spec:
         """What comes out for a raw column of this spec (batch dimension included)."""
