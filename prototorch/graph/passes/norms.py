@@ -14,7 +14,7 @@ from prototorch.graph.passes.copies import adopt
 from prototorch.graph.record import Node, Value
 from prototorch.ops.conv import conv
 from prototorch.ops.core import Op
-from prototorch.ops.elementwise import add, multiply, rsqrt, subtract
+from prototorch.ops.elementwise import add, cast, multiply, rsqrt, subtract
 from prototorch.ops.norm import batch_norm_inference
 from prototorch.ops.shape import reshape
 from prototorch.spec import Spec
@@ -69,16 +69,21 @@ def _together(first: Node, bias: Value | None, norm: Node) -> list[Node]:
         adopt(made[-1])
         return value
 
+    def of_type(value: Value, dtype: str) -> Value:
+        return value if value.dtype == dtype else say(cast, value, dtype=dtype)
+
     x, w = first.inputs
     _, gamma, beta, mean, variance = norm.inputs
+    wide = variance.dtype  # the statistics' type: float32 also where pictures and weights have fewer bits
     eps = Value(x.interpreter, Spec((), variance.dtype), "constant",
                 array=np.asarray(norm.attrs["eps"], variance.dtype))  # fmt: skip
     scale = say(multiply, say(rsqrt, say(add, variance, eps)), gamma)
     across = (1, -1, *(1,) * (x.ndim - 2))
     shift = say(reshape, say(subtract, beta, say(multiply, mean, scale)), shape=across)
     if bias is not None:
-        shift = say(add, say(multiply, bias, say(reshape, scale, shape=across)), shift)
-    scaled = say(multiply, w, say(reshape, scale, shape=(-1, *(1,) * (w.ndim - 1))))
+        shift = say(add, say(multiply, of_type(bias, wide), say(reshape, scale, shape=across)), shift)
+    scaled = say(multiply, of_type(w, wide), say(reshape, scale, shape=(-1, *(1,) * (w.ndim - 1))))
+    scaled, shift = of_type(scaled, w.dtype), of_type(shift, x.dtype)
     say(add, say(conv, x, scaled, **first.attrs), shift)
     made[-2].scope = first.scope
     made[-1].outputs = norm.outputs
