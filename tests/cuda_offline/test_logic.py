@@ -283,6 +283,21 @@ def test_batch_norm(device, shape, layout):
           rtol=1e-3, atol=1e-3)  # fmt: skip
 
 
+def test_norms_of_sixteen_bits_with_vectors_of_thirty_two(device):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    x, g = numbers(4, 8, 3, 3).astype("bfloat16"), numbers(4, 8, 3, 3, seed=5).astype("bfloat16")
+    gamma, beta = numbers(8, seed=1), numbers(8, seed=2)
+    one, attrs = [LAST, None, None], {"eps": 1e-3, "axis": 1}
+    _, mean, var = check(device, "batch_norm", [x, gamma, beta], attrs, one, one, rtol=1e-4)
+    assert mean.dtype == var.dtype == np.float32
+    check(device, "batch_norm_grad", [g, x, gamma, mean, var], attrs, [LAST, LAST, *[None] * 3], one, rtol=1e-3)
+    check(device, "batch_norm_inference", [x, gamma, beta, mean, var], attrs, [LAST, *[None] * 4], [LAST])
+    x, g = x.reshape(4, 72), g.reshape(4, 72)
+    gamma, beta, attrs = numbers(72, seed=1), numbers(72, seed=2), {"axis": -1, "eps": 1e-5}
+    check(device, "layer_norm", [x, gamma, beta], attrs)
+    check(device, "layer_norm_grad", [g, x, gamma], attrs, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((5, 40), -1), ((2, 3, 4), (1, 2)), ((70, 3), (1,))])
 def test_layer_norm(device, shape, axis):
     x = numbers(*shape) * 2 + 3

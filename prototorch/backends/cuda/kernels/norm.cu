@@ -46,7 +46,7 @@ KERNEL stats_first(index rows, index chunks, index chunk, const X* x, A* part) {
 }
 
 // a block for each channel
-KERNEL stats_end(index rows, index chunks, index chunk, const A* part, X* mean_out, X* var_out, A* mean_to, A* var_to) {
+KERNEL stats_end(index rows, index chunks, index chunk, const A* part, M* mean_out, M* var_out, A* mean_to, A* var_to) {
     __shared__ A room[MEET];
     for (index c = blockIdx.x; c < C; c += gridDim.x) {
         A sum = 0;

@@ -35,7 +35,7 @@ Specs = tuple[Spec, ...]
 class _Channels:
     """How a batch norm's input lies: [outer, channels, inner], and how its channels are cut into chunks."""
 
-    def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any]):
+    def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], made: Spec | None = None):
         (axis,) = axes(attrs.get("axis", 1), x.ndim)
         last = x.layout is not None
         self.fits = x.is_float and not (last and axis != 1)
@@ -48,7 +48,7 @@ class _Channels:
         run = self.channels if self.inner == 1 else self.inner
         self.pack = pack_of(x, run)
         self.last = self.inner == 1
-        names: dict[str, str | int] = {"X": c_type(x), "W": c_type(w), "V": c_type(v)}
+        names: dict[str, str | int] = {"X": c_type(x), "W": c_type(w), "V": c_type(v), "M": c_type(made or v)}
         names.update({"C": self.channels, "INNER": self.inner})
         names["sqrt_of"] = "sqrt" if self.wide == "float64" else "sqrtf"
         self.text = source("norm", x.size, **names, PACK=self.pack)
@@ -91,9 +91,9 @@ def _alike(*specs: Spec) -> bool:
 def batch_norm(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
     """With the batch's own statistics."""
     x, gamma, beta = ins
-    if not _alike(x, outs[0]) or gamma.dtype != beta.dtype or any(o.dtype != x.dtype for o in outs):
+    if not _alike(x, outs[0]) or gamma.dtype != beta.dtype or outs[1].dtype != outs[2].dtype:
         return None
-    c = _Channels(x, gamma, Spec((), "float64" if x.dtype == "float64" else "float32"), attrs)
+    c = _Channels(x, gamma, Spec((), "float64" if x.dtype == "float64" else "float32"), attrs, outs[1])
     if not c.fits:
         return None
     own, second = Space(c.part), Space(c.part + c.own // 2)
@@ -144,7 +144,7 @@ def _layer(x: Spec, gamma: Spec, attrs: dict[str, Any]) -> tuple[str, int, int, 
     if over != tuple(range(x.ndim - len(over), x.ndim)) or not x.is_float or n >= 1 << 31:
         return None
     wide = x.dtype == "float64"
-    names: dict[str, str | int] = {"X": c_type(x), "W": c_type(gamma), "V": c_type(gamma)}
+    names: dict[str, str | int] = {"X": c_type(x), "W": c_type(gamma), "V": c_type(gamma), "M": c_type(gamma)}
     names.update({"C": 1, "INNER": 1, "PACK": 1})
     text = source("norm", x.size, **names, sqrt_of="sqrt" if wide else "sqrtf")
     return text, x.size // n, n, np.float64 if wide else np.float32
