@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.core import Backend
-from prototorch.backends.cpu import LEVELS, cpu
+from prototorch.backends.cpu import LEVELS, cpu, native
 from prototorch.backends.cuda.facts import facts, usable, why_not
 from prototorch.backends.precision import Settings, precision_of
 from prototorch.errors import BackendError, did_you_mean
@@ -47,14 +47,22 @@ def cuda_backend(settings: Settings) -> Backend:
     return made
 
 
+def _why(level: str) -> str:
+    """Why this level of kernels runs, of those there are."""
+    if os.environ.get("PROTOTORCH_CPU"):
+        return "said by PROTOTORCH_CPU"
+    return "the fastest; PROTOTORCH_CPU chooses another" if level == "native" else f"not native: {native.missing()}"
+
+
 def devices() -> dict[str, dict[str, Any]]:
     """What `prototorch devices` shows: each device with the libraries in use, or why it is not used."""
     here = cpu()
+    level = next(name for name, tried in LEVELS.items() if tried == here.levels)
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return {
         "cpu": {
             "in use": "yes",
-            "level": f"{os.environ.get('PROTOTORCH_CPU', 'numpy')} (of {', '.join(LEVELS)}; set by PROTOTORCH_CPU)",
+            "level": f"{level} ({_why(level)})",
             "machine": platform.machine(),
             "threads": here.threads,
             "numpy": np.__version__,
