@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from prototorch.engine.mirror import Mirror
 from prototorch.engine.runner import Runner
 from prototorch.engine.variables import Variables
 from prototorch.errors import ResourceError
-from prototorch.graph.plan import Plan
+from prototorch.graph.plan import Plan, Step
 
 WARM_UP = 2  # runs in a row before a plan is recorded
 EVERY = 4  # steps between two reports of the loss's check
@@ -102,7 +102,9 @@ class CapturedRunner(Runner):
 
     lag = LAG
 
-    def __init__(self, plan: Plan, backend: Backend, states: Mirror, arena: Any = None):
+    backend: Any  # of backends/cuda
+
+    def __init__(self, plan: Plan, backend: Any, states: Mirror, arena: Any = None):
         self.plan, self.backend, self.states = plan, backend, states
         self.device: Device = backend.device
         self._arena = backend.bytes(plan.arena) if arena is None else arena
@@ -117,32 +119,33 @@ class CapturedRunner(Runner):
         self.refused = ""
         self._row = 0
         self.calls = self._bound()
-        self._renewed = frozenset(name for name, _ in plan.copies) | frozenset(
-            place.name
-            for step in plan.steps
-            for v in step.outputs
-            if (place := plan.places[id(v)]).kind == "state"
-        )  # fmt: skip
+        self._renewed = plan.written()
 
     def _bound(self) -> list[Call]:
-        calls: list[Call] = []
-        checked = self.guard is None
-        for step in self.plan.steps:
-            node = step.node
-            if node.phase == "update" and not checked:
-                calls.append(self._check())
-                checked = True
-            run = self.backend.prepare(node.op, tuple(v.spec for v in step.inputs),
-                                       tuple(v.spec for v in step.outputs), node.attrs)  # fmt: skip
-            kept = any(self.plan.places[id(v)].kind == "state" for v in step.outputs)
-            if self.guard is not None and node.phase == "update" and kept:
-                run = run.gated(self.guard.go)  # type: ignore[attr-defined]
-            ins, outs = tuple(map(self.array, step.inputs)), tuple(map(self.array, step.outputs))
-            calls.append(Call(node.op.name, node.scope, node.phase, _starting(run, ins, outs)))
-            why = getattr(run, "why_not_captured", "")
-            if why and not self.refused:
-                self.refused = f"{node.op.name} in {node.scope or 'the net'}: {why}"
+        """All pieces of a step in their order."""
+        steps = self.plan.steps
+        cut = next((i for i, s in enumerate(steps) if s.node.phase == "update"), len(steps))
+        calls = [_call(*self._prepared(step)) for step in steps[:cut]]
+        if self.guard is not None:
+            calls.append(self._check())
+        bound = [self._prepared(step) for step in steps[cut:]]
+        places = [(v, self.plan.places[id(v)]) for step in steps[cut:] for v in step.outputs]
+        states = {id(self.array(v)): place.name for v, place in places if place.kind == "state"}
+        for run, ins, outs in self.backend.together(bound):
+            names = {states[id(a)] for a in outs if id(a) in states}
+            if self.guard is not None and (names or not outs):
+                run = run.gated(self.guard.alive if names and not names & self.plan.gated else self.guard.go)
+            calls.append(_call(run, ins, outs))
         return [*calls, *self._copies_at_end()]
+
+    def _prepared(self, step: Step) -> Any:
+        node = step.node
+        run = self.backend.prepare(node.op, tuple(v.spec for v in step.inputs),
+                                        tuple(v.spec for v in step.outputs), node.attrs)  # fmt: skip
+        run.scope, run.phase = node.scope, node.phase
+        if run.why_not_captured and not self.refused:
+            self.refused = f"{node.op.name} in {node.scope or 'the net'}: {run.why_not_captured}"
+        return run, tuple(map(self.array, step.inputs)), tuple(map(self.array, step.outputs))
 
     def _check(self) -> Call:
         assert self.guard is not None
@@ -150,8 +153,8 @@ class CapturedRunner(Runner):
         return Call("check of the loss", "", "update", lambda: self.device.guard(block, loss, apply))
 
     def _copies_at_end(self) -> list[Call]:
-        """States take their new values: those that an update made where updates count, the others where the loss and
-        all before it were finite."""
+        """States take their new values: those of the optimiser where updates count, the others where the loss and all
+        before it were finite."""
         flags: dict[bool, Any] = {True: None, False: None}
         if self.guard is not None:
             flags = {True: self.guard.go, False: self.guard.alive}
@@ -159,8 +162,7 @@ class CapturedRunner(Runner):
             flags[False] = self.device.upload(np.ones(1, np.int32))
         groups: dict[bool, list[tuple[Any, Any]]] = {False: [], True: []}
         for name, value in self.plan.copies:
-            updated = self.guard is not None and value.node is not None and value.node.phase == "update"
-            groups[updated].append((self._states[name], self.array(value)))
+            groups[name in self.plan.gated].append((self._states[name], self.array(value)))
         return [Call("copy", "new states", "update", self.device.copying(pairs, flags[updated]))
                 for updated, pairs in groups.items() if pairs]  # fmt: skip
 
@@ -257,5 +259,5 @@ class CapturedRunner(Runner):
         return [(c, self.device.elapsed(a, b)) for c, a, b in zip(self.calls, marks, marks[1:], strict=False)]
 
 
-def _starting(run: Callable[..., None], ins: tuple[Any, ...], outs: tuple[Any, ...]) -> Callable[[], None]:
-    return lambda: run(ins, outs)
+def _call(run: Any, ins: Sequence[Any], outs: Sequence[Any]) -> Call:
+    return Call(run.op, run.scope, run.phase, lambda: run(ins, outs))

@@ -62,6 +62,7 @@ class Plan:
     kept: int = 0
     once: int = 0
     watched: tuple[str, ...] = ()
+    gated: frozenset[str] = frozenset()  # states that a backend may leave as they are where updates do not count
 
     def written(self) -> frozenset[str]:
         """The states that a run changes."""

@@ -188,11 +188,13 @@ class Program:
                 weight = weight if mask is None else masked(weight, mask)
                 new = measure.metric.update(states, targets[measure.output], traced.values[measure.output], weight)
                 updates.update({states[k].name: v for k, v in new.items()})
-        outputs = {LOSS: total}
+        outputs, gated = {LOSS: total}, frozenset[str]()
         if phase == TRAIN:
             updates.update(traced.updates)
-            self._update(graph, traced, total, updates, births, outputs)
-        return make_plan(graph, outputs, updates, self.backend)
+            gated = self._update(graph, traced, total, updates, births, outputs)
+        plan = make_plan(graph, outputs, updates, self.backend)
+        plan.gated = gated
+        return plan
 
     def losses(self, graph: Graph, traced: Trace) -> Losses:
         """The loss of a traced net, in its graph."""
@@ -262,7 +264,8 @@ class Program:
         updates[count.name] = count + float(batch)
 
     def _update(self, graph: Graph, traced: Trace, total: Value, updates: dict[str, Value], births: Births,
-                outputs: dict[str, Value]) -> None:  # fmt: skip
+                outputs: dict[str, Value]) -> frozenset[str]:  # fmt: skip
+        """The backward pass and the optimiser's updates; the names of what the optimiser changes."""
         optimizer = self.optimizer
         wanted = [w for w in traced.weights.values() if w.trainable]
         values = [graph.states[w.name] for w in wanted]
@@ -275,6 +278,7 @@ class Program:
                 found = scaling.unscaled(found)
                 outputs[APPLY] = scaling.update(found, updates)
         pairs = [(w, v, g) for w, v, g in zip(wanted, values, found, strict=True) if g is not None]
+        had = set(updates)
         with graph.phase("update"):
             rate, step = graph.input(RATE, Spec(())), graph.input(STEP, Spec((), "int64"))
             grads = optimizer.clip([g for _, _, g in pairs])
@@ -289,6 +293,7 @@ class Program:
                     new, new_slots = optimizer.apply(value, grad, slots, rate, step, weight)
                     updates[weight.name] = new if weight.constraint is None else weight.constraint.project(new)
                     updates.update({slots[k].name: v for k, v in new_slots.items()})
+        return frozenset(updates.keys() - had)
 
     def finish(self) -> None:
         """At the end of a training: weights become what the optimiser says they end as (their moving average)."""

@@ -12,25 +12,28 @@ import numpy as np
 from prototorch.backends.core import Backend, Runner
 from prototorch.backends.cuda.device import CupyDevice, Device
 from prototorch.backends.cuda.kernels.launch import using
+from prototorch.backends.cuda.kernels.update import UpdateLaunches, combined
 from prototorch.backends.precision import Settings
 from prototorch.ops.core import Op
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
 LEVEL = "cuda"
+#: a runner with the arrays it is bound to
+Call = tuple["Work", Sequence[Any], Sequence[Any]]
 _NARROW = ("float16", "bfloat16")
 
 
 class Work:
-    """A runner that is given to the device's stream.
+    """A runner that is given to the device's stream; ``scope`` and ``phase`` say where in a net it belongs.
 
     A kernel's runner may have an attribute ``why_not_captured`` (why a step with it cannot be captured; absent or "":
     it can), and, where it writes new weights, a method ``gated(flag)``, flag being int32[1] on the device, that gives a
     runner which leaves its outputs as they are where flag is 0. One that has none is gated here, by a copy.
     """
 
-    def __init__(self, device: Device, op: str, run: Runner):
-        self.device, self.op, self.run = device, op, run
+    def __init__(self, device: Device, op: str, run: Runner, scope: str = "", phase: str = ""):
+        self.device, self.op, self.run, self.scope, self.phase = device, op, run, scope, phase
         self.why_not_captured = getattr(run, "why_not_captured", "")
         self.family = getattr(run, "family", "")
 
@@ -42,7 +45,11 @@ class Work:
         """The same work, done only where the flag is not 0."""
         own = getattr(self.run, "gated", None)
         run = own(flag) if own is not None else _gated(self.device.xp, self.run, flag)
-        return Work(self.device, self.op, run)
+        return Work(self.device, self.op, run, self.scope, self.phase)
+
+
+def _meet(some: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> bool:
+    return any(a < d and c < b for a, b in some for c, d in others)
 
 
 def _gated(xp: Any, run: Runner, flag: Any) -> Runner:
@@ -95,6 +102,36 @@ class CudaBackend(Backend):
             inner(wide, outputs)
 
         return run
+
+    def together(self, calls: Sequence[Call]) -> list[Call]:
+        """Bound calls in which updates of one formula have become one launch, where nothing stands in the way: an
+        update is put off until the last of its group, past calls that neither write what it reads or writes nor read
+        what it writes."""
+        made: list[Call] = []
+        waiting: list[Call] = []
+        for call in calls:
+            if waiting and not all(self._apart(one, call) for one in waiting):
+                made += self._joined(waiting)
+                waiting = []
+            (waiting if isinstance(call[0].run, UpdateLaunches) else made).append(call)
+        return made + self._joined(waiting)
+
+    def _joined(self, calls: Sequence[Call]) -> list[Call]:
+        with using(self.device):
+            joined = combined([(work.run, ins, outs) for work, ins, outs in calls])
+        if len(joined) == len(calls):
+            return list(calls)
+        return [(Work(self.device, "updates", run, "all weights", "update"), ins, outs) for run, ins, outs in joined]
+
+    def _apart(self, first: Call, second: Call) -> bool:
+        """Whether two calls may change places."""
+        reads, writes = (list(map(self._range, arrays)) for arrays in first[1:])
+        reads_too, writes_too = (list(map(self._range, arrays)) for arrays in second[1:])
+        return not _meet(writes, [*reads_too, *writes_too]) and not _meet(writes_too, reads)
+
+    def _range(self, array: Any) -> tuple[int, int]:
+        start = self.device.pointer(array)
+        return start, start + array.nbytes
 
     def product(self, a: Any, b: Any) -> Any:
         """``a @ b`` inside a plain body: by the kernel of the op where there is one, which may be captured. CuPy's own

@@ -28,6 +28,7 @@ COPIERS = 8  # blocks of threads for each array of `Device.copy_all`
 _GUARD = """
 struct Block { int alive, go, good; float loss; };
 extern "C" __global__ void check_loss(Block* b, const REAL* loss, const bool* apply) {
+    if (blockIdx.x || threadIdx.x) return;
     bool fine = isfinite(*loss);
     if (b->alive && !fine) b->loss = (float)*loss;
     b->alive = b->alive && fine;
@@ -38,15 +39,18 @@ extern "C" __global__ void check_loss(Block* b, const REAL* loss, const bool* ap
 
 COPY_SOURCE = """
 struct Pair { char* target; const char* source; unsigned long long size; };
-extern "C" __global__ void copy_all(const Pair* pairs, const int* flag) {
+extern "C" __global__ void copy_all(unsigned parts, const Pair* pairs, const int* flag) {
     if (!*flag) return;
-    Pair p = pairs[blockIdx.x / COPIERS];
-    unsigned long long first = (blockIdx.x % COPIERS) * (unsigned long long)blockDim.x + threadIdx.x;
-    unsigned long long step = COPIERS * (unsigned long long)blockDim.x;
-    if (((unsigned long long)p.target | (unsigned long long)p.source | p.size) % 4 == 0) {
-        for (unsigned long long i = first; i < p.size / 4; i += step) ((int*)p.target)[i] = ((const int*)p.source)[i];
-    } else {
-        for (unsigned long long i = first; i < p.size; i += step) p.target[i] = p.source[i];
+    for (unsigned part = blockIdx.x; part < parts; part += gridDim.x) {
+        Pair p = pairs[part / COPIERS];
+        unsigned long long first = (part % COPIERS) * (unsigned long long)blockDim.x + threadIdx.x;
+        unsigned long long step = COPIERS * (unsigned long long)blockDim.x;
+        if (((unsigned long long)p.target | (unsigned long long)p.source | p.size) % 4 == 0) {
+            for (unsigned long long i = first; i < p.size / 4; i += step)
+                ((int*)p.target)[i] = ((const int*)p.source)[i];
+        } else {
+            for (unsigned long long i = first; i < p.size; i += step) p.target[i] = p.source[i];
+        }
     }
 }
 """.replace("COPIERS", str(COPIERS))
@@ -336,7 +340,8 @@ class CupyDevice:
         """See `Device.copying`: one kernel."""
         table = np.array([(self.pointer(t), self.pointer(s), s.nbytes) for t, s in pairs], np.uint64)
         held, module = self.upload(table), self.load_module(COPY_SOURCE)
-        return lambda: self.launch(module, "copy_all", COPIERS * len(pairs), 256, (held, flag))
+        parts = COPIERS * len(pairs)
+        return lambda: self.launch(module, "copy_all", parts, 256, (np.uint32(parts), held, flag))
 
     def enqueue(self, name: str, work: Callable[[], None]) -> None:
         """See `Device.enqueue`: a call that starts kernels gives them to the stream by itself."""

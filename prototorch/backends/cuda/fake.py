@@ -55,6 +55,7 @@ class FakeDevice:
     Attributes:
         log: what was asked, in order: ("alloc", bytes), ("copy_in", stream, bytes), ("run", op), ("graph", number of
             calls), ("fetch", bytes), ...
+        player: plays kernels, as `Device.load_module` and `Device.launch` do but at once; None: they are only noted.
         refuses: names of ops that cannot be captured: they raise while a stream records.
     """
 
@@ -63,6 +64,7 @@ class FakeDevice:
 
     def __init__(self, settings: Settings | None = None, memory: int = 1 << 32):
         self.settings, self.memory, self.used = settings or Settings(), memory, 0
+        self.player: Any = None
         self.xp: Any = Namespace(np)
         self.main, self.copies = FakeStream("main"), FakeStream("copies")
         self.log: list[tuple[Any, ...]] = []
@@ -223,10 +225,11 @@ class FakeDevice:
     # ---------------------------------------------------------------- kernels
 
     def load_module(self, source: str) -> Any:
-        return source
+        return source if self.player is None else self.player.load_module(source)
 
     def launch(self, module: Any, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
-        self.log.append(("launch", name, grid, block))
+        if self.player is not None:
+            self.player.launch(module, name, grid, block, args)
 
     def pointer(self, array: Any) -> int:
         return int(array.ctypes.data)
