@@ -19,7 +19,7 @@ from benchmarks import check
 from benchmarks.children import ROOT, Child, environment
 from benchmarks.contender import Unable
 from benchmarks.peers import ENTRIES, OURS, Entry
-from benchmarks.rows import EPOCH_BATCH, EPOCH_ROW, Row, pictures
+from benchmarks.rows import EPOCH_BATCH, EPOCH_ROW, PICTURES, Row, pictures
 from benchmarks.table import Line
 
 CHECKED, STEPS = 4, 3  #: the batch and the number of steps of the check
@@ -35,6 +35,7 @@ class Bench:
     rounds: int
     least: float = 0.2
     checked: bool = True
+    pictures: int = PICTURES
     notes: list[str] = field(default_factory=list)
 
     def row(self, row: Row, what: list[str], batches: list[int] | None) -> list[Line]:
@@ -43,11 +44,12 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="prototorch-bench-") as folder:
             place = Path(folder)
             weights = place / "weights.npz"
-            if {"train", "infer"} & set(what):
+            if {"train", "infer", "epoch"} & set(what):
                 with Child(ENTRIES[OURS], row, self.threads) as child:
                     child.ask("weights", path=str(weights))
             if "train" in what:
-                lines += [self._train(row, n, weights) for n in batches or row.train]
+                fit = self._same(row, weights) if self.checked else ""
+                lines += [self._train(row, n, weights, fit) for n in batches or row.train]
             if "infer" in what:
                 lines += [self._infer(row, n, weights, place) for n in batches or row.infer]
             if "memory" in what:
@@ -55,13 +57,12 @@ class Bench:
             if "first-step" in what:
                 lines += self._first(row, (batches or row.train)[0])
             if "epoch" in what and row.name == EPOCH_ROW:
-                lines += self._epoch(row, place)
+                lines += self._epoch(row, weights, place)
         return [line for line in lines if line is not None]
 
     # ------------------------------------------------------------------ steps, turn by turn
 
-    def _train(self, row: Row, batch: int, weights: Path) -> Line | None:
-        fit = self._same(row, weights) if self.checked and batch in (row.train[0], CHECKED) else None
+    def _train(self, row: Row, batch: int, weights: Path, fit: str) -> Line | None:
         with ExitStack() as stack:
             ready = self._opened(stack, row, "train", batch, weights, {})
             found = self._turns(row, "train", ready)
@@ -74,7 +75,7 @@ class Bench:
                 exported = self._export(row, batch, weights, place)
         with ExitStack() as stack:
             ready = self._opened(stack, row, "infer", batch, weights, exported)
-            fit = self._same_outputs(row, batch, ready, place) if self.checked else None
+            fit = self._same_outputs(row, batch, ready, place) if self.checked else ""
             found = self._turns(row, "infer", ready)
         return self._line(row, f"{batch}", "infer", "ms", {k: 1e3 * v for k, v in found.items()}, 1.0, fit)
 
@@ -204,10 +205,10 @@ class Bench:
             for name, found in (("cold", cold), ("warm", warm))
         ]  # fmt: skip
 
-    def _epoch(self, row: Row, place: Path) -> list[Line | None]:
+    def _epoch(self, row: Row, weights: Path, place: Path) -> list[Line | None]:
         """Wall seconds of whole processes that train one epoch, their memory, and the loss they end with."""
         given = {name: str(place / f"{name}.npy") for name in ("x", "y")}
-        for path, array in zip(given.values(), pictures(), strict=True):
+        for path, array in zip(given.values(), pictures(self.pictures), strict=True):
             np.save(path, array)
         seconds: dict[str, list[float]] = {}
         memory: dict[str, float] = {}
@@ -215,7 +216,7 @@ class Bench:
 
         def whole(entry: Entry) -> float:
             with Child(entry, row, self.threads) as child:
-                losses[entry.name] = child.ask("epoch", **given)
+                losses[entry.name] = child.ask("epoch", weights=str(weights), **given)
                 memory[entry.name] = child.ask("memory") / 2**20
             seconds.setdefault(entry.name, []).append(time.perf_counter() - child.began)
             return 0.0
@@ -223,7 +224,7 @@ class Bench:
         for _ in range(min(self.rounds, 3)):
             self._each(row, "epoch", whole)
         shown = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
-        self._say(f"{row.name}, epoch: mean losses {shown}")
+        self._say(f"{row.name}, epoch over {self.pictures} pictures: mean losses {shown}")
         medians = {k: statistics.median(v) for k, v in seconds.items()}
         return [
             self._line(row, f"{EPOCH_BATCH}", "epoch, whole process", "s", medians, 2.0),
@@ -245,10 +246,10 @@ class Bench:
         return [entry for entry in self.entries if entry.takes(row, training)]
 
     def _line(self, row: Row, batch: str, what: str, unit: str, found: dict[str, float], goal: float | None,
-              fit: str | None = None, limit: float | None = None) -> Line | None:  # fmt: skip
+              fit: str = "", limit: float | None = None) -> Line | None:  # fmt: skip
         if not found:
             return None
-        line = Line(row.name, batch, what, unit, found, goal, limit, fit or "")
+        line = Line(row.name, batch, what, unit, found, goal, limit, fit)
         print(line.text(), flush=True)
         return line
 

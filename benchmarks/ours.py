@@ -9,7 +9,7 @@ import numpy as np
 
 import prototorch as pt
 from benchmarks.contender import Contender, Setup, Weights
-from benchmarks.rows import DECAY, MOMENTUM, RATE, Row
+from benchmarks.rows import DECAY, EPOCH_RATE, MOMENTUM, RATE, Row
 from prototorch.model import Model
 from prototorch.spec import Spec
 from prototorch.train.program import PREDICT, STEP, TARGET, TRAIN, WEIGHT, key_of
@@ -67,6 +67,7 @@ class Ours(Contender):
         return self._runner(PREDICT)(self.inputs)[self.model.outputs[0]]
 
     def epoch(self, x: np.ndarray, y: np.ndarray, batch: int) -> float:
+        self.model.learning_rate = EPOCH_RATE
         history = self.model.fit(x, y, batch_size=batch, epochs=1, validation_split=0, verbose=0)
         return float(history.history["loss"][-1])
 

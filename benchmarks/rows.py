@@ -11,8 +11,8 @@ import numpy as np
 MODELS = Path(__file__).parent / "models"
 #: what everybody trains with: SGD, momentum, and decay coupled to the gradient, on every parameter
 RATE, MOMENTUM, DECAY = 1e-4, 0.9, 5e-4
-#: the epoch as a whole process
-PICTURES, EPOCH_ROW, EPOCH_BATCH = 60_000, "lenet", 64
+#: the epoch as a whole process, which is to learn
+PICTURES, EPOCH_ROW, EPOCH_BATCH, EPOCH_RATE = 60_000, "lenet", 64, 1e-2
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from benchmarks.contender import Unable
 from benchmarks.machine import cores
 from benchmarks.measure import Bench
 from benchmarks.peers import ENTRIES, OURS, entries
-from benchmarks.rows import ROWS
+from benchmarks.rows import PICTURES, ROWS
 from benchmarks.table import Line, head, write
 
 WHAT = ("train", "infer", "memory", "first-step", "epoch")
@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=7, help="turns of each contender")
     parser.add_argument("--least", type=float, default=0.2, help="seconds of a turn at least")
     parser.add_argument("--threads", type=int, default=cores(), help="of each contender")
+    parser.add_argument("--pictures", type=int, default=PICTURES, help="of the epoch")
     parser.add_argument("--no-check", action="store_true", help="leave out the comparison of losses and outputs")
     parser.add_argument("--write", action="store_true", help="write the table into benchmarks/results/")
     return parser
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     peers = _chosen(parser, args.peers, (*PEERS, *ENTRIES), "--peers")
     batches = [int(n) for n in args.batches.split(",")] if args.batches else None
     found, notes = entries(peers, args.compile)
-    bench = Bench(found, args.threads, args.rounds, args.least, not args.no_check, notes)
+    bench = Bench(found, args.threads, args.rounds, args.least, not args.no_check, args.pictures, notes)
     top = head(found, args.threads, args.rounds)
     print("\n".join(top), flush=True)
     for note in notes:

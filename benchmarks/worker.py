@@ -64,9 +64,10 @@ class Worker:
         """The most bytes of memory this process has held."""
         return peak_memory()
 
-    def epoch(self, x: str, y: str) -> float:
-        """An epoch over pictures in files; its mean loss."""
+    def epoch(self, x: str, y: str, weights: str) -> float:
+        """An epoch over pictures in files, from these weights; its mean loss."""
         contender = self.entry.make(self.row, Setup(self.threads))
+        contender.load(_read(weights))
         return contender.epoch(np.load(x), np.load(y), EPOCH_BATCH)
 
     def weights(self, path: str) -> None:

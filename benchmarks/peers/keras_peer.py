@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.contender import Contender, Setup, Weights
 from benchmarks.peers.keras_nets import make
-from benchmarks.rows import DECAY, MOMENTUM, RATE, Row
+from benchmarks.rows import DECAY, EPOCH_RATE, MOMENTUM, RATE, Row
 
 FACTORS = (1.0, 0.3, 0.3)
 
@@ -72,7 +72,7 @@ class KerasJax(Contender):
     def epoch(self, x: np.ndarray, y: np.ndarray, batch: int) -> float:
         model = keras.Sequential([keras.Input((*x.shape[2:], x.shape[1])), keras.layers.Rescaling(1 / 255), self.net])
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(keras.optimizers.SGD(RATE, MOMENTUM), loss)
+        model.compile(keras.optimizers.SGD(EPOCH_RATE, MOMENTUM, weight_decay=DECAY), loss)
         history = model.fit(_channels_last(x), y, batch_size=batch, epochs=1, verbose=0)
         return float(history.history["loss"][-1])
 

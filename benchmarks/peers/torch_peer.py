@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from benchmarks.contender import Contender, Setup, Weights
 from benchmarks.peers.torch_nets import NETS
 from benchmarks.peers.torch_weights import load
-from benchmarks.rows import DECAY, MOMENTUM, RATE, Row
+from benchmarks.rows import DECAY, EPOCH_RATE, MOMENTUM, RATE, Row
 
 #: the factors of GoogLeNet's losses, the first of which is every other net's
 FACTORS = (1.0, 0.3, 0.3)
@@ -67,6 +67,8 @@ class Torch(Contender):
     def epoch(self, x: np.ndarray, y: np.ndarray, batch: int) -> float:
         self.net.train()
         data, target = torch.from_numpy(x), torch.from_numpy(y)
+        for group in self.optimizer.param_groups:
+            group["lr"] = EPOCH_RATE
         total = torch.zeros(())
         for chosen in torch.randperm(len(data)).split(batch):
             given = data[chosen].float().mul_(1 / 255).contiguous(memory_format=self.format)
