@@ -139,3 +139,21 @@ for (n, h, t, s, d), options, mask in [
     case(
         "attention_weights", normal(n, h, t, d), normal(n, h, s, d, seed=1), *masks, attrs=options, oracle=peer(weights)
     )
+
+
+def heads(q, k, v, *mask, **options):
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return (weights(q, k, *mask, **options) @ v).transpose(1, 2)
+
+
+for (n, h, t, s, d, e), options, mask in [
+    ((2, 2, 3, 4, 5, 3), {}, None),
+    ((1, 1, 1, 1, 1, 1), {"scale": 0.3}, None),
+    ((1, 2, 3, 3, 2, 4), {"causal": True}, None),
+    ((2, 1, 2, 4, 3, 3), {"causal": True}, (2, 1, 1, 4)),
+    ((2, 3, 4, 2, 2, 1), {}, (2, 1, 4, 2)),
+]:
+    masks = () if mask is None else (bools(*mask) | (np.arange(mask[-1]) == 0),)
+    given = normal(n, t, h, d), normal(n, s, h, d, seed=1), normal(n, s, h, e, seed=2), *masks
+    case("attention_heads", *given, attrs=options, oracle=peer(heads))
+    case("attention_heads_grad", normal(n, t, h, e, seed=3), *given, attrs=options, oracle=tape(heads, 3))

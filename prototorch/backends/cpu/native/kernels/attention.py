@@ -239,7 +239,8 @@ def _clear(k: Kernel, row: Pointer, n: int) -> None:
 
 def _add(k: Kernel, p: Shape, rows: Any, seen: Any, x: Pointer, w: Matrix, to: Pointer, n: int, step: int) -> None:
     """Add x [rows, keys], turned, times w [rows, n] to [keys, n]."""
-    multiply(k, seen, height_of(p.s if isinstance(seen, int) else p.block, n, k.lanes), n, rows, Matrix(x, 1, p.width), w,
+    height = height_of(p.s if isinstance(seen, int) else p.block, n, k.lanes)
+    multiply(k, seen, height, n, rows, Matrix(x, 1, p.width), w,
              lambda r, c, value, mask: to.store(value, r * step + c, mask),
              lambda r, c, mask: to.load(r * step + c, k.lanes, mask))  # fmt: skip
 

@@ -38,9 +38,9 @@ def multiply(k: Kernel, rows: Any, height: int, columns: int, depth: Any, x: Mat
              start: Start | None = None, padded: bool = False, until: Any = None) -> None:  # fmt: skip
     """``store`` the sums over the depth of x[row, deep] * w[deep, column], w's columns lying side by side.
 
-    ``rows`` and ``depth`` may be known at run time only; tiles have ``height`` rows. ``start`` gives what the sums begin
-    with. ``padded``: w and the result have room for whole vectors, so nothing is masked. ``until``: vectors that begin
-    at this column or beyond may be left out.
+    ``rows`` and ``depth`` may be known at run time only; tiles have ``height`` rows. ``start`` gives what the sums
+    begin with. ``padded``: w and the result have room for whole vectors, so nothing is masked. ``until``: vectors that
+    begin at this column or beyond may be left out.
     """
     lanes = k.lanes
     vectors = vectors_of(columns, lanes)

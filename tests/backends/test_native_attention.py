@@ -1,0 +1,34 @@
+"""Native attention and its gradient against the plain bodies, over awkward sizes, masks and blocks."""
+
+import numpy as np
+import pytest
+
+native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
+check = native_check.check
+
+# samples, queries, keys, heads, numbers of a key, numbers of a value
+SIZES = [(1, 1, 1, 1, 1, 1), (2, 3, 4, 2, 5, 6), (1, 33, 47, 3, 20, 17), (2, 7, 130, 1, 33, 8), (1, 130, 9, 1, 8, 40),
+         (5, 12, 12, 4, 8, 8)]  # fmt: skip
+# sums of up to 130 products, exp within 2 units in the last place
+TOLERANCE = {"rtol": 2e-5, "atol": 1e-5}
+
+
+def numbers(*shape, seed=0):
+    return np.asarray(np.random.default_rng(seed).normal(size=shape), "float32")
+
+
+def masks_of(kind, n, t, s, h):
+    shapes = {"none": (), "keys": ((n, 1, 1, s),), "heads": ((1, h, t, s),), "two": ((t, s), (n, 1, t, 1))}[kind]
+    return [np.random.default_rng(7).random(shape) < 0.6 for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"), [*((s, "none") for s in SIZES), (SIZES[1], "heads"), (SIZES[2], "keys"), (SIZES[2], "two")]
+)
+def test_attention_and_its_gradient(bits, size, kind):
+    n, t, s, h, d, e = size
+    q, k, v = numbers(n, t, h, d), numbers(n, s, h, d, seed=1), numbers(n, s, h, e, seed=2)
+    masks = masks_of(kind, n, t, s, h)
+    for attrs in ({"causal": kind != "keys"}, {"scale": 0.3}):  # with masks that hide all keys of some queries
+        check("attention_heads", q, k, v, *masks, **attrs, **TOLERANCE)
+        check("attention_heads_grad", numbers(n, t, h, e, seed=3), q, k, v, *masks, **attrs, **TOLERANCE)
