@@ -324,13 +324,18 @@ class Pointer:
         return found != 0 if self.dtype == "bool" else found
 
     def store(self, value: Any, index: Any = 0, mask: Num | None = None, stream: bool = False) -> None:
-        """Write an element or a vector of neighbours, but for the lanes that the mask leaves out."""
+        """Write an element or a vector of neighbours, but for the lanes that the mask leaves out.
+
+        ``stream``: past the caches, a whole vector to an address that is a multiple of its size.
+        """
         k, at = self.k, self + index
         held = "uint8" if self.dtype == "bool" else self.dtype
         value = k.num(value, held).cast(held)
         if mask is None:
             made = k.b.store(value.v, at.v)
-            made.align = SIZES[self.dtype]
+            made.align = SIZES[self.dtype] * (value.lanes if stream else 1)
+            if stream:
+                made.set_metadata("nontemporal", k.module.add_metadata([ir.Constant(I32, 1)]))
             return
         value = value.splat(mask.lanes)
         kind = k.type(held, mask.lanes)

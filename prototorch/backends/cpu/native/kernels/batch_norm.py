@@ -15,6 +15,7 @@ from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.channel_rows import (
     Channels,
+    channel_blocks,
     channels_of,
     every_place,
     every_row,
@@ -98,7 +99,7 @@ def _joined(k: Kernel, c: Channels, eps: float) -> None:
         ):
             pointer.store(value, i, mask)
 
-    channel_vectors(k, c.channels, vector)
+    channel_blocks(k, c, vector)
 
 
 def _known(k: Kernel, c: Channels, eps: float) -> None:
@@ -112,7 +113,7 @@ def _known(k: Kernel, c: Channels, eps: float) -> None:
         ):
             pointer.store(value, i, mask)
 
-    channel_vectors(k, c.channels, vector)
+    channel_blocks(k, c, vector)
 
 
 def _pointers(k: Kernel, after: Epilogue) -> tuple[list[Pointer], list[Pointer]]:
@@ -188,10 +189,11 @@ def _tasks(c: Channels, after: Epilogue, own: tuple[int, ...], eps: float, train
         if training:
             first = [
                 Task(moments.address, (i[own[_X]],), c.pieces, 1, 0, shared),
-                Task(joined.address, (i[own[_GAMMA]], i[own[_BETA]], *(o[s] for s in stats)), 1, 1, 0, shared),
+                Task(joined.address, (i[own[_GAMMA]], i[own[_BETA]], *(o[s] for s in stats)), c.blocks, 1, 0, shared),
             ]
         else:
-            first = [Task(known.address, tuple(i[own[n]] for n in (_GAMMA, _BETA, _MEAN, _VARIANCE)), 1, 1, 0, shared)]
+            vectors = tuple(i[own[n]] for n in (_GAMMA, _BETA, _MEAN, _VARIANCE))
+            first = [Task(known.address, vectors, c.blocks, 1, 0, shared)]
         return [*first, Task(apply.address, (*i, *(o[w] for w in wide)), c.pieces, 1, 0, shared)]
 
     return Tasks(bind)

@@ -12,6 +12,7 @@ from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.channel_rows import (
     Channels,
+    channel_blocks,
     channels_of,
     every_place,
     every_row,
@@ -21,7 +22,6 @@ from prototorch.backends.cpu.native.kernels.channel_rows import (
     summed_rows,
 )
 from prototorch.backends.cpu.native.kernels.elementwise import formula
-from prototorch.backends.cpu.native.kernels.windows import channel_vectors
 from prototorch.backends.cpu.native.team import Task
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -120,7 +120,7 @@ def _joined(k: Kernel, c: Channels, eps: float) -> None:
         shift.store(total.value * (1.0 / c.each), i, mask)
         slope.store(along * inverse * (1.0 / c.each), i, mask)
 
-    channel_vectors(k, c.channels, vector)
+    channel_blocks(k, c, vector)
 
 
 def _spread(k: Kernel, c: Channels, g: Gradient) -> None:
@@ -176,7 +176,7 @@ def _tasks(c: Channels, g: Gradient, eps: float, wide: list[int], vectors: list[
     return Tasks(
         lambda i, o: [
             Task(sums.address, tuple(i), c.pieces, 1, 0, shared),
-            Task(joined.address, (*(i[v] for v in vectors_in), *(o[v] for v in vectors)), 1, 1, 0, shared),
+            Task(joined.address, (*(i[v] for v in vectors_in), *(o[v] for v in vectors)), c.blocks, 1, 0, shared),
             Task(spread.address, (*i, *(o[w] for w in wide)), c.pieces, 1, 0, shared),
         ]
     )

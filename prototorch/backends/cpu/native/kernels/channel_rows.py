@@ -17,10 +17,17 @@ from prototorch.backends.cpu.native.kernels.windows import channel_vectors
 from prototorch.spec import Spec
 
 PIECE = 1 << 15
-#: rows that are added to each other before they are added to the sum
-GROUP = 8
+#: rows of a piece: so many that its sums are few beside what is summed, so few that its sums are exact
+FEWEST, MOST = 32, 1024
+#: channels of an item where sums of pieces are put together
+CHANNELS = 128
 #: vectors of partial sums along a plane
 _STREAMS = 4
+#: sums that are held in registers while rows are gone through, and how many are enough to hide an addition's time
+_HELD, _CHAINS = 16, 4
+
+#: (where, channel, lanes, mask) -> one vector for each sum
+Terms = Callable[[Int, Int, int, "Num | None"], Sequence[Num]]
 
 
 @dataclass(frozen=True)
@@ -44,12 +51,17 @@ class Channels:
     @property
     def piece(self) -> int:
         """Rows of a piece."""
-        return max(PIECE // self.channels // GROUP, 1) * GROUP
+        return min(max(PIECE // self.channels, FEWEST), MOST)
 
     @property
     def pieces(self) -> int:
         """Pieces that the rows are cut into."""
         return -(-self.before // self.piece)
+
+    @property
+    def blocks(self) -> int:
+        """Items that the channels are cut into where sums of pieces are put together."""
+        return -(-self.channels // CHANNELS)
 
     @property
     def grain(self) -> int:
@@ -78,33 +90,64 @@ def pieces(k: Kernel, c: Channels, body: Callable[[Int, Int, Int], None], backwa
         body(piece, start, (c.before - start).minimum(c.piece))
 
 
-def summed_rows(k: Kernel, c: Channels, start: Int, count: Int, sums: Sequence[Pointer],
-                terms: Callable[[Int, Int, int, Num | None], Sequence[Num]]) -> None:  # fmt: skip
+def channel_blocks(k: Kernel, c: Channels, body: Callable[[Int, int, Num | None], None]) -> None:
+    """``body(channel, lanes, mask)`` for the items of a kernel that puts sums together."""
+    with k.range(k.first, k.last) as block:
+        start = block * CHANNELS
+        count: int | Int = (c.channels - start).minimum(CHANNELS) if c.blocks > 1 else c.channels
+        k.vectors(count, lambda i, mask: body(start + i, k.lanes, mask))
+
+
+def summed_rows(k: Kernel, c: Channels, start: Int, count: Int, sums: Sequence[Pointer], terms: Terms) -> None:
     """Add up terms over rows into arrays ``sums`` over the channels. ``terms(where, channel, lanes, mask)`` gives one
-    vector for each."""
+    vector for each. Memory is read in order: any other order halves the speed."""
+    vectors = -(-c.channels // k.lanes)
+    if vectors * len(sums) <= _HELD:
+        _summed_in_registers(k, c, start, count, sums, terms)
+        return
 
     def clear(i: Int, lanes: int, mask: Num | None) -> None:
         for s in sums:
             s.store(k.zero(lanes), i, mask)
 
     channel_vectors(k, c.channels, clear)
+    with k.range(start, start + count) as row:
+        at = row * c.channels
 
-    def add(row: Int, rows: int) -> None:
-        def vector(i: Int, lanes: int, mask: Num | None) -> None:
-            found = [list(terms((row + r) * c.channels + i, i, lanes, mask)) for r in range(rows)]
-            while len(found) > 1:  # pairs, so that no sum waits long for another
-                pairs = zip(found[::2], found[1::2], strict=True)
-                found = [[a + b for a, b in zip(p, q, strict=True)] for p, q in pairs]
-            for s, value in zip(sums, found[0], strict=True):
+        def add(i: Int, lanes: int, mask: Num | None) -> None:
+            for s, value in zip(sums, terms(at + i, i, lanes, mask), strict=True):
                 s.store(s.load(i, lanes, mask) + value, i, mask)
 
-        channel_vectors(k, c.channels, vector)
+        channel_vectors(k, c.channels, add)
 
-    rest = count % GROUP
-    with k.range(0, count - rest, GROUP) as group:
-        add(start + group, GROUP)
-    with k.range(count - rest, count) as one:
-        add(start + one, 1)
+
+def _summed_in_registers(k: Kernel, c: Channels, start: Int, count: Int, sums: Sequence[Pointer],
+                         terms: Terms) -> None:  # fmt: skip
+    lanes = min(k.lanes, 1 << (c.channels - 1).bit_length())
+    starts = range(0, c.channels, lanes)
+    masks = [None if i + lanes <= c.channels else k.mask(c.channels - i, lanes) for i in starts]
+    several = max(_CHAINS // (len(starts) * len(sums)), 1)  # rows that have sums of their own: none waits for another
+    held = [[[k.variable(k.zero(lanes)) for _ in sums] for _ in starts] for _ in range(several)]
+
+    def add(row: Int, into: list[list[Any]]) -> None:
+        for i, mask, own in zip(starts, masks, into, strict=True):
+            for s, value in zip(own, terms(row * c.channels + i, Int(k, k.word(i)), lanes, mask), strict=True):
+                s.value = s.value + value
+
+    end = start + count
+    whole = start + count // several * several
+    with k.range(start, whole, several) as row:
+        for r in range(several):
+            add(row + r, held[r])
+    if several > 1:
+        with k.range(whole, end) as row:
+            add(row, held[0])
+    for j, (i, mask) in enumerate(zip(starts, masks, strict=True)):
+        for n, s in enumerate(sums):
+            total = held[0][j][n].value
+            for other in held[1:]:
+                total = total + other[j][n].value
+            s.store(total, i, mask)
 
 
 def every_row(k: Kernel, c: Channels, start: Int, count: Int,

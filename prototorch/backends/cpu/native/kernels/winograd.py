@@ -1,8 +1,9 @@
-"""Convolutions of 3 x 3 windows by Winograd's minimal filtering F(4 x 4, 3 x 3) (Lavin and Gray, 2016), channels last.
+"""Convolutions of 3 x 3 and 5 x 5 windows by Winograd's minimal filtering (Lavin and Gray, 2016), channels last.
 
-A tile of 4 x 4 outputs sees 6 x 6 inputs. Both are changed to another basis, in which the sum over the window is one product
-a place: 36 matrix products [tiles, channels] x [channels, filters] with a quarter of the multiplications. The change of basis
-rounds: about 1e-5 of the largest element. These kernels are a level of their own, which `precision: strict` leaves out.
+A tile of outputs, 4 x 4 for windows of 3 and 2 x 2 for windows of 5, sees 6 x 6 inputs. Inputs and weights are changed to
+another basis (their polynomials' values at 0, 1, -1, 2, -2 and infinity), in which the sum over the window is one product a
+place: 36 matrix products [tiles, channels] x [channels, filters], with 4 and 2.8 times fewer multiplications. The change of
+basis rounds: about 1e-5 of the largest element. These kernels are a level of their own, which `precision: strict` leaves out.
 
 The gradient by the input is the same with filters and channels exchanged and the window turned round.
 """
@@ -43,18 +44,29 @@ class Winograd(NamedTuple):
     filters: int
     groups: int
     backward: bool
+    window: int  # its side: 3 or 5
     panels: Panels
     block: int  # tiles that are done together
 
     @property
+    def side(self) -> int:
+        """Outputs of a tile along an axis."""
+        return 7 - self.window
+
+    @property
+    def taps(self) -> int:
+        """Weights of a window."""
+        return self.window**2
+
+    @property
     def down(self) -> int:
         """Tiles below each other in an image."""
-        return -(-self.out_rows // 4)
+        return -(-self.out_rows // self.side)
 
     @property
     def across(self) -> int:
         """Tiles side by side."""
-        return -(-self.out_columns // 4)
+        return -(-self.out_columns // self.side)
 
     @property
     def tiles(self) -> int:
@@ -93,60 +105,60 @@ def _inputs(d: Sequence[Num]) -> list[Num]:
     return [d[0] * 4.0 - d[2] * 5.0 + d[4], a + b, a - b, c + e, c - e, d[1] * 4.0 - d[3] * 5.0 + d[5]]
 
 
-def _products(m: Sequence[Num]) -> list[Num]:
-    """Six products back to four outputs."""
+def _products(m: Sequence[Num], side: int) -> list[Num]:
+    """Six products back to the outputs."""
     a, b, c, d = m[1] + m[2], m[1] - m[2], m[3] + m[4], m[3] - m[4]
+    if side == 2:
+        return [m[0] + a + c, b + d * 2.0 + m[5]]
     return [m[0] + a + c, b + d * 2.0, a + c * 4.0, b + d * 8.0 + m[5]]
 
 
 def _window(g: Sequence[Num]) -> list[Num]:
-    """The change of basis of three weights."""
-    a, b = (g[0] + g[2]) * (-1 / 6), g[1] * (1 / 6)
-    c, d = g[0] * (1 / 24) + g[2] * (1 / 6), g[1] * (1 / 12)
-    return [g[0] * 0.25, a - b, a + b, c + d, c - d, g[2]]
+    """The change of basis of three or five weights."""
+    even, odd = g[0], g[1]
+    twice_even, twice_odd = g[0], g[1] * 2.0
+    for i, one in enumerate(g[2:], 2):
+        if i % 2:
+            odd, twice_odd = odd + one, twice_odd + one * 2.0**i
+        else:
+            even, twice_even = even + one, twice_even + one * 2.0**i
+    a, b = even * (-1 / 6), odd * (1 / 6)
+    c, d = twice_even * (1 / 24), twice_odd * (1 / 24)
+    return [g[0] * 0.25, a - b, a + b, c + d, c - d, g[-1]]
 
 
 def change_weights(k: Kernel, g: Winograd) -> None:
     """Plain weights (argument 0) to [36][groups][panel][channels][width] in shared memory; items are channels of a group."""
     w, to = k.pointer(0), k.shared.as_type("float32")
-    lanes = g.panels.lanes
-    out_step, in_step = (9, g.width * 9) if g.backward else (g.depth * 9, 9)
+    lanes, r = g.panels.lanes, g.window
+    out_step, in_step = (g.taps, g.width * g.taps) if g.backward else (g.depth * g.taps, g.taps)
     with k.range(k.first, k.last) as item:
         group, c = item // g.depth, item % g.depth
-        base = w + (group * (g.width * g.depth * 9) + c * in_step)
+        base = w + (group * (g.width * g.depth * g.taps) + c * in_step)
         done = 0
         for vectors, times in _runs(g.panels.vectors):
             with k.range(times) as t, k.range(vectors) as v:
                 first = t * (vectors * lanes) + v * lanes + done
-                taps = _taps(k, base + first * out_step, out_step, g.width - first, lanes)
+                taps = _taps(k, base + first * out_step, out_step, g.width - first, lanes, g.taps)
                 if g.backward:
                     taps = taps[::-1]
-                half = [_window([taps[3 * i + j] for i in range(3)]) for j in range(3)]
+                half = [_window([taps[r * i + j] for i in range(r)]) for j in range(r)]
                 at = to + (group * (g.panels.width * g.depth) + (t * (vectors * lanes) + done) * g.depth)
                 at = at + (c * (vectors * lanes) + v * lanes)
                 for i in range(6):
-                    for j, value in enumerate(_window([half[x][i] for x in range(3)])):
+                    for j, value in enumerate(_window([half[x][i] for x in range(r)])):
                         at.store(value, (6 * i + j) * (g.wide * g.depth))
             done += vectors * times * lanes
 
 
-def _taps(k: Kernel, base: Pointer, step: int, left: Int, lanes: int) -> list[Num]:
-    """The nine taps of ``lanes`` neighbouring filters, ``step`` apart, as nine vectors; 0 for those that are not there."""
-    if lanes >= 16:
-        nine = k.mask(9, lanes)
-        rows = []
-        for r in range(lanes):
-            here = (left > r).splat(lanes) & nine
-            rows.append(base.load(r * step, lanes, here))
-        return transposed(k, rows)[:9]
-    made = []
-    for tap in range(9):
-        vector = k.zero(lanes)
-        for r in range(lanes):
-            one = base.load(k.select_word(left > r, r * step, 0) + tap)
-            one = k.select(left > r, one, k.num(0.0))
-            vector = k.insert(vector, one, r)
-        made.append(vector)
+def _taps(k: Kernel, base: Pointer, step: int, left: Int, lanes: int, taps: int) -> list[Num]:
+    """The taps of ``lanes`` neighbouring filters, ``step`` apart, as vectors; 0 for filters that are not there."""
+    made: list[Num] = []
+    for start in range(0, taps, lanes):
+        some = min(lanes, taps - start)
+        few = k.mask(some, lanes)
+        rows = [base.load(r * step + start, lanes, (left > r).splat(lanes) & few) for r in range(lanes)]
+        made += transposed(k, rows)[:some]
     return made
 
 
@@ -158,7 +170,7 @@ def change_inputs(k: Kernel, g: Winograd, x: Pointer, to: Pointer, many: int, fi
         tile = first + p
         column, rest = tile % g.across, tile // g.across
         row, n = rest % g.down, rest // g.down
-        top, left = row * 4 - g.top, column * 4 - g.left
+        top, left = row * g.side - g.top, column * g.side - g.left
         image = x + n * (g.rows * g.columns * g.channels)
         rows = [((top + i >= 0) & (top + i < g.rows), top + i) for i in range(6)]
         columns = [((left + j >= 0) & (left + j < g.columns), left + j) for j in range(6)]
@@ -200,31 +212,34 @@ def multiply(k: Kernel, g: Winograd, tiles: Pointer, weights: Pointer, out: Poin
 
 def change_products(k: Kernel, g: Winograd, products: Pointer, epilogue: Epilogue, inputs: list[Pointer],
                     outputs: list[Pointer], many: int, first: Int, start: Any, stop: Any, held: Pointer) -> None:  # fmt: skip
-    """Places start ... stop of the products to outputs; ``held`` is scratch memory [16][filters]."""
+    """Places start ... stop of the products to outputs; ``held`` is scratch memory [side][side][filters]."""
     with k.range(start, stop) as p:
         tile = first + p
         column, rest = tile % g.across, tile // g.across
         row, n = rest % g.down, rest // g.down
         source = products + p * g.wide
-        place = (n * g.out_rows + row * 4) * g.out_columns + column * 4
+        place = (n * g.out_rows + row * g.side) * g.out_columns + column * g.side
 
         def group(i: Any, wide: int, narrow: int) -> None:
             def vector(f: Int, mask: Num | None) -> None:
                 half = []
                 for x in range(6):
-                    half.append(_products([source.load(f + (i * wide + (6 * y + x) * (many * g.wide)), k.lanes, mask)
-                                           for y in range(6)]))  # fmt: skip
-                for y in range(4):
-                    for x, value in enumerate(_products([half[j][y] for j in range(6)])):
-                        held.store(value, f + (i * narrow + (4 * y + x) * g.filters), mask)
+                    held_here = [
+                        source.load(f + (i * wide + (6 * y + x) * (many * g.wide)), k.lanes, mask) for y in range(6)
+                    ]
+                    half.append(_products(held_here, g.side))
+                for y in range(g.side):
+                    for x, value in enumerate(_products([half[j][y] for j in range(6)], g.side)):
+                        held.store(value, f + (i * narrow + (g.side * y + x) * g.filters), mask)
 
             k.vectors(narrow, vector)
 
         with k.range(g.groups) as i:
             group(i, g.panels.width, g.width)
-        with k.range((g.out_rows - row * 4).minimum(4)) as y, k.range((g.out_columns - column * 4).minimum(4)) as x:
+        below, beside = (g.out_rows - row * g.side).minimum(g.side), (g.out_columns - column * g.side).minimum(g.side)
+        with k.range(below) as y, k.range(beside) as x:
             here = (place + y * g.out_columns + x) * g.filters
-            line = held + (y * 4 + x) * g.filters
+            line = held + (y * g.side + x) * g.filters
             k.vectors(g.filters, lambda f, mask: epilogue.store(
                 k, inputs, outputs, line.load(f, k.lanes, mask), here + f, f, mask))  # fmt: skip
 
@@ -248,7 +263,7 @@ def near(k: Kernel, g: Winograd, epilogue: Epilogue, where: int) -> None:
     tiles = k.local.as_type("float32")
     products = tiles + _PLACES * g.block * g.channels
     held = products + _PLACES * g.block * g.wide
-    zeros = held + 16 * g.filters
+    zeros = held + g.side**2 * g.filters
     k.vectors(g.channels, lambda i, m: zeros.store(k.zero(k.lanes), i, m))
     with k.range(k.first, k.last) as item:
         first = item * g.block
@@ -294,19 +309,26 @@ def far_outputs(k: Kernel, g: Winograd, epilogue: Epilogue) -> None:
     change_products(k, g, products, epilogue, inputs, outputs, g.block, first, k.first, k.last, k.local.as_type("float32"))
 
 
+def applies(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any]) -> bool:
+    """Whether a convolution of x with w that gives y can be done so at all."""
+    plain = tuple(attrs["strides"]) == (1, 1) and tuple(attrs["dilation"]) == (1, 1)
+    return usable(x, w, y) and plain and w.shape[2:] in ((3, 3), (5, 5))
+
+
 def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool) -> Winograd | None:
     """The convolution by Winograd; None where it does not apply, or is no gain."""
-    if not usable(x, w, y) or w.shape[2:] != (3, 3) or tuple(attrs["strides"]) != (1, 1) or tuple(attrs["dilation"]) != (1, 1):
+    if not applies(x, w, y, attrs):
         return None
-    groups = attrs.get("groups", 1)
-    pads = attrs["pads"]
-    top, left = (2 - pads[0][0], 2 - pads[1][0]) if backward else (pads[0][0], pads[1][0])
+    groups, window = attrs.get("groups", 1), w.shape[2]
+    (top, _), (left, _) = attrs["pads"]
+    if backward:
+        top, left = window - 1 - top, window - 1 - left
     filters = y.shape[1]
     depth, width = x.shape[1] // groups, filters // groups
     if depth < 16 or width < 16:
         return None
     g = Winograd(x.shape[0], *x.shape[2:], *y.shape[2:], top, left, x.shape[1], filters, groups, backward,
-                 panels_for(width, 14), 1)  # fmt: skip
+                 window, panels_for(width, 14), 1)  # fmt: skip
     rows = most_rows(max(g.panels.vectors))
     if g.pair(rows) <= _CACHE and g.tiles >= 16 * rows:
         times = max(min(_CACHE // g.pair(rows), 4), 1)
@@ -321,7 +343,7 @@ def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool
 def _gain(g: Winograd) -> bool:
     """Whether the multiplications saved are worth the changes of basis, counted in operations on vectors."""
     lanes = lanes_of("float32")
-    direct = 9 * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
+    direct = g.taps * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
     here = g.tiles * (_PLACES * g.depth * g.wide + 4 * _PLACES * (g.channels + 2 * g.wide)) / lanes
     here += 2.5 * g.weights  # the change of the weights' basis, measured
     return here < 0.8 * direct
@@ -342,7 +364,7 @@ def _tasks(g: Winograd, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
     def bind(i: Any, o: Any) -> list[Task]:
         made = [Task(weights.address, (i[where[1]],), g.groups * g.depth, 8, 0, shared)]
         if is_near:
-            local = 4 * (g.pair(g.block) + 16 * g.filters + g.channels)
+            local = 4 * (g.pair(g.block) + g.side**2 * g.filters + g.channels)
             return [*made, Task(parts[0].address, (*i, *o), -(-g.tiles // g.block), 1, local, shared)]
         for first in range(0, g.tiles, g.block):
             many = min(g.block, g.tiles - first)
@@ -350,7 +372,7 @@ def _tasks(g: Winograd, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
             made += [
                 Task(parts[0].address, given, many, max(many // 32, 1), 4 * g.channels, shared),
                 Task(parts[1].address, given, _PLACES * g.groups * len(g.panels.vectors), 1, 0, shared),
-                Task(parts[2].address, given, many, max(many // 32, 1), 64 * g.filters, shared),
+                Task(parts[2].address, given, many, max(many // 32, 1), 4 * g.side**2 * g.filters, shared),
             ]
         return made
 

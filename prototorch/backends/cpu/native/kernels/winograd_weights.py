@@ -1,4 +1,4 @@
-"""The gradient by the weights of 3 x 3 convolutions by Winograd's minimal filtering; see `winograd.py`.
+"""The gradient by the weights of 3 x 3 and 5 x 5 convolutions by Winograd's minimal filtering; see `winograd.py`.
 
 In the other basis the sum over the places of a tile is one product a place, so that the gradient there is 36 products
 [channels, tiles] x [tiles, filters], added up over blocks of tiles in their order, and changed back in the end.
@@ -12,10 +12,10 @@ from typing import Any
 from prototorch.backends.core import channels_last
 from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
-from prototorch.backends.cpu.native.kernels.conv import _runs, usable
+from prototorch.backends.cpu.native.kernels.conv import _runs
 from prototorch.backends.cpu.native.kernels.geometry import panels_for
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows, transposed
-from prototorch.backends.cpu.native.kernels.winograd import Winograd, change_inputs
+from prototorch.backends.cpu.native.kernels.winograd import Winograd, applies, change_inputs
 from prototorch.backends.cpu.native.machine import lanes_of
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
@@ -25,16 +25,23 @@ _TOGETHER = 1 << 21  # elements of a block's tiles in the other basis
 
 
 def _outputs(d: Sequence[Num]) -> list[Num]:
-    """The change of basis of four gradients of outputs."""
+    """The change of basis of the gradients of a tile's outputs along an axis, four or two."""
+    if len(d) == 2:
+        twice = d[1] * 2.0
+        return [d[0], d[0] + d[1], d[0] - d[1], d[0] + twice, d[0] - twice, d[1]]
     a, b = d[0] + d[2], d[1] + d[3]
     c, e = d[0] + d[2] * 4.0, (d[1] + d[3] * 4.0) * 2.0
     return [d[0], a + b, a - b, c + e, c - e, d[3]]
 
 
-def _back(m: Sequence[Num]) -> list[Num]:
-    """Six sums back to three weights."""
-    a, b = (m[1] + m[2]) * (1 / 6), m[3] + m[4]
-    return [m[0] * 0.25 - a + b * (1 / 24), (m[2] - m[1]) * (1 / 6) + (m[3] - m[4]) * (1 / 12), b * (1 / 6) - a + m[5]]
+def _back(m: Sequence[Num], window: int) -> list[Num]:
+    """Six sums back to three or five weights."""
+    a, b = (m[1] + m[2]) * (1 / 6), (m[2] - m[1]) * (1 / 6)
+    c, d = (m[3] + m[4]) * (1 / 24), (m[3] - m[4]) * (1 / 24)
+    made = [m[0] * 0.25 - a + c, b + d * 2.0, c * 4.0 - a]
+    if window == 5:
+        made += [b + d * 8.0, c * 16.0 - a]
+    return [*made[:-1], made[-1] + m[5]]
 
 
 def _parts(k: Kernel, g: Winograd) -> tuple[Pointer, Pointer, Pointer]:
@@ -63,20 +70,20 @@ def gradients(k: Kernel, g: Winograd) -> None:
         image = dy + n * (g.out_rows * g.out_columns * g.filters)
         at = [
             [
-                k.choose((row * 4 + y < g.out_rows) & (column * 4 + x < g.out_columns),
-                         image + ((row * 4 + y) * g.out_columns + (column * 4 + x)) * g.filters, zeros)  # fmt: skip
-                for x in range(4)
+                k.choose((row * g.side + y < g.out_rows) & (column * g.side + x < g.out_columns),
+                         image + ((row * g.side + y) * g.out_columns + (column * g.side + x)) * g.filters, zeros)  # fmt: skip
+                for x in range(g.side)
             ]
-            for y in range(4)
+            for y in range(g.side)
         ]
         there = to + p * g.wide
         with k.range(g.groups) as group:
 
             def vector(f: Int, mask: Num | None, group: Int = group, at: Any = at, there: Pointer = there) -> None:
                 here = f + group * g.width
-                half = [_outputs([at[y][x].load(here, k.lanes, mask) for y in range(4)]) for x in range(4)]
+                half = [_outputs([at[y][x].load(here, k.lanes, mask) for y in range(g.side)]) for x in range(g.side)]
                 for y in range(6):
-                    for x, value in enumerate(_outputs([half[j][y] for j in range(4)])):
+                    for x, value in enumerate(_outputs([half[j][y] for j in range(g.side)])):
                         there.store(value, f + group * g.panels.width + (6 * y + x) * (g.block * g.wide), mask)
 
             k.vectors(g.width, vector)
@@ -122,9 +129,9 @@ def products(k: Kernel, g: Winograd) -> None:
 
 
 def weights(k: Kernel, g: Winograd) -> None:
-    """Items are channels of a group: the sums back to weights [filters][channels][3][3] (argument 2)."""
+    """Items are channels of a group: the sums back to weights [filters][channels][window][window] (argument 2)."""
     sums, out = k.shared.as_type("float32"), k.pointer(2)
-    lanes = g.panels.lanes
+    lanes, r = g.panels.lanes, g.window
     with k.range(k.first, k.last) as item:
         group, c = item // g.depth, item % g.depth
         done = 0
@@ -133,30 +140,26 @@ def weights(k: Kernel, g: Winograd) -> None:
                 width = vectors * lanes
                 at = sums + (group * (g.panels.width * g.depth) + (t * width + done) * g.depth + c * width + v * lanes)
                 f = t * width + v * lanes + done
-                half = [_back([at.load((6 * i + j) * (g.wide * g.depth), lanes) for i in range(6)]) for j in range(6)]
-                taps = [value for i in range(3) for value in _back([half[j][i] for j in range(6)])]
-                to = out + ((group * g.width + f) * (g.depth * 9) + c * 9)
-                _scatter(k, taps, to, g.depth * 9, g.width - f, lanes)
+                step = g.wide * g.depth
+                half = [_back([at.load((6 * i + j) * step, lanes) for i in range(6)], r) for j in range(6)]
+                taps = [value for i in range(r) for value in _back([half[j][i] for j in range(6)], r)]
+                to = out + ((group * g.width + f) * (g.depth * g.taps) + c * g.taps)
+                _scatter(k, taps, to, g.depth * g.taps, g.width - f, lanes)
             done += vectors * times * lanes
 
 
 def _scatter(k: Kernel, taps: list[Num], to: Pointer, step: int, left: Int, lanes: int) -> None:
-    """Nine vectors of taps as nine neighbours for each of the filters that are there."""
-    if lanes >= 16:
-        nine = k.mask(9, lanes)
-        rows = transposed(k, taps + [k.zero(lanes)] * (lanes - 9))
-        for r, row in enumerate(rows):
-            to.store(row, r * step, (left > r).splat(lanes) & nine)
-        return
-    for r in range(lanes):
-        with k.when(left > r):
-            for tap, value in enumerate(taps):
-                to.store(value.lane(r), r * step + tap)
+    """Vectors of taps as neighbours, for each of the filters that are there."""
+    for start in range(0, len(taps), lanes):
+        some = taps[start : start + lanes]
+        few = k.mask(len(some), lanes)
+        for r, row in enumerate(transposed(k, some + [k.zero(lanes)] * (lanes - len(some)))):
+            to.store(row, r * step + start, (left > r).splat(lanes) & few)
 
 
 def winograd_of(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> Winograd | None:
     """The gradient by Winograd; None where it does not apply, or is no gain."""
-    if not usable(x, w, dy) or w.shape[2:] != (3, 3) or tuple(attrs["strides"]) != (1, 1) or tuple(attrs["dilation"]) != (1, 1):
+    if not applies(x, w, dy, attrs):
         return None
     groups = attrs.get("groups", 1)
     pads = attrs["pads"]
@@ -164,10 +167,10 @@ def winograd_of(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> Winograd |
     if x.shape[1] // groups < 16 or filters // groups < 16:
         return None
     g = Winograd(x.shape[0], *x.shape[2:], *dy.shape[2:], pads[0][0], pads[1][0], x.shape[1], filters, groups, False,
-                 panels_for(filters // groups, x.shape[1] // groups), 1)  # fmt: skip
+                 w.shape[2], panels_for(filters // groups, x.shape[1] // groups), 1)  # fmt: skip
     g = g._replace(block=cut(g.tiles, max(_TOGETHER // g.pair(1), 32))[0])
     lanes = lanes_of("float32")
-    direct = 9 * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
+    direct = g.taps * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
     here = g.tiles * (_PLACES * g.depth * g.wide + 6 * _PLACES * (g.channels + g.wide)) / lanes
     here += (4.5 + -(-g.tiles // g.block) / 8) * g.weights  # the sums, and their change back; measured
     return g if here < 0.8 * direct else None
@@ -178,7 +181,7 @@ channels_last("winograd", "prefers", "conv_weight_grad", ins=(0, 1), outs=())
 
 @native("conv_weight_grad", level="winograd")
 def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
-    """dw [filters, channels of a group, 3, 3] from x and dy."""
+    """dw [filters, channels of a group, window, window] from x and dy."""
     g = winograd_of(ins[0], ins[1], outs[0], attrs)
     if g is None:
         return None
