@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import pool
+from prototorch.ops.elementwise import negative
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
 _SIDE = 768  # of the matrices: large enough for every core, small enough to be run many times
 _COPIED = 96 << 20  # bytes: larger than any cache a core has to itself
 _SECONDS = 0.4
+_GPU = 8  # how much longer the sides, and larger the copy, on a GPU
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,13 @@ class Peaks:
 
 
 def peaks(backend: Backend) -> Peaks:
-    """Measure a large float32 matrix product (the better of NumPy's and the backend's) and a large copy, about half a
-    second each, on the threads in use."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.random((_SIDE, _SIDE), np.float32) for _ in range(2))
-    c = np.empty_like(a)
-    spec = Spec((_SIDE, _SIDE))
-    (own,) = backend.strung([(backend.prepare(matmul, (spec, spec), (spec,), {}), (a, b), (c,))])
+    """Measure a large float32 matrix product and a large copy, about half a second each: on the CPU on the threads in
+    use, by the better of NumPy's kernels and the backend's."""
+    if backend.xp is not np:
+        return _of_device(backend)
+    side = Spec((_SIDE, _SIDE))
+    a, b, c = (np.ones(side.shape, np.float32) for _ in range(3))
+    (own,) = backend.strung([(backend.prepare(matmul, (side, side), (side,), {}), (a, b), (c,))])
     product = min(_best(lambda: np.matmul(a, b, out=c)), _best(own))
     source, target = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
     piece = -(-_COPIED // pool.threads())
@@ -43,6 +46,27 @@ def peaks(backend: Backend) -> Peaks:
         pool.parallel(lambda i, j: np.copyto(target[i:j], source[i:j]), _COPIED, piece)
 
     return Peaks(2 * _SIDE**3 / product, 2 * _COPIED / _best(copy), pool.threads())
+
+
+def _of_device(backend: Backend) -> Peaks:
+    """The same on a device: a product in the backend's own precision, and the negative of a large array."""
+    n = _GPU * _SIDE
+    side, line = Spec((n, n)), Spec((_GPU * _COPIED // 4,))
+    last = backend.asarray(np.ones(1, np.float32))
+
+    def waited(op: Any, ins: tuple[Spec, ...], out: Spec) -> float:
+        run = backend.prepare(op, ins, (out,), {})
+        arrays = tuple(backend.asarray(np.ones(s.shape, np.float32)) for s in ins)
+        made = backend.empty(out)
+
+        def work() -> None:
+            with backend.running():
+                run(arrays, (made,))
+            backend.to_numpy(last)  # waits for all that was begun
+
+        return _best(work)
+
+    return Peaks(2 * n**3 / waited(matmul, (side, side), side), 2 * line.nbytes / waited(negative, (line,), line), 0)
 
 
 def _best(work: Callable[[], object]) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from prototorch.engine.timing import Timing, timed
+from prototorch.engine.timing import Piece, Timing, timed
 from prototorch.graph.cost import Cost, cost
 from prototorch.graph.describe import Description, PlannedStep, describe
 from prototorch.graph.net import Net
@@ -106,37 +106,60 @@ def profiled(model: Model, phase: str | None = None, batch: int | None = None, r
     if phase != PREDICT:
         program.reset(phase)
     what = {"train": "training step", "test": "evaluation step", "predict": "prediction"}[phase]
-    title = f"{model.net.name}: {what}, batch {batch}, {program.backend.name}, {program.backend.threads} threads"
+    title = f"{model.net.name}: {what}, batch {batch}, {program.backend.name}"
     described = describe(runner.plan, program.backend, title)
     return profile_of(model.net, runner.plan, described, timing, batch, peaks(program.backend))
 
 
 def profile_of(net: Net, plan: Plan, described: Description, timing: Timing, batch: int, machine: Peaks) -> Profile:
-    """Times of a plan's steps put together by layer."""
+    """Times of a plan's pieces put together by layer."""
     memory = by_layer(net, plan)
     layers = {n.name: Part(n.name, type(n.layer).__name__, memory=sum(memory[n.name])) for n in net.nodes}
     owners = _owners(net)
-    steps: list[tuple[PlannedStep, Part]] = []
     within: dict[str, str] = {}
-    for step, told, seconds in zip(plan.steps, described.steps, timing.steps, strict=True):
-        ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
-        spent = cost(step.node.op, ins, outs, step.node.attrs)
-        times = {step.node.phase: seconds}
-        if told.number > plan.once:
-            name = owner_of(step.node.scope, step.node.phase, owners)
-            _into(layers.setdefault(name, Part(name, "")), times, spent)
-            if step.node.phase == "forward":
-                for other in step.node.scopes:
-                    within.setdefault(owner_of(other, step.node.phase, owners), name)
+    steps: list[tuple[PlannedStep, Part]] = []
+    once = 0.0
+    for told, piece, spent in _matched(plan, described, timing):
+        times = {piece.phase if piece.phase in PHASES else PHASES[0]: piece.seconds}
         alone = Part(told.op, told.kernel)
         _into(alone, times, spent)
         steps.append((told, alone))
+        if 0 < told.number <= timing.once:
+            once += piece.seconds
+            continue
+        name = owner_of(piece.scope, piece.phase, owners)
+        _into(layers.setdefault(name, Part(name, "")), times, spent)
+        if piece.phase == "forward":
+            for other in told.layers:
+                within.setdefault(owner_of(other, piece.phase, owners), name)
     for part in layers.values():
         if not part.seconds["forward"]:
             part.within = within.get(part.name, "")
-    once = sum(timing.steps[: plan.once])
     return Profile(described.title, batch, timing.rounds, timing.whole, once, machine, list(layers.values()), steps,
                    by_purpose(plan))  # fmt: skip
+
+
+def _matched(plan: Plan, described: Description, timing: Timing) -> Iterator[tuple[PlannedStep, Piece, Cost]]:
+    """Each piece that was timed with the step of the plan that it is, and its cost. A device has pieces of its own
+    (number 0): the check of the loss, and updates of many weights in one, which cost what their steps would."""
+    waiting: dict[tuple[str, str, str], list[tuple[PlannedStep, Cost]]] = {}
+    for step, told in zip(plan.steps, described.steps, strict=True):
+        ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
+        key = step.node.op.name, step.node.scope, step.node.phase
+        waiting.setdefault(key, []).append((told, cost(step.node.op, ins, outs, step.node.attrs)))
+    found: list[tuple[PlannedStep | None, Piece, Cost]] = []
+    for piece in timing.pieces:
+        steps = waiting.get((piece.op, piece.scope, piece.phase))
+        told_cost = steps.pop(0) if steps else (None, Cost())
+        found.append((told_cost[0], piece, told_cost[1]))
+    rest = sum((spent for steps in waiting.values() for _, spent in steps), Cost())
+    for known, piece, spent in found:
+        if known is not None:
+            yield known, piece, spent
+            continue
+        own = PlannedStep(0, piece.phase, piece.scope, (), piece.op, (piece.op,), "device", "", (), ())
+        yield own, piece, rest if piece.op == "updates" else spent
+        rest = Cost() if piece.op == "updates" else rest
 
 
 def _owners(net: Net) -> dict[str, str]:

@@ -15,10 +15,11 @@ _LEFT = ("layer", "type", "phase", "ops", "kernel")
 def table(profile: Profile, detail: bool = False) -> Iterator[str]:
     """The lines: the layers in the net's order, their sum, the whole step; with ``detail`` the plan's steps as well."""
     total = profile.total()
+    threads = profile.machine.threads
     yield profile.title
     yield (
         f"this machine: {profile.machine.flops / 1e9:.0f} GFLOP/s (a large matrix product), "
-        f"{profile.machine.bandwidth / 1e9:.1f} GB/s (a large copy), {profile.machine.threads} threads"
+        f"{profile.machine.bandwidth / 1e9:.1f} GB/s (a large copy)" + (f", {threads} threads" if threads else "")
     )
     yield ""
     phases = [p for p in PHASES if total.seconds[p]]
@@ -36,7 +37,7 @@ def table(profile: Profile, detail: bool = False) -> Iterator[str]:
     if detail:
         yield ""
         steps = [
-            (str(s.number), s.phase, s.layer or "-", " + ".join(s.members), f"{s.level}/{s.kernel}".rstrip("/"),
+            (str(s.number or "-"), s.phase, s.layer or "-", " + ".join(s.members), f"{s.level}/{s.kernel}".rstrip("/"),
              _ms(part.total), _share(part.total, total.total), *_rates(part, profile))
             for s, part in profile.steps
         ]  # fmt: skip

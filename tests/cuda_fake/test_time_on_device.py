@@ -1,0 +1,31 @@
+"""`prototorch time` on the stand-in for a GPU: pieces by the device's own clock, put together by layer."""
+
+from __future__ import annotations
+
+import pytest
+from fake_gpu import compiled, fake, on
+
+from prototorch.measure import machine
+from prototorch.measure.profile import profiled
+from prototorch.measure.table import table
+
+
+@pytest.mark.parametrize("phase", ["train", "predict"])
+def test_a_step_on_a_device_is_split_by_layer(phase: str, monkeypatch):
+    for name, small in (("_SECONDS", 0.0), ("_SIDE", 8), ("_COPIED", 1 << 12)):
+        monkeypatch.setattr(machine, name, small)
+    backend = fake()
+    model = compiled(backend)
+    with on(backend):
+        found = profiled(model, phase, batch=4, rounds=1)
+    named = {part.name: part for part in found.layers}
+    assert named["conv"].seconds["forward"] > 0
+    assert named["conv"].cost.flops > 0
+    assert (named["conv"].seconds["backward"] > 0) == (phase == "train")
+    assert found.once == 0
+    plan = sum(1 for told, _ in found.steps if told.number)
+    assert plan == len([told for told, _ in found.steps if told.level != "device"])
+    assert ("check of the loss" in {told.op for told, _ in found.steps}) == (phase == "train")
+    text = "\n".join(table(found, detail=True))
+    assert "threads" not in text
+    assert "the whole step" in text
