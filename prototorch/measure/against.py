@@ -73,8 +73,8 @@ def compared(model: Model, phase: str | None = None, batch: int | None = None, r
 
     phase: "predict" for the prediction alone, "train" for it and the training step (the default where there is a loss).
     Both train by SGD with momentum 0.9 and a learning rate of 0, without metrics. The model is compiled anew for it.
-    Raises UsageError where PyTorch is not installed or a layer or loss is not translated, BackendError where the two
-    do not agree.
+    Raises UsageError where PyTorch is not installed, a layer or loss is not translated, or the model is not on the CPU;
+    BackendError where the two do not agree.
     """
     torch_module("torch_net")  # before anything is made
     phase, batch = phase_of(model, phase), batch or batch_of(model)
@@ -84,6 +84,9 @@ def compared(model: Model, phase: str | None = None, batch: int | None = None, r
     if phase == TRAIN:
         assert block is not None
         model.set_compile(block.replace(optimizer=SGD(momentum=MOMENTUM), metrics=(), weighted_metrics=()))
+    backend = model.trainer.program.backend
+    if backend.xp is not np:
+        raise UsageError(f"--against compares on the CPU, not on {backend.name}: say --device cpu")
     specs = step_specs(model.net, batch)
     ours = _Ours(model, specs)
     rivals = _rivals(model, specs, phase == TRAIN)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from fake_gpu import compiled, fake, on
 
+from prototorch.errors import UsageError
 from prototorch.measure import machine
+from prototorch.measure.against import compared
 from prototorch.measure.profile import profiled
 from prototorch.measure.table import table
 
@@ -29,3 +31,10 @@ def test_a_step_on_a_device_is_split_by_layer(phase: str, monkeypatch):
     text = "\n".join(table(found, detail=True))
     assert "threads" not in text
     assert "the whole step" in text
+
+
+def test_pytorch_is_compared_with_on_the_cpu():
+    backend = fake()
+    model = compiled(backend)
+    with on(backend), pytest.raises(UsageError, match="compares on the CPU"):
+        compared(model, "predict", batch=4)
