@@ -17,6 +17,7 @@ from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.cudnn.library import library_of
 from prototorch.backends.cuda.cudnn.plan import Unsupported
 from prototorch.engine.variables import Variables
+from prototorch.ops.operators import OPS
 from prototorch.resources import shipped_models
 from prototorch.spec import Spec
 from prototorch.train.program import PREDICT, TRAIN, Program
@@ -73,3 +74,39 @@ def test_deterministic_plans_exist():
     device = offline("bf16", deterministic=True)
     plans("alexnet", device)
     assert not [v for v in library_of(device).plans.values() if isinstance(v, Unsupported)]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("mask", [None, (4, 1, 1, 24), (4, 2, 24, 24), (24, 24)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_fused_attention_is_accepted(dtype, mask, causal):
+    backend = CudaBackend(offline("bf16" if dtype == "bfloat16" else "fp16"))
+    q = Spec((4, 24, 2, 32), dtype)
+    ins = (q, q, q, *([] if mask is None else [Spec(mask, "bool")]))
+    attrs = {"causal": causal, "scale": None}
+    assert backend.choice(OPS["attention_heads"], ins, (q,), attrs).family == "cudnn"
+    assert backend.choice(OPS["attention_heads_grad"], (q, *ins), (q, q, q), attrs).family == "cudnn"
+
+
+CONVOLUTIONS = [
+    ((2, 6, 20), (8, 3, 5), {"strides": (2,), "pads": ((1, 2),), "dilation": (1,), "groups": 2}),
+    ((2, 8, 12, 12), (8, 1, 3, 3), {"strides": (1, 1), "pads": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 8}),
+    ((2, 4, 14, 15), (6, 4, 3, 2), {"strides": (2, 1), "pads": ((0, 1), (1, 0)), "dilation": (2, 3), "groups": 1}),
+    ((2, 4, 6, 7, 8), (6, 4, 3, 3, 3),
+     {"strides": (1, 2, 1), "pads": ((1, 1),) * 3, "dilation": (1, 1, 1), "groups": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+@pytest.mark.parametrize("layout", [None, "channels_last"])
+@pytest.mark.parametrize(("x", "w", "attrs"), CONVOLUTIONS)
+def test_convolutions_of_every_kind_are_accepted(x, w, attrs, layout, precision):
+    backend = CudaBackend(offline(precision))
+    dtype = "bfloat16" if precision == "bf16" else "float32"
+    xs, ws = Spec(x, dtype, layout), Spec(w, dtype)
+    y = Spec(OPS["conv"].rule(xs, ws, **attrs).shape, dtype, layout)
+    assert backend.choice(OPS["conv"], (xs, ws), (y,), attrs).family == "cudnn"
+    more = {**attrs, "size": x[2:]}
+    assert backend.choice(OPS["conv_input_grad"], (y, ws), (xs,), more).family == "cudnn"
+    more = {**attrs, "kernel": w[2:]}
+    assert backend.choice(OPS["conv_weight_grad"], (xs, y), (ws,), more).family == "cudnn"

@@ -74,6 +74,36 @@ def matmul(module: Any, graph: Any, request: Request) -> Ports:
     return {**t, "y": _written(module, y, request.port("y"))}
 
 
+def sdpa(module: Any, graph: Any, request: Request) -> Ports:
+    """q, k, v [N, H, T, D] and perhaps bias (added to the scores); gives o and perhaps stats."""
+    attrs, made = dict(request.attrs), ("o", "stats")
+    t = {name: _tensor(module, graph, name, p) for name, p in request.ports if name not in made}
+    extra = {"bias": t["bias"]} if "bias" in t else {}
+    o, stats = graph.sdpa(
+        name="attention", q=t["q"], k=t["k"], v=t["v"], generate_stats=request.has("stats"),
+        attn_scale=attrs["scale"], use_causal_mask=attrs["causal"], **extra,
+    )  # fmt: skip
+    t["o"] = _written(module, o, request.port("o"))
+    if request.has("stats"):
+        t["stats"] = _written(module, stats, request.port("stats"))
+    return t
+
+
+def sdpa_backward(module: Any, graph: Any, request: Request) -> Ports:
+    """q, k, v, o, the gradient g of o, stats and perhaps bias; gives dq, dk, dv."""
+    attrs, made = dict(request.attrs), ("dq", "dk", "dv")
+    t = {name: _tensor(module, graph, name, p) for name, p in request.ports if name not in made}
+    extra = {"bias": t["bias"]} if "bias" in t else {}
+    found = graph.sdpa_backward(
+        name="attention", q=t["q"], k=t["k"], v=t["v"], o=t["o"], dO=t["g"], stats=t["stats"],
+        attn_scale=attrs["scale"], use_causal_mask=attrs["causal"], **extra,
+    )  # fmt: skip
+    for name, tensor in zip(made, found, strict=True):
+        t[name] = _written(module, tensor, request.port(name))
+    return t
+
+
 BUILDERS: dict[str, Builder] = {
     "conv": conv, "conv_input_grad": conv_input_grad, "conv_weight_grad": conv_weight_grad, "matmul": matmul,
+    "sdpa": sdpa, "sdpa_backward": sdpa_backward,
 }  # fmt: skip
