@@ -60,7 +60,8 @@ class Guarded:
 
     def __init__(self, of: Spec):
         start = GUARD + ODD
-        self.raw = np.full(2 * start + of.nbytes, 0xFF, np.uint8)
+        raw = np.full(2 * start + of.nbytes + 64, 0xFF, np.uint8)
+        self.raw = raw[-raw.ctypes.data % 64 :]
         self.inner = slice(start, start + of.nbytes)
         shape = (of.shape[0], *of.shape[2:], of.shape[1]) if of.layout == CHANNELS_LAST else of.shape
         held = self.raw[self.inner].view(of.dtype).reshape(shape)
@@ -107,19 +108,20 @@ def oracle(name: str, arrays: Any, attrs: dict[str, Any], outs: tuple[Spec, ...]
         return [np.broadcast_to(np.asarray(m), o.shape).astype(o.dtype) for m, o in zip(made, outs, strict=True)]
 
 
-def prepared(name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Any:
-    """The runner of the first native kernel that takes it; None where none does."""
-    made = (candidate(ins, outs, dict(attrs)) for candidate in _KERNELS["native"].get(name, ()))
+def prepared(name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any],
+             level: str = "native") -> Any:  # fmt: skip
+    """The runner of the first kernel of the level that takes it; None where none does."""
+    made = (candidate(ins, outs, dict(attrs)) for candidate in _KERNELS[level].get(name, ()))
     return next((runner for runner in made if runner is not None), None)
 
 
 def run_native(name: str, arrays: Any, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any],
-               over: tuple[tuple[int, int], ...] = ()) -> list[np.ndarray]:  # fmt: skip
+               over: tuple[tuple[int, int], ...] = (), level: str = "native") -> list[np.ndarray]:  # fmt: skip
     """The native kernel's outputs; asserts that one ran, wrote within its outputs and left its inputs alone.
 
     ``over`` are pairs (output, input) that share their memory.
     """
-    runner = prepared(name, ins, outs, attrs)
+    runner = prepared(name, ins, outs, attrs, level)
     assert runner is not None, f"no native kernel takes {name} of {ins} {attrs}"
     given, made = [Guarded(s) for s in ins], [Guarded(s) for s in outs]
     for output, source in over:
@@ -145,7 +147,8 @@ def close(got: Any, want: Any, rtol: float, atol: float) -> None:
 
 
 def check(name: str, *arrays: Any, layouts: Any = None, out_layouts: Any = None, rtol: float = 0.0,
-          atol: float = 0.0, threads: tuple[int, ...] = (1, 2), **attrs: Any) -> list[np.ndarray]:  # fmt: skip
+          atol: float = 0.0, threads: tuple[int, ...] = (1, 2), level: str = "native",
+          **attrs: Any) -> list[np.ndarray]:  # fmt: skip
     """The native kernel against the plain body in float64, in place where the op allows it, with the same bits for
     every number of threads; gives back its outputs.
 
@@ -159,7 +162,7 @@ def check(name: str, *arrays: Any, layouts: Any = None, out_layouts: Any = None,
     try:
         for count in threads:
             pool.set_threads(count)
-            made.append(run_native(name, arrays, ins, outs, attrs))
+            made.append(run_native(name, arrays, ins, outs, attrs, level=level))
     finally:
         pool.set_threads(before)
     for other in made[1:]:
@@ -168,5 +171,5 @@ def check(name: str, *arrays: Any, layouts: Any = None, out_layouts: Any = None,
     close(made[0], want, rtol, atol)
     for pair in OPS[name].inplace_of(attrs).items():
         if outs[pair[0]] == ins[pair[1]]:
-            close(run_native(name, arrays, ins, outs, attrs, (pair,)), want, rtol, atol)
+            close(run_native(name, arrays, ins, outs, attrs, (pair,), level), want, rtol, atol)
     return made[0]

@@ -5,6 +5,7 @@ import pytest
 
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
 check = native_check.check
+streams = pytest.importorskip("prototorch.backends.cpu.native.streams", exc_type=ImportError)
 
 CHANNELS = [1, 3, 20, 33, 96]
 LAYOUTS = [None, "channels_last"]
@@ -39,6 +40,20 @@ def test_large_means_do_no_harm(bits, layouts):
     # the mean is rounded to 1e4 * 6e-8 = 6e-4 as an output alone
     _, _, variance = check("batch_norm", x, gamma, beta, layouts=layouts, rtol=1e-5, atol=1e-5, eps=1e-5)
     np.testing.assert_allclose(variance, np.var(x, axis=(0, 2, 3), dtype="float64"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("odd", [0, 8])
+@pytest.mark.parametrize("channels", [32, 33])
+def test_results_past_the_caches(bits, monkeypatch, channels, odd):
+    monkeypatch.setattr(streams, "LARGE", 0)
+    monkeypatch.setattr(native_check, "ODD", odd)  # arrays that begin at cache lines, and others
+    x, gamma, beta = arrays(channels, 2, 13, 30)
+    other = {"layouts": "channels_last", "rtol": 1e-4, "atol": 5e-6, "eps": 1e-3}
+    _, mean, variance = check("batch_norm", x, gamma, beta, **other)
+    mean, variance = mean.copy(), variance.copy()
+    check("batch_norm_inference", x, gamma, beta, mean, variance, **other)
+    g = RANDOM.normal(size=x.shape).astype("float32")
+    check("batch_norm_grad", g, x, gamma, mean, variance, **other)
 
 
 @pytest.mark.parametrize("shape", [(64, 33), (700, 96), (3, 5, 20)])

@@ -290,18 +290,19 @@ class Num:
 
 
 class Pointer:
-    """An address of elements of a type; indices count elements."""
+    """An address of elements of a type; indices count elements. To one that ``streams`` whole vectors are written past
+    the caches, and must go to addresses that are multiples of their size (see `streams.py`)."""
 
-    __slots__ = ("dtype", "k", "v")
+    __slots__ = ("dtype", "k", "streams", "v")
 
-    def __init__(self, k: Kernel, v: Any, dtype: str = "float32"):
-        self.k, self.v, self.dtype = k, v, dtype
+    def __init__(self, k: Kernel, v: Any, dtype: str = "float32", streams: bool = False):
+        self.k, self.v, self.dtype, self.streams = k, v, dtype, streams
 
     def __add__(self, count: Any) -> Pointer:
         if isinstance(count, int) and count == 0:
             return self
         kind = I8 if self.dtype == "bool" else TYPES[self.dtype]
-        return Pointer(self.k, self.k.b.gep(self.v, [self.k.word(count)], source_etype=kind), self.dtype)
+        return Pointer(self.k, self.k.b.gep(self.v, [self.k.word(count)], source_etype=kind), self.dtype, self.streams)
 
     def as_type(self, dtype: str) -> Pointer:
         """The same address seen as elements of another type."""
@@ -323,16 +324,14 @@ class Pointer:
         found = Num(k, made, held, lanes)
         return found != 0 if self.dtype == "bool" else found
 
-    def store(self, value: Any, index: Any = 0, mask: Num | None = None, stream: bool = False) -> None:
-        """Write an element or a vector of neighbours, but for the lanes that the mask leaves out.
-
-        ``stream``: past the caches, a whole vector to an address that is a multiple of its size.
-        """
+    def store(self, value: Any, index: Any = 0, mask: Num | None = None) -> None:
+        """Write an element or a vector of neighbours, but for the lanes that the mask leaves out."""
         k, at = self.k, self + index
         held = "uint8" if self.dtype == "bool" else self.dtype
         value = k.num(value, held).cast(held)
         if mask is None:
             made = k.b.store(value.v, at.v)
+            stream = self.streams and value.lanes > 1
             made.align = SIZES[self.dtype] * (value.lanes if stream else 1)
             if stream:
                 made.set_metadata("nontemporal", k.module.add_metadata([ir.Constant(I32, 1)]))
@@ -404,9 +403,9 @@ class Kernel:
         """A whole number given at run time."""
         return Int(self, self._words.load(index).v)
 
-    def pointer(self, index: int, dtype: str = "float32") -> Pointer:
+    def pointer(self, index: int, dtype: str = "float32", streams: bool = False) -> Pointer:
         """An array given at run time."""
-        return Pointer(self, self.b.inttoptr(self._words.load(index).v, ADDRESS), dtype)
+        return Pointer(self, self.b.inttoptr(self._words.load(index).v, ADDRESS), dtype, streams)
 
     def word(self, value: Any) -> Any:
         """A Python int or an Int as LLVM's value."""

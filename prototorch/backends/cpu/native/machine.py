@@ -50,6 +50,11 @@ def lanes_of(dtype: str) -> int:
     return vector_bits() // _BITS[dtype]
 
 
+def streams() -> bool:
+    """Whether whole vectors can be written past the caches, in an order that other threads can rely on."""
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
 def unusable() -> str | None:
     """Why native kernels cannot run on this machine; None where they can."""
     if os.name != "posix":

@@ -26,6 +26,7 @@ from prototorch.backends.cpu.native.kernels.channel_rows import (
 )
 from prototorch.backends.cpu.native.kernels.epilogue import VECTOR, Epilogue, bare, epilogue_of
 from prototorch.backends.cpu.native.kernels.windows import channel_vectors
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -116,13 +117,13 @@ def _known(k: Kernel, c: Channels, eps: float) -> None:
     channel_blocks(k, c, vector)
 
 
-def _pointers(k: Kernel, after: Epilogue) -> tuple[list[Pointer], list[Pointer]]:
+def _pointers(k: Kernel, after: Epilogue, streams: bool = False) -> tuple[list[Pointer], list[Pointer]]:
     inputs = [k.pointer(i, d) for i, d in enumerate(after.dtypes)]
-    return inputs, [k.pointer(len(inputs) + i, d) for i, d in enumerate(after.results)]
+    return inputs, [k.pointer(len(inputs) + i, d, streams) for i, d in enumerate(after.results)]
 
 
-def _normalised(k: Kernel, c: Channels, after: Epilogue, own: tuple[int, ...]) -> None:
-    inputs, outputs = _pointers(k, after)
+def _normalised(k: Kernel, c: Channels, after: Epilogue, own: tuple[int, ...], streams: bool) -> None:
+    inputs, outputs = _pointers(k, after, streams)
     x = inputs[own[_X]]
     mean, scale, shift = _coefficients(k, c)
 
@@ -164,8 +165,8 @@ def _planes(k: Kernel, c: Channels, after: Epilogue, own: tuple[int, ...], eps: 
         every_place(k, c, channel, place)
 
 
-def _tasks(c: Channels, after: Epilogue, own: tuple[int, ...], eps: float, training: bool, wide: list[int],
-           stats: list[int]) -> Tasks:  # fmt: skip
+def _tasks(outs: tuple[Spec, ...], c: Channels, after: Epilogue, own: tuple[int, ...], eps: float, training: bool,
+           wide: list[int], stats: list[int]) -> Tasks:  # fmt: skip
     """``own`` are the anchor's inputs among the inputs; ``wide`` the full-size outputs, ``stats`` those that are the
     mean and the variance (-1 where not wanted: they go to scratch memory that nobody reads)."""
     if not c.rows:
@@ -179,8 +180,8 @@ def _tasks(c: Channels, after: Epilogue, own: tuple[int, ...], eps: float, train
             lambda i, o: [Task(made.address, (*i, *(o[w] for w in wide), *(o[s] for s in stats)), c.channels, c.grain)]
         )
     moments, joined, known = code(_moments, c), code(_joined, c, eps), code(_known, c, eps)
-    apply = code(_normalised, c, after, own)
-    apply.emitted("trial")
+    code(_normalised, c, after, own, False).emitted("trial")
+    apply = streamed(lambda past: code(_normalised, c, after, own, past), [outs[w] for w in wide], c.channels)
     if training and -1 in stats:
         raise Unsupported("statistics that nobody wants")
     shared = 4 * 3 * c.channels * (c.pieces + 1)
@@ -194,7 +195,8 @@ def _tasks(c: Channels, after: Epilogue, own: tuple[int, ...], eps: float, train
         else:
             vectors = tuple(i[own[n]] for n in (_GAMMA, _BETA, _MEAN, _VARIANCE))
             first = [Task(known.address, vectors, c.blocks, 1, 0, shared)]
-        return [*first, Task(apply.address, (*i, *(o[w] for w in wide)), c.pieces, 1, 0, shared)]
+        results = [o[w] for w in wide]
+        return [*first, Task(apply(i, results), (*i, *results), c.pieces, 1, 0, shared)]
 
     return Tasks(bind)
 
@@ -203,14 +205,14 @@ def _tasks(c: Channels, after: Epilogue, own: tuple[int, ...], eps: float, train
 def batch_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
     """By the batch's own statistics."""
     c = channels_of(ins[0], attrs.get("axis", 1), outs)
-    return _tasks(c, bare(3), (0, 1, 2), attrs["eps"], True, [0], [1, 2])
+    return _tasks(outs, c, bare(3), (0, 1, 2), attrs["eps"], True, [0], [1, 2])
 
 
 @native(INFERENCE)
 def batch_norm_inference(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
     """By given statistics."""
     c = channels_of(ins[0], attrs.get("axis", 1), outs)
-    return _tasks(c, bare(5), (0, 1, 2, 3, 4), attrs["eps"], False, [0], [])
+    return _tasks(outs, c, bare(5), (0, 1, 2, 3, 4), attrs["eps"], False, [0], [])
 
 
 @native("fused")
@@ -236,7 +238,7 @@ def fused(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
                         {"program": program, "outputs": tuple(attrs["outputs"][i] for i in wide)}, axis)  # fmt: skip
     if outs[wide[0]].shape != ins[own[_X]].shape:
         return None
-    return _tasks(c, after, own, kept["eps"], anchor == TRAINING, wide, stats if anchor == TRAINING else [])
+    return _tasks(outs, c, after, own, kept["eps"], anchor == TRAINING, wide, stats if anchor == TRAINING else [])
 
 
 channels_last("native", "follows", TRAINING, INFERENCE, ins=(0,), outs=(0,))

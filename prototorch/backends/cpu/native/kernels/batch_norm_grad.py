@@ -22,6 +22,7 @@ from prototorch.backends.cpu.native.kernels.channel_rows import (
     summed_rows,
 )
 from prototorch.backends.cpu.native.kernels.elementwise import formula
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -57,10 +58,10 @@ class Gradient:
             read(ref)
         return found
 
-    def pointers(self, k: Kernel) -> tuple[list[Pointer], list[Pointer]]:
+    def pointers(self, k: Kernel, streams: bool = False) -> tuple[list[Pointer], list[Pointer]]:
         """The inputs, and the full-size outputs after them: that of x, then what is kept."""
         inputs = [k.pointer(i, d) for i, d in enumerate(self.inputs)]
-        return inputs, [k.pointer(len(inputs) + i, d) for i, d in enumerate(self.results)]
+        return inputs, [k.pointer(len(inputs) + i, d, streams) for i, d in enumerate(self.results)]
 
     def vector(self, inputs: list[Pointer], place: int) -> Pointer:
         """One of the anchor's vectors over the channels."""
@@ -123,8 +124,8 @@ def _joined(k: Kernel, c: Channels, eps: float) -> None:
     channel_blocks(k, c, vector)
 
 
-def _spread(k: Kernel, c: Channels, g: Gradient) -> None:
-    inputs, outputs = g.pointers(k)
+def _spread(k: Kernel, c: Channels, g: Gradient, streams: bool) -> None:
+    inputs, outputs = g.pointers(k, streams)
     factor, shift, slope, mean = _coefficients(k, c)
 
     def place(at: Int, i: Int, lanes: int, mask: Num | None) -> None:
@@ -163,23 +164,28 @@ def _planes(k: Kernel, c: Channels, g: Gradient, eps: float) -> None:
         every_place(k, c, channel, place)
 
 
-def _tasks(c: Channels, g: Gradient, eps: float, wide: list[int], vectors: list[int]) -> Tasks:
+def _tasks(outs: tuple[Spec, ...], c: Channels, g: Gradient, eps: float, wide: list[int],
+           vectors: list[int]) -> Tasks:  # fmt: skip
     """``wide`` are the full-size outputs, ``vectors`` the gradients of gamma and beta."""
     if not c.rows:
         made = code(_planes, c, g, eps)
         made.emitted("trial")
         return Tasks(lambda i, o: [Task(made.address, (*i, *(o[w] for w in (*wide, *vectors))), c.channels, c.grain)])
-    sums, joined, spread = code(_sums, c, g), code(_joined, c, eps), code(_spread, c, g)
-    spread.emitted("trial")
+    sums, joined = code(_sums, c, g), code(_joined, c, eps)
+    code(_spread, c, g, False).emitted("trial")
+    spread = streamed(lambda past: code(_spread, c, g, past), [outs[w] for w in wide], c.channels)
     shared = 4 * c.channels * (2 * c.pieces + 4)
-    vectors_in = [g.own[n][1] for n in (_GAMMA, _MEAN, _VARIANCE)]
-    return Tasks(
-        lambda i, o: [
+    given = [g.own[n][1] for n in (_GAMMA, _MEAN, _VARIANCE)]
+
+    def bind(i: Any, o: Any) -> list[Task]:
+        results = [o[w] for w in wide]
+        return [
             Task(sums.address, tuple(i), c.pieces, 1, 0, shared),
-            Task(joined.address, (*(i[v] for v in vectors_in), *(o[v] for v in vectors)), c.blocks, 1, 0, shared),
-            Task(spread.address, (*i, *(o[w] for w in wide)), c.pieces, 1, 0, shared),
+            Task(joined.address, (*(i[n] for n in given), *(o[v] for v in vectors)), c.blocks, 1, 0, shared),
+            Task(spread(i, results), (*i, *results), c.pieces, 1, 0, shared),
         ]
-    )
+
+    return Tasks(bind)
 
 
 @native(NAME)
@@ -187,7 +193,7 @@ def batch_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
     """The gradients of x, gamma and beta."""
     c = channels_of(ins[1], attrs.get("axis", 1), (ins[0], outs[0]))
     g = Gradient((), tuple(("in", i) for i in range(5)), (), ("float32",) * 5, ("float32",))
-    return _tasks(c, g, attrs["eps"], [0], [1, 2])
+    return _tasks(outs, c, g, attrs["eps"], [0], [1, 2])
 
 
 @native("fused")
@@ -212,7 +218,7 @@ def fused(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
     c = channels_of(ins[own[1][1]], dict(items).get("axis", 1), full)
     g = Gradient(tuple(lines), own, tuple(attrs["outputs"][i] for i in kept), tuple(s.dtype for s in ins),
                  tuple(outs[i].dtype for i in (results[0], *kept)))  # fmt: skip
-    return _tasks(c, g, dict(items)["eps"], [results[0], *kept], results[1:])
+    return _tasks(outs, c, g, dict(items)["eps"], [results[0], *kept], results[1:])
 
 
 channels_last("native", "follows", NAME, ins=(0, 1), outs=(0,))

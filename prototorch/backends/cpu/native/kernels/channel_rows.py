@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from prototorch.backends.cpu.native.call import CHANNELS_LAST
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
