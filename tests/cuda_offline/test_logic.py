@@ -8,7 +8,7 @@ from logic_check import LAST, check, laid, room, run
 from shim_device import COMPILER, ShimDevice
 
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
-from prototorch.backends.cuda.kernels import matmul, update
+from prototorch.backends.cuda.kernels import matmul, reduce, update
 from prototorch.backends.cuda.kernels.fused import ELEMENTWISE
 from prototorch.backends.cuda.kernels.launch import using
 from prototorch.ops.operators import OPS
@@ -187,6 +187,26 @@ def test_updates_of_many_weights_are_one_launch(device):
     for (_, _, made), want in zip(calls, wanted, strict=True):
         for a, b in zip(made, want, strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6)
+    for flag in (0, 1):
+        for _, _, made in calls:
+            for a in made:
+                a.fill(7)
+        one[0][0].gated(np.array([flag], np.int32))((), ())
+        for (_, _, made), want in zip(calls, wanted, strict=True):
+            for a, b in zip(made, want, strict=True):
+                np.testing.assert_allclose(a, b if flag else np.full_like(a, 7), rtol=2e-6, atol=1e-6)
+
+
+def test_a_gated_kernel_of_several_launches(device):
+    x, made = laid(numbers(300, 9), None), room(Spec((9,)))[0]
+    with using(device):
+        runner = reduce.reduction("sum", Spec(x.shape), Spec((9,)), (0,))
+        assert len(runner.launches) > 1
+        made.fill(7)
+        runner.gated(np.zeros(1, np.int32))([x], [made])
+        assert (made == 7).all()
+        runner.gated(np.ones(1, np.int32))([x], [made])
+    np.testing.assert_allclose(made, x.sum(axis=0), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((5, 40), -1), ((3, 7, 4), 1), ((2, 3), 0), ((4, 1), -1)])
