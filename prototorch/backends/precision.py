@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+from typing import Any
 
-from prototorch.errors import UsageError, did_you_mean
+import numpy as np
+
+from prototorch.errors import BackendError, UsageError, did_you_mean
 
 #: what a model text may say; "auto" is tf32 on a GPU and fp32 on the CPU, "float32" is another word for fp32
 WORDS = ("auto", "fp32", "tf32", "bf16", "fp16", "float32")
@@ -37,6 +41,16 @@ _PRECISIONS = {
     "bf16": Precision("bf16", "bfloat16", tf32=True),
     "fp16": Precision("fp16", "float16", tf32=True, scaled=True),
 }
+
+
+def numpy_type(name: str) -> np.dtype[Any]:
+    """The element type of this name in NumPy. Raises BackendError for bfloat16 where ml_dtypes is not installed."""
+    if name == "bfloat16":
+        try:
+            importlib.import_module("ml_dtypes")  # enters the type into NumPy
+        except ImportError as exc:
+            raise BackendError("the precision bf16 needs the package ml_dtypes: pip install ml_dtypes") from exc
+    return np.dtype(name)
 
 
 def precision_of(word: str, gpu: bool) -> Precision:

@@ -9,13 +9,10 @@ the model's outputs, losses and metrics.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from prototorch.errors import BackendError
+from prototorch.backends.precision import numpy_type
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import cast
 
@@ -37,12 +34,7 @@ class Narrowing:
 
     def __init__(self, low: str):
         """low: "float16" or "bfloat16". Raises BackendError where bfloat16 is asked for and NumPy does not know it."""
-        if low == "bfloat16":
-            try:
-                importlib.import_module("ml_dtypes")  # enters the type into NumPy
-            except ImportError as exc:
-                raise BackendError("the precision bf16 needs the package ml_dtypes: pip install ml_dtypes") from exc
-        self.low = low
+        self.low, self.type = low, numpy_type(low)
 
     def before(self, graph: Any, op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The inputs and attributes an op is recorded with."""
@@ -57,7 +49,7 @@ class Narrowing:
     def narrow(self, graph: Any, value: Any) -> Any:
         """A float32 value in the narrow type; a constant becomes another constant."""
         if value.kind == "constant":
-            return graph.constant(value.array.astype(np.dtype(self.low)))
+            return graph.constant(value.array.astype(self.type))
         return cast(value, dtype=self.low)
 
 

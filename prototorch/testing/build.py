@@ -10,8 +10,10 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.backends.core import Backend, Runner
-from prototorch.engine import runner
+from prototorch.engine.captured import bound
+from prototorch.engine.variables import Variables
 from prototorch.graph.plan import make_plan
+from prototorch.graph.precision import Narrowing, widened
 from prototorch.graph.record import Graph, Value
 from prototorch.graph.trace import KEY, LayerContext, Trace, said
 from prototorch.layers.base import Layer
@@ -42,16 +44,22 @@ class Said:
 
 
 def say(graph: Graph, layer: Layer, specs: Sequence[Spec], training: bool, float_dtype: str,
-        mask: np.ndarray | None = None) -> Said:  # fmt: skip
-    """Say a layer into a graph, on inputs x0, x1, ... of these specs, the first with a mask if there is one."""
-    traced = Trace(graph, training, float_dtype)
+        mask: np.ndarray | None = None, low: str | None = None) -> Said:  # fmt: skip
+    """Say a layer into a graph, on inputs x0, x1, ... of these specs, the first with a mask if there is one.
+
+    low: a narrower type that values may be stored in; the outputs are float32 all the same.
+    """
+    traced = Trace(graph, training, float_dtype, low=low)
+    narrowing = None if low is None else Narrowing(low)
     inputs = [graph.input(f"x{i}", spec) for i, spec in enumerate(specs)]
     ctx = LayerContext(traced, NAME, NAME, layer, layer)
     if mask is not None:
         ctx.set_mask(inputs[0], graph.input(MASK, Spec((specs[0].shape[0], *mask.shape[1:]), "bool")))
     with interpreting(graph), graph.scope(NAME):
-        made = said(ctx, layer, tuple(inputs))
-    return Said(traced, inputs, list(made) if isinstance(made, tuple) else [made])
+        with graph.narrowed(narrowing):
+            made = said(ctx, layer, tuple(inputs))
+        outputs = [widened(y) for y in (made if isinstance(made, tuple) else (made,))]
+    return Said(traced, inputs, outputs)
 
 
 def differentiate(said: Said, directions: Mapping[str, np.ndarray], seed: int) -> None:
@@ -124,9 +132,11 @@ class Program:
                  update: bool = False):  # fmt: skip
         graph = said.trace.graph
         plan = make_plan(graph, outputs, said.trace.updates if update else None, backend)
-        self.states = {n: backend.asarray(np.array(a)) for n, a in weights.items()}
+        self.states = Variables()
+        for name, array in weights.items():
+            self.states.create(name, array)
         self.backend, self.names = backend, list(plan.inputs)
-        self.runner = runner.Runner(plan, backend, self.states)
+        self.runner = bound(plan, backend, self.states)
 
     def __call__(self, inputs: Sequence[np.ndarray], mask: np.ndarray | None = None,
                  key: tuple[int, int] = (1, 2)) -> dict[str, np.ndarray]:  # fmt: skip

@@ -13,7 +13,7 @@ from prototorch.backends.core import Backend, Runner
 from prototorch.backends.cuda.device import CupyDevice, Device
 from prototorch.backends.cuda.kernels.launch import using
 from prototorch.backends.cuda.kernels.update import UpdateLaunches, combined
-from prototorch.backends.precision import Settings
+from prototorch.backends.precision import Settings, numpy_type
 from prototorch.ops.core import Op
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
@@ -78,6 +78,8 @@ class CudaBackend(Backend):
         super().__init__(f"cuda ({device.name})", device.xp, (LEVEL,) if kernels else (), running=device.running)
         self.device = device
         self.precision = device.settings.precision
+        if self.precision.low is not None:
+            numpy_type(self.precision.low)  # said now where it is missing
         self._products: dict[tuple[Spec, Spec], tuple[Spec, Runner | None]] = {}
         if kernels:
             self.xp.matmul = self.product

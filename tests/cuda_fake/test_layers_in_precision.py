@@ -1,0 +1,18 @@
+"""Every layer on the stand-in for a GPU: in float32 the same numbers, in lower precision nearly."""
+
+import pytest
+from fake_gpu import FakeDevice, fake
+
+from prototorch import layers
+from prototorch.backends.precision import Settings, precision_of
+from prototorch.layers.base import Layer
+from prototorch.testing import cases
+from prototorch.testing.devices import agrees
+
+SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers.__name__)]
+
+
+@pytest.mark.parametrize("word", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize("case", list(cases(*SHIPPED)), ids=lambda c: c.id)
+def test_every_layer(case, word):
+    agrees(case, fake(FakeDevice(Settings(precision_of(word, gpu=True)))))
