@@ -25,6 +25,7 @@ When = Callable[[tuple[Spec, ...], dict[str, Any]], bool]
 
 #: level -> op name -> kernels, the first that takes the specs wins.
 _KERNELS: dict[str, dict[str, list[Prepare]]] = {}
+_SPECIAL: set[Prepare] = set()
 #: level -> op name -> what it may be in a fused group: "elementwise", "anchor" or "tail".
 _FUSABLE: dict[str, dict[str, str]] = {}
 #: level -> op name -> how it takes part in the layout channels_last.
@@ -45,12 +46,19 @@ class Layout(NamedTuple):
     when: When | None = None
 
 
-def kernel(level: str, *names: str) -> Callable[[Prepare], Prepare]:
-    """Enter a kernel for the ops of these names at a level (``"numpy"``, ``"native"``, ``"cuda"``)."""
+def kernel(level: str, *names: str, special: bool = False) -> Callable[[Prepare], Prepare]:
+    """Enter a kernel for the ops of these names at a level (``"numpy"``, ``"native"``, ``"cuda"``).
+
+    A ``special`` kernel takes few uses of an op and is the best at those: it is asked before the others of its level.
+    """
 
     def enter(prepare: Prepare) -> Prepare:
+        if special:
+            _SPECIAL.add(prepare)
         for name in names:
-            _KERNELS.setdefault(level, {}).setdefault(name, []).append(prepare)
+            known = _KERNELS.setdefault(level, {}).setdefault(name, [])
+            known.append(prepare)
+            known.sort(key=lambda one: one not in _SPECIAL)  # otherwise in the order of entry
         return prepare
 
     return enter

@@ -118,8 +118,9 @@ def forget() -> None:
         known.cache_clear()
 
 
-def native(*names: str, level: str = "native") -> Callable[[Prepare], Prepare]:
-    """Enter a native kernel for ops. Its prepare function gives Tasks, or None (or raises Unsupported): "not mine"."""
+def native(*names: str, level: str = "native", special: bool = False) -> Callable[[Prepare], Prepare]:
+    """Enter a native kernel for ops. Its prepare function gives Tasks, or None (or raises Unsupported): "not mine".
+    ``special``: it is asked before the others of its level."""
 
     def enter(prepare: Prepare) -> Prepare:
         family = prepare.__module__.rsplit(".", 1)[-1]
@@ -140,7 +141,7 @@ def native(*names: str, level: str = "native") -> Callable[[Prepare], Prepare]:
             return known(ins, outs, tuple(sorted(attrs.items())))
 
         prepared.__module__ = prepare.__module__
-        kernel(level, *names)(prepared)
+        kernel(level, *names, special=special)(prepared)
         return prepare
 
     return enter
