@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,22 @@ def processor() -> str:
             flags = value
     has = [label for flag, label in (("avx2", "AVX2"), ("avx512f", "AVX512"), ("amx_tile", "AMX")) if flag in flags]
     return f"{name} ({', '.join(has)})" if has else name
+
+
+def busy(seconds: float = 0.5) -> float:
+    """The share of the processors' time, 0 to 1, that is in use over the next moments; NaN where it is not known."""
+
+    def counted() -> tuple[int, int]:
+        values = [int(v) for v in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        return sum(values), values[3] + values[4]
+
+    try:
+        first = counted()
+        time.sleep(seconds)
+        second = counted()
+    except OSError:
+        return float("nan")
+    return 1 - (second[1] - first[1]) / max(second[0] - first[0], 1)
 
 
 def load() -> float:

@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--what", default="train,infer", help=f"of {', '.join(WHAT)}")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each contender")
     parser.add_argument("--least", type=float, default=0.2, help="seconds of a turn at least")
+    parser.add_argument("--most", type=float, default=120.0, help="seconds of all turns of a line")
     parser.add_argument("--threads", type=int, default=cores(), help="of each contender")
     parser.add_argument("--pictures", type=int, default=PICTURES, help="of the epoch")
     parser.add_argument("--no-check", action="store_true", help="leave out the comparison of losses and outputs")
@@ -58,9 +59,11 @@ def main(arguments: list[str] | None = None) -> int:
     rows = _chosen(parser, args.rows, tuple(ROWS), "--rows")
     what = _chosen(parser, args.what, WHAT, "--what")
     peers = _chosen(parser, args.peers, (*PEERS, *ENTRIES), "--peers")
+    if args.rounds < 1 or args.threads < 1:
+        parser.error("--rounds and --threads are at least 1")
     batches = [int(n) for n in args.batches.split(",")] if args.batches else None
     found, notes = entries(peers, args.compile)
-    bench = Bench(found, args.threads, args.rounds, args.least, not args.no_check, args.pictures, notes)
+    bench = Bench(found, args.threads, args.rounds, args.least, args.most, not args.no_check, args.pictures, notes)
     top = head(found, args.threads, args.rounds)
     print("\n".join(top), flush=True)
     for note in notes:
