@@ -33,7 +33,7 @@ def streamed(make: Callable[[bool], Code], outs: Sequence[Spec], run: int) -> Ca
 
 def _may(outs: Sequence[Spec], run: int) -> bool:
     whole = run % lanes_of("float32") == 0
-    return streams() and whole and all(o.dtype == "float32" and o.nbytes >= LARGE for o in outs)
+    return streams() and whole and all(o.dtype in ("float32", "int32") and o.nbytes >= LARGE for o in outs)
 
 
 def _apart(inputs: Addresses, outputs: Addresses) -> bool:

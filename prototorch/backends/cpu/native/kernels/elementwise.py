@@ -13,8 +13,9 @@ from typing import Any
 
 from prototorch.backends.core import channels_last, fusable
 from prototorch.backends.cpu.native.arrays import traced
-from prototorch.backends.cpu.native.call import CHANNELS_LAST, Code, Tasks, code, native
+from prototorch.backends.cpu.native.call import CHANNELS_LAST, Tasks, code, native
 from prototorch.backends.cpu.native.emit import SIZES, Int, Kernel, Num, Unsupported
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -115,15 +116,16 @@ def program_formula(program: Any, outputs: Any) -> Formula:
     return work
 
 
-def swept(k: Kernel, sweep: Sweep, work: Formula) -> None:
-    """The code of a sweep: items are elements of a sweep of one axis, else rows (the last axis)."""
+def swept(k: Kernel, sweep: Sweep, work: Formula, past: bool = False) -> None:
+    """The code of a sweep: items are elements of a sweep of one axis, else rows (the last axis). ``past``: results are
+    written past the caches."""
     inputs = [k.pointer(i, d) for i, d in enumerate(sweep.inputs)]
-    outputs = [k.pointer(len(inputs) + i, d) for i, d in enumerate(sweep.outputs)]
+    outputs = [k.pointer(len(inputs) + i, d, past) for i, d in enumerate(sweep.outputs)]
     wide = max(SIZES[d] for d in (*sweep.inputs, *sweep.outputs))
     lanes = max(k.lanes * 4 // max(wide, 4), 1)
 
     def span(at: list[Any], out: Any, start: Any, count: Any) -> None:
-        """``count`` elements of the last axis from ``start``; ``at`` and ``out`` are where each operand's row begins."""
+        """``count`` elements of the last axis from ``start``; ``at`` and ``out``: where each operand begins."""
         fixed = [p.load(a).splat(1) if m[-1] == 0 else None for p, a, m in zip(inputs, at, sweep.moves, strict=True)]
 
         def body(i: Int, mask: Num | None) -> None:
@@ -150,34 +152,36 @@ def swept(k: Kernel, sweep: Sweep, work: Formula) -> None:
         span(at, row * sweep.axes[-1], 0, sweep.axes[-1])
 
 
-def _one(k: Kernel, sweep: Sweep, op: str, attrs: tuple[tuple[str, Any], ...]) -> None:
-    swept(k, sweep, formula(op, attrs))
+def _one(k: Kernel, sweep: Sweep, op: str, attrs: tuple[tuple[str, Any], ...], past: bool) -> None:
+    swept(k, sweep, formula(op, attrs), past)
 
 
-def _group(k: Kernel, sweep: Sweep, program: Any, outputs: Any) -> None:
-    swept(k, sweep, program_formula(program, outputs))
+def _group(k: Kernel, sweep: Sweep, program: Any, outputs: Any, past: bool) -> None:
+    swept(k, sweep, program_formula(program, outputs), past)
 
 
-def tasks(sweep: Sweep, made: Code) -> Tasks:
+def tasks(sweep: Sweep, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> Tasks:
     """The tasks of a sweep's code; raises Unsupported now where the code could not be emitted later."""
-    made.emitted("trial")
+    code(body, sweep, *params, False).emitted("trial")
+    run = PIECE if len(sweep.axes) == 1 else sweep.axes[-1]
+    address = streamed(lambda past: code(body, sweep, *params, past), outs, run)
     total = prod(sweep.axes)
     items = total if len(sweep.axes) == 1 else total // sweep.axes[-1]
     each = total // items
     grain = items if total <= SERIAL else max(PIECE // each, 1)
-    return Tasks(lambda i, o: [Task(made.address, (*i, *o), items, grain)])
+    return Tasks(lambda i, o: [Task(address(i, o), (*i, *o), items, grain)])
 
 
-def swept_code(sweep: Sweep, name: str) -> Tasks:
+def swept_code(sweep: Sweep, name: str, outs: tuple[Spec, ...]) -> Tasks:
     """The tasks of one op over a sweep."""
-    return tasks(sweep, code(_one, sweep, name, ()))
+    return tasks(sweep, outs, _one, name, ())
 
 
 def _enter(name: str) -> None:
     @native(name)
     def elementwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
         sweep = sweep_of(ins, outs)
-        return tasks(sweep, code(_one, sweep, name, tuple(sorted(attrs.items()))))
+        return tasks(sweep, outs, _one, name, tuple(sorted(attrs.items())))
 
 
 for _name, _op in list(OPS.items()):
@@ -195,4 +199,4 @@ def fused(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
     if not all(getattr(OPS[line[0]], "elementwise", False) for line in program):
         return None
     sweep = sweep_of(ins, outs)
-    return tasks(sweep, code(_group, sweep, program, attrs["outputs"]))
+    return tasks(sweep, outs, _group, program, attrs["outputs"])

@@ -17,6 +17,7 @@ from prototorch.backends.cpu.native import special
 from prototorch.backends.cpu.native.call import CHANNELS_LAST, Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Unsupported
 from prototorch.backends.cpu.native.machine import lanes_of
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
@@ -81,8 +82,8 @@ def _along_channels(k: Kernel, lrn: Lrn, body: Callable[[Any, Num | None, list[N
         body(Int(k, k.word(s)), _lanes_in(k, s, c, lanes), masks)
 
 
-def _forward_last(k: Kernel, lrn: Lrn) -> None:
-    x, y, bases = k.pointer(0), k.pointer(1), k.pointer(2)
+def _forward_last(k: Kernel, lrn: Lrn, past: bool) -> None:
+    x, y, bases = k.pointer(0), k.pointer(1, streams=past), k.pointer(2, streams=past)
     with k.range(k.first, k.last) as row:
         start = row * lrn.channels
 
@@ -205,29 +206,31 @@ def _lrn(specs: tuple[Spec, ...], attrs: dict[str, Any]) -> tuple[Lrn, bool]:
     return Lrn(n, c, places, attrs["size"], *(float(attrs[a]) for a in ("alpha", "beta", "k"))), last
 
 
-def _tasks(lrn: Lrn, last: bool, forward: bool) -> Tasks:
+def _tasks(lrn: Lrn, last: bool, forward: bool, outs: tuple[Spec, ...]) -> Tasks:
     if last:
-        made = code(_forward_last if forward else _backward_last, lrn)
         items, each = lrn.images * lrn.places, lrn.channels
     else:
-        made = code(_forward_plain if forward else _backward_plain, lrn)
         lanes = lanes_of("float32")
         items, each = lrn.images * -(-lrn.places // lanes), lrn.channels * lanes
     grain = items if items * each <= SERIAL else max(PIECE // each, 1)
     local = 0 if forward else _scratch(lrn)
+    if last and forward:
+        address = streamed(lambda past: code(_forward_last, lrn, past), outs, lrn.channels)
+        return Tasks(lambda i, o: [Task(address(i, o), (*i, *o), items, grain)])
+    made = code(_backward_last if last else _forward_plain if forward else _backward_plain, lrn)
     return Tasks(lambda i, o: [Task(made.address, (*i, *o), items, grain, local)])
 
 
 @native("lrn")
 def lrn(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
     """The normalised input, and the base of the power."""
-    return _tasks(*_lrn((*ins, *outs), attrs), True)
+    return _tasks(*_lrn((*ins, *outs), attrs), True, outs)
 
 
 @native("lrn_grad")
 def lrn_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
     """The gradient of the input."""
-    return _tasks(*_lrn((*ins, *outs), attrs), False)
+    return _tasks(*_lrn((*ins, *outs), attrs), False, outs)
 
 
 channels_last("native", "follows", "lrn", "lrn_grad")

@@ -19,6 +19,7 @@ from prototorch.backends.cpu.native.kernels.windows import (
     windows_of,
     within,
 )
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
@@ -72,8 +73,8 @@ def _windows(k: Kernel, w: Windows, emit: Window) -> None:
         two_ways(k, inside, fast, w.out[2], quick, careful)
 
 
-def _largest(k: Kernel, w: Windows) -> None:
-    x, y, number = k.pointer(0), k.pointer(1), k.pointer(2, "int32")
+def _largest(k: Kernel, w: Windows, past: bool) -> None:
+    x, y, number = k.pointer(0), k.pointer(1, streams=past), k.pointer(2, "int32", past)
 
     def window(result: Int, lanes: int, mask: Num | None, taps: Any, begin: Any) -> None:
         best = k.variable(k.num(float("-inf")).splat(lanes))
@@ -102,8 +103,8 @@ def counted(k: Kernel, w: Windows, begin: list[Int], include_pad: bool) -> Num:
     return k.num(total)
 
 
-def _mean(k: Kernel, w: Windows, include_pad: bool) -> None:
-    x, y = k.pointer(0), k.pointer(1)
+def _mean(k: Kernel, w: Windows, include_pad: bool, past: bool) -> None:
+    x, y = k.pointer(0), k.pointer(1, streams=past)
 
     def window(result: Int, lanes: int, mask: Num | None, taps: Any, begin: list[Int] | None) -> None:
         total = k.variable(k.zero(lanes))
@@ -118,23 +119,24 @@ def _mean(k: Kernel, w: Windows, include_pad: bool) -> None:
     _windows(k, w, window)
 
 
-def _rows(w: Windows, made: Any) -> Tasks:
+def _rows(w: Windows, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> Tasks:
     items = w.images * w.out[0] * w.out[1]
-    return Tasks(lambda i, o: [Task(made.address, (*i, *o), items, w.grain(items))])
+    address = streamed(lambda past: code(body, w, *params, past), outs, w.channels)
+    return Tasks(lambda i, o: [Task(address(i, o), (*i, *o), items, w.grain(items))])
 
 
 @native("max_pool")
 def max_pool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
     """The largest of each window and its number."""
     w = windows_of(ins[0], outs, ins[0].shape[2:], attrs)
-    return _rows(w, code(_largest, w))
+    return _rows(w, outs, _largest)
 
 
 @native("avg_pool")
 def avg_pool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
     """The mean of each window."""
     w = windows_of(ins[0], outs, ins[0].shape[2:], attrs)
-    return _rows(w, code(_mean, w, attrs.get("include_pad", False)))
+    return _rows(w, outs, _mean, attrs.get("include_pad", False))
 
 
 channels_last("native", "follows", "max_pool", "avg_pool")

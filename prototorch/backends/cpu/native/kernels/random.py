@@ -113,7 +113,7 @@ def dropout(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
     size = prod(noise)
     factors = np.empty(size, np.float32)
     made = code(_dropout, size, *_kept(attrs), True)
-    swept = swept_code(sweep_of((x, Spec(noise)), outs), "multiply")
+    swept = swept_code(sweep_of((x, Spec(noise)), outs), "multiply", outs)
     at = factors.ctypes.data
     return Tasks(lambda i, o: [_task(made, (0, i[1], at), size, 16), *swept.bind((i[0], at), o)], keep=factors)
 

@@ -128,7 +128,7 @@ def unslice(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
 @native("broadcast_to")
 def broadcast_to(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
     """The input along axes of size 1 again and again."""
-    return swept_code(sweep_of(ins, outs), "stop_gradient")
+    return swept_code(sweep_of(ins, outs), "stop_gradient", outs)
 
 
 def _full(k: Kernel, value: float, dtype: str) -> None:

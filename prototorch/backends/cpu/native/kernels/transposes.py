@@ -17,6 +17,7 @@ from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import SIZES, Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.elementwise import memory_order
 from prototorch.backends.cpu.native.kernels.slices import Axis, copies, merged, strides
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
@@ -121,8 +122,8 @@ def _interleaved(k: Kernel, e: Exchange, x: Pointer, y: Pointer, begin: Int) -> 
         y.store(x.load(row * e.source + column), column * n + row)
 
 
-def _exchanged(k: Kernel, e: Exchange) -> None:
-    x, y = k.pointer(0), k.pointer(1)
+def _exchanged(k: Kernel, e: Exchange, past: bool) -> None:
+    x, y = k.pointer(0), k.pointer(1, streams=past)
     lanes = k.lanes
     while lanes // 2 >= max(min(e.rows, e.columns), 2):
         lanes //= 2
@@ -151,8 +152,9 @@ def arranged(axes: Sequence[Axis], dtype: str) -> Any:
     columns, rows = inner[0], found[-1]
     outer = tuple(a for a in found if a is not columns and a is not rows)
     e = Exchange(outer, rows.size, columns.size, rows.source, columns.target)
-    made = code(_exchanged, e)
-    return lambda x, y: Task(made.address, (x, y), e.items, e.grain)
+    result = Spec((prod(a.size for a in axes),), "float32")
+    address = streamed(lambda past: code(_exchanged, e, past), [result], rows.size)
+    return lambda x, y: Task(address([x], [y]), (x, y), e.items, e.grain)
 
 
 def permuted(shape: Sequence[int], order: Sequence[int], dtype: str) -> Any:

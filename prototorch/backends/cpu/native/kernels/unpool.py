@@ -23,6 +23,7 @@ from prototorch.backends.cpu.native.kernels.windows import (
     windows_of,
     within,
 )
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
@@ -130,8 +131,8 @@ def _gathered(k: Kernel, w: Windows, y: Any, read: Read, share: Share) -> None:
         two_ways(k, within(row, _inner(w, 1)), _inner(w, 2), columns, quick, careful)
 
 
-def _chosen(k: Kernel, w: Windows) -> None:
-    g, number, y = k.pointer(0), k.pointer(1, "int32"), k.pointer(2)
+def _chosen(k: Kernel, w: Windows, past: bool) -> None:
+    g, number, y = k.pointer(0), k.pointer(1, "int32"), k.pointer(2, streams=past)
 
     def read(at: Any, lanes: int, mask: Num | None) -> tuple[Num, Num]:
         return g.load(at, lanes, mask), number.load(at, lanes, mask)
@@ -142,8 +143,8 @@ def _chosen(k: Kernel, w: Windows) -> None:
     _gathered(k, w, y, read, share)
 
 
-def _shared(k: Kernel, w: Windows, include_pad: bool) -> None:
-    g, y = k.pointer(0), k.pointer(1)
+def _shared(k: Kernel, w: Windows, include_pad: bool, past: bool) -> None:
+    g, y = k.pointer(0), k.pointer(1, streams=past)
 
     def read(at: Any, lanes: int, mask: Num | None) -> Num:
         return g.load(at, lanes, mask)
@@ -154,10 +155,11 @@ def _shared(k: Kernel, w: Windows, include_pad: bool) -> None:
     _gathered(k, w, y, read, share)
 
 
-def _tasks(w: Windows, made: Any) -> Tasks:
+def _tasks(w: Windows, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> Tasks:
     depth, height, _ = w.size
     items = w.images * (depth * block_rows(w, 1)[1] if blocks(w) else depth * height)
-    return Tasks(lambda i, o: [Task(made.address, (*i, *o), items, w.grain(items))])
+    address = streamed(lambda past: code(body, w, *params, past), outs, w.channels)
+    return Tasks(lambda i, o: [Task(address(i, o), (*i, *o), items, w.grain(items))])
 
 
 def _of_result(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Windows:
@@ -172,14 +174,14 @@ def _of_result(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, A
 def max_unpool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
     """Each value added where its window's largest element was."""
     w = _of_result(ins, outs, attrs)
-    return _tasks(w, code(_chosen, w))
+    return _tasks(w, outs, _chosen)
 
 
 @native("avg_unpool")
 def avg_unpool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks:
     """Each value shared out over its window."""
     w = _of_result(ins, outs, attrs)
-    return _tasks(w, code(_shared, w, attrs.get("include_pad", False)))
+    return _tasks(w, outs, _shared, attrs.get("include_pad", False))
 
 
 channels_last("native", "follows", "max_unpool", "avg_unpool")
