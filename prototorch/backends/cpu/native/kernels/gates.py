@@ -1,0 +1,146 @@
+"""What the kernels of recurrent nets share: weights packed for them, rows in tiles, gates and their slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
+from prototorch.backends.cpu.native.kernels.products import turned
+from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, most_rows
+from prototorch.backends.cpu.native.machine import lanes_of
+
+#: rows of a piece, at most
+_ROWS = 64
+
+
+class Rows(NamedTuple):
+    """Rows in groups of ``many``, in tiles of ``height`` rows, each of ``vectors`` vectors."""
+
+    total: int
+    many: int
+    height: int
+    vectors: int
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return -(-self.total // self.many)
+
+
+def rows_of(count: int, vectors: int) -> Rows:
+    """Rows cut into groups and tiles, evenly where that is possible."""
+    groups = -(-count // _ROWS)
+    many = -(-count // groups)
+    most = min(most_rows(vectors), many)
+    even = (h for h in range(most, max(most // 2, 1) - 1, -1) if many % h == 0)
+    return Rows(count, many, next(even, most), vectors)
+
+
+def blocks_of(units: int, vectors: int = 1) -> int:
+    """Blocks of units as wide as some vectors."""
+    return -(-units // (vectors * lanes_of("float32")))
+
+
+def products(k: Kernel, rows: Rows, group: Any, x: Pointer, step: int, w: Pointer, depth: int,
+             use: Callable[[Int, Callable[[int], Num]], None]) -> None:  # fmt: skip
+    """For each row of a group ``use(row, sums)``, where ``sums(v)`` is vector v of the row's product with packed w.
+
+    x's rows are ``step`` apart. The sums of a tile wait in the thread's scratch memory.
+    """
+    lanes, vectors = k.lanes, rows.vectors
+    first = group * rows.many
+    count: Any = rows.many if rows.total % rows.many == 0 else (rows.total - first).minimum(rows.many)
+
+    def tile(r: Any, height: int) -> None:
+        made = accumulate(k, Tile(height, vectors, lanes), x + r * step, step, w, [Loop(depth, 1, vectors * lanes)])
+        for i, line in enumerate(made):
+            for v, value in enumerate(line):
+                k.local.store(value, (i * vectors + v) * lanes)
+        with k.range(height) as row:
+            use(r + row, lambda v: k.local.load(row * (vectors * lanes) + v * lanes, lanes))
+
+    end = first + count
+    whole: Any = first + (count - count % rows.height)
+    with k.range(first, whole, rows.height) as r:
+        tile(r, rows.height)
+    if not isinstance(count, int) or count % rows.height:
+        with k.range(whole, end) as r:
+            tile(r, 1)
+
+
+def scratch(rows: Rows) -> int:
+    """Bytes of a thread's scratch memory for `products`."""
+    return 4 * rows.height * rows.vectors * lanes_of("float32")
+
+
+def pack(k: Kernel, units: int, gates: int, offset: int) -> None:
+    """Recurrent weights [units, gates * units] as blocks [units][gates][lanes], from ``offset`` of shared memory on."""
+    u, to = k.pointer(0), k.shared + offset
+    with k.range(k.first, k.last) as block, k.range(units) as row:
+        for g in range(gates):
+            at = (block * units + row) * (gates * k.lanes) + g * k.lanes
+            here = u + (row * (gates * units) + g * units)
+            to.store(here.load(block * k.lanes, k.lanes, unit_mask(k, block * k.lanes, units)), at)
+
+
+def unit_mask(k: Kernel, first: Int, units: int, vectors: int = 1) -> Num | None:
+    """Which lanes of a vector of units, in a block of some vectors, are units."""
+    if units % (vectors * k.lanes) == 0:
+        return None
+    return k.mask((units - first).maximum(0).minimum(k.lanes), k.lanes)
+
+
+def pack_turned(k: Kernel, units: int, depth: int, vectors: int, offset: int) -> None:
+    """Weights [units, depth] as blocks [depth][vectors * lanes] of units, from ``offset`` of shared memory on."""
+    u, width = k.pointer(0), vectors * k.lanes
+    rest = units % width
+    with k.range(k.first, k.last) as block:
+        to, here = k.shared + (block * (depth * width) + offset), u + block * (width * depth)
+        with k.when(block < units // width):
+            turned(k, here, width, depth, depth, to, width)
+        if rest:
+            with k.when(block >= units // width):
+                with k.range(depth) as row:
+                    k.vectors(width, lambda i, mask: to.store(k.zero(k.lanes), row * width + i, mask))
+                turned(k, here, rest, depth, depth, to, width)
+
+
+def _power(k: Kernel, x: Num) -> tuple[Num, Num]:
+    """exp(x) as 2 ** n * (1 + r): 2 ** n and r. For -87 <= x <= 87, and NaN."""
+    n = k.call1("rint", x * 1.4426950408889634)
+    r = k.fma(n, k.num(2.12194440e-4).splat(x.lanes), k.fma(n, k.num(-0.693359375).splat(x.lanes), x))
+    made = k.num(1 / 720).splat(x.lanes)
+    for c in (1 / 120, 1 / 24, 1 / 6, 1 / 2):
+        made = k.fma(made, r, k.num(c).splat(x.lanes))
+    bits = (n.cast("int32") + 127) << 23
+    return Num(k, k.b.bitcast(bits.v, x.v.type), x.dtype, x.lanes), k.fma(made * r, r, r)
+
+
+def _within(k: Kernel, x: Num, bound: float) -> Num:
+    """x, but no further from 0 than the bound; NaN stays."""
+    x = k.select(x > bound, k.num(bound), x)
+    return k.select(x < -bound, k.num(-bound), x)
+
+
+def sigmoid(k: Kernel, x: Num) -> Num:
+    """1 / (1 + exp(-x)), within 4 units in the last place down to 1e-38."""
+    scale, r = _power(k, _within(k, -x, 87.0))
+    return k.num(1.0) / (k.fma(scale, r, scale) + 1.0)
+
+
+def tanh(k: Kernel, x: Num) -> Num:
+    """t / (t + 2) with t = exp(2 x) - 1, within 7 units in the last place."""
+    scale, r = _power(k, _within(k, x, 9.5) * 2.0)
+    t = k.fma(scale, r, scale - 1.0)
+    return t / (t + 2.0)
+
+
+#: activations by name, and their slopes from what they give
+FUNCTIONS: dict[str, Callable[[Kernel, Num], Num]] = {
+    "sigmoid": sigmoid, "tanh": tanh, "linear": lambda k, x: x, "relu": lambda k, x: k.maximum(x, 0.0),
+}  # fmt: skip
+SLOPES: dict[str, Callable[[Kernel, Num], Num]] = {
+    "sigmoid": lambda k, y: y * (k.num(1.0) - y), "tanh": lambda k, y: k.num(1.0) - y * y,
+    "linear": lambda k, y: k.num(1.0).splat(y.lanes), "relu": lambda k, y: k.select(y > 0.0, k.num(1.0), k.num(0.0)),
+}  # fmt: skip

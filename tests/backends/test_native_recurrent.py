@@ -1,0 +1,35 @@
+"""Native recurrent sequences and their gradients against the plain bodies."""
+
+import numpy as np
+import pytest
+
+from prototorch import ops
+
+native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
+check = native_check.check
+
+# samples, steps, units: one and several tiles, blocks and groups of rows, and what is left of each
+SIZES = [(1, 1, 1), (2, 3, 5), (7, 5, 20), (70, 3, 17), (33, 6, 64)]
+# sums of up to 256 products, and what the steps make of each other's rounding
+TOLERANCE = {"rtol": 5e-5, "atol": 1e-5}
+
+
+def numbers(*shape, scale=1.0, seed=0):
+    return np.asarray(np.random.default_rng(seed).normal(size=shape, scale=scale), "float32")
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_lstm_and_its_gradient(bits, size, masked):
+    n, t, units = size
+    x, u = numbers(n, t, 4 * units), numbers(units, 4 * units, scale=0.3, seed=1)
+    h, c = numbers(n, units, seed=2), numbers(n, units, seed=3)
+    mask = (np.random.default_rng(4).random((n, t)) < 0.6,) if masked else ()
+    attrs = {"masked": masked, "reverse": units != 20}
+    if units == 5:
+        attrs |= {"activation": "relu", "recurrent_activation": "linear"}
+    check("lstm_sequence", x, u, h, c, *mask, **attrs, **TOLERANCE)
+    made = ops.lstm_sequence.plain(np, x, u, h, c, *mask, **attrs)
+    after = [np.ascontiguousarray(made[i]) for i in (0, 3)]
+    grads = numbers(n, t, units, seed=5), numbers(n, units, seed=6), numbers(n, units, seed=7)
+    check("lstm_sequence_grad", x, u, h, c, *mask, *after, *grads, **attrs, **TOLERANCE)
