@@ -56,15 +56,13 @@ def numpy_type(name: str) -> np.dtype[Any]:
 def precision_of(word: str, gpu: bool) -> Precision:
     """The precision a word stands for on a GPU or on the CPU. Raises UsageError for another word.
 
-    On the CPU tf32 is fp32: its arithmetic is never coarser than float32.
+    On the CPU all of them are fp32: its arithmetic is never coarser than what is asked for.
     """
     if word not in WORDS:
         raise UsageError(f"there is no precision {word!r}; there are {', '.join(WORDS)}.{did_you_mean(word, WORDS)}")
-    if word == "auto":
-        word = "tf32" if gpu else "fp32"
-    if word == "float32" or (word == "tf32" and not gpu):
-        word = "fp32"
-    return _PRECISIONS[word]
+    if not gpu:
+        return _PRECISIONS["fp32"]
+    return _PRECISIONS[{"auto": "tf32", "float32": "fp32"}.get(word, word)]
 
 
 @dataclass(frozen=True)

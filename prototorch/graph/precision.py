@@ -19,8 +19,7 @@ from prototorch.ops.elementwise import cast
 #: always read narrow values: the time goes there
 PRODUCTS = frozenset({
     "matmul", "conv", "conv_input_grad", "conv_weight_grad", "attention_weights", "attention_heads",
-    "simple_rnn_sequence",
-    "lstm_sequence", "gru_sequence",
+    "simple_rnn_sequence", "lstm_sequence", "gru_sequence",
 })  # fmt: skip
 #: take x in another type than the rest, and deal with it themselves
 MIXED = frozenset({"batch_norm", "batch_norm_inference", "layer_norm"})
