@@ -150,6 +150,11 @@ def resnet50() -> nn.Module:
     return _resnet((3, 4, 6, 3), True)
 
 
+def resnet101() -> nn.Module:
+    """ResNet-101, strides in the 3x3 convolutions."""
+    return _resnet((3, 4, 23, 3), True)
+
+
 def mobilenet_v2() -> nn.Module:
     """MobileNetV2."""
 
@@ -258,6 +263,6 @@ class Encoder(nn.Module):
 
 NETS: dict[str, Callable[[], nn.Module]] = {
     "two_layer": two_layer, "mlp": mlp, "lenet": lenet, "alexnet": alexnet, "alexnet_no_lrn": alexnet_no_lrn,
-    "vgg16": vgg16, "googlenet": GoogLeNet, "resnet18": resnet18, "resnet50": resnet50, "mobilenet_v2": mobilenet_v2,
-    "lstm": LastOfLSTM, "transformer": Encoder,
+    "vgg16": vgg16, "googlenet": GoogLeNet, "resnet18": resnet18, "resnet50": resnet50, "resnet101": resnet101,
+    "mobilenet_v2": mobilenet_v2, "lstm": LastOfLSTM, "transformer": Encoder,
 }  # fmt: skip

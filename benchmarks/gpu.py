@@ -1,0 +1,169 @@
+"""Measure prototorch on a GPU beside PyTorch on the same machine, in the same call; the table is printed as it grows.
+
+    python -m benchmarks.gpu                                        every net, precision and batch size
+    python -m benchmarks.gpu --nets lenet,alexnet --precisions bf16 --batches 256 --what train
+    python -m benchmarks.gpu --budget 540 --no-compile              as much as fits in nine minutes
+    python -m benchmarks.gpu --first-checks                         what is to be verified first on a new machine
+
+Each cell (a net, a precision, a batch size, training or inference) has a process of its own, in which the contenders
+take turns: prototorch, and PyTorch eager, channels_last, compiled with max-autotune, and as a CUDA graph (in bf16 all
+of them under autocast). The figure is the median; a ratio is the best of PyTorch's times over ours. The table goes into
+benchmarks/results/gpu-<date>.md with the versions, and is written anew after every cell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu_cell import INFERENCE, MODES, NETS_MEASURED, SMALL, TRAINING, measure
+from benchmarks.gpu_checks import first_checks
+
+RESULTS = Path(__file__).parent / "results"
+PRECISIONS, BATCHES = ("bf16", "tf32", "fp32"), (256, 32, 1)
+PACKAGES = ("prototorch", "numpy", "torch", "cupy-cuda13x", "cupy-cuda12x", "nvidia-cudnn-cu13",
+            "nvidia-cudnn-frontend", "nvidia-cuda-nvrtc")  # fmt: skip
+MARK = "CELL "
+NAMES = ("net", "what", "precision", "batch", "img/s", "fed img/s", "best of torch", "ratio", "goal", "MiB",
+         "torch MiB", "the others, remarks")  # fmt: skip
+COLUMNS = f"| {' | '.join(NAMES)} |"
+
+
+def versions() -> str:
+    """The software and the GPU."""
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    try:
+        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        gpu = ""
+    return f"{gpu or 'no GPU'}; Python {platform.python_version()}, {', '.join(found)}"
+
+
+def line_of(net: str, what: str, precision: str, batch: int, found: dict[str, Any]) -> str:
+    """A cell as a line of the table."""
+    seconds, held = found.get("seconds", {}), found.get("bytes", {})
+
+    def rate(name: str) -> str:
+        return f"{batch / seconds[name]:,.0f}" if name in seconds else ""
+
+    peers = sorted((s, n) for n, s in seconds.items() if n.startswith("torch"))
+    goal = SMALL.get(net, 1.2)
+    best = ratio = reached = ""
+    if peers:
+        best = f"{rate(peers[0][1])} ({peers[0][1].removeprefix('torch ')})"
+    if peers and "prototorch" in seconds:
+        value = peers[0][0] / seconds["prototorch"]
+        ratio, reached = f"{value:.2f}", f"{goal} {'yes' if value >= goal else '**no**'}"
+    mine = f"{held['prototorch'] / 2**20:,.0f}" if "prototorch" in held else ""
+    theirs = f"{held[peers[0][1]] / 2**20:,.0f}" if peers and peers[0][1] in held else ""
+    others = [f"{n.removeprefix('torch ')} {rate(n)}" for _, n in peers[1:]]
+    tail = "; ".join([", ".join(others), *found.get("remarks", [])]).strip("; ").replace("|", "/").replace("\n", " ")
+    first = f"| {net} | {what} | {precision} | {batch} | {rate('prototorch') or 'failed'} | {rate('fed')} "
+    return f"{first}| {best} | {ratio} | {reached} | {mine} | {theirs} | {tail} |"
+
+
+def table(lines: list[str], notes: list[str], rounds: int) -> str:
+    """The whole page."""
+    head = [
+        f"# Against PyTorch on a GPU, {datetime.date.today()}",
+        "",
+        f"{versions()}. Medians of {rounds} turns, taken turn by turn in one process for each line. Samples a second; "
+        "SGD with momentum 0.9 and decay 5e-4. Data lie on the device; 'fed' has them come from the host. MiB: what is "
+        "taken of the GPU's memory by prototorch in all, and the peak of PyTorch's allocator for its best way.",
+        "",
+        COLUMNS,
+        f"| {' | '.join(['---'] * len(NAMES))} |",
+    ]
+    return "\n".join([*head, *lines, "", *(f"* {note}" for note in notes)]) + "\n"
+
+
+def cell(args: argparse.Namespace, net: str, what: str, precision: str, batch: int, limit: float) -> dict[str, Any]:
+    """Measure a cell in a process of its own."""
+    given = json.dumps({
+        "name": net, "precision": precision, "batch": batch, "what": what, "modes": args.modes, "rounds": args.rounds,
+        "least": args.least, "autotune": args.autotune, "device_name": args.device,
+    })  # fmt: skip
+    command = [sys.executable, "-m", "benchmarks.gpu", "--cell", given]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return {"remarks": [f"not done within {limit:.0f} s"]}
+    for line in done.stdout.splitlines():
+        if line.startswith(MARK):
+            return json.loads(line[len(MARK) :])
+    last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+    return {"remarks": [f"the process ended with {done.returncode}: {last[:300]}"]}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nets", default=",".join(NETS_MEASURED))
+    parser.add_argument("--precisions", default=",".join(PRECISIONS))
+    parser.add_argument("--batches", default=",".join(map(str, BATCHES)))
+    parser.add_argument("--what", default=f"{TRAINING},{INFERENCE}")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--least", type=float, default=0.1, help="seconds of a turn at least")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no cell is begun")
+    parser.add_argument("--limit", type=float, default=600, help="seconds for one cell")
+    parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which is slow to begin")
+    parser.add_argument("--autotune", action="store_true", help="let prototorch choose kernels by timing")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try this command itself")
+    parser.add_argument("--no-write", action="store_true", help="write no file")
+    parser.add_argument("--first-checks", action="store_true", help="verify what has never run on a GPU, step by step")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure what is asked for."""
+    args = _parser().parse_args(arguments)
+    if args.cell:
+        given = json.loads(args.cell)
+        found = measure(**{**given, "modes": tuple(given["modes"])})
+        print(MARK + json.dumps(asdict(found)), flush=True)
+        return 0
+    if args.first_checks:
+        return first_checks(RESULTS, versions())
+    args.modes = [m for m in MODES if not (m == "compile" and args.no_compile)]
+    begun, lines, notes = time.monotonic(), [], []
+    path = RESULTS / f"gpu-{datetime.date.today()}.md"
+    print(COLUMNS, flush=True)
+    left = []
+    for net in args.nets.split(","):
+        for precision in args.precisions.split(","):
+            for batch in map(int, args.batches.split(",")):
+                for what in args.what.split(","):
+                    spare = args.budget - (time.monotonic() - begun)
+                    if spare <= 0:
+                        left.append(f"{net} {what} {precision} {batch}")
+                        continue
+                    found = cell(args, net, what, precision, batch, min(args.limit, spare + 30))
+                    lines.append(line_of(net, what, precision, batch, found))
+                    print(lines[-1], flush=True)
+                    if not args.no_write:
+                        path.write_text(table(lines, notes, args.rounds), encoding="utf-8")
+    if left:
+        notes.append(f"not measured, for the time was up: {', '.join(left)}")
+    if not args.no_write:
+        path.write_text(table(lines, notes, args.rounds), encoding="utf-8")
+        print(f"written to {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

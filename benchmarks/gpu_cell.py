@@ -1,0 +1,267 @@
+"""One cell of the GPU's table: a net at one precision and batch size, ours beside PyTorch's ways, in one process.
+
+Data lie on the device before the clock starts, for everybody; a further figure of ours has them come from the host.
+Everybody begins with the same weights, and the outputs of the first inference are compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.contender import Setup
+from benchmarks.ours import Ours
+from benchmarks.peers.torch_nets import NETS
+from benchmarks.peers.torch_weights import load
+from benchmarks.rows import DECAY, MOMENTUM, RATE, ROWS, Row
+from prototorch.train.program import PREDICT, TRAIN
+
+TRAINING, INFERENCE = "train", "infer"
+NETS_MEASURED = ("lenet", "alexnet", "vgg16", "resnet50", "resnet101", "transformer", "lstm")
+#: PyTorch's ways, in the order in which they are tried
+MODES = ("eager", "channels_last", "compile", "graph")
+#: how far the outputs may lie from PyTorch's, relative to the largest: sums in another order, then 10 and 8 bits
+CLOSE = {"fp32": 1e-3, "tf32": 3e-2, "bf16": 0.2}
+#: where launches dominate, five times PyTorch is the goal
+SMALL = {"lenet": 5.0}
+
+#: a step, and waiting for all that was begun
+Steps = tuple[Callable[[], None], Callable[[], None]]
+
+
+def row_of(name: str) -> Row:
+    """The row of a net."""
+    if name == "resnet101":
+        return Row("resnet101", "resnet101", (3, 224, 224), 1000, (32,))
+    return ROWS[name]
+
+
+@dataclass
+class Found:
+    """What a cell found: seconds of a step by contender, the most bytes each held, and remarks."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+class Device:
+    """The clock and the memory of the device: of the GPU, or of the CPU, where only the harness itself is tried."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def wait(self) -> None:
+        """Wait for all that was begun by PyTorch."""
+        if self.name == "cuda":
+            torch.cuda.synchronize()
+
+    def used(self) -> int:
+        """Bytes of the device's memory that are taken, by anybody."""
+        if self.name != "cuda":
+            return 0
+        free, total = torch.cuda.mem_get_info()
+        return int(total - free)
+
+
+class OursOnGpu:
+    """prototorch: the bound plan of the net; its inputs stay where the first call has put them."""
+
+    def __init__(self, row: Row, device: Device, precision: str, autotune: bool):
+        self.ours = Ours(row, Setup(threads=os.cpu_count() or 1))
+        model = self.ours.model
+        block = model.compile_block
+        assert block is not None
+        wanted = {"device": device.name, "autotune": autotune}
+        if device.name == "cuda":
+            wanted["precision"] = precision
+        model.set_compile(block.replace(**wanted))
+        self.device = device
+
+    def feed(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Take the batch."""
+        self.ours.feed(x, y)
+
+    def begin(self, what: str) -> Callable[[], None]:
+        """A step that runs on what lies on the device; three are made, which compile, plan and record."""
+        phase = TRAIN if what == TRAINING else PREDICT
+        first = self.ours.train if what == TRAINING else self.ours.infer
+        for _ in range(4):
+            first()
+        self.runner = self.ours._runner(phase)
+        step = getattr(self.runner, "_step", None)  # the recorded step without the feeding around it
+        return step if step is not None else (lambda: self.runner(self.ours.inputs))  # type: ignore[return-value]
+
+    def fed(self) -> Callable[[], None]:
+        """A step whose batch comes from the host."""
+        return lambda: self.runner(self.ours.inputs)  # type: ignore[return-value]
+
+    def wait(self) -> None:
+        """Wait for all that was begun."""
+        main = getattr(getattr(self.ours.model.trainer.program.backend, "device", None), "main", None)
+        if main is not None and hasattr(main, "synchronize"):
+            main.synchronize()
+
+    def slowest(self, most: int = 6) -> str:
+        """Where a step's time goes, by op."""
+        if not hasattr(self.runner, "times"):
+            return ""
+        total: Counter[str] = Counter()
+        for call, ms in self.runner.times(self.ours.inputs):
+            total[call.op] += ms
+        return ", ".join(f"{op} {ms:.3f} ms" for op, ms in total.most_common(most))
+
+
+class TorchOnGpu:
+    """PyTorch in one of its ways."""
+
+    def __init__(self, row: Row, device: Device, precision: str, mode: str, weights: Any):
+        torch.manual_seed(0)
+        self.device, self.mode, self.low = device, mode, precision == "bf16"
+        strict = precision == "fp32"
+        torch.backends.cuda.matmul.allow_tf32 = not strict
+        torch.backends.cudnn.allow_tf32 = not strict
+        torch.backends.cudnn.benchmark = True
+        self.net = NETS[row.name]()
+        load(self.net, weights)
+        self.net.to(device.name)
+        self.format = torch.channels_last if mode != "eager" and row.pictures else torch.contiguous_format
+        if mode != "eager" and row.pictures:
+            self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        trained = [p for p in self.net.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.SGD(trained, lr=RATE, momentum=MOMENTUM, weight_decay=DECAY, fused=True)
+        self.loss = nn.CrossEntropyLoss()
+        self.run: Any = torch.compile(self.net, mode="max-autotune") if mode == "compile" else self.net
+
+    def feed(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Put the batch on the device."""
+        self.x, self.y = torch.from_numpy(x).to(self.device.name), torch.from_numpy(y).to(self.device.name)
+        if self.x.ndim == 4:
+            self.x = self.x.contiguous(memory_format=self.format)
+
+    def _narrow(self) -> Any:
+        return torch.autocast(self.device.name, torch.bfloat16) if self.low else contextlib.nullcontext()
+
+    def _train(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        with self._narrow():
+            loss = self.loss(self.run(self.x), self.y)
+        loss.backward()
+        self.optimizer.step()
+
+    def infer(self) -> Any:
+        """The net's output."""
+        with torch.inference_mode(), self._narrow():
+            return self.run(self.x)
+
+    def begin(self, what: str) -> Callable[[], None]:
+        """A step; the first ones are made, which compile and record."""
+        self.net.train(what == TRAINING)
+        step: Callable[[], Any] = self._train if what == TRAINING else self.infer
+        if self.mode != "graph":
+            for _ in range(3):
+                step()
+            return step
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+        return graph.replay
+
+
+def timed(
+    steps: dict[str, tuple[Callable[[], None], Callable[[], None]]], rounds: int, least: float
+) -> dict[str, float]:
+    """The median seconds of a step of each, taken turn by turn: (step, wait) by name."""
+    repeats: dict[str, int] = {}
+    for name, (step, wait) in steps.items():
+        wait()
+        begin = time.perf_counter()
+        step()
+        wait()
+        repeats[name] = max(1, min(10_000, int(least / max(time.perf_counter() - begin, 1e-6))))
+    found: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(rounds):
+        for name, (step, wait) in steps.items():
+            wait()
+            begin = time.perf_counter()
+            for _ in range(repeats[name]):
+                step()
+            wait()
+            found[name].append((time.perf_counter() - begin) / repeats[name])
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+@contextlib.contextmanager
+def _remarked(found: Found, name: str) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, MemoryError, ValueError, AssertionError) as why:
+        found.remarks.append(f"{name} failed: {type(why).__name__}: {str(why)[:300]}")
+
+
+def measure(name: str, precision: str, batch: int, what: str, modes: tuple[str, ...], rounds: int, least: float,
+            autotune: bool, device_name: str = "cuda") -> Found:  # fmt: skip
+    """Measure a cell."""
+    row, device, found = row_of(name), Device(device_name), Found()
+    x, y = row.batch(batch)
+    steps: dict[str, Steps] = {}
+    before = device.used()
+    ours = OursOnGpu(row, device, precision, autotune)
+    ours.ours.model.build()
+    weights = {k: np.array(v) for k, v in ours.ours.model.weights.items()}
+    ours.feed(x, y)
+    with _remarked(found, "prototorch"):
+        if what == INFERENCE:
+            first = np.asarray(ours.ours.model.trainer.program.backend.to_numpy(ours.ours.infer()), np.float32)
+        steps["prototorch"] = ours.begin(what), ours.wait
+        ours.wait()
+        found.bytes["prototorch"] = device.used() - before
+        refused = getattr(ours.runner, "refused", "")
+        if refused:
+            found.remarks.append(f"prototorch's step was not recorded: {refused}")
+    for mode in modes:
+        if (mode == "channels_last" and not row.pictures) or (mode == "graph" and device.name != "cuda"):
+            continue
+        with _remarked(found, f"torch {mode}"):
+            if device.name == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+                held = torch.cuda.memory_allocated()
+            peer = TorchOnGpu(row, device, precision, mode, weights)
+            peer.feed(x, y)
+            if what == INFERENCE and mode == "eager" and "prototorch" in steps:
+                peer.net.eval()
+                wanted = peer.infer().float().cpu().numpy()
+                off = float(np.abs(first - wanted).max() / np.abs(wanted).max())
+                far = "" if off <= CLOSE[precision] else " - TOO FAR"
+                found.remarks.append(f"outputs differ from torch's by {off:.1e} of the largest{far}")
+            steps[f"torch {mode}"] = peer.begin(what), device.wait
+            device.wait()
+            if device.name == "cuda":
+                found.bytes[f"torch {mode}"] = torch.cuda.max_memory_allocated() - held
+    found.seconds = timed(steps, rounds, least)
+    if "prototorch" in steps:
+        with _remarked(found, "prototorch fed from the host"):
+            found.seconds.update(timed({"fed": (ours.fed(), ours.wait)}, max(rounds // 2, 1), least))
+        best = min((s for n, s in found.seconds.items() if n.startswith("torch")), default=None)
+        if best is not None and best / found.seconds["prototorch"] < SMALL.get(name, 1.2):
+            with _remarked(found, "profile"):
+                slowest = ours.slowest()
+                if slowest:
+                    found.remarks.append(f"most time in: {slowest}")
+    return found

@@ -1,0 +1,340 @@
+"""What is to be verified first where a GPU is at hand, in this order: nothing of it can be known without one.
+
+Each check says PASS, FAIL or what it measured; one that fails does not keep the others from running.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Backend
+from prototorch.backends.devices import backend_for
+from prototorch.ops.core import evaluate
+from prototorch.ops.operators import OPS
+from prototorch.spec import Spec
+
+Say = Callable[[str], None]
+#: relative to the largest element: sums of about 1000 products in another order; 10 and 8 bits of mantissa
+CLOSE = {"fp32": 1e-5, "tf32": 4e-3, "bf16": 3e-2, "fp16": 4e-3}
+LOW = {"bf16": "bfloat16", "fp16": "float16"}
+
+
+def run(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any],
+        layouts: Sequence[str | None] | None = None) -> tuple[tuple[np.ndarray, ...], str]:  # fmt: skip
+    """What an op gives on the GPU by the kernel the backend takes, and the level of that kernel."""
+    op = OPS[name]
+    specs = tuple(Spec(a.shape, a.dtype.name) for a in arrays)
+    outs = op.rule(*specs, **attrs)  # type: ignore[attr-defined]
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    choice = backend.choice(op, specs, outs, attrs)
+    runner = backend.prepare(op, specs, outs, attrs)
+    ins = [backend.asarray(a) for a in arrays]
+    made = [backend.empty(o) for o in outs]
+    with backend.running():
+        runner(ins, made)
+    return tuple(np.asarray(backend.to_numpy(m)) for m in made), choice.level
+
+
+def off(got: Any, want: Any) -> float:
+    """The largest difference relative to the largest wanted element."""
+    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
+    if not want.size:
+        return 0.0
+    return float(np.nanmax(np.abs(got - want), initial=0.0) / max(float(np.nanmax(np.abs(want), initial=0.0)), 1e-30))
+
+
+def gpu(precision: str, **more: Any) -> Any:
+    """The backend of the GPU."""
+    return backend_for("cuda", precision=precision, **more)
+
+
+def properties(say: Say, folder: Path) -> None:
+    """1. The device as cuDNN sees it, kept as a file for the plans that are made without one."""
+    gpu("fp32")
+    cudnn = importlib.import_module("cudnn")
+    text = cudnn.create_device_properties(0).serialize()
+    text = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
+    (folder / "gpu-properties.json").write_text(text, encoding="utf-8")
+    say(f"kept in gpu-properties.json: {text[:200]}")
+
+
+def libraries(say: Say, folder: Path) -> None:
+    """2. PyTorch, CuPy and cuDNN in one process, and one CUDA runtime."""
+    for name in ("torch", "cupy", "cudnn"):
+        importlib.import_module(name)
+    gpu("fp32")
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").split("\n")
+    loaded = sorted({line.split("/")[-1] for line in maps if "libcudart" in line or "libcudnn.so" in line})
+    say(f"loaded: {', '.join(loaded)}")
+    assert sum("libcudart" in name for name in loaded) <= 1, "several CUDA runtimes"
+
+
+def convolutions(say: Say, folder: Path) -> None:
+    """3. Convolution in three directions against float64, with groups, in each precision."""
+    rng = np.random.default_rng(0)
+    cases: list[tuple[tuple[int, ...], tuple[int, ...], int, int, int]] = [
+        ((4, 16, 13, 13), (24, 16, 3, 3), 1, 1, 1), ((4, 16, 13, 13), (24, 8, 3, 3), 2, 1, 2),
+        ((2, 3, 35, 35), (16, 3, 11, 11), 1, 0, 4), ((4, 8, 9, 9), (8, 1, 3, 3), 8, 1, 1),
+    ]  # fmt: skip
+    for precision in ("fp32", "tf32", "bf16", "fp16"):
+        for deterministic in (False, True):
+            backend = gpu(precision, deterministic=deterministic)
+            worst = 0.0
+            for x_shape, w_shape, groups, pad, stride in cases:
+                attrs = {"strides": (stride,) * 2, "pads": ((pad, pad),) * 2, "dilation": (1, 1), "groups": groups}
+                x, w = rng.standard_normal(x_shape), rng.standard_normal(w_shape)
+                y = np.asarray(evaluate(lambda a, b: OPS["conv"](a, b, **attrs), x, w))  # noqa: B023 - called at once
+                g = rng.standard_normal(y.shape)
+                for name, ins, more in (
+                    ("conv", (x, w), {}),
+                    ("conv_input_grad", (g, w), {"size": x_shape[2:]}),
+                    ("conv_weight_grad", (x, g), {"kernel": w_shape[2:]}),
+                ):
+                    kind = LOW.get(precision, "float32")
+                    given = [np.asarray(a, dtype=kind) for a in ins]
+                    made, level = run(backend, name, given, {**attrs, **more})
+                    assert level == "cuda", f"{name} fell to the plain body"
+                    want = OPS[name].plain(np, *(a.astype(np.float64) for a in given), **attrs, **more)
+                    error = off(made[0].astype(np.float64), want)
+                    worst = max(worst, error)
+                    assert error < CLOSE[precision], f"{name} {x_shape} {w_shape}: {error:.1e}"
+            say(f"{precision}{', deterministic' if deterministic else ''}: within {worst:.1e} of the largest")
+
+
+def products(say: Say, folder: Path) -> None:
+    """4. Dense layers as 1x1 convolutions beside cuBLAS: accuracy and speed."""
+    cupy = importlib.import_module("cupy")
+    rng = np.random.default_rng(0)
+    for precision in ("fp32", "tf32", "bf16"):
+        backend = gpu(precision)
+        kind = LOW.get(precision, "float32")
+        for m, k, n, attrs in ((256, 4096, 4096, {}), (256, 4096, 1000, {"transpose_b": True}),
+                               (256, 4096, 4096, {"transpose_a": True}), (64, 800, 500, {})):  # fmt: skip
+            a = rng.standard_normal((k, m) if attrs.get("transpose_a") else (m, k)).astype(kind)
+            b = rng.standard_normal((n, k) if attrs.get("transpose_b") else (k, n)).astype(kind)
+            made, level = run(backend, "matmul", [a, b], attrs)
+            wide = [v.astype(np.float64) for v in (a, b)]
+            want = (wide[0].T if attrs.get("transpose_a") else wide[0]) @ (
+                wide[1].T if attrs.get("transpose_b") else wide[1]
+            )
+            error = off(made[0].astype(np.float64), want)
+            ours = clocked(backend, "matmul", [a, b], attrs)
+            one, two = (cupy.asarray(v) for v in (a, b))
+            one, two = (one.T if attrs.get("transpose_a") else one), (two.T if attrs.get("transpose_b") else two)
+            theirs = cupy_clocked(cupy, lambda: cupy.matmul(one, two))  # noqa: B023 - called at once
+            flops = 2e-12 * m * k * n
+            say(f"{precision} {m}x{k}x{n} {attrs or ''}: error {error:.1e}, {flops / ours:.0f} TFLOP/s, "
+                f"cuBLAS by CuPy {flops / theirs:.0f} TFLOP/s")  # fmt: skip
+            assert level == "cuda"
+            assert error < CLOSE[precision], "too far"
+
+
+def clocked(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any], times: int = 50) -> float:
+    """Seconds of a kernel on the device."""
+    op, device = OPS[name], backend.device
+    specs = tuple(Spec(a.shape, a.dtype.name) for a in arrays)
+    outs = op.rule(*specs, **attrs)  # type: ignore[attr-defined]
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    runner = backend.prepare(op, specs, outs, attrs)
+    ins, made = [backend.asarray(a) for a in arrays], [backend.empty(o) for o in outs]
+    start, end = device.event(timing=True), device.event(timing=True)
+    with backend.running():
+        for _ in range(3):
+            runner(ins, made)
+        device.record(start, device.main)
+        for _ in range(times):
+            runner(ins, made)
+        device.record(end, device.main)
+    device.wait_host(end)
+    return device.elapsed(start, end) / times / 1e3
+
+
+def cupy_clocked(cupy: Any, work: Callable[[], Any], times: int = 50) -> float:
+    """Seconds of CuPy's work on the device."""
+    start, end = cupy.cuda.Event(), cupy.cuda.Event()
+    for _ in range(3):
+        work()
+    start.record()
+    for _ in range(times):
+        work()
+    end.record()
+    end.synchronize()
+    return float(cupy.cuda.get_elapsed_time(start, end)) / times / 1e3
+
+
+def kernels(say: Say, folder: Path) -> None:
+    """5. All kernels against the plain bodies: every case of the ops' table, in float32."""
+    cases = Path(__file__).parent.parent / "tests" / "ops"
+    assert cases.is_dir(), "the tests are not here: run from a source tree"
+    sys.path.insert(0, str(cases))
+    table = importlib.import_module("op_case")
+    for module in sorted(cases.glob("cases_*.py")):
+        importlib.import_module(module.stem)
+    backend, plain = gpu("fp32"), Backend("plain", np, ())
+    count, failed, fell = 0, [], set()
+    for case in table.CASES:
+        arrays = case.arrays("float32")
+        with np.errstate(all="ignore"):
+            want = case.plain(arrays)
+        try:
+            made, level = run(backend, case.op, arrays, case.attrs)
+        except Exception as why:
+            failed.append(f"{case}: {type(why).__name__}: {str(why)[:120]}")
+            continue
+        count += 1
+        if level != "cuda":
+            fell.add(case.op)
+            continue
+        worst = max((off(a, b) for a, b in zip(made, want, strict=True)), default=0.0)
+        if not worst < max(case.tolerance32, 1e-4):  # sums in another order, and the GPU's own exp and log
+            failed.append(f"{case}: {worst:.1e}")
+    del plain
+    say(f"{count} cases run; by plain bodies: {', '.join(sorted(fell))}")
+    assert not failed, f"{len(failed)} failed: " + "; ".join(failed[:40])
+
+
+def captured(say: Say, folder: Path) -> None:
+    """6. A recorded step is the plain one, bit for bit, over 1000 steps; draws go on from step to step."""
+    from benchmarks.gpu_cell import Device, OursOnGpu, row_of
+
+    for name, batch, steps in (("lenet", 32, 1000), ("alexnet", 16, 30)):
+        row = row_of(name)
+        x, y = row.batch(batch)
+        ends = []
+        for recorded in (True, False):
+            one = OursOnGpu(row, Device("cuda"), "fp32", False)
+            one.ours.feed(x, y)
+            if not recorded:
+                runner = one.ours.model.trainer.program.runner("train", one.ours.specs)
+                runner.refused = "left out for the comparison"  # type: ignore[attr-defined]
+            losses = [one.ours.train() for _ in range(steps)]
+            runner = one.ours.model.trainer.program.runner("train", one.ours.specs)
+            if recorded:
+                assert getattr(runner, "graph", None) is not None, f"not recorded: {getattr(runner, 'refused', '?')}"
+            ends.append((losses[-1], {k: np.array(v) for k, v in one.ours.model.weights.items()}))
+        same = all(np.array_equal(ends[0][1][k], ends[1][1][k], equal_nan=True) for k in ends[0][1])
+        say(f"{name}: {steps} steps, last losses {ends[0][0]:.6f} and {ends[1][0]:.6f}")
+        assert same, f"{name}: the weights differ"
+
+
+def collective(say: Say, folder: Path) -> None:
+    """7. NCCL with one rank inside a recording."""
+    cupy = importlib.import_module("cupy")
+    nccl = importlib.import_module("cupy.cuda.nccl")
+    comm = nccl.NcclCommunicator(1, nccl.get_unique_id(), 0)
+    stream, a = cupy.cuda.Stream(non_blocking=True), cupy.arange(8, dtype=cupy.float32)
+    args = (a.data.ptr, a.data.ptr, a.size, nccl.NCCL_FLOAT32, nccl.NCCL_SUM)
+    with stream:
+        comm.allReduce(*args, stream.ptr)
+        stream.synchronize()
+        stream.begin_capture()
+        comm.allReduce(*args, stream.ptr)
+        graph = stream.end_capture()
+        graph.launch(stream)
+        stream.synchronize()
+    assert (cupy.asnumpy(a) == np.arange(8)).all()
+    say("an all-reduce of one rank is recorded and replayed")
+
+
+def preparing(say: Say, folder: Path) -> None:
+    """8. How long a net's kernels and plans take to be made: the first time, and again in the same process."""
+    from benchmarks.gpu_cell import Device, OursOnGpu, row_of
+
+    for name in ("lenet", "resnet50", "transformer"):
+        for turn in ("first", "again"):
+            row = row_of(name)
+            one = OursOnGpu(row, Device("cuda"), "bf16", False)
+            one.ours.feed(*row.batch(32))
+            begin = time.perf_counter()
+            one.ours.train()
+            say(f"{name} {turn}: {time.perf_counter() - begin:.1f} s to the end of the first step")
+
+
+def choices(say: Say, folder: Path) -> None:
+    """9. What timing the candidates gains over cuDNN's first choice, for the layers of AlexNet."""
+    rng = np.random.default_rng(0)
+    for label, x, w, groups, pad, stride in (
+        ("conv1", (256, 3, 227, 227), (96, 3, 11, 11), 1, 0, 4), ("conv2", (256, 96, 27, 27), (256, 48, 5, 5), 2, 2, 1),
+        ("conv3", (256, 256, 13, 13), (384, 256, 3, 3), 1, 1, 1),
+    ):  # fmt: skip
+        attrs = {"strides": (stride,) * 2, "pads": ((pad, pad),) * 2, "dilation": (1, 1), "groups": groups}
+        arrays = [rng.standard_normal(s).astype(np.dtype("bfloat16")) for s in (x, w)]
+        first = clocked(gpu("bf16"), "conv", arrays, attrs, 20)
+        best = clocked(gpu("bf16", autotune=True), "conv", arrays, attrs, 20)
+        say(f"{label}: {first * 1e3:.3f} ms by heuristic, {best * 1e3:.3f} ms by timing")
+
+
+def rates(say: Say, folder: Path) -> None:
+    """10. A first look at the rates."""
+    from benchmarks.gpu_cell import TRAINING, measure
+
+    for name in ("lenet", "alexnet", "resnet50"):
+        for precision in ("bf16", "tf32", "fp32"):
+            found = measure(name, precision, 256, TRAINING, ("channels_last", "graph"), 3, 0.1, False)
+            shown = ", ".join(f"{k} {256 / v:,.0f}" for k, v in found.seconds.items())
+            say(f"{name} {precision}: {shown} img/s; {'; '.join(found.remarks)}")
+
+
+def feeding(say: Say, folder: Path) -> None:
+    """11. Whether copies from the host run beside the steps."""
+    from benchmarks.gpu_cell import TRAINING, measure
+
+    found = measure("alexnet", "bf16", 256, TRAINING, (), 3, 0.3, False)
+    shown = ", ".join(f"{k} {v * 1e3:.2f} ms" for k, v in found.seconds.items())
+    say(f"AlexNet, 256: {shown}; the batch alone is {256 * 3 * 227 * 227 * 4 / 2**20:.0f} MiB")
+
+
+def memory(say: Say, folder: Path) -> None:
+    """12. The plan's figure beside what is taken."""
+    from benchmarks.gpu_cell import Device, OursOnGpu, row_of
+
+    for name in ("alexnet", "resnet50"):
+        row, device = row_of(name), Device("cuda")
+        before = device.used()
+        one = OursOnGpu(row, device, "bf16", False)
+        one.ours.feed(*row.batch(256))
+        for _ in range(4):
+            one.ours.train()
+        plan = one.ours.model.trainer.program.runner("train", one.ours.specs).plan
+        say(f"{name}: arena {plan.arena / 2**20:,.0f} MiB, taken in all {(device.used() - before) / 2**20:,.0f} MiB")
+
+
+CHECKS = (properties, libraries, convolutions, products, kernels, captured, collective, preparing, choices, rates,
+          feeding, memory)  # fmt: skip
+
+
+def first_checks(folder: Path, versions: str) -> int:
+    """Run all, print and keep what they say; the number of checks that failed."""
+    lines = [f"# First checks on a GPU, {datetime.date.today()}", "", f"{versions}.", ""]
+    failed = 0
+    for number, check in enumerate(CHECKS, 1):
+        title = (check.__doc__ or check.__name__).split(". ", 1)[-1]
+        said: list[str] = []
+
+        def say(text: str, said: list[str] = said) -> None:
+            said.append(text)
+            print(f"   {text}", flush=True)
+
+        print(f"{number}. {title}", flush=True)
+        begin = time.perf_counter()
+        try:
+            check(say, folder)
+            verdict = "PASS"
+        except Exception as why:
+            failed += 1
+            verdict = f"FAIL: {type(why).__name__}: {str(why)[:2000]}"
+            print(traceback.format_exc(limit=-3), flush=True)
+        print(f"   {verdict} ({time.perf_counter() - begin:.1f} s)", flush=True)
+        lines += [f"{number}. {title} **{verdict}**", *(f"   * {text}" for text in said)]
+        path = folder / f"gpu-first-checks-{datetime.date.today()}.md"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return failed
