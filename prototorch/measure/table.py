@@ -27,8 +27,9 @@ def table(profile: Profile, detail: bool = False) -> Iterator[str]:
     rows = [_cells(part, profile, total) for part in [*profile.layers, total]]
     yield from _aligned([[row[i] for i in columns] for row in (_HEAD, *rows)], last=True)
     yield ""
+    speed = profile.batch / profile.whole
     yield (
-        f"the whole step: {_ms(profile.whole)} ms, {profile.batch / profile.whole:,.0f} samples a second "
+        f"the whole step: {_ms(profile.whole)} ms, {speed:,.{0 if speed >= 100 else 1}f} samples a second "
         f"(medians of {profile.rounds}; the parts were timed one by one and add up to {_ms(total.total)} ms)"
     )
     if profile.once:
