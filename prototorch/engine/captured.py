@@ -212,7 +212,9 @@ class CapturedRunner(Runner):
         except MemoryError as exc:
             free = self.device.free_bytes()
             left = "" if free is None else f"; {free:,} bytes are free"
-            raise ResourceError(f"{call.op} in {call.scope or 'the net'}: {exc}{left}") from exc
+            batch = max((v.shape[0] for v in self.plan.inputs.values() if v.shape), default=0)
+            advice = f". A batch of {batch // 2} needs about half" if batch > 1 else ""
+            raise ResourceError(f"{call.op} in {call.scope or 'the net'}: {exc}{left}{advice}") from exc
 
     def _capture(self) -> None:
         """Record the step, or find out why it cannot be recorded: then it goes on kernel by kernel."""

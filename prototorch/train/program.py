@@ -14,7 +14,7 @@ from prototorch.backends.core import Backend
 from prototorch.engine.captured import APPLY, LOSS, bound
 from prototorch.engine.runner import Runner
 from prototorch.engine.variables import METRIC, SLOT, Variables, initial, nbytes
-from prototorch.errors import ShapeError, UsageError, did_you_mean
+from prototorch.errors import ResourceError, ShapeError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.record import Graph, Value
@@ -101,9 +101,12 @@ class Program:
             plan, births = self._planned(phase, specs)
             self._refuse_too_large(phase, specs, plan, births)
             self._create(births)
-            if self._arena is None or len(self._arena) < plan.arena:
-                self._arena = self.backend.bytes(plan.arena)
-            found = self._runners[key] = bound(plan, self.backend, self.variables, self._arena)
+            try:
+                if self._arena is None or len(self._arena) < plan.arena:
+                    self._arena = self.backend.bytes(plan.arena)
+                found = self._runners[key] = bound(plan, self.backend, self.variables, self._arena)
+            except ResourceError as exc:  # there was less than the device had said
+                raise self._refusal(phase, specs, plan, births, self.backend.free_bytes() or 0) from exc
         return found
 
     def runners(self) -> list[Runner]:
@@ -146,8 +149,13 @@ class Program:
         free = self.backend.free_bytes()
         held = 0 if self._arena is None else len(self._arena)
         need = need_of(plan, self._missing(births), held, self.backend.input_copies)
-        if free is None or need.total <= free:
-            return
+        if free is not None and need.total > free:
+            raise self._refusal(phase, specs, plan, births, free)
+
+    def _refusal(self, phase: str, specs: Mapping[str, Spec], plan: Plan, births: Births, free: int) -> ResourceError:
+        """The error about a plan that does not fit, with a batch size that would."""
+        held = 0 if self._arena is None else len(self._arena)
+        need = need_of(plan, self._missing(births), held, self.backend.input_copies)
         batch = next(iter(specs.values())).shape[0]
 
         def fits(size: int) -> bool:
@@ -156,7 +164,7 @@ class Program:
 
         what = {TRAIN: "a training step", TEST: "an evaluation step", PREDICT: "a prediction"}[phase]
         what = f"{what} of {self.net.name!r} at batch size {batch}"
-        raise refuse(self.net, plan, need, free, what, largest_batch(batch, fits))
+        return refuse(self.net, plan, need, free, what, largest_batch(batch, fits))
 
     def check_weights(self, wanted: Iterable[Weight]) -> None:
         """Raise ResourceError where weights that are not there yet would not fit in memory."""

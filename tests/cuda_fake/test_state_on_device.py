@@ -235,6 +235,24 @@ def test_a_step_that_would_not_fit_is_refused_before_it_is_run():
     fit(compiled(fake(FakeDevice(memory=60_000))), x, y, batch_size=size)
 
 
+def test_memory_that_is_not_there_after_all():
+    """Another process may take what the device said is free."""
+    x, y = data(64)
+    device = FakeDevice()
+    model = compiled(fake(device))
+    alloc = device.alloc
+
+    def failing(nbytes):
+        if nbytes > 10_000:
+            device.memory = device.used + 20_000
+            raise ResourceError("the GPU has no room")
+        return alloc(nbytes)
+
+    device.alloc = failing
+    with pytest.raises(ResourceError, match=r"at batch size 64 needs .* are free. The largest layers: .* would fit"):
+        fit(model, x, y, batch_size=64)
+
+
 def test_memory_that_runs_out_inside_a_step_names_the_layer():
     backend = fake()
     enqueue = backend.device.enqueue
@@ -246,5 +264,8 @@ def test_memory_that_runs_out_inside_a_step_names_the_layer():
 
     backend.device.enqueue = failing
     x, y = data()
-    with pytest.raises(ResourceError, match=r"conv in conv: Out of memory allocating 1,024 bytes; .* are free"):
+    message = r"conv in conv: Out of memory allocating 1,024 bytes; .* A batch of 2 needs about half"
+    with pytest.raises(ResourceError, match=message):
+        ResourceError, match=r"conv in conv: Out of memory allocating 1,024 bytes; .* A batch of 2 needs about half"
+    ):
         fit(compiled(backend), x, y)

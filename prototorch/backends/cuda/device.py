@@ -23,6 +23,7 @@ ALIGN = 256  # bytes; what cudaMalloc gives, and what vector loads and cuDNN wan
 #: writes it; ``go`` says whether this step's updates count; ``good`` counts the steps that were alive; ``loss`` is the
 #: one that was not finite.
 GuardBlock = np.dtype([("alive", "i4"), ("go", "i4"), ("good", "i4"), ("loss", "f4")])
+NO_MEMORY = 2  # cudaErrorMemoryAllocation
 COPIERS = 8  # blocks of threads for each array of `Device.copy_all`
 
 _GUARD = """
@@ -242,6 +243,8 @@ class CupyDevice:
         try:
             memory = cuda.MemoryPointer(cuda.Memory(max(nbytes, 1)), 0)
         except (cuda.memory.OutOfMemoryError, cuda.runtime.CUDARuntimeError) as exc:
+            if getattr(exc, "status", NO_MEMORY) != NO_MEMORY:
+                raise
             raise out_of_memory(nbytes, *cuda.runtime.memGetInfo()) from exc
         return self.cp.ndarray((nbytes,), dtype="uint8", memptr=memory)
 
@@ -368,9 +371,9 @@ class CupyDevice:
 
     def abandon_capture(self) -> None:
         """See `Device.abandon_capture`."""
-        if self.main.is_capturing():
-            with suppress(self.cp.cuda.runtime.CUDARuntimeError):  # it is void already, and is given up either way
-                self.main.end_capture()
+        # One that has become void must be ended, too, and says so by an error: it is given up either way.
+        with suppress(RuntimeError, ValueError):
+            self.main.end_capture()
 
     def launch_graph(self, graph: Any) -> None:
         """See `Device.launch_graph`."""
