@@ -266,6 +266,4 @@ def test_memory_that_runs_out_inside_a_step_names_the_layer():
     x, y = data()
     message = r"conv in conv: Out of memory allocating 1,024 bytes; .* A batch of 2 needs about half"
     with pytest.raises(ResourceError, match=message):
-        ResourceError, match=r"conv in conv: Out of memory allocating 1,024 bytes; .* A batch of 2 needs about half"
-    ):
         fit(compiled(backend), x, y)
