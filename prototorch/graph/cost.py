@@ -118,6 +118,7 @@ _FLOPS: dict[str, Callable[[Specs, Specs, Mapping[str, Any]], int]] = {
     # the gradient goes through the weights three times: the gates again, the state's gradient, the weights' gradient
     "simple_rnn_sequence": _sequence(1, 2), "simple_rnn_sequence_grad": _sequence(3, 4),
     "lstm_sequence": _sequence(1, 4), "lstm_sequence_grad": _sequence(3, 8),
+    "lstm_sequence_kept": _sequence(1, 4), "lstm_sequence_kept_grad": _sequence(2, 8),
     "gru_sequence": _sequence(1, 4), "gru_sequence_grad": _sequence(3, 8),
     **dict.fromkeys(("avg_pool", "avg_unpool", "max_pool"), _window),
     **dict.fromkeys(("sum", "mean", "max", "min", "prod", "all", "any", "argmax", "argmin", "put_rows", "put_along",

@@ -15,6 +15,7 @@ from prototorch.graph.passes.constants import folded
 from prototorch.graph.passes.copies import copied, renamed
 from prototorch.graph.passes.dead_code import live_nodes
 from prototorch.graph.passes.fusion import fused
+from prototorch.graph.passes.keeping import keeping
 from prototorch.graph.passes.late import mark_late
 from prototorch.graph.passes.layout import laid_out
 from prototorch.graph.passes.lowering import lowered
@@ -101,6 +102,7 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
         wanted = (*outputs.values(), *updates.values())
         nodes = live_nodes(small_first(absorbed(nodes, wanted), wanted), wanted)
+        nodes = keeping(nodes, backend)
         mark_late(nodes, outputs)
         nodes, stands = laid_out(nodes, outputs, updates, backend)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)

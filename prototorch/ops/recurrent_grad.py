@@ -124,15 +124,11 @@ class LstmSequenceGrad(SequenceGrad):
     def back(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid"):
         (u,), (hs, cs) = weights, before
         n = u.shape[0]
-        z = xp.matmul(hs, u) + x
-        opened, slope = _both(xp, recurrent_activation, z[..., : 2 * n])
-        o, slope_o = _both(xp, recurrent_activation, z[..., 3 * n :])
-        new, slope_new = _both(xp, activation, z[..., 2 * n : 3 * n])
+        (i, f, new, o), slopes = self.gates(xp, x, hs, u, activation, recurrent_activation)
         out, slope_out = _both(xp, activation, after[1])
-        i, f = opened[..., :n], opened[..., n:]
         by_h = o * slope_out  # of c, for each unit of h's gradient
-        of_o = out * slope_o
-        of_c = xp.stack([new * slope[..., :n], cs * slope[..., n:], i * slope_new], axis=2)
+        of_o = out * slopes[3]
+        of_c = xp.stack([new * slopes[0], cs * slopes[1], i * slopes[2]], axis=2)
         if keep is not None:
             by_h, of_o, f = by_h * keep, of_o * keep, f * keep + (1 - keep)
             of_c = of_c * xp.expand_dims(keep, axis=3)
@@ -148,6 +144,13 @@ class LstmSequenceGrad(SequenceGrad):
             dh = passed if keep is None else passed + dh * (1 - keep[t, ...])
             dc = dc * f[t, ...]
         return flat, _product(xp, hs, flat), dh, dc
+
+    def gates(self, xp: Any, x: Any, hs: Any, u: Any, activation: str, recurrent_activation: str) -> tuple[Any, Any]:
+        """The gates i, f, c, o of all steps, and the slopes of their activations."""
+        z, n = xp.matmul(hs, u) + x, u.shape[0]
+        names = (recurrent_activation, recurrent_activation, activation, recurrent_activation)
+        found = [_both(xp, name, z[..., j * n : (j + 1) * n]) for j, name in enumerate(names)]
+        return tuple(y for y, _ in found), tuple(slope for _, slope in found)
 
 
 class GruSequenceGrad(SequenceGrad):

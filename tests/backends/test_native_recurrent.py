@@ -33,3 +33,6 @@ def test_lstm_and_its_gradient(bits, size, masked):
     after = [np.ascontiguousarray(made[i]) for i in (0, 3)]
     grads = numbers(n, t, units, seed=5), numbers(n, units, seed=6), numbers(n, units, seed=7)
     check("lstm_sequence_grad", x, u, h, c, *mask, *after, *grads, **attrs, **TOLERANCE)
+    check("lstm_sequence_kept", x, u, h, c, *mask, **attrs, **TOLERANCE)
+    gates = np.ascontiguousarray(ops.lstm_sequence_kept.plain(np, x, u, h, c, *mask, **attrs)[4])
+    check("lstm_sequence_kept_grad", gates, u, h, c, *mask, *after, *grads, **attrs, **TOLERANCE)

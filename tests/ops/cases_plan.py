@@ -1,6 +1,7 @@
 """Cases of the ops that only a plan's passes say."""
 
 import numpy as np
+from cases_recurrent import MASK, backward, forward, lstm_cell
 from op_case import case, normal
 
 for shape, name in [((2, 3, 4), "reorder"), ((1, 2, 3, 2), "reorder"), ((3, 1, 5), "relabel"), ((2, 4, 1), "relabel")]:
@@ -24,3 +25,28 @@ for x, y in [((), ()), ((2, 3), (3,)), ((0, 3), (1, 3)), ((2, 1, 3), (2, 1, 3))]
 NUMBERS = (("where", (X, ("const", 2, "int32"), ("const", 3, "int32")), ()),)
 case("fused", np.array([True, False]), attrs={"program": NUMBERS, "outputs": (A,)}, gradient=False,
      oracle=lambda c, program, outputs: np.array([2 if v else 3 for v in c], "int32"))  # fmt: skip
+
+
+def gates_of(x, u, h, c, *mask, masked=False, reverse=False):
+    """The gates of a walk with PyTorch's cell, by time."""
+    states, made = lstm(x, u, h, c, *mask, masked=masked, reverse=reverse), np.empty_like(x)
+    steps = x.shape[1]
+    for place in range(steps):
+        time = steps - 1 - place if reverse else place
+        z = x[:, time] + (states[0][:, place - 1] if place else h) @ u
+        n = u.shape[0]
+        made[:, time] = 1 / (1 + np.exp(-z))
+        made[:, time, 2 * n : 3 * n] = np.tanh(z[:, 2 * n : 3 * n])
+    return (*states, made)
+
+
+lstm, lstm_grad = forward(lstm_cell, 1, 2), backward(lstm_cell, 1, 2)
+for masked, reverse in [(False, False), (True, True), (False, True)]:
+    n, t, units = (4, 3, 2) if masked else (2, 3, 3)
+    x, u, h, c = normal(n, t, 4 * units), normal(units, 4 * units), normal(n, units), normal(n, units, seed=1)
+    mask, options = (MASK,) if masked else (), {"masked": masked, "reverse": reverse}
+    case("lstm_sequence_kept", x, u, h, c, *mask, attrs=options, oracle=gates_of, gradient=False)
+    *states, gates = gates_of(x, u, h, c, *mask, **options)
+    given = states[0], states[3], normal(n, t, units, seed=2), normal(n, units, seed=3), normal(n, units, seed=4)
+    case("lstm_sequence_kept_grad", gates, u, h, c, *mask, *given, attrs=options, gradient=False,
+         oracle=lambda gates, *a, x=x, **o: lstm_grad(x, *a, **o))  # fmt: skip

@@ -55,9 +55,9 @@ def walk_of(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> Walk | None:
     return Walk(n, t, wide // 4, bool(attrs.get("masked")), activation, gate, rows_of(n, 4))
 
 
-def _step(k: Kernel, p: Walk, first: bool) -> None:
+def _step(k: Kernel, p: Walk, first: bool, keep_gates: bool) -> None:
     """Arguments: x at this time, the states before (of the step before, or the first ones), the states after, the
-    mask at this time. An item is a block of units of a group of samples."""
+    mask at this time, and where the gates are kept. An item is a block of units of a group of samples."""
     n = p.units
     x, h, c, h_new, c_new = (k.pointer(i) for i in range(5))
     before, after = n if first else p.t * n, p.t * n
@@ -72,8 +72,13 @@ def _step(k: Kernel, p: Walk, first: bool) -> None:
                 return sums(g) + x.load(row * (p.t * 4 * n) + column + g * n, k.lanes, mask)
 
             old = c.load(row * before + column, k.lanes, mask)
-            made = gate(k, at(1)) * old + gate(k, at(0)) * squash(k, at(2))
-            out = gate(k, at(3)) * squash(k, made)
+            gates = [(squash if g == 2 else gate)(k, at(g)) for g in range(4)]
+            if keep_gates:
+                kept = k.pointer(5 + p.masked)
+                for g, value in enumerate(gates):
+                    kept.store(value, row * (p.t * 4 * n) + column + g * n, mask)
+            made = gates[1] * old + gates[0] * gates[2]
+            out = gates[3] * squash(k, made)
             if p.masked:
                 keep = k.pointer(5, "bool").load(row * p.t)
                 made = k.select(keep, made, old)
@@ -89,14 +94,15 @@ def grain_of(items: int, work: int) -> int:
     return items if work <= SERIAL else 1
 
 
-@native("lstm_sequence")
+@native("lstm_sequence", "lstm_sequence_kept")
 def lstm_sequence(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
     """All steps in turn."""
     p = walk_of(ins, attrs)
     if p is None:
         return None
     n, t, units, reverse = p.n, p.t, p.units, bool(attrs.get("reverse"))
-    packing, begin, go = code(pack, units, 4, 0), code(_step, p, True), code(_step, p, False)
+    keep = len(outs) == 5
+    packing, begin, go = code(pack, units, 4, 0), code(_step, p, True, keep), code(_step, p, False, keep)
     blocks = blocks_of(units)
     items = blocks * p.rows.groups
     grain, local = grain_of(items, n * units * 4 * units), scratch(p.rows)
@@ -110,7 +116,8 @@ def lstm_sequence(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str
             now, before = 4 * place * units, 4 * (place - 1) * units
             old = (o[0] + before, o[3] + before) if place else (h, c)
             mask = (i[4] + time,) if p.masked else ()
-            arguments = (x + 16 * time * units, *old, o[0] + now, o[3] + now, *mask)
+            kept = (o[4] + 16 * time * units,) if keep else ()
+            arguments = (x + 16 * time * units, *old, o[0] + now, o[3] + now, *mask, *kept)
             found.append(Task((go if place else begin).address, arguments, items, grain, local, p.packed))
         return [*found, last(o[0], o[1]), last(o[3], o[2])]
 

@@ -54,15 +54,15 @@ def _again(k: Kernel, p: Walk) -> None:
 
 
 def _back(k: Kernel, p: Walk, last: bool, first: bool, end: bool) -> None:
-    """One step back. Arguments: the gates at this time, which become their gradient; that gradient at the time after in
-    the walk; the states c after and before; the gradient of h; that of the last h; dh and dc, which are kept from step
-    to step; the mask at this time and at the time after.
+    """One step back. Arguments: the gates at this time; where their gradient goes, which may be the same place; that
+    gradient at the time after in the walk; the states c after and before; the gradient of h; that of the last h; dh and
+    dc, which are kept from step to step; the mask at this time and at the time after.
 
     ``last`` is the step the walk ended with, ``first`` the one it began with; ``end``: only the gradient of the first h
     is left to make.
     """
     n, rows = p.units, rows_of(p.n, _WIDE)
-    gates, after, c, c_old, g, g_last, dh, dc = (k.pointer(i) for i in range(8))
+    gates, slopes, after, c, c_old, g, g_last, dh, dc = (k.pointer(i) for i in range(9))
     with k.range(k.first, k.last) as item:
         block, group = item // rows.groups, item % rows.groups
 
@@ -78,7 +78,7 @@ def _back(k: Kernel, p: Walk, last: bool, first: bool, end: bool) -> None:
             else:
                 d = passed(v)
                 if p.masked:
-                    kept = k.pointer(9, "bool").load(row * p.t)
+                    kept = k.pointer(10, "bool").load(row * p.t)
                     d = d + k.select(kept, k.num(0.0), dh.load(here, k.lanes, mask))
             if end:
                 dh.store(d, here, mask)
@@ -89,13 +89,13 @@ def _back(k: Kernel, p: Walk, last: bool, first: bool, end: bool) -> None:
             old = c_old.load(here if first else there, k.lanes, mask)
             made = _gradients(k, p, d, dc.load(here, k.lanes, mask), i, f, new, o, c.load(there, k.lanes, mask), old)
             if p.masked:
-                keep = k.pointer(8, "bool").load(row * p.t)
+                keep = k.pointer(9, "bool").load(row * p.t)
                 zero = k.zero(k.lanes)
                 made = [*(k.select(keep, m, zero) for m in made[:4]),
                         k.select(keep, made[4], dc.load(here, k.lanes, mask))]  # fmt: skip
                 dh.store(d, here, mask)
             for j, m in enumerate(made[:4]):
-                gates.store(m, place + j * n, mask)
+                slopes.store(m, place + j * n, mask)
             dc.store(made[4], here, mask)
 
         if last:
@@ -121,25 +121,53 @@ def _gradients(k: Kernel, p: Walk, d: Num, dc: Num, i: Num, f: Num, new: Num, o:
 @native("lstm_sequence_grad")
 def lstm_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
     """Gradients of x, the weights and the first states."""
+    return _prepared(ins, attrs, False)
+
+
+@native("lstm_sequence_kept_grad")
+def lstm_sequence_kept_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """The same, from gates that were kept."""
+    return _prepared(ins, attrs, True)
+
+
+def _gates_again(p: Walk, shared: int) -> Any:
+    """A function from x, the weights, the states before each step and where the gates go to tasks that make them."""
+    packing, again, rows, blocks = code(pack, p.units, 4, 0), code(_again, p), rows_of(p.n * p.t, 4), blocks_of(p.units)
+    items = blocks * rows.groups
+    grain = grain_of(items, p.n * p.t * p.units * p.units * 4)
+    return lambda x, u, h, gates: [
+        Task(packing.address, (u,), blocks, grain_of(blocks, p.units * p.units), 0, shared),
+        Task(again.address, (x, h, gates), items, grain, scratch(rows), shared),
+    ]
+
+
+def _states_before(p: Walk, reverse: bool) -> Any:
+    """A function from the first h, those after each step and a place to tasks that put those before each step there, by
+    time."""
+    n, t, units = p.n, p.t, p.units
+    first = copies([Axis(n, units, t * units), Axis(units, 1, 1)], "float32", 0, (t - 1) * units if reverse else 0)
+    step = -units if reverse else units
+    rest = copies([Axis(n, t * units, t * units), Axis(max(t - 1, 1), step, units), Axis(units, 1, 1)], "float32",
+                  (t - 2) * units if reverse else 0, 0 if reverse else units)  # fmt: skip
+    return lambda h0, hs, to: [first(h0, to), rest(hs, to)][: min(t, 2)]
+
+
+def _prepared(ins: tuple[Spec, ...], attrs: dict[str, Any], kept: bool) -> Tasks | None:
     p = walk_of(ins, attrs)
     if p is None:
         return None
-    n, t, units, reverse, lanes = p.n, p.t, p.units, bool(attrs.get("reverse")), lanes_of("float32")
+    n, t, units, reverse = p.n, p.t, p.units, bool(attrs.get("reverse"))
     before = np.empty(n * t * units, np.float32)  # h before each step, by time
     h = before.ctypes.data
-    wide = blocks_of(units, _WIDE)
-    shared = p.packed + 4 * wide * 4 * units * _WIDE * lanes
-    packing, turning = code(pack, units, 4, 0), code(pack_turned, units, 4 * units, _WIDE, p.packed // 4)
-    again, many, rows = code(_again, p), rows_of(n * t, 4), rows_of(n, _WIDE)
+    wide, rows = blocks_of(units, _WIDE), rows_of(n, _WIDE)
+    shared = p.packed + 4 * wide * 4 * units * _WIDE * lanes_of("float32")
+    turning = code(pack_turned, units, 4 * units, _WIDE, p.packed // 4)
     kinds = {(a, b, c): code(_back, p, a, b, c) for a, b, c in
              ((False, False, False), (True, False, False), (False, True, False), (True, True, False),
               (False, False, True))}  # fmt: skip
     product = matmul((Spec((n * t, units)), Spec((n * t, 4 * units))), (Spec((units, 4 * units)),),
                      {"transpose_a": True})  # fmt: skip
-    first = copies([Axis(n, units, t * units), Axis(units, 1, 1)], "float32", 0, (t - 1) * units if reverse else 0)
-    step = -units if reverse else units
-    rest = copies([Axis(n, t * units, t * units), Axis(max(t - 1, 1), step, units), Axis(units, 1, 1)], "float32",
-                  (t - 2) * units if reverse else 0, 0 if reverse else units)  # fmt: skip
+    again, earlier = _gates_again(p, shared), _states_before(p, reverse)
     same = copies([Axis(n * units, 1, 1)], "float32", 0, 0)
     grain = grain_of(wide * rows.groups, n * units * 4 * units)
     if product is None:
@@ -147,23 +175,19 @@ def lstm_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dic
 
     def bind(i: Any, o: Any) -> list[Task]:
         x, u, h0, c0 = i[:4]
-        blocks = blocks_of(units)
         mask = i[4] if p.masked else 0
         hs, cs, g, g_h, g_c = i[4 + p.masked :]
         dx, du, dh, dc = o
-        found = [first(h0, h)] + ([rest(hs, h)] if t > 1 else [])
-        found.append(Task(packing.address, (u,), blocks, grain_of(blocks, units * units), 0, shared))
+        found = earlier(h0, hs, h) + ([] if kept else again(x, u, h, dx))
+        gates = x if kept else dx
         found.append(Task(turning.address, (u,), wide, grain_of(wide, units * units), 0, shared))
-        items = blocks * many.groups
-        found.append(Task(again.address, (x, h, dx), items, grain_of(items, n * t * units * units * 4), scratch(many),
-                          shared))  # fmt: skip
         found.append(same(g_c, dc))
         for place in range(t - 1, -2, -1):
             last, begun, end = place == t - 1, place == 0, place < 0
             time, later = (t - 1 - place, t - 2 - place) if reverse else (place, place + 1)
             now, past = 4 * place * units, 4 * (place - 1) * units
-            arguments = (dx + 16 * time * units, dx + 16 * later * units, cs + now, c0 if begun else cs + past, g + now,
-                         g_h, dh, dc, mask + time, mask + later)  # fmt: skip
+            arguments = (gates + 16 * time * units, dx + 16 * time * units, dx + 16 * later * units, cs + now,
+                         c0 if begun else cs + past, g + now, g_h, dh, dc, mask + time, mask + later)  # fmt: skip
             found.append(Task(kinds[last and not end, begun, end].address, arguments, wide * rows.groups, grain,
                               scratch(rows), shared))  # fmt: skip
         return [*found, *product.bind((h, dx), (du,))]

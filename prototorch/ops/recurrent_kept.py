@@ -1,0 +1,63 @@
+"""Long short-term memory whose gates are kept for its gradient: what a plan says where both are wanted.
+
+The gates take the place of the projected input, and their gradient takes theirs, so that nothing is computed twice
+and no memory is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from prototorch.ops.core import Op
+from prototorch.ops.recurrent import LstmSequence, lstm_sequence, on_arrays
+from prototorch.ops.recurrent_grad import LstmSequenceGrad
+from prototorch.spec import Spec
+
+#: slopes of activations from what they give; only these can be kept
+SLOPES: dict[str, Callable[[Any, Any], Any]] = {
+    "sigmoid": lambda xp, y: y * (1 - y), "tanh": lambda xp, y: 1 - y * y,
+    "relu": lambda xp, y: xp.astype(y > 0, y.dtype), "linear": lambda xp, y: xp.ones(y.shape, dtype=y.dtype),
+}  # fmt: skip
+
+
+class LstmSequenceKept(LstmSequence):
+    """`lstm_sequence`, with the gates after their activations [N, T, 4 units] as a last output."""
+
+    inplace = {4: 0}
+    expand = Op.expand
+
+    def rule(self, x: Spec, *rest: Spec, **attrs: Any) -> tuple[Spec, ...]:
+        names = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
+        if set(names) - SLOPES.keys():
+            raise self.fail(f"the activations {names} are not known by what they give")
+        return (*super().rule(x, *rest, **attrs), x)
+
+    def plain(self, xp: Any, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
+        made = lstm_sequence.plain(xp, x, *rest, masked=masked, reverse=reverse, **attrs)
+        h = xp.concat([xp.expand_dims(rest[1], axis=1), made[0][:, :-1, :]], axis=1)
+        z = x + xp.matmul(xp.flip(h, axis=1) if reverse else h, rest[0])
+        n = z.shape[-1] // 4
+        gate = on_arrays(xp, attrs.get("recurrent_activation", "sigmoid"))
+        squash = on_arrays(xp, attrs.get("activation", "tanh"))
+        kept = xp.concat([gate(z[..., : 2 * n]), squash(z[..., 2 * n : 3 * n]), gate(z[..., 3 * n :])], axis=-1)
+        return (*made, kept)
+
+    def pullback(self, grads: Any, outputs: Any, inputs: Any, needs: Any, attrs: Any) -> list[Any]:
+        return [None] * len(inputs)
+
+
+class LstmSequenceKeptGrad(LstmSequenceGrad):
+    """The gradient of `lstm_sequence` from its gates, which come in the place of x."""
+
+    inplace = {0: 0}
+    expand = Op.expand
+
+    def gates(self, xp: Any, x: Any, hs: Any, u: Any, activation: str, recurrent_activation: str) -> tuple[Any, Any]:
+        n = u.shape[0]
+        found = tuple(x[..., j * n : (j + 1) * n] for j in range(4))
+        names = (recurrent_activation, recurrent_activation, activation, recurrent_activation)
+        return found, tuple(SLOPES[name](xp, y) for name, y in zip(names, found, strict=True))
+
+
+lstm_sequence_kept, lstm_sequence_kept_grad = LstmSequenceKept(), LstmSequenceKeptGrad()
