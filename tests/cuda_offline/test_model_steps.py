@@ -1,0 +1,105 @@
+"""Every step of the shipped models' plans that a kernel of our own takes, run on the CPU beside its plain body.
+
+Slow: some hundred kernels are compiled. Run with: pytest -m slow tests/cuda_offline.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from collect_device import CollectDevice
+from logic_check import laid, room
+from shim_device import COMPILER, ShimDevice
+
+import prototorch as pt
+from prototorch.backends.core import Backend
+from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
+from prototorch.backends.cuda.backend import CudaBackend
+from prototorch.backends.cuda.kernels.launch import using
+from prototorch.backends.precision import Settings, precision_of
+from prototorch.engine.variables import Variables
+from prototorch.ops.core import evaluate
+from prototorch.resources import shipped_models
+from prototorch.spec import Spec
+from prototorch.train.program import PREDICT, TRAIN, Program
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(COMPILER is None, reason="the kernels are run on the CPU by g++, which is not installed"),
+]
+MOST = 300_000  # elements of a step that is tried: the CPU plays the threads without optimisation
+ELSEWHERE = ("conv", "conv_input_grad", "conv_weight_grad", "matmul", "attention_weights")  # by cuDNN, or tested alone
+
+
+class Planning(CollectDevice):
+    """A device that plans are made for."""
+
+    main = copies = None
+    xp = np
+    running = staticmethod(nullcontext)
+    name = "planning"
+
+    def __init__(self, precision: str):
+        super().__init__()
+        self.settings = Settings(precision_of(precision, gpu=True))
+        self.precision = precision
+
+
+def steps(name: str, precision: str):
+    """The steps of training and of prediction, each kind once."""
+    model = pt.load_model(name)
+    program = Program(model.net, Variables(), CudaBackend(Planning(precision)), model.compile_block)
+    specs = {i.name: Spec((2, *(8 if n is None else n for n in i.shape)), i.dtype) for i in model.net.inputs}
+    seen = set()
+    for phase in (TRAIN, PREDICT):
+        for step in program.plan(phase, specs, create=False).steps:
+            op, attrs = step.node.op, step.node.attrs
+            ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
+            first = attrs["program"][0][0] if op.name == "fused" else op.name
+            key = (op.name, str(attrs), ins, outs)
+            small = sum(s.size for s in (*ins, *outs)) <= MOST
+            if key not in seen and small and first not in ELSEWHERE and "_sequence" not in first:
+                seen.add(key)
+                yield op, attrs, ins, outs
+
+
+def made_up(spec: Spec, rng) -> np.ndarray:
+    """Numbers that every op here takes."""
+    if spec.dtype == "bool":
+        return rng.random(spec.shape) < 0.6
+    if spec.is_float:
+        return np.asarray(np.abs(rng.standard_normal(spec.shape)) + 0.1).astype(spec.dtype)
+    return np.asarray(rng.integers(0, 2, spec.shape)).astype(spec.dtype)
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory):
+    return ShimDevice(str(tmp_path_factory.mktemp("steps")))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", sorted(shipped_models()))
+def test_steps(name, precision, device):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    rng, backend = np.random.default_rng(0), Backend("shim", np, ("cuda",))
+    for op, attrs, ins, outs in steps(name, precision):
+        where = f"{op.name} {attrs} {[str(s) for s in ins]}"
+        with using(device):
+            assert backend.chosen(op, ins, outs, attrs) == "cuda", where
+            runner = backend.prepare(op, ins, outs, attrs)
+        arrays = [made_up(s, rng) for s in ins]
+        made = [room(o)[0] for o in outs]
+        runner([laid(a, s.layout) for a, s in zip(arrays, ins, strict=True)], made)
+        wide = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in arrays]
+        attrs = {k: "float32" if v == "bfloat16" else v for k, v in attrs.items()}
+        with np.errstate(all="ignore"):
+            want = evaluate(lambda *v: op(*v, **attrs), *wide)  # noqa: B023 - called at once
+        for got, expected in zip(made, want if isinstance(want, tuple) else (want,), strict=True):
+            got = got.astype(np.float32) if got.dtype.name == "bfloat16" else got
+            # sums in another order; bfloat16: a rounding to 8 bits of what was made of rounded numbers
+            loose = precision == "bf16" and any(s.dtype == "bfloat16" for s in (*ins, *outs))
+            size = float(np.max(np.abs(np.asarray(expected, np.float64)), initial=1.0))
+            np.testing.assert_allclose(got, expected, rtol=2e-2 if loose else 2e-4,
+                                       atol=(1e-2 if loose else 1e-5) * size, err_msg=where)  # fmt: skip
