@@ -1,11 +1,11 @@
-"""Depthwise convolutions and their gradients by the input, channels last: every group has one input channel (or gives one).
+"""Depthwise convolutions and their gradients by the input, channels last: groups have one channel.
 
 Vectors lie along the channels. A register tile is some neighbouring output columns; each input column is loaded once for
-all of them. Which columns have taps beyond the image is known when the code is made: their tiles are emitted apart, without
-those taps, so that nothing is padded or copied. Weights are brought into [taps][channels] before.
+all of them. Which columns have taps beyond the image is known when the code is made: their tiles are emitted apart,
+without those taps, so that nothing is padded or copied. Weights are brought into [taps][channels] before.
 
-Where a channel has several filters, the rows of a piece are copied first: each channel as often as it is read, or, for the
-gradient, those that are added up one behind the other.
+Where a channel has several filters, the rows of a piece are copied first: each channel as often as it is read, or, for
+the gradient, those that are added up one behind the other.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from prototorch.backends.cpu.native.kernels.products import turned
 from prototorch.backends.cpu.native.kernels.tile import cut
 from prototorch.backends.cpu.native.kernels.window import taps_inside
 from prototorch.backends.cpu.native.machine import lanes_of, registers
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
 _FEWEST = 32  # pieces of work
 _SERIAL = 1 << 16  # multiplications below which one piece is enough
+_NEAR = 1 << 16  # elements of an image that is in the cache after its first rows
 _APART = 6  # tiles at a row's ends that are emitted apart, at most
-_TAPS = 12  # along a row whose vectors of weights are held at once, at most
+TAPS = 12  # along a row whose vectors of weights are held at once, at most
 
 Axes = tuple[Axis, Axis, Axis]
 
 
 class Depthwise(NamedTuple):
-    """The convolution (or the phases of a gradient, see `geometry`) from ``channels`` to ``filters``: each output sums up
-    ``parts`` channels, each channel goes to ``copies`` outputs; one of both is 1."""
+    """The convolution (or the phases of a gradient, see `geometry`) from ``channels`` to ``filters``: each output sums
+    up ``parts`` channels, each channel goes to ``copies`` outputs; one of both is 1."""
 
     n: int
     channels: int
@@ -114,12 +116,19 @@ def arrange(k: Kernel, parts: int, filters: int, taps: int) -> None:
         turned(k, k.pointer(0) + j * taps, filters, taps, parts * taps, to, wide)
 
 
+def wants_ahead(g: Depthwise, axes: Axes) -> bool:
+    """Whether rows are to be asked for before they are needed: columns lie too far apart for the processor to guess."""
+    d, h, v = axes
+    return g.parts * g.copies == 1 and d.size * h.size * v.size * g.channels >= _NEAR
+
+
 class Source:
-    """The input rows of output rows ``oh`` ... of plane ``od`` of image ``n``: where tap 0 of column 0 of row ``oh`` lies,
-    and how far it is to the next column, row, plane tap, and to the next channel that is added up."""
+    """The input rows of output rows ``oh`` ... of plane ``od`` of image ``n``: where tap 0 of column 0 of row ``oh``
+    lies, and how far it is to the next column, row, plane tap, and to the next channel that is added up."""
 
     def __init__(self, k: Kernel, g: Depthwise, axes: Axes, x: Pointer, n: Int, od: Int, oh: Int,
                  many: Any, rows: int):  # fmt: skip
+        self.axes = axes
         d, h, v = axes
         image = x + n * (d.size * h.size * v.size * g.channels)
         plane, top = od * d.stride + d.offset, oh * h.stride + h.offset
@@ -148,10 +157,17 @@ class Source:
                 with k.range(g.parts) as j, k.range(v.size * g.filters) as i:
                     there.store(here.load(i * g.parts + j), i + j * self.part)
 
+    def ahead(self, x: Pointer, columns: int) -> None:
+        """Ask for what the next output row is the first to see in so many columns; this one sees its tap 0 at ``x``."""
+        _, h, v = self.axes
+        for row in range(h.stride):
+            for i in range(columns * v.stride):
+                x.prefetch(((h.taps - 1) * h.dilation + 1 + row) * self.line + i * self.column)
+
 
 def seen(v: Axis, columns: Any) -> list[tuple[int, list[tuple[int, int]]]]:
-    """For columns (known numbers): each input column they see, as its distance from tap 0 of the first of them, with the
-    (column, tap) pairs that see it."""
+    """For columns (known numbers): each input column they see, as its distance from tap 0 of the first of them, with
+    the (column, tap) pairs that see it."""
     found: dict[int, list[tuple[int, int]]] = {}
     first = columns[0]
     for o in columns:
@@ -163,7 +179,7 @@ def seen(v: Axis, columns: Any) -> list[tuple[int, list[tuple[int, int]]]]:
 
 
 class Columns(NamedTuple):
-    """Neighbouring tiles of one size that see their input in the same way: from column ``first`` on, ``times`` of them."""
+    """Neighbouring tiles of one size that see their input in the same way: ``times`` of them from column ``first`` on."""
 
     first: int
     size: int
@@ -192,13 +208,14 @@ def tile_columns(taps: int) -> int:
 
 
 class _Depthwise:
-    """The code of one piece: some rows of one image. ``w`` is the input that holds the arranged weights; without it they
-    lie in shared memory."""
+    """The code of one piece: some rows of one image. ``w`` is the input that holds the arranged weights; without it
+    they lie in shared memory."""
 
-    def __init__(self, k: Kernel, g: Depthwise, epilogue: Epilogue, x: int, w: int | None):
+    def __init__(self, k: Kernel, g: Depthwise, epilogue: Epilogue, x: int, w: int | None,
+                 past: bool):  # fmt: skip
         self.k, self.g, self.epilogue = k, g, epilogue
         self.inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.dtypes)]
-        self.outputs = [k.pointer(len(self.inputs) + i, t) for i, t in enumerate(epilogue.results)]
+        self.outputs = [k.pointer(len(self.inputs) + i, t, past) for i, t in enumerate(epilogue.results)]
         self.w = k.shared.as_type("float32") if w is None else self.inputs[w]
         with k.range(k.first, k.last) as item:
             block, rest = item % g.blocks, item // g.blocks
@@ -214,7 +231,7 @@ class _Depthwise:
         many = (oh + g.block).minimum(h.count) - oh
         source = Source(k, g, axes, x, n, od, oh, many, g.block)
         planes = taps_inside(k, d, od * d.stride + d.offset)
-        tiles = columns_of(v, tile_columns(v.taps)) if v.taps <= _TAPS else None
+        tiles = columns_of(v, tile_columns(v.taps)) if v.taps <= TAPS else None
         with k.range(many) as r:
             rows = taps_inside(k, h, (oh + r) * h.stride + h.offset)
             line = source.start + r * (h.stride * source.line)
@@ -228,7 +245,7 @@ class _Depthwise:
                         self.tile(axes, _Rows(source, line, planes, rows), i * c.size + c.first, c, place)
 
     def summed(self, axes: Axes, rows: _Rows, step: Callable[[Pointer, Pointer], None]) -> None:
-        """``step(x, w)`` for each row of taps: where tap 0 of column 0 of channel 0 lies, and the weights of the row."""
+        """``step(x, w)`` for each row of taps: where its tap 0 of column 0 of channel 0 lies, and its weights."""
         k, g = self.k, self.g
         d, h, _ = axes
         source = rows.source
@@ -253,6 +270,8 @@ class _Depthwise:
                     for o, t in pairs:
                         sums[o].value = k.fma(one, ws[t], sums[o].value)
 
+            if wants_ahead(g, axes):
+                rows.source.ahead(rows.line + (first * (v.stride * rows.source.column) + c), columns.size)
             self.summed(axes, rows, step)
             for o, made in enumerate(sums):
                 self.store(v, place, first + o, c, made.value, mask)
@@ -293,14 +312,15 @@ class _Rows(NamedTuple):
     rows: tuple[Any, Any]
 
 
-def convolve(k: Kernel, g: Depthwise, epilogue: Epilogue, x: int, w: int | None) -> None:
+def convolve(k: Kernel, g: Depthwise, epilogue: Epilogue, x: int, w: int | None, past: bool) -> None:
     """The code; items are pieces."""
-    _Depthwise(k, g, epilogue, x, w)
+    _Depthwise(k, g, epilogue, x, w, past)
 
 
-def _tasks(g: Depthwise, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
+def _tasks(g: Depthwise, epilogue: Epilogue, where: tuple[int, int], outs: tuple[Spec, ...]) -> Tasks:
     taps = prod(g.kernel)
-    arranging, work = code(arrange, g.parts, g.filters, taps), code(convolve, g, epilogue, where[0], None)
+    arranging = code(arrange, g.parts, g.filters, taps)
+    work = streamed(lambda past: code(convolve, g, epilogue, where[0], None, past), outs, g.filters)
     items = g.n * g.planes * g.blocks
     outputs = sum(prod(a.count for a in axes) for axes in g.phases)
     grain = items if g.n * outputs * g.filters * taps * g.parts <= _SERIAL else 1
@@ -309,7 +329,7 @@ def _tasks(g: Depthwise, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
 
     def bind(i: Any, o: Any) -> list[Task]:
         return [Task(arranging.address, (i[where[1]],), g.parts, 1, 0, shared),
-                Task(work.address, (*i, *o), items, grain, local, shared)]  # fmt: skip
+                Task(work(i, o), (*i, *o), items, grain, local, shared)]  # fmt: skip
 
     return Tasks(bind)
 
@@ -317,8 +337,8 @@ def _tasks(g: Depthwise, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
 def _enter(name: str) -> None:
     @native(name, special=True)
     def alone(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
-        g = depthwise_of(*ins, outs[0], attrs, name == "conv_input_grad")
-        return None if g is None else _tasks(g, bare(2), (0, 1))
+        g = depthwise_of(ins[0], ins[1], outs[0], attrs, name == "conv_input_grad")
+        return None if g is None else _tasks(g, bare(2), (0, 1), outs)
 
 
 _enter("conv")
@@ -333,4 +353,4 @@ def fused_depthwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
         return None
     where = (refs[0][1], refs[1][1])
     g = depthwise_of(ins[where[0]], ins[where[1]], outs[0], dict(own), name == "conv_input_grad")
-    return None if g is None else _tasks(g, epilogue_of(ins, outs, attrs, 1), where)
+    return None if g is None else _tasks(g, epilogue_of(ins, outs, attrs, 1), where, outs)
