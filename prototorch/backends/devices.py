@@ -12,7 +12,7 @@ import numpy as np
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import LEVELS, cpu, native
 from prototorch.backends.cuda.facts import facts, usable, why_not
-from prototorch.backends.precision import Settings, precision_of
+from prototorch.backends.precision import STRICT, Settings, precision_of
 from prototorch.errors import BackendError, did_you_mean
 
 NAMES = ("auto", "cpu", "cuda")
@@ -24,7 +24,8 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     """The backend of a device. "auto" is a GPU where one can be used, else the CPU; the environment variable
     PROTOTORCH_DEVICE may say which.
 
-    threads: of the CPU. precision: see `backends.precision`; on the CPU all is float32. deterministic, autotune: see
+    threads: of the CPU. precision: see `backends.precision`; on the CPU all is float32, and "fp32" leaves out what
+    rounds more than a sum of products. deterministic, autotune: see
     `Settings`; they are about the GPU. Raises BackendError for a device that cannot be used, UsageError for a precision
     that there is none of.
     """
@@ -35,7 +36,7 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     if device != "cpu":
         raise BackendError(f"there is no device {device!r}; there are cpu and cuda.{did_you_mean(device, NAMES)}")
     precision_of(precision, gpu=False)
-    return cpu(threads=threads)
+    return cpu(threads=threads, strict=precision in STRICT)
 
 
 def cuda_backend(settings: Settings) -> Backend:

@@ -16,12 +16,13 @@ for _info in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_info.name}")
 
 
-def cpu(level: str | None = None, threads: int | None = None) -> Backend:
+def cpu(level: str | None = None, threads: int | None = None, strict: bool = False) -> Backend:
     """The CPU backend at a level: "native", "numpy", or "plain", the slow level that checks the others.
 
     Without ``level`` the environment variable PROTOTORCH_CPU decides; without that it is "native" where native kernels
     can run, else "numpy". ``threads`` is set for the whole process, which has one thread pool; without it, it stays as
-    it is (see `pool.threads`). Raises UsageError for an unknown level or fewer than one thread, and BackendError where
+    it is (see `pool.threads`). ``strict`` leaves out kernels that round more than a sum of products does (Winograd's
+    convolutions). Raises UsageError for an unknown level or fewer than one thread, and BackendError where
     "native" is asked for and cannot be had.
     """
     said = level or os.environ.get("PROTOTORCH_CPU")
@@ -34,4 +35,5 @@ def cpu(level: str | None = None, threads: int | None = None) -> Backend:
     if threads is not None:
         pool.set_threads(threads)
     kind = importlib.import_module(f"{__name__}.native.backend").NativeBackend if level == "native" else Backend
-    return kind(f"cpu ({level})", np, LEVELS[level], pool.threads(), pool.Quiet)
+    levels = tuple(name for name in LEVELS[level] if not (strict and name == "winograd"))
+    return kind(f"cpu ({level})", np, levels, pool.threads(), pool.Quiet)
