@@ -12,7 +12,7 @@ from prototorch.errors import BackendError, UsageError, did_you_mean
 
 #: what a model text may say; "auto" is tf32 on a GPU and fp32 on the CPU, "float32" is another word for fp32
 WORDS = ("auto", "fp32", "tf32", "bf16", "fp16", "float32")
-#: words that also forbid faster ways to the same sum that round more (TF32 on a GPU, Winograd's convolutions on the CPU)
+#: words that forbid faster ways to the same sums that round more: TF32 on a GPU, Winograd's convolutions on the CPU
 STRICT = ("fp32", "float32")
 
 

@@ -144,8 +144,8 @@ class Compile(Block):
                         doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "auto": a GPU where one is.')  # fmt: skip
     precision: str = field(default="auto", type=Choice(WORDS),
                            doc='The arithmetic of a GPU: "fp32" (or "float32"), "tf32", "bf16" or "fp16"; "auto" is '
-                               "tf32. On the CPU it is float32 always; there \"fp32\" leaves out Winograd's convolutions, "
-                               "which are faster and round more (1e-5 of the largest).")  # fmt: skip
+                               "tf32. On the CPU it is float32 always; there \"fp32\" leaves out Winograd's "
+                               "convolutions, which are faster and round more (1e-5 of the largest).")  # fmt: skip
     deterministic: bool = field(default=False, doc="Whether a GPU must give the same bits in every run.")
     autotune: bool = field(default=False, doc="Whether a GPU's kernels are chosen by timing them once.")
     seed: int = field(default=0, doc="Decides first weights, data order, dropout and augmentation.")
