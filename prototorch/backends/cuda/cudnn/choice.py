@@ -65,7 +65,7 @@ class Choices:
         for i in range(min(count, CANDIDATES)):
             try:
                 times[i] = self._time(plan, i)
-            except RuntimeError:  # an engine that builds or runs not after all
+            except (RuntimeError, self.library.module.cudnnGraphNotSupportedError):  # one that fails after all
                 continue
         return min(times, key=times.__getitem__) if times else None
 

@@ -2,6 +2,8 @@
 // tile of TILE x TILE, each of its (TILE / WORK)^2 threads WORK x WORK elements of it. Batches have up to two axes.
 
 #define SIDE (TILE / WORK)
+#undef KERNEL
+#define KERNEL extern "C" __global__ __launch_bounds__(SIDE * SIDE) void
 typedef typename arithmetic<X>::type A;
 
 KERNEL matmul(index tiles, index rows, index columns, i32 m, i32 n, i32 k, index inner,
@@ -27,6 +29,7 @@ KERNEL matmul(index tiles, index rows, index columns, i32 m, i32 n, i32 k, index
                 right[kb][nb] = in_b ? get(from_b[(start + kb) * bk + (side + nb) * bn]) : (A)0;
             }
             __syncthreads();
+#pragma unroll
             for (i32 d = 0; d < DEPTH; d++) {
                 A l[WORK], r[WORK];
                 for (i32 i = 0; i < WORK; i++) { l[i] = left[d][row + i * SIDE]; r[i] = right[d][column + i * SIDE]; }

@@ -21,7 +21,7 @@ from prototorch.backends.cuda.kernels.launch import (
 from prototorch.spec import Spec
 
 #: side of a block's tile, elements of it a thread makes along each side, and depth of what is in shared memory
-TILE, WORK, DEPTH = 64, 4, 16
+TILE, WORK, DEPTH = 128, 8, 8
 
 
 def tiled(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
