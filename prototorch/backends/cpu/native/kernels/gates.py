@@ -1,4 +1,4 @@
-"""What the kernels of recurrent nets share: weights packed for them, rows in tiles, gates and their slopes."""
+"""What the kernels of recurrent nets share: the walk, weights packed for it, rows in tiles, gates and their slopes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
 from prototorch.backends.cpu.native.kernels.products import turned
+from prototorch.backends.cpu.native.kernels.slices import Axis, copies
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, most_rows
 from prototorch.backends.cpu.native.machine import lanes_of
+from prototorch.spec import Spec
 
 #: rows of a piece, at most
 _ROWS = 64
@@ -35,6 +37,67 @@ def rows_of(count: int, vectors: int) -> Rows:
     most = min(most_rows(vectors), many)
     even = (h for h in range(most, max(most // 2, 1) - 1, -1) if many % h == 0)
     return Rows(count, many, next(even, most), vectors)
+
+
+class Walk(NamedTuple):
+    """``n`` samples, ``t`` steps, the units, the gates of a unit, and the activations of the new content and of the
+    gates."""
+
+    n: int
+    t: int
+    units: int
+    gates: int
+    masked: bool
+    reverse: bool
+    activation: str
+    gate: str
+
+    @property
+    def rows(self) -> Rows:
+        """The samples of a step."""
+        return rows_of(self.n, self.gates)
+
+    @property
+    def packed(self) -> int:
+        """Numbers of the packed weights."""
+        return blocks_of(self.units) * self.units * self.gates * lanes_of("float32")
+
+    def at(self, place: int) -> int:
+        """The time of a step, by its place in the walk."""
+        return self.t - 1 - place if self.reverse else place
+
+    def row(self, gates: int) -> int:
+        """Numbers between samples in an array of all steps."""
+        return self.t * gates * self.units
+
+
+def walk_of(ins: tuple[Spec, ...], attrs: dict[str, Any], gates: int) -> Walk | None:
+    """The walk that the specs say; None where it is not one of float32 with activations known here."""
+    n, t, wide = ins[0].shape
+    activation, gate = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
+    if any(s.dtype not in ("float32", "bool") for s in ins) or {activation, gate} - FUNCTIONS.keys():
+        return None
+    return Walk(n, t, wide // gates, gates, bool(attrs.get("masked")), bool(attrs.get("reverse")), activation, gate)
+
+
+#: multiplications of a task below which one thread is enough
+SERIAL = 1 << 17
+
+
+def grain_of(items: int, work: int) -> int:
+    """Items of a piece: all of them where there is little to do."""
+    return items if work <= SERIAL else 1
+
+
+def states_before(p: Walk) -> Any:
+    """A function from the first h, those after each step and a place to tasks that put those before each step there, by
+    time."""
+    n, t, units = p.n, p.t, p.units
+    first = copies([Axis(n, units, t * units), Axis(units, 1, 1)], "float32", 0, (t - 1) * units if p.reverse else 0)
+    step = -units if p.reverse else units
+    rest = copies([Axis(n, t * units, t * units), Axis(max(t - 1, 1), step, units), Axis(units, 1, 1)], "float32",
+                  (t - 2) * units if p.reverse else 0, 0 if p.reverse else units)  # fmt: skip
+    return lambda h0, hs, to: [first(h0, to), rest(hs, to)][: min(t, 2)]
 
 
 def blocks_of(units: int, vectors: int = 1) -> int:

@@ -16,15 +16,18 @@ from prototorch.backends.cpu.native.emit import Int, Kernel, Num
 from prototorch.backends.cpu.native.kernels.gates import (
     FUNCTIONS,
     SLOPES,
+    Walk,
     blocks_of,
+    grain_of,
     pack,
     pack_turned,
     products,
     rows_of,
     scratch,
+    states_before,
     unit_mask,
+    walk_of,
 )
-from prototorch.backends.cpu.native.kernels.lstm import Walk, grain_of, walk_of
 from prototorch.backends.cpu.native.kernels.matmul import matmul
 from prototorch.backends.cpu.native.kernels.slices import Axis, copies
 from prototorch.backends.cpu.native.machine import lanes_of
@@ -107,7 +110,7 @@ def _back(k: Kernel, p: Walk, last: bool, first: bool, end: bool) -> None:
 
 
 def _turned_weights(k: Kernel, p: Walk, block: Int) -> Any:
-    return k.shared + (block * (4 * p.units * _WIDE * k.lanes) + p.packed // 4)
+    return k.shared + (block * (4 * p.units * _WIDE * k.lanes) + p.packed)
 
 
 def _gradients(k: Kernel, p: Walk, d: Num, dc: Num, i: Num, f: Num, new: Num, o: Num, c: Num, old: Num) -> list[Num]:
@@ -141,33 +144,22 @@ def _gates_again(p: Walk, shared: int) -> Any:
     ]
 
 
-def _states_before(p: Walk, reverse: bool) -> Any:
-    """A function from the first h, those after each step and a place to tasks that put those before each step there, by
-    time."""
-    n, t, units = p.n, p.t, p.units
-    first = copies([Axis(n, units, t * units), Axis(units, 1, 1)], "float32", 0, (t - 1) * units if reverse else 0)
-    step = -units if reverse else units
-    rest = copies([Axis(n, t * units, t * units), Axis(max(t - 1, 1), step, units), Axis(units, 1, 1)], "float32",
-                  (t - 2) * units if reverse else 0, 0 if reverse else units)  # fmt: skip
-    return lambda h0, hs, to: [first(h0, to), rest(hs, to)][: min(t, 2)]
-
-
 def _prepared(ins: tuple[Spec, ...], attrs: dict[str, Any], kept: bool) -> Tasks | None:
-    p = walk_of(ins, attrs)
+    p = walk_of(ins, attrs, 4)
     if p is None:
         return None
-    n, t, units, reverse = p.n, p.t, p.units, bool(attrs.get("reverse"))
+    n, t, units = p.n, p.t, p.units
     before = np.empty(n * t * units, np.float32)  # h before each step, by time
     h = before.ctypes.data
     wide, rows = blocks_of(units, _WIDE), rows_of(n, _WIDE)
-    shared = p.packed + 4 * wide * 4 * units * _WIDE * lanes_of("float32")
-    turning = code(pack_turned, units, 4 * units, _WIDE, p.packed // 4)
+    shared = 4 * (p.packed + wide * 4 * units * _WIDE * lanes_of("float32"))
+    turning = code(pack_turned, units, 4 * units, _WIDE, p.packed)
     kinds = {(a, b, c): code(_back, p, a, b, c) for a, b, c in
              ((False, False, False), (True, False, False), (False, True, False), (True, True, False),
               (False, False, True))}  # fmt: skip
     product = matmul((Spec((n * t, units)), Spec((n * t, 4 * units))), (Spec((units, 4 * units)),),
                      {"transpose_a": True})  # fmt: skip
-    again, earlier = _gates_again(p, shared), _states_before(p, reverse)
+    again, earlier = _gates_again(p, shared), states_before(p)
     same = copies([Axis(n * units, 1, 1)], "float32", 0, 0)
     grain = grain_of(wide * rows.groups, n * units * 4 * units)
     if product is None:
@@ -184,7 +176,7 @@ def _prepared(ins: tuple[Spec, ...], attrs: dict[str, Any], kept: bool) -> Tasks
         found.append(same(g_c, dc))
         for place in range(t - 1, -2, -1):
             last, begun, end = place == t - 1, place == 0, place < 0
-            time, later = (t - 1 - place, t - 2 - place) if reverse else (place, place + 1)
+            time, later = p.at(place), p.at(place + 1)
             now, past = 4 * place * units, 4 * (place - 1) * units
             arguments = (gates + 16 * time * units, dx + 16 * time * units, dx + 16 * later * units, cs + now,
                          c0 if begun else cs + past, g + now, g_h, dh, dc, mask + time, mask + later)  # fmt: skip
