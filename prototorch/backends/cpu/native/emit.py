@@ -308,13 +308,16 @@ class Pointer:
         """The same address seen as elements of another type."""
         return Pointer(self.k, self.v, dtype)
 
-    def load(self, index: Any = 0, lanes: int = 1, mask: Num | None = None) -> Num:
-        """One element, or a vector of neighbours; lanes that the mask leaves out are 0 and not touched."""
+    def load(self, index: Any = 0, lanes: int = 1, mask: Num | None = None, fixed: bool = False) -> Num:
+        """One element, or a vector of neighbours; lanes that the mask leaves out are 0 and not touched. ``fixed``: the
+        kernel never writes there, so that what follows from it alone is computed once, before all loops."""
         k, at = self.k, self + index
         held = "uint8" if self.dtype == "bool" else self.dtype
         if mask is None:
             made = k.b.load(at.v, typ=k.type(held, lanes))
             made.align = SIZES[self.dtype]
+            if fixed:
+                made.set_metadata("invariant.load", k.module.add_metadata([]))
         else:
             kind = k.type(held, lanes)
             zero = ir.Constant(kind, [0] * lanes if held not in FLOATS else [0.0] * lanes)

@@ -44,7 +44,7 @@ class Epilogue:
             if i not in given:
                 kind = self.kinds[i]
                 if kind == SCALAR:
-                    given[i] = inputs[i].load()
+                    given[i] = inputs[i].load(fixed=True)
                 else:
                     given[i] = inputs[i].load(at if kind == FULL else channel, lanes, mask)
             return given[i]
