@@ -36,3 +36,18 @@ def test_lstm_and_its_gradient(bits, size, masked):
     check("lstm_sequence_kept", x, u, h, c, *mask, **attrs, **TOLERANCE)
     gates = np.ascontiguousarray(ops.lstm_sequence_kept.plain(np, x, u, h, c, *mask, **attrs)[4])
     check("lstm_sequence_kept_grad", gates, u, h, c, *mask, *after, *grads, **attrs, **TOLERANCE)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_simple_nets_gated_units_and_their_gradients(bits, size, masked):
+    n, t, units = size
+    mask = (np.random.default_rng(4).random((n, t)) < 0.6,) if masked else ()
+    h, grads = numbers(n, units, seed=2), (numbers(n, t, units, seed=5), numbers(n, units, seed=6))
+    for op, gates, attrs in ((ops.simple_rnn_sequence, 1, {}), (ops.gru_sequence, 3, {"activation": "tanh"})):
+        x, u = numbers(n, t, gates * units), numbers(units, gates * units, scale=0.3, seed=1)
+        given = (x, u, *((numbers(3 * units, seed=8),) if gates == 3 else ()), h, *mask)
+        attrs = {**attrs, "masked": masked, "reverse": units != 20}
+        check(op.name, *given, **attrs, **TOLERANCE)
+        after = np.ascontiguousarray(op.plain(np, *given, **attrs)[0])
+        check(f"{op.name}_grad", *given, after, *grads, **attrs, **TOLERANCE)
