@@ -19,6 +19,7 @@ from prototorch.graph.passes.keeping import keeping
 from prototorch.graph.passes.late import mark_late
 from prototorch.graph.passes.layout import laid_out
 from prototorch.graph.passes.lowering import lowered
+from prototorch.graph.passes.narrow import casts_together, narrow_gradients
 from prototorch.graph.passes.norms import absorbed
 from prototorch.graph.passes.once import ONCE, mark_once
 from prototorch.graph.passes.sparse import small_first
@@ -102,12 +103,12 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
         wanted = (*outputs.values(), *updates.values())
         nodes = live_nodes(small_first(absorbed(nodes, wanted), wanted), wanted)
-        nodes = keeping(nodes, backend)
+        nodes = live_nodes(narrow_gradients(keeping(nodes, backend), backend), wanted)
         mark_late(nodes, outputs)
         nodes, stands = laid_out(nodes, outputs, updates, backend)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
         mark_once(nodes, outputs, updates)
-        nodes = fused(nodes, outputs, updates, backend)
+        nodes = fused(casts_together(nodes, backend), outputs, updates, backend)
     return _Planner(graph, nodes, outputs, updates).plan()
 
 

@@ -8,7 +8,7 @@ from logic_check import LAST, check, laid, room, run
 from shim_device import COMPILER, ShimDevice
 
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
-from prototorch.backends.cuda.kernels import matmul, reduce, update
+from prototorch.backends.cuda.kernels import casts, matmul, reduce, update
 from prototorch.backends.cuda.kernels.fused import ELEMENTWISE
 from prototorch.backends.cuda.kernels.launch import using
 from prototorch.ops.operators import OPS
@@ -444,3 +444,20 @@ def test_recurrent(device, name, attrs, reverse, masked):
     after = [made[0], *made[1 + op.states :]]
     grads = [numbers(*a.shape, seed=9 + j) for j, a in enumerate(made[: 1 + op.states])]
     check(device, f"{name}_grad", [*inputs, *after, *grads], attrs, rtol=1e-4, atol=1e-5)
+
+
+def test_casts_of_many_arrays_are_one_launch(device):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    shapes = [(5,), (3, 7, 2), (casts.CHUNK + 5,), (1,), (64,)]
+    program = tuple(("cast", (("in", i),), (("dtype", "bfloat16"),)) for i in range(len(shapes)))
+    attrs = {"program": program, "outputs": tuple(("node", i, 0) for i in range(len(shapes)))}
+    arrays = [laid(numbers(*s, seed=i), None) for i, s in enumerate(shapes)]
+    ins, outs = [Spec(s) for s in shapes], [Spec(s, "bfloat16") for s in shapes]
+    with using(device):
+        runner = casts.casts(tuple(ins), tuple(outs), attrs)
+    made = [room(o)[0] for o in outs]
+    before = len(device.launched)
+    runner(arrays, made)
+    assert device.launched[before:] == ["casts"]
+    for a, b in zip(arrays, made, strict=True):
+        np.testing.assert_array_equal(b, a.astype("bfloat16"))

@@ -1,0 +1,76 @@
+"""Numbers of 16 bits beside weights of 32: an update reads the narrow gradient itself, and the copies of the weights
+that layers read are made together, in one sweep over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prototorch.backends.core import Backend
+from prototorch.graph.passes.copies import adopt
+from prototorch.graph.record import Node, Value
+from prototorch.ops.elementwise import cast
+from prototorch.ops.fused import fused
+from prototorch.ops.shape import reshape
+from prototorch.ops.update import Update
+from prototorch.spec import FLOATS, Spec
+
+
+def narrow_gradients(nodes: Sequence[Node], backend: Backend) -> list[Node]:
+    """The nodes, in which updates read what a gradient was before it was made wider, where the backend's kernel for
+    the update takes that."""
+    made: list[Node] = []
+    for node in nodes:
+        if isinstance(node.op, Update):
+            before: list[Node] = []
+            found = _narrow(node.inputs[1], node, before)
+            if found is not None:
+                inputs = (node.inputs[0], found, *node.inputs[2:])
+                specs = tuple(v.spec for v in inputs), tuple(v.spec for v in node.outputs)
+                if backend.accepts(node.op, *specs, node.attrs):
+                    made += before
+                    node.inputs = inputs
+        made.append(node)
+    return made
+
+
+def _narrow(value: Value, user: Node, before: list[Node]) -> Value | None:
+    """A value as it was before it was made wider; what must be said for that goes to ``before``."""
+    node = value.node
+    if node is None:
+        return None
+    if node.op is cast:
+        source = node.inputs[0]
+        narrower = source.dtype in FLOATS and source.spec.nbytes < value.spec.nbytes
+        return source if narrower and source.kind == "node" else None
+    if node.op is reshape:
+        inner = _narrow(node.inputs[0], user, before)
+        if inner is None:
+            return None
+        made = Value(value.interpreter, Spec(value.shape, inner.dtype), "node")
+        before.append(Node(reshape, (inner,), {"shape": value.shape}, (made,), user.scope, user.phase))
+        adopt(before[-1])
+        return made
+    return None
+
+
+def casts_together(nodes: Sequence[Node], backend: Backend) -> list[Node]:
+    """The nodes, with the casts of states to one type in the forward pass as one node at its beginning, where the
+    backend has a kernel for that."""
+    groups: dict[tuple[str, str], list[Node]] = {}
+    for node in nodes:
+        (source,) = node.inputs if node.op is cast else (None,)
+        if source is not None and source.kind == "state" and node.phase == "forward":
+            groups.setdefault((source.dtype, node.outputs[0].dtype), []).append(node)
+    first: list[Node] = []
+    gone: set[int] = set()
+    for (_, dtype), members in groups.items():
+        lines = tuple(("cast", (("in", i),), (("dtype", dtype),)) for i in range(len(members)))
+        attrs = {"program": lines, "outputs": tuple(("node", i, 0) for i in range(len(members)))}
+        inputs = tuple(node.inputs[0] for node in members)
+        outputs = tuple(node.outputs[0] for node in members)
+        specs = tuple(v.spec for v in inputs), tuple(v.spec for v in outputs)
+        if len(members) > 1 and backend.accepts(fused, *specs, attrs):
+            first.append(Node(fused, inputs, attrs, outputs, "weights", "forward"))
+            adopt(first[-1])
+            gone.update(id(node) for node in members)
+    return [*first, *(node for node in nodes if id(node) not in gone)]
