@@ -60,6 +60,21 @@ class Product(NamedTuple):
         return -(-self.n // self.columns)
 
     @property
+    def copied(self) -> bool:
+        """Whether blocks of a are copied: rows that lie multiples of a kilobyte apart crowd each other out of the cache."""
+        return self.ak == 1 and self.block < self.depth and self.am % 256 == 0
+
+    @property
+    def line(self) -> int:
+        """Elements from row to row of a copied block."""
+        return self.block + 16
+
+    @property
+    def copies(self) -> int:
+        """Elements of a copied block."""
+        return self.tiles * self.heights[0][0] * self.line if self.copied else 0
+
+    @property
     def sums(self) -> int:
         """Elements of the sums a piece keeps in scratch memory."""
         return self.tiles * self.heights[0][0] * self.columns
@@ -105,6 +120,7 @@ class _Emit:
         self.outputs = [k.pointer(len(self.inputs) + i, d) for i, d in enumerate(epilogue.results)]
         self.width = p.vectors * k.lanes
         self.turned = k.local + p.sums
+        self.copy = self.turned + p.block * self.width
         with k.range(k.first, k.last) as item:
             down, across = sum(p.row_pieces), p.column_pieces
             matrix, rest = item // (down * across), item % (down * across)
@@ -132,6 +148,10 @@ class _Emit:
             k.vectors(p.columns, lambda i, mask: k.local.store(k.zero(k.lanes), r * p.columns + i, mask))
         with k.range(0, p.depth, p.block) as kb:
             deep: Any = p.block if p.depth % p.block == 0 else (kb + p.block).minimum(p.depth) - kb
+            if p.copied:
+                with k.range(tiles * height) as r:
+                    source, to = self.a + ((r0 + r) * p.am + kb), self.copy + r * p.line
+                    k.vectors(deep, lambda i, m, source=source, to=to: to.store(source.load(i, k.lanes, m), i, m))
             self.panels(lambda c, vectors, mask: self.tiles(height, r0, tiles, kb, deep, c, vectors, mask, False))
         count = self.ends - self.c0
         with k.range(tiles * height) as r:
@@ -178,7 +198,8 @@ class _Emit:
                 start = [
                     [there.load(r * p.columns + v * k.lanes, k.lanes) for v in range(vectors)] for r in range(height)
                 ]
-            made = accumulate(k, tile, x + (r0 + row) * p.am, p.am, w, [Loop(deep, p.ak, step)], start, edge, ahead)
+            rows, apart = (self.copy + row * p.line, p.line) if p.copied else (x + (r0 + row) * p.am, p.am)
+            made = accumulate(k, tile, rows, apart, w, [Loop(deep, p.ak, step)], start, edge, ahead)
             for r, v in places:
                 if whole:
                     column = c + v * k.lanes
@@ -223,7 +244,7 @@ def _tasks(p: Product, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
     made = code(_product, p, epilogue, where)
     items = p.batch * sum(p.row_pieces) * p.column_pieces
     grain = items if p.batch * p.m * p.n * p.depth <= _SERIAL else 1
-    local = 4 * (p.sums + p.block * p.vectors * lanes_of("float32"))
+    local = 4 * (p.sums + p.block * p.vectors * lanes_of("float32") + p.copies)
     return Tasks(lambda i, o: [Task(made.address, (*i, *o), items, grain, local)])
 
 
