@@ -18,7 +18,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.backends.core import Backend, Runner
-from prototorch.backends.cpu import cpu
+from prototorch.backends.cpu import at_once
 from prototorch.engine.eager_layer import run_layer
 from prototorch.errors import UsageError
 from prototorch.ops.core import Op, pull_back, set_default_interpreter
@@ -235,5 +235,5 @@ def grad(
     return [tensor(np.zeros(t.shape, t.dtype)) if g is None else g for t, g in zip(wanted, found, strict=True)]
 
 
-eager = Eager(cpu())
+eager = Eager(at_once())
 set_default_interpreter(eager)

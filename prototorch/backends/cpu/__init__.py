@@ -37,3 +37,9 @@ def cpu(level: str | None = None, threads: int | None = None, strict: bool = Fal
     kind = importlib.import_module(f"{__name__}.native.backend").NativeBackend if level == "native" else Backend
     levels = tuple(name for name in LEVELS[level] if not (strict and name == "winograd"))
     return kind(f"cpu ({level})", np, levels, pool.threads(), pool.Quiet)
+
+
+def at_once() -> Backend:
+    """The CPU backend for ops that run as they are called: "numpy", where PROTOTORCH_CPU says nothing else. Code made for
+    one shape pays where the shape comes again, which only a plan knows."""
+    return cpu(os.environ.get("PROTOTORCH_CPU") or "numpy")
