@@ -40,6 +40,8 @@ def cpu(level: str | None = None, threads: int | None = None, strict: bool = Fal
 
 
 def at_once() -> Backend:
-    """The CPU backend for ops that run as they are called: "numpy", where PROTOTORCH_CPU says nothing else. Code made for
-    one shape pays where the shape comes again, which only a plan knows."""
+    """The CPU backend for ops that run as they are called: "numpy", where PROTOTORCH_CPU says nothing else.
+
+    Code made for one shape pays where the shape comes again, which only a plan knows.
+    """
     return cpu(os.environ.get("PROTOTORCH_CPU") or "numpy")
