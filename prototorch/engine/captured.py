@@ -117,7 +117,7 @@ class CapturedRunner(Runner):
             self.guard = states.guard = states.guard or Guard(self.device)
         self.graph: Any = None
         self.refused = ""
-        self._row = 0
+        self._row, self._version = 0, -1
         self.calls = self._bound()
         self._renewed = plan.written()
 
@@ -177,6 +177,7 @@ class CapturedRunner(Runner):
         self._feeding(inputs)
         self._step()
         self.states.wrote(self._renewed)
+        self._version = self.states.version  # what is computed once does not follow from what this plan writes
         if self.guard is not None:
             self.guard.begun += 1
             if guard is not None and self.guard.begun % EVERY == 0:
@@ -194,17 +195,21 @@ class CapturedRunner(Runner):
         if self.states.running is not self:
             self.states.running, self._row = self, 0
         self._row += 1
+        if self.states.version != self._version:  # what follows from the weights alone is computed again
+            self._plainly(self.calls[: self.plan.once])
+            self._version = self.states.version
         if self.graph is None and self._row > WARM_UP:
             self._capture()
         if self.graph is not None:
             self.device.launch_graph(self.graph)
         else:
-            self._plainly()
+            self._plainly(self.calls[self.plan.once :])
 
-    def _plainly(self) -> None:
-        with self.backend.running():
-            for call in self.calls:
-                self._start(call)
+    def _plainly(self, calls: Sequence[Call]) -> None:
+        if calls:
+            with self.backend.running():
+                for call in calls:
+                    self._start(call)
 
     def _start(self, call: Call) -> None:
         try:
@@ -232,7 +237,7 @@ class CapturedRunner(Runner):
         try:
             with self.backend.running():
                 self.device.begin_capture()
-                for call in self.calls:
+                for call in self.calls[self.plan.once :]:
                     self._start(call)
                 self.graph = self.device.end_capture()
         except ResourceError:

@@ -23,6 +23,8 @@ class Mirror(Mapping[str, Any]):
         self._newer: set[str] = set()  # on the device
         self._changed: set[str] = set()  # on the host, perhaps
         self._written: frozenset[str] | None = None
+        #: another number whenever the device's arrays may have changed
+        self.version = 0
         #: what the runners of a model share: the check of the loss, which of them ran last, what was warned of
         self.guard: Any = None
         self.running: Any = None
@@ -50,12 +52,14 @@ class Mirror(Mapping[str, Any]):
         """Before a step: the device takes over what the host may have changed."""
         if not self._changed:
             return
+        self.version += 1
         for name in self._changed & self._arrays.keys():
             self.backend.device.store(self._arrays[name], self.host[name])
         self._changed.clear()
 
     def wrote(self, names: frozenset[str]) -> None:
         """After a step: what it has written is newer on the device."""
+        self.version += bool(names)
         if names is not self._written:
             self._newer |= names
             self._written = names

@@ -64,6 +64,24 @@ def test_a_training_with_kernels_is_that_of_the_cpu(device, optimizer):
         np.testing.assert_allclose(a[name], b[name], rtol=2e-4, atol=2e-5, err_msg=name)
 
 
+def test_what_follows_from_the_weights_alone_is_computed_when_they_change(device):
+    """A prediction's normalisation goes into the weights of the convolution before it."""
+    x, y = data(32)
+    here, there = compiled(plain_cpu()), compiled(CudaBackend(device))
+    here.build()
+    there.set_weights(here.get_weights())
+    for _ in range(2):
+        np.testing.assert_allclose(there.predict(x, batch_size=4), here.predict(x, batch_size=4), rtol=1e-4, atol=1e-5)
+        runner = runner_of(there, "predict")
+        launches = device.player.launched.copy()
+        there.predict(x[:4], batch_size=4)
+        again = len(device.player.launched) - len(launches)
+        assert runner.graph is not None
+        assert again == len(runner.calls) - runner.plan.once or not runner.plan.once
+        here.fit(x, y, batch_size=4, epochs=1, verbose=0)
+        there.set_weights(here.get_weights())
+
+
 def test_kernels_leave_the_weights_alone_after_a_loss_that_is_not_finite(device):
     x, y = data(24)
     x[9, 0, 2, 2] = 3e38
