@@ -51,18 +51,18 @@ def _reduced(k: Kernel, x: Num) -> tuple[Num, Num, Num]:
 
 
 def _clamped(k: Kernel, x: Num, low: float, high: float) -> Num:
-    """x within bounds; NaN becomes the lower one, which the caller puts right."""
-    return k.select(x < high, k.select(x > low, x, k.num(low)), k.num(high))
+    """x within bounds; NaN stays NaN."""
+    x = k.select(x > high, k.num(high), x)
+    return k.select(x < low, k.num(low), x)
 
 
 def exp(k: Kernel, x: Num) -> Num:
-    """e ** x; subnormal results keep their precision, for the scale is applied in two steps."""
+    """e ** x; subnormal results keep their precision, for the scale is applied in two steps. At the bounds the result
+    is 0 or infinite already."""
     _float32(x)
     n, _, less = _reduced(k, _clamped(k, x, -104.0, 89.0))
     half = k.call1("floor", n * 0.5)
-    made = (less + 1.0) * _power_of_two(k, half) * _power_of_two(k, n - half)
-    made = k.select(x > 89.0, k.num(float("inf")), k.select(x < -104.0, k.num(0.0), made))
-    return k.select(x != x, x, made)
+    return (less + 1.0) * _power_of_two(k, half) * _power_of_two(k, n - half)
 
 
 def expm1(k: Kernel, x: Num) -> Num:
@@ -116,12 +116,12 @@ def log1p(k: Kernel, x: Num) -> Num:
 
 
 def tanh(k: Kernel, x: Num) -> Num:
-    """The hyperbolic tangent: with t = e ** (-2 |x|) - 1, -t / (t + 2) has the sign of x put back."""
+    """The hyperbolic tangent: with t = e ** (2 |x|) - 1, t / (t + 2) has the sign of x put back; from 10 on it is 1."""
     _float32(x)
     size = k.call1("fabs", x)
-    t = expm1(k, _clamped(k, size, 0.0, 20.0) * -2.0)
-    made = -t / (t + 2.0)
+    n, _, less = _reduced(k, k.select(size > 10.0, k.num(10.0), size) * 2.0)
+    scale = _power_of_two(k, n)
+    t = k.fma(less, scale, scale - 1.0)
     sign = ir.Constant(k.type("int32", x.lanes), [-(2**31)] * x.lanes if x.lanes > 1 else -(2**31))
     bits = _bits(k, x) & Num(k, sign, "int32", x.lanes)
-    made = _number(k, _bits(k, made) | bits)
-    return k.select(x != x, x, made)
+    return _number(k, _bits(k, t / (t + 2.0)) | bits)
