@@ -303,6 +303,28 @@ def test_batch_norm(device, shape, layout):
           rtol=1e-3, atol=1e-3)  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("shape", "layout"), [((4, 8, 3, 3), LAST), ((3, 5, 4, 2), None), ((4, 3, 5, 2), LAST)])
+@pytest.mark.parametrize("inference", [False, True])
+def test_batch_norm_with_what_follows(device, dtype, shape, layout, inference):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    x, other = numbers(*shape).astype(dtype), numbers(*shape, seed=4).astype(dtype)
+    vectors = [numbers(shape[1], seed=k + 1) for k in range(2)]
+    vectors += [np.abs(numbers(shape[1], seed=k + 3)) for k in range(2)] if inference else []
+    n = len(vectors) + 1
+    name = "batch_norm_inference" if inference else "batch_norm"
+    program = (
+        (name, tuple(("in", i) for i in range(n)), (("axis", 1), ("eps", 1e-3))),
+        ("add", (("in", n), ("node", 0, 0)), ()),
+        ("relu", (("node", 1, 0),), ()),
+    )
+    kept = () if inference else (("node", 0, 1), ("node", 0, 2))
+    attrs = {"program": program, "outputs": (*kept, ("node", 2, 0))}
+    arrays = [x, *vectors, other]
+    layouts = [layout, *[None] * len(vectors), layout]
+    check(device, "fused", arrays, attrs, layouts, [*[None] * len(kept), layout], rtol=1e-3, atol=1e-4)
+
+
 def test_norms_of_sixteen_bits_with_vectors_of_thirty_two(device):
     pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
     x, g = numbers(4, 8, 3, 3).astype("bfloat16"), numbers(4, 8, 3, 3, seed=5).astype("bfloat16")

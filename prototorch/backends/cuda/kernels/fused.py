@@ -133,7 +133,7 @@ KERNEL fused(index n, {", ".join(args)}) {{
 
 def sweep(program: Program, results: tuple[Ref, ...], ins: tuple[Spec, ...], outs: tuple[Spec, ...]) -> Launches | None:
     """The launch that computes a program; None where it is not elementwise or its outputs do not lie alike."""
-    if not all(name in _TRACED for name, _, _ in program):
+    if not all(name in TRACED for name, _, _ in program):
         return None
     first = outs[0]
     if any(o.shape != first.shape or memory_order(o) != memory_order(first) for o in outs):
@@ -186,7 +186,7 @@ ELEMENTWISE = (
     "hard_swish_grad",
 )  # fmt: skip
 #: what a sweep may consist of
-_TRACED = {
+TRACED = {
     *ELEMENTWISE,
     "broadcast_to",
     "full",

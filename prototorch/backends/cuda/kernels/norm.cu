@@ -13,6 +13,7 @@ KERNEL stats_last(index rows, index chunks, index chunk, const X* x, A* part) {
         const index end = begin + chunk < rows ? begin + chunk : rows;
         A mean[PACK], square[PACK];
         for (int j = 0; j < PACK; j++) { mean[j] = 0; square[j] = 0; }
+#pragma unroll 4
         for (index r = begin; r < end; r++) {
             const XS seen = *(const XS*)(x + r * C + c);
             const A by = (A)1 / (A)(r - begin + 1);
@@ -86,7 +87,7 @@ KERNEL grads_last(index rows, index chunks, index chunk, const X* g, const X* x,
         const index end = begin + chunk < rows ? begin + chunk : rows;
         A sum[PACK], both[PACK], middle[PACK];
         for (int j = 0; j < PACK; j++) { sum[j] = 0; both[j] = 0; middle[j] = get(mean[c + j]); }
-#pragma unroll 2
+#pragma unroll 4
         for (index r = begin; r < end; r++) {
             const XS gs = *(const XS*)(g + r * C + c), xs = *(const XS*)(x + r * C + c);
             for (int j = 0; j < PACK; j++) {

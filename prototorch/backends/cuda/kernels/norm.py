@@ -1,4 +1,4 @@
-"""Batch and layer normalisation. Statistics are read once and taken together in a fixed order; sums are in float32
+"""Batch normalisation. Statistics are read once and taken together in a fixed order; sums are in float32
 (float64 for float64), whatever the type of the elements."""
 
 from __future__ import annotations
@@ -32,10 +32,15 @@ from prototorch.spec import Spec
 Specs = tuple[Spec, ...]
 
 
-class _Channels:
-    """How a batch norm's input lies: [outer, channels, inner], and how its channels are cut into chunks."""
+class Channels:
+    """How a batch norm's input lies: [outer, channels, inner], and how its channels are cut into chunks.
 
-    def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], made: Spec | None = None):
+    x, w, v, made: the input, a learned vector, given statistics, statistics that are written. beside: other arrays that
+    are read and written along with x.
+    """
+
+    def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], made: Spec | None = None,
+                 beside: Specs = ()):  # fmt: skip
         (axis,) = axes(attrs.get("axis", 1), x.ndim)
         last = x.layout is not None
         self.fits = x.is_float and not (last and axis != 1)
@@ -46,7 +51,7 @@ class _Channels:
         self.number = np.float64 if self.wide == "float64" else np.float32
         self.eps = self.number(attrs["eps"])
         run = self.channels if self.inner == 1 else self.inner
-        self.pack = pack_of(x, run)
+        self.pack = min(pack_of(s, run) for s in (x, *beside))
         self.last = self.inner == 1
         names: dict[str, str | int] = {"X": c_type(x), "W": c_type(w), "V": c_type(v), "M": c_type(made or v)}
         names.update({"C": self.channels, "INNER": self.inner})
@@ -93,7 +98,7 @@ def batch_norm(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | Non
     x, gamma, beta = ins
     if not _alike(x, outs[0]) or gamma.dtype != beta.dtype or outs[1].dtype != outs[2].dtype:
         return None
-    c = _Channels(x, gamma, Spec((), "float64" if x.dtype == "float64" else "float32"), attrs, outs[1])
+    c = Channels(x, gamma, Spec((), "float64" if x.dtype == "float64" else "float32"), attrs, outs[1])
     if not c.fits:
         return None
     own, second = Space(c.part), Space(c.part + c.own // 2)
@@ -111,7 +116,7 @@ def batch_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches 
     g, x, gamma, mean, var = ins
     if not _alike(g, x, outs[0]) or mean.dtype != var.dtype or any(o.dtype != gamma.dtype for o in outs[1:]):
         return None
-    c = _Channels(x, gamma, mean, attrs)
+    c = Channels(x, gamma, mean, attrs)
     if not c.fits:
         return None
     sums, by = Space(c.part), c.number(1 / c.rows)
@@ -129,58 +134,9 @@ def batch_norm_inference(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Laun
     x, gamma, beta, mean, var = ins
     if not _alike(x, outs[0]) or gamma.dtype != beta.dtype or mean.dtype != var.dtype:
         return None
-    c = _Channels(x, gamma, mean, attrs)
+    c = Channels(x, gamma, mean, attrs)
     return Launches(c.each("normalise", *map(In, range(5)), Out(0), c.eps)) if c.fits else None
 
 
 channels_last("cuda", "follows", "batch_norm", "batch_norm_inference", ins=(0,), outs=(0,))
 channels_last("cuda", "follows", "batch_norm_grad", ins=(0, 1), outs=(0,))
-
-
-def _layer(x: Spec, gamma: Spec, attrs: dict[str, Any]) -> tuple[str, int, int, Any] | None:
-    """The text, rows, elements of a row, and the type of numbers; None where the axes are not the last ones."""
-    over = axes(attrs["axis"], x.ndim)
-    n = prod(x.shape[a] for a in over)
-    if over != tuple(range(x.ndim - len(over), x.ndim)) or not x.is_float or n >= 1 << 31:
-        return None
-    wide = x.dtype == "float64"
-    names: dict[str, str | int] = {"X": c_type(x), "W": c_type(gamma), "V": c_type(gamma), "M": c_type(gamma)}
-    names.update({"C": 1, "INNER": 1, "PACK": 1})
-    text = source("norm", x.size, **names, sqrt_of="sqrt" if wide else "sqrtf")
-    return text, x.size // n, n, np.float64 if wide else np.float32
-
-
-@cuda_kernel("layer_norm")
-def layer_norm(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
-    """Over the last axes."""
-    x, gamma, beta = ins
-    found = _layer(x, gamma, attrs)
-    if found is None or gamma.dtype != beta.dtype or outs[0].dtype != x.dtype:
-        return None
-    text, rows, n, number = found
-    args = (index(rows, x.size), np.int32(n), In(0), In(1), In(2), Out(0), number(attrs["eps"]))
-    return Launches(block_launch(text, "layer", rows, *args, block=threads_for(n)))
-
-
-@cuda_kernel("layer_norm_grad")
-def layer_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
-    """Gradients of x, gamma and beta."""
-    g, x, gamma = ins
-    found = _layer(x, gamma, attrs)
-    if found is None or g.dtype != x.dtype or outs[0].dtype != x.dtype or any(o.dtype != gamma.dtype for o in outs[1:]):
-        return None
-    text, rows, n, number = found
-    size = np.dtype(number).itemsize
-    chunks = max(1, min(-(-ENOUGH // n), rows // 16, 64))
-    chunk = -(-rows // chunks)
-    chunks = -(-rows // chunk)
-    stats = aligned(2 * rows * size)
-    count = lambda *v: tuple(index(i, x.size) for i in v)  # noqa: E731 - said three times below
-    first = (*count(rows), np.int32(n), In(0), In(1), In(2), Out(0), Space(), number(attrs["eps"]))
-    vectors = (*count(rows), np.int32(n), *count(chunks, chunk), In(0), In(1), Space(), Space(stats))
-    return Launches(
-        block_launch(text, "layer_grad", rows, *first, block=threads_for(n)),
-        launch(text, "layer_vectors", chunks * n, *vectors, block=128),
-        launch(text, "layer_end", n, *count(n, chunks), Space(stats), Out(1), Out(2), block=64),
-        space=stats + aligned(2 * chunks * n * size),
-    )

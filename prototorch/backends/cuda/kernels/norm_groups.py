@@ -1,0 +1,115 @@
+"""A batch norm with what follows it element by element: one sweep after the statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.backends.core import fusable
+from prototorch.backends.cuda.kernels.fused import TRACED, formula
+from prototorch.backends.cuda.kernels.launch import In, Launches, Out, Space, c_type, cuda_kernel
+from prototorch.backends.cuda.kernels.norm import Channels
+from prototorch.backends.cuda.kernels.trace import Symbols
+from prototorch.ops.fused import Ref
+from prototorch.spec import Spec
+
+Specs = tuple[Spec, ...]
+
+
+class _Epilogue:
+    """What a group does after a batch norm: inputs and outputs that lie as x does, and the formula between them."""
+
+    def __init__(self, x: Spec, ins: Specs, outs: Specs, attrs: dict[str, Any]):
+        program, results = attrs["program"], attrs["outputs"]
+        y, extras = ("node", 0, 0), sorted({r[1] for _, refs, _ in program[1:] for r in refs if r[0] == "in"})
+        number = {i: k for k, i in enumerate(extras)}
+
+        def moved(ref: Ref) -> Ref:
+            if ref == y:
+                return ("in", len(extras))
+            if ref[0] == "in":
+                return ("in", number[ref[1]])
+            return ("node", ref[1] - 1, *ref[2:]) if ref[0] == "node" else ref
+
+        rest = tuple((name, tuple(map(moved, refs)), given) for name, refs, given in program[1:])
+        at = [k for k, r in enumerate(results) if r not in (("node", 0, 1), ("node", 0, 2))]
+        self.extras, self.at = extras, at
+        self.statistics = [results.index(r) if r in results else None for r in (("node", 0, 1), ("node", 0, 2))]
+        like = [*(ins[i] for i in extras), *(outs[k] for k in at)]
+        self.found = None
+        if all((s.shape, s.layout) == (x.shape, x.layout) for s in like) and all(n in TRACED for n, _, _ in rest):
+            self.found = formula(rest, tuple(moved(results[k]) for k in at), (*(ins[i].dtype for i in extras), x.dtype))
+        self.ins, self.outs = [ins[i] for i in extras], [outs[k] for k in at]
+
+    def text(self) -> str:
+        """The kernel ``normalise_then``."""
+        assert self.found is not None
+        lines, names = self.found
+        kinds = Symbols()
+        args = [f"const {c_type(s)}* in{i}" for i, s in enumerate(self.ins)]
+        args += [f"{c_type(s)}* out{i}" for i, s in enumerate(self.outs)]
+        pack = "pack<{}, PACK>"
+        head = [f"const {pack.format(t)} p{i} = *(const {pack.format(t)}*)(in{i} + at);"
+                for i, t in enumerate(map(c_type, self.ins))]  # fmt: skip
+        head += [f"{pack.format(c_type(s))} r{i};" for i, s in enumerate(self.outs)]
+        load = [f"const {kinds.kind(s.dtype)} a{i} = get(p{i}.v[j]);" for i, s in enumerate(self.ins)]
+        store = [f"put(r{i}.v[j], {name});" for i, name in enumerate(names)]
+        last = [f"*({pack.format(c_type(s))}*)(out{i} + at) = r{i};" for i, s in enumerate(self.outs)]
+        inner = "\n            ".join([*load, *(f"const {line}" for line in lines), *store])
+        return f"""
+KERNEL normalise_then(index n, const X* x, const W* gamma, const W* beta, const V* mean, const V* var, A eps,
+                      {", ".join(args)}) {{
+    EACH(i, n) {{
+        const index at = i * PACK;
+        const XS seen = *(const XS*)(x + at);
+        {" ".join(head)}
+        #pragma unroll
+        for (int j = 0; j < PACK; j++) {{
+            const index c = (at + j) / INNER % C;
+            const A scale = root((A)get(var[c]) + eps) * (A)get(gamma[c]);
+            const A a{len(self.ins)} = ((A)get(seen.v[j]) - (A)get(mean[c])) * scale + (A)get(beta[c]);
+            {inner}
+        }}
+        {" ".join(last)}
+    }}
+}}
+"""
+
+
+@cuda_kernel("fused", layouts=True)
+def normalised(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+    """A batch norm and what follows it element by element, in one sweep after the statistics."""
+    name, refs, given = attrs["program"][0]
+    if name not in ("batch_norm", "batch_norm_inference") or any(r[0] != "in" for r in refs):
+        return None
+    numbers = [r[1] for r in refs]
+    x, gamma, beta, *statistics = (ins[i] for i in numbers)
+    epilogue = _Epilogue(x, ins, outs, attrs)
+    if epilogue.found is None or gamma.dtype != beta.dtype or len({s.dtype for s in statistics}) > 1:
+        return None
+    wide = Spec((), "float64" if x.dtype == "float64" else "float32")
+    means = [outs[k] for k in epilogue.statistics if k is not None]
+    if len({m.dtype for m in means}) > 1:
+        return None
+    kept = means[0] if means else wide
+    beside = (*epilogue.ins, *epilogue.outs)
+    c = Channels(x, gamma, statistics[0] if statistics else wide, dict(given), kept, beside)
+    if not c.fits:
+        return None
+    c.text += epilogue.text()
+    arrays = (*(In(i) for i in epilogue.extras), *(Out(k) for k in epilogue.at))
+    operands = [In(i) for i in numbers]
+    if statistics:
+        return Launches(c.each("normalise_then", *operands, c.eps, *arrays))
+    own, second = Space(c.part), Space(c.part + c.own // 2)
+    first = [Out(k) if k is not None else place for k, place in zip(epilogue.statistics, (own, second), strict=True)]
+    if None in epilogue.statistics and means and kept.dtype != wide.dtype:
+        return None
+    return Launches(
+        c.partial("stats", operands[0], Space()),
+        c.end("stats_end", *c.count(c.rows, c.chunks, c.chunk), Space(), *first, own, second),
+        c.each("normalise_then", *operands, own, second, c.eps, *arrays),
+        space=c.part + c.own,
+    )
+
+
+fusable("cuda", "anchor", "batch_norm", "batch_norm_inference")
