@@ -32,7 +32,7 @@ class MockCupy:
         self.player, self.total, self.used = player, total, 0
         self.recording: list[Any] | None = None
         self.current: list[Any] = []
-        self.log: list[str] = []
+        self.told: list[str] = []
         outer = self
 
         class Pointer:
@@ -113,7 +113,7 @@ class MockCupy:
                 outer.outside("upload")
 
             def launch(self, stream: Any = None) -> None:
-                outer.log.append(f"graph of {len(self.work)}")
+                outer.told.append(f"graph of {len(self.work)}")
                 for one in self.work:
                     one()
 
@@ -134,7 +134,7 @@ class MockCupy:
                 self.id = device
 
             def use(self) -> None:
-                outer.log.append("use")
+                outer.told.append("use")
 
             def __enter__(self) -> Any:
                 return self

@@ -55,7 +55,7 @@ def test_a_training(cupy, optimizer):
         model.fit(x, y, batch_size=4, epochs=3, verbose=0, validation_split=0.1)
     runner = runner_of(models[1], batch=4)
     assert runner.graph is not None, runner.refused
-    assert cupy.log.count(f"graph of {len(runner.graph.work)}") > 5
+    assert cupy.told.count(f"graph of {len(runner.graph.work)}") > 5
     a, b = (m.get_weights() for m in models)
     for name in a:  # float32 sums in another order, over fifteen steps
         np.testing.assert_allclose(a[name], b[name], rtol=1e-3, atol=1e-4, err_msg=name)
