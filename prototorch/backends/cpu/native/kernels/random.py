@@ -34,29 +34,29 @@ def _product(k: Kernel, a: Any, multiplier: int) -> tuple[Any, Any]:
     return k.b.trunc(k.b.lshr(wide, ir.Constant(_I128, 64)), I64), k.b.trunc(wide, I64)
 
 
-def _block(k: Kernel, count: Int, step: Any, seed: Any, site: int) -> list[Any]:
+def _block(k: Kernel, count: Int, step: Any, seed: Any, site: Any) -> list[Any]:
     """The four words of one count of the generator, which begins to count at 1."""
     b, zero = k.b, ir.Constant(I64, 0)
     c0, c1, c2, c3 = (count + 1).v, zero, step, zero
-    k0, k1 = seed, site & _MASK
+    k0, k1 = seed, site
     for i in range(10):
         h0, l0 = _product(k, c0, _MULTIPLIERS[0])
         h1, l1 = _product(k, c2, _MULTIPLIERS[1])
-        c0, c1, c2, c3 = b.xor(b.xor(h1, c1), k0), l1, b.xor(b.xor(h0, c3), ir.Constant(I64, k1)), l0
+        c0, c1, c2, c3 = b.xor(b.xor(h1, c1), k0), l1, b.xor(b.xor(h0, c3), k1), l0
         if i < 9:
-            k0, k1 = b.add(k0, ir.Constant(I64, _WEYL[0])), (k1 + _WEYL[1]) & _MASK
+            k0, k1 = b.add(k0, ir.Constant(I64, _WEYL[0])), b.add(k1, ir.Constant(I64, _WEYL[1]))
     return [c0, c1, c2, c3]
 
 
-def drawn(k: Kernel, key: Pointer, site: int, first: Int, count: Any, words: Pointer) -> None:
+def drawn(k: Kernel, key: Pointer, site: Int, first: Int, count: Any, words: Pointer) -> None:
     """Counts ``first`` to ``first + count`` of the generator into memory."""
     seed, step = key.load(0).v, key.load(1).v
     with k.range(count) as i:
-        for j, word in enumerate(_block(k, first + i, step, seed, site)):
+        for j, word in enumerate(_block(k, first + i, step, seed, site.v)):
             words.store(Num(k, word, "uint64"), i * 4 + j)
 
 
-def _sweep(k: Kernel, key: Pointer, site: int, size: int, each: int, use: Callable[[Pointer, Int, Any], None]) -> None:
+def _sweep(k: Kernel, key: Pointer, site: Int, size: int, each: int, use: Callable[[Pointer, Int, Any], None]) -> None:
     """Items are counts of the generator, each serves ``each`` elements: ``use(words, first element, elements)``."""
     words = k.local.as_type("uint64")
     with k.range(k.first, k.last, _DRAWN) as first:
@@ -66,12 +66,13 @@ def _sweep(k: Kernel, key: Pointer, site: int, size: int, each: int, use: Callab
         use(words, at, (Int(k, k.word(size)) - at).minimum(count * each))
 
 
-def _task(made: Any, arguments: tuple[int, ...], size: int, each: int) -> Task:
+def _task(made: Any, arguments: tuple[int, ...], site: int, size: int, each: int) -> Task:
     counts = -(-size // each)
-    return Task(made.address, arguments, counts, counts if size <= 1 << 13 else PIECE, _DRAWN * 32)
+    word = (site & _MASK) - ((site & 1 << 63) << 1)  # as a whole number with a sign
+    return Task(made.address, (*arguments, word), counts, counts if size <= 1 << 13 else PIECE, _DRAWN * 32)
 
 
-def _dropout(k: Kernel, size: int, least: int, scale: float, site: int, ones: bool) -> None:
+def _dropout(k: Kernel, size: int, least: int, scale: float, ones: bool) -> None:
     """Keep and scale the elements of x, or give the factors alone."""
     x, key, out = k.pointer(0), k.pointer(1, "uint64"), k.pointer(2)
     keep = k.num(scale).splat(k.lanes)
@@ -85,7 +86,7 @@ def _dropout(k: Kernel, size: int, least: int, scale: float, site: int, ones: bo
 
         k.vectors(count, body)
 
-    _sweep(k, key, site, size, 16, use)
+    _sweep(k, key, k.argument(3), size, 16, use)
 
 
 def _at_least(k: Kernel, bits: Num, least: int) -> Num:
@@ -93,10 +94,6 @@ def _at_least(k: Kernel, bits: Num, least: int) -> Num:
     if least > 65535:
         return bits < 0
     return bits >= least
-
-
-def _kept(attrs: dict[str, Any]) -> tuple[int, float, int]:
-    return round(attrs["rate"] * 65536), 1 / (1 - attrs["rate"]), attrs["site"]
 
 
 @native("dropout")
@@ -107,35 +104,37 @@ def dropout(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
     noise = x.shape if noise is None else tuple(noise)
     if x.dtype != "float32":
         return None
+    rate, site = attrs["rate"], attrs["site"]
+    kept = round(rate * 65536), 1 / (1 - rate)
     if noise == x.shape:
-        made = code(_dropout, x.size, *_kept(attrs), False)
-        return Tasks(lambda i, o: [_task(made, (*i, *o), x.size, 16)])
+        made = code(_dropout, x.size, *kept, False)
+        return Tasks(lambda i, o: [_task(made, (*i, *o), site, x.size, 16)])
     size = prod(noise)
     factors = np.empty(size, np.float32)
-    made = code(_dropout, size, *_kept(attrs), True)
+    made = code(_dropout, size, *kept, True)
     swept = swept_code(sweep_of((x, Spec(noise)), outs), "multiply", outs)
     at = factors.ctypes.data
-    return Tasks(lambda i, o: [_task(made, (0, i[1], at), size, 16), *swept.bind((i[0], at), o)], keep=factors)
+    return Tasks(lambda i, o: [_task(made, (0, i[1], at), site, size, 16), *swept.bind((i[0], at), o)], keep=factors)
 
 
-def _bits(k: Kernel, size: int, site: int) -> None:
+def _bits(k: Kernel, size: int) -> None:
     key, out, lanes = k.pointer(0, "uint64"), k.pointer(1, "uint32"), lanes_of("int32")
 
     def use(words: Pointer, at: Int, count: Any) -> None:
         bits = words.as_type("uint32")
         k.vectors(count, lambda i, mask: out.store(bits.load(i, lanes), at + i, mask), lanes)
 
-    _sweep(k, key, site, size, 8, use)
+    _sweep(k, key, k.argument(2), size, 8, use)
 
 
 @native("random_bits")
 def random_bits(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
     """uint32 words."""
-    made, size = code(_bits, outs[0].size, attrs["site"]), outs[0].size
-    return Tasks(lambda i, o: [_task(made, (*i, *o), size, 8)])
+    made, size, site = code(_bits, outs[0].size), outs[0].size, attrs["site"]
+    return Tasks(lambda i, o: [_task(made, (*i, *o), site, size, 8)])
 
 
-def _uniform(k: Kernel, size: int, site: int, low: float, high: float, dtype: str) -> None:
+def _uniform(k: Kernel, size: int, low: float, high: float, dtype: str) -> None:
     key, out, lanes = k.pointer(0, "uint64"), k.pointer(1, dtype), lanes_of(dtype)
     below = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()
 
@@ -152,14 +151,14 @@ def _uniform(k: Kernel, size: int, site: int, low: float, high: float, dtype: st
 
         k.vectors(count, body, lanes)
 
-    _sweep(k, key, site, size, 8, use)
+    _sweep(k, key, k.argument(2), size, 8, use)
 
 
 @native("random_uniform")
 def random_uniform(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
     """24 bits of each uint32 as a number in [low, high)."""
-    dtype, size = outs[0].dtype, outs[0].size
+    dtype, size, site = outs[0].dtype, outs[0].size, attrs["site"]
     if dtype not in ("float32", "float64"):
         return None
-    made = code(_uniform, size, attrs["site"], float(attrs.get("low", 0.0)), float(attrs.get("high", 1.0)), dtype)
-    return Tasks(lambda i, o: [_task(made, (*i, *o), size, 8)])
+    made = code(_uniform, size, float(attrs.get("low", 0.0)), float(attrs.get("high", 1.0)), dtype)
+    return Tasks(lambda i, o: [_task(made, (*i, *o), site, size, 8)])
