@@ -53,7 +53,8 @@ class Value(Arithmetic):
 @dataclass(slots=True, eq=False)
 class Node:
     """One op as it was applied; ``scope`` is the layer it was said by, ``phase`` the part of the step it belongs to.
-    A group of ops has the scopes of all of them in ``scopes``."""
+    A group of ops has the scopes of all of them in ``scopes``. ``again``: what the forward pass has computed before is
+    computed once more (see graph/passes/recompute.py)."""
 
     op: Op
     inputs: tuple[Value, ...]
@@ -62,6 +63,7 @@ class Node:
     scope: str
     phase: str
     scopes: tuple[str, ...] = ()
+    again: bool = False
 
 
 class Graph:
