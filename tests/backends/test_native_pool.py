@@ -24,6 +24,7 @@ CASES = {
     "flat in depth": ((3, 6, 7), (1, 3, 3), (1, 2, 2), ((0, 0), (1, 1), (0, 0)), False),
     "many places": ((20, 21), (17, 18), (2, 1), ((0, 0), (4, 0)), False),
 }
+PADDED = [case for case, (*_, pads, _) in CASES.items() if np.any(pads)]
 CHANNELS = [1, 3, 20, 33, 96]
 LAYOUTS = [None, "channels_last"]
 
@@ -58,10 +59,7 @@ def test_max_pool_of_odd_numbers(bits, case, layouts):
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS)
-@pytest.mark.parametrize(
-    ("case", "include_pad"),
-    [(c, False) for c in CASES] + [(c, True) for c, (*_, pads, _) in CASES.items() if np.any(pads)],
-)
+@pytest.mark.parametrize(("case", "include_pad"), [(c, False) for c in CASES] + [(c, True) for c in PADDED])
 def test_avg_pool_and_unpool(bits, case, layouts, include_pad):
     for channels in CHANNELS if case == "resnet" else (20,):
         x, attrs = prepared(case, channels)
