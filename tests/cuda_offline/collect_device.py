@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
+
+from prototorch.backends.precision import Settings, precision_of
 
 
 class CollectDevice:
@@ -35,3 +39,17 @@ class CollectDevice:
 
     def workspace(self):
         raise AssertionError("nothing runs on this device")
+
+
+class PlanDevice(CollectDevice):
+    """A device that plans are made for, without cuDNN."""
+
+    main = copies = None
+    xp = np
+    running = staticmethod(nullcontext)
+    name = "planning"
+
+    def __init__(self, precision: str, deterministic: bool = False):
+        super().__init__()
+        self.settings = Settings(precision_of(precision, gpu=True), deterministic)
+        self.precision, self.deterministic = self.settings.precision.name, deterministic

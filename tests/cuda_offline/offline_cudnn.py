@@ -6,14 +6,11 @@ import ctypes
 import json
 import shutil
 import subprocess
-from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
-from collect_device import CollectDevice
+from collect_device import PlanDevice
 
 from prototorch.backends.cuda.cudnn.library import Library, use
-from prototorch.backends.precision import Settings, precision_of
 
 #: filled in by hand from known figures; a real card says it by cudnn.create_device_properties(0).serialize()
 H200 = {
@@ -27,19 +24,11 @@ H200 = {
 }  # fmt: skip
 
 
-class OfflineDevice(CollectDevice):
+class OfflineDevice(PlanDevice):
     """A device with cuDNN for an H200, on which nothing runs."""
 
-    main = copies = None
-    xp = np
-    running = staticmethod(nullcontext)
     name = "NVIDIA H200 (offline)"
-
-    def __init__(self, precision: str, deterministic: bool = False):
-        super().__init__()
-        self.settings = Settings(precision_of(precision, gpu=True), deterministic)
-        self.precision, self.deterministic = self.settings.precision.name, deterministic
-        self.reserved = 0
+    reserved = 0
 
     def reserve(self, nbytes: int) -> None:
         self.reserved = max(self.reserved, nbytes)

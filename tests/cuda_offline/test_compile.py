@@ -11,14 +11,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collect_device import CollectDevice
+from collect_device import CollectDevice, PlanDevice
 from nvrtc import TARGETS, compiled
 
+import prototorch as pt
 from prototorch.backends.core import Backend
 from prototorch.backends.cuda import kernels as _all
+from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.kernels.launch import using
+from prototorch.engine.variables import Variables
 from prototorch.ops.operators import OPS
+from prototorch.resources import shipped_models
 from prototorch.spec import Spec
+from prototorch.train.program import PREDICT, TRAIN, Program
 
 pytestmark = [
     pytest.mark.cuda_offline,
@@ -75,3 +80,16 @@ def test_the_common_part_compiles_for(target):
     body = "KERNEL copy(index n, const f16* a, bf16* b) { EACH(i, n) put(b[i], get(a[i])); }"
     for largest in (0, 1 << 40):
         assert compiled(assembled(body, largest), target)
+
+
+@pytest.mark.parametrize("name", sorted(shipped_models()))
+def test_kernels_of_the_models_compile(name):
+    """In bfloat16, for Hopper."""
+    backend = CudaBackend(PlanDevice("bf16"))
+    model = pt.load_model(name)
+    program = Program(model.net, Variables(), backend, model.compile_block)
+    specs = {i.name: Spec((32, *(16 if n is None else n for n in i.shape)), i.dtype) for i in model.net.inputs}
+    for phase in (TRAIN, PREDICT):
+        program.plan(phase, specs, create=False)
+    for source in backend.device.sources:
+        assert compiled(source, "sm_90"), source

@@ -5,11 +5,9 @@ Slow: some hundred kernels are compiled. Run with: pytest -m slow tests/cuda_off
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
-from collect_device import CollectDevice
+from collect_device import PlanDevice
 from logic_check import laid, room
 from shim_device import COMPILER, ShimDevice
 
@@ -18,7 +16,6 @@ from prototorch.backends.core import Backend
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.kernels.launch import using
-from prototorch.backends.precision import Settings, precision_of
 from prototorch.engine.variables import Variables
 from prototorch.ops.core import evaluate
 from prototorch.resources import shipped_models
@@ -33,24 +30,10 @@ MOST = 300_000  # elements of a step that is tried: the CPU plays the threads wi
 ELSEWHERE = ("conv", "conv_input_grad", "conv_weight_grad", "matmul", "attention_weights")  # by cuDNN, or tested alone
 
 
-class Planning(CollectDevice):
-    """A device that plans are made for."""
-
-    main = copies = None
-    xp = np
-    running = staticmethod(nullcontext)
-    name = "planning"
-
-    def __init__(self, precision: str):
-        super().__init__()
-        self.settings = Settings(precision_of(precision, gpu=True))
-        self.precision = precision
-
-
 def steps(name: str, precision: str):
     """The steps of training and of prediction, each kind once."""
     model = pt.load_model(name)
-    program = Program(model.net, Variables(), CudaBackend(Planning(precision)), model.compile_block)
+    program = Program(model.net, Variables(), CudaBackend(PlanDevice(precision)), model.compile_block)
     specs = {i.name: Spec((2, *(8 if n is None else n for n in i.shape)), i.dtype) for i in model.net.inputs}
     seen = set()
     for phase in (TRAIN, PREDICT):
