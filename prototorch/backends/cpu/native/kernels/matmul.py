@@ -15,6 +15,7 @@ from prototorch.backends.core import fusable
 from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
+from prototorch.backends.cpu.native.kernels.matvec import matvec
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows, transposed
 from prototorch.backends.cpu.native.machine import lanes_of
 from prototorch.backends.cpu.native.team import Task
@@ -93,9 +94,9 @@ def product_of(a: Spec, b: Spec, out: Spec, transpose_a: bool, transpose_b: bool
         raise Unsupported("broadcast batches")
     am, ak = (1, m) if transpose_a else (depth, 1)
     lanes = lanes_of("float32")
-    vectors = min(2, -(-n // lanes))
-    if m <= 8:
-        vectors = min(4, -(-n // lanes))
+    # few rows: wide tiles, which read long runs of each row of b
+    widest = 2 if m > 8 else 4 if m > 4 else 6
+    vectors = min(widest, -(-n // lanes))
     width = vectors * lanes
     parts = cut(m, most_rows(vectors))
     heights = tuple((size, parts.count(size)) for size in sorted(set(parts), reverse=True))
@@ -241,6 +242,8 @@ def _product(k: Kernel, p: Product, epilogue: Epilogue, where: tuple[int, int]) 
 
 
 def _tasks(p: Product, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
+    if p.m == p.batch == 1 and not p.turned and p.ak == 1:
+        return matvec(p.depth, p.n, epilogue, where)
     made = code(_product, p, epilogue, where)
     items = p.batch * sum(p.row_pieces) * p.column_pieces
     grain = items if p.batch * p.m * p.n * p.depth <= _SERIAL else 1
