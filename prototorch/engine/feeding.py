@@ -39,8 +39,11 @@ class Feeding:
         self._taken = device.event()
         self._turn = 0
 
-    def __call__(self, inputs: Mapping[str, Any]) -> None:
-        """Begin to bring the inputs of the next step. Raises ShapeError for one that is not of the plan's shape."""
+    def __call__(self, inputs: Mapping[str, Any], marks: tuple[Any, Any] | None = None) -> None:
+        """Begin to bring the inputs of the next step; ``marks`` are events before and after the copy to the device.
+
+        Raises ShapeError for an input that is not of the plan's shape.
+        """
         device, slot = self.device, self._turn
         self._turn = (slot + 1) % SLOTS
         block, copied = self._pinned[slot]
@@ -53,7 +56,11 @@ class Feeding:
                 )
             target[...] = source
         device.wait(device.copies, self._taken)
+        if marks is not None:
+            device.record(marks[0], device.copies)
         device.copy_in(self._waiting, block, device.copies)
+        if marks is not None:
+            device.record(marks[1], device.copies)
         device.record(copied, device.copies)
         device.wait(device.main, copied)
         device.copy(self._block, self._waiting)
