@@ -125,17 +125,17 @@ class Model:
     def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *, weighted_metrics: Any = None,
                 loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
                 seed: int = 0, threads: int | None = None, precision: str = "auto", deterministic: bool = False,
-                autotune: bool = False) -> None:  # fmt: skip
+                autotune: bool = False, memory: str = "normal") -> None:  # fmt: skip
         """Say how the model is trained; as in Keras.
 
         loss: a name, a `Loss`, a list (one for each output) or a dict by output. metrics: likewise; "accuracy" is made
         concrete by the loss; only ``weighted_metrics`` know the samples' weights. seed: decides the first weights, the
-        order of the data, dropout and augmentation. device, precision, deterministic, autotune: see `Compile`. Weights
-        that are there stay; the optimiser begins anew. Raises UsageError for what does not fit, BackendError for a
-        device that is not there.
+        order of the data, dropout and augmentation. device, precision, deterministic, autotune, memory: see
+        `Compile`. Weights that are there stay; the optimiser begins anew. Raises UsageError for what does not fit,
+        BackendError for a device that is not there.
         """
         block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
-                        weighted_metrics=weighted_metrics or (), device=device, precision=precision,
+                        weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
                         seed=seed, threads=threads, deterministic=deterministic, autotune=autotune)  # fmt: skip
         if loss_weights is not None:
             block = block.replace(loss=_weighted(block, self.net, loss_weights))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from prototorch.backends.core import Backend
 from prototorch.graph.memory import aligned, arrange
@@ -22,6 +23,7 @@ from prototorch.graph.passes.lowering import lowered
 from prototorch.graph.passes.narrow import casts_together, narrow_gradients
 from prototorch.graph.passes.norms import absorbed
 from prototorch.graph.passes.once import ONCE, mark_once
+from prototorch.graph.passes.recompute import Load, recomputed
 from prototorch.graph.passes.sparse import small_first
 from prototorch.graph.record import Graph, Node, Value
 
@@ -65,6 +67,7 @@ class Plan:
     once: int = 0
     watched: tuple[str, ...] = ()
     gated: frozenset[str] = frozenset()  # states that a backend may leave as they are where updates do not count
+    saved: int = 0  # bytes of the arena that computing some steps again saves
 
     def written(self) -> frozenset[str]:
         """The states that a run changes."""
@@ -83,12 +86,13 @@ class Plan:
 
 
 def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None,
-              backend: Backend | None = None) -> Plan:  # fmt: skip
+              backend: Backend | None = None, low_memory: bool = False) -> Plan:  # fmt: skip
     """The plan of a graph.
 
     ``outputs`` are the values to be read after a run, by name; ``updates`` the new values of states, by the state's
     name, which are in the state's memory when the run ends. With a ``backend`` that has kernels for it, ops are laid
-    out and fused for that backend; the plan runs on others as well, but slowly. The graph itself stays as it is.
+    out and fused for that backend; the plan runs on others as well, but slowly. With ``low_memory`` some of what the
+    backward pass needs is computed again instead of being kept. The graph itself stays as it is.
     """
     updates = dict(updates or {})
     nodes = live_nodes(graph.nodes, [*outputs.values(), *updates.values()])
@@ -98,9 +102,11 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
     nodes, stands = merged(nodes)
     nodes = folded(nodes)
     outputs, updates = renamed(outputs, stands), renamed(updates, stands)
-    if backend is not None and backend.transforms:
+    transforms = backend is not None and backend.transforms
+    if transforms or low_memory:
         nodes, stands = copied(nodes)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
+    if backend is not None and transforms:
         wanted = (*outputs.values(), *updates.values())
         nodes = live_nodes(small_first(absorbed(nodes, wanted), wanted), wanted)
         nodes = live_nodes(narrow_gradients(keeping(nodes, backend), backend), wanted)
@@ -109,7 +115,18 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
         mark_once(nodes, outputs, updates)
         nodes = fused(casts_together(nodes, backend), outputs, updates, backend)
-    return _Planner(graph, nodes, outputs, updates).plan()
+    if not low_memory:
+        return _Planner(graph, nodes, outputs, updates).plan()
+
+    def planner(order: list[Node]) -> _Planner:
+        return _Planner(graph, order, outputs, updates)
+
+    before = planner(nodes).plan().arena
+    wanted = (*outputs.values(), *updates.values())
+    again = recomputed(nodes, wanted, backend, lambda o: planner(o).load(), lambda o: planner(o).plan().arena)
+    plan = planner(again).plan()
+    plan.saved = before - plan.arena
+    return plan
 
 
 class _Planner:
@@ -137,6 +154,21 @@ class _Planner:
         places, arena = self._places(steps, share)
         return Plan(steps, places, self.outputs, dict(self.graph.inputs), self.states, copies, arena, self.values, kept,
                     sum(s.node.phase == ONCE for s in steps), watched)  # fmt: skip
+
+    def load(self) -> Load:
+        """How many bytes are alive at once, and where the most."""
+        steps = self._steps()
+        self._lifetimes(steps)
+        self._updates(steps)
+        self._once(steps)
+        _, spans = self._spans(steps, self._in_place(steps))
+        change = [0] * (len(steps) + 2)
+        for born, dies, nbytes in spans.values():
+            change[born] += aligned(nbytes)
+            change[dies + 1] -= aligned(nbytes)
+        alive = list(accumulate(change[: len(steps)]))
+        peak = max(alive)
+        return Load(peak, alive.count(peak), steps[alive.index(peak)].node)
 
     def _once(self, steps: list[Step]) -> tuple[int, tuple[str, ...]]:
         """What outlives a run: its bytes, and the states it follows from."""
@@ -221,7 +253,8 @@ class _Planner:
                     used.add(id(old))
         return share
 
-    def _places(self, steps: list[Step], share: dict[int, int]) -> tuple[dict[int, Place], int]:
+    def _spans(self, steps: list[Step], share: dict[int, int]) -> tuple[dict[int, int], dict[int, list[int]]]:
+        """The buffers of the arena: whose buffer each value is in, and each one's first step, last step and bytes."""
         owner: dict[int, int] = {}
         spans: dict[int, list[int]] = {}
         for step in steps:
@@ -233,6 +266,10 @@ class _Planner:
                     spans[mine] = [self.born[mine], self.last[mine], v.spec.nbytes]
                 else:
                     spans[mine][1] = max(spans[mine][1], self.last[id(v)])
+        return owner, spans
+
+    def _places(self, steps: list[Step], share: dict[int, int]) -> tuple[dict[int, Place], int]:
+        owner, spans = self._spans(steps, share)
         keys = list(spans)
         offsets, arena = arrange([(a, b, n) for a, b, n in (spans[k] for k in keys)])
         at = dict(zip(keys, offsets, strict=True))

@@ -148,6 +148,9 @@ class Compile(Block):
                                "convolutions, which are faster and round more (1e-5 of the largest).")  # fmt: skip
     deterministic: bool = field(default=False, doc="Whether a GPU must give the same bits in every run.")
     autotune: bool = field(default=False, doc="Whether a GPU's kernels are chosen by timing them once.")
+    memory: str = field(default="normal", type=Choice(("normal", "low")),
+                        doc='"low": a training step computes again, in its backward pass, what is cheap to compute '
+                            "instead of keeping it. The results are the same, bit for bit.")  # fmt: skip
     seed: int = field(default=0, doc="Decides first weights, data order, dropout and augmentation.")
     threads: int | None = field(default=None, min=1, doc="Threads for the arithmetic; all cores where left out.")
 

@@ -200,7 +200,8 @@ class Program:
         if phase == TRAIN:
             updates.update(traced.updates)
             gated = self._update(graph, traced, total, updates, births, outputs)
-        plan = make_plan(graph, outputs, updates, self.backend)
+        low = phase == TRAIN and self.compiled is not None and self.compiled.memory == "low"
+        plan = make_plan(graph, outputs, updates, self.backend, low_memory=low)
         plan.gated = gated
         return plan
 

@@ -1,0 +1,296 @@
+"""Recomputation: what only the backward pass still needs, and what is cheap, is computed again instead of being kept.
+
+``compile { memory: low }``. A value of the forward pass that nobody reads for long is given up: its node is said once
+more just before the first reader of the backward pass, on the same inputs, so that the results have the same bits (a
+random op's key is an input: dropout draws the same mask). Values are given up greedily where the plan needs the most
+memory, those that save the most bytes for their cost first; after each choice the memory is planned anew, and a choice
+that does not lower its peak is taken back. Convolutions, matrix products and the like come last, whole stretches of a
+net between the values that are kept, as long as all of them together cost less than a small share of the step (Chen,
+Xu, Zhang and Guestrin, 2016, "Training deep nets with sublinear memory cost").
+
+This runs after fusion: a group is computed again by the kernel that computed it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from prototorch.backends.core import Backend
+from prototorch.graph.cost import cost
+from prototorch.graph.memory import aligned
+from prototorch.graph.passes.copies import adopt
+from prototorch.graph.record import Node, Value
+from prototorch.ops.fused import Line, Ref, fused
+
+SHARE = 0.1  # of a step's cost: what products that are computed again may cost together
+_BALANCE = 5.0  # operations in the time of moving a byte, on common processors: what weighs bytes against operations
+_INTENSE = 32  # operations for each number of the outputs: what does more is a product, whatever its name
+_PRODUCTS = ("conv", "conv_input_grad", "conv_weight_grad", "matmul")
+_SMALL = 1 / 2000  # of the peak: smaller values are not worth a step
+_BITES = (1 / 24, 1 / 60)  # of the peak: what a choice wants to save at once; the better of these searches counts
+_FRUITLESS = 6  # choices in a row that gain nothing before the next kind of choice is tried
+
+
+class Load(NamedTuple):
+    """The memory of an order of nodes: the most bytes that are alive at once, how many nodes see that many, and the
+    first of them."""
+
+    peak: int
+    often: int
+    node: Node
+
+
+Measure = Callable[[list[Node]], Load]
+
+
+def recomputed(nodes: Sequence[Node], wanted: Iterable[Value], backend: Backend | None, measure: Measure,
+               arena: Callable[[list[Node]], int]) -> list[Node]:  # fmt: skip
+    """The nodes with those among them that are computed again (`Node.again`); as they were if that saves nothing.
+
+    nodes: in their order, with their phases; they are not changed, but their outputs may have other nodes afterwards.
+    wanted: values that are read after the step. measure: plans the memory of some nodes. arena: the bytes they take
+    in the end, when every buffer has found its place.
+    """
+    if not any(node.phase == "backward" for node in nodes):
+        return list(nodes)
+    held = {id(v) for v in wanted}
+    made = {id(v): _shorter(v, node, backend) or node for node in nodes for v in node.outputs}
+    found = [_Search(list(nodes), made, held, measure, bite).run() for bite in _BITES]
+    best = min((list(nodes), *found), key=arena)
+    for node in best:
+        adopt(node)
+    return best
+
+
+@dataclass(slots=True)
+class _Choice:
+    """Values (ids) to be given up together, the bytes that this saves, and what it costs."""
+
+    values: frozenset[int]
+    saved: int
+    effort: float
+
+
+class _Search:
+    def __init__(self, nodes: list[Node], made: dict[int, Node], wanted: set[int], measure: Measure, bite: float):
+        self.nodes, self.measure, self.bite = nodes, measure, bite
+        self.root: dict[int, Value] = {}
+        self.made = made  # by value: the node that computes it again
+        for node in nodes:
+            if node.op.view:
+                self.root[id(node.outputs[0])] = self.find(node.inputs[0])
+        self.fixed = wanted | {id(self.root[key]) for key in wanted if key in self.root}
+        self.effort = {id(node): _effort(node) for node in (*nodes, *made.values())}
+        self.product = {id(node) for node in (*nodes, *made.values()) if _is_product(node)}
+        self.budget = SHARE * sum(self.effort[id(node)] for node in nodes)
+        self.given: frozenset[int] = frozenset()
+        self.order = nodes
+        self.load = measure(nodes)
+        self.copies: dict[int, Value] = {}
+
+    def find(self, value: Value) -> Value:
+        return self.root.get(id(value), value)
+
+    def run(self) -> list[Node]:
+        """The nodes when nothing more helps. Chosen are first what is cheap, then products; first so that no
+        value that was given up is wanted earlier because of another, then so as well."""
+        for products in (False, True):
+            for chains in (False, True):
+                self._descend(products, chains)
+        return self.order
+
+    def _descend(self, products: bool, chains: bool) -> None:
+        banned: set[frozenset[int]] = set()
+        while len(banned) < _FRUITLESS:
+            found = [c for c in self._choices(products, chains) if c.values not in banned]
+            take = _bite(found, self.load.peak * self.bite)
+            if not take:
+                return
+            while not self._taken(take):
+                if len(take) == 1:
+                    banned.add(take[0].values)
+                    break
+                take = take[: len(take) // 2]
+
+    def _taken(self, choices: Sequence[_Choice]) -> bool:
+        """Give these values up, if they may be and that helps."""
+        given = self.given.union(*(c.values for c in choices))
+        if not self._affordable(given):
+            return False
+        order, copies = self._said(given)
+        load = self.measure(order)
+        if (load.peak, load.often) >= (self.load.peak, self.load.often):
+            return False
+        self.given, self.order, self.copies, self.load = given, order, copies, load
+        return True
+
+    def _affordable(self, given: frozenset[int]) -> bool:
+        """Whether the products among what is given up are within their share of the step."""
+        again = {id(self.made[key]) for key in given} & self.product
+        return sum(self.effort[key] for key in again) <= self.budget
+
+    def _said(self, given: frozenset[int]) -> tuple[list[Node], dict[int, Value]]:
+        """The nodes with these values computed again, and the values that then stand for them (by id)."""
+        stands: dict[int, Value] = {}
+        made: list[Node] = []
+
+        def again(value: Value, phase: str) -> Value:
+            if id(self.find(value)) not in given or id(value) in stands:
+                return stands.get(id(value), value)
+            node = self.made[id(value)]
+            inputs = tuple(again(v, phase) for v in node.inputs)
+            if id(value) in stands:  # by a group that gives one of the inputs as well
+                return stands[id(value)]
+            outputs = tuple(Value(v.interpreter, v.spec, "node", v.name) for v in node.outputs)
+            for v, new in zip(node.outputs, outputs, strict=True):
+                new.index = v.index
+                if id(self.find(v)) in given:
+                    stands[id(v)] = new
+            made.append(Node(node.op, inputs, node.attrs, outputs, node.scope, phase, node.scopes, True))
+            return stands[id(value)]
+
+        for node in self.nodes:
+            if node.phase in ("backward", "update"):
+                inputs = tuple(again(v, node.phase) for v in node.inputs)
+                if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+                    node = Node(node.op, inputs, node.attrs, node.outputs, node.scope, node.phase, node.scopes)
+            made.append(node)
+        return made, stands
+
+    # ---------------------------------------------------------------- what could be given up
+
+    def _choices(self, products: bool, chains: bool) -> list[_Choice]:
+        """What would save memory where the most is needed, the best first."""
+        peak = next(i for i, node in enumerate(self.order) if node is self.load.node)
+        root = dict(self.root)
+        forward: dict[int, int] = {}  # value -> its last reader in the forward pass
+        first: dict[int, int] = {}  # value -> its first reader afterwards
+        last: dict[int, int] = {}
+        born: dict[int, int] = {}
+        for i, node in enumerate(self.order):
+            if node.op.view:
+                root[id(node.outputs[0])] = root.get(id(node.inputs[0]), node.inputs[0])
+                continue
+            for v in node.outputs:
+                born[id(v)] = i
+                forward.setdefault(id(v), i)
+            for v in node.inputs:
+                key = id(root.get(id(v), v))
+                last[key] = i
+                if node.phase == "forward":
+                    forward[key] = i
+                else:
+                    first.setdefault(key, i)
+        self._born, self._last, self._peak = born, last, peak
+        found = []
+        for node in self.order:
+            if node.phase != "forward" or node.op.view:
+                continue
+            for v in node.outputs:
+                key = id(v)
+                if key in self.given or v.spec.nbytes < self.load.peak * _SMALL or not self._may(v, products):
+                    continue
+                if key in first and forward[key] < peak < first[key]:
+                    choice = self._closure(v, first[key], products, chains)
+                    if choice is not None:
+                        found.append(choice)
+        return sorted(found, key=lambda c: -c.saved / c.effort)
+
+    def _may(self, value: Value, products: bool) -> bool:
+        node = self.made.get(id(value))
+        if node is None or node.phase != "forward" or id(value) in self.fixed:
+            return False
+        return products or id(node) not in self.product
+
+    def _closure(self, value: Value, at: int, products: bool, chains: bool) -> _Choice | None:
+        """Giving up a value that is wanted at a place, with what must be computed again for it."""
+        taken: dict[int, Value] = {id(value): value}
+        saved = aligned(value.spec.nbytes)
+        left = [value]
+        seen: set[int] = set()
+        while left:
+            for v in map(self.find, self.made[id(left.pop())].inputs):
+                if id(v) in seen or id(v) in taken or v.kind != "node" or self.made[id(v)].phase == "once":
+                    continue
+                seen.add(id(v))
+                copy = self.copies.get(id(v))
+                if copy is not None and id(v) in self.given:
+                    if self._born[id(copy)] > at and not chains:
+                        return None
+                    if self._born[id(copy)] < self._peak and self._last.get(id(copy), 0) < self._peak:
+                        saved -= aligned(v.spec.nbytes)
+                elif self._last.get(id(v), 0) < self._peak:
+                    if self._may(v, products):
+                        taken[id(v)] = v
+                        left.append(v)
+                    else:
+                        saved -= aligned(v.spec.nbytes)
+        already = {id(self.made[key]) for key in self.given}
+        nodes = {id(self.made[key]) for key in taken} - already
+        effort = sum(self.effort[key] for key in nodes)
+        return _Choice(frozenset(taken), saved, max(effort, 1.0)) if saved > 0 else None
+
+
+def _shorter(value: Value, node: Node, backend: Backend | None) -> Node | None:
+    """The node that computes an output of a group from the group's other outputs, if that is less than the group.
+
+    So what follows a product is computed again without the product. Only in a group of full precision: what is stored
+    there is what the group goes on with.
+    """
+    if backend is None or "program" not in node.attrs or not _is_product(node):
+        return None
+    if any(v.spec.is_float and v.dtype not in ("float32", "float64") for v in node.outputs):
+        return None
+    program, refs = node.attrs["program"], node.attrs["outputs"]
+    others = {ref: v for ref, v in zip(refs, node.outputs, strict=True) if v is not value}
+    inputs: list[Value] = []
+    lines: list[Line] = []
+    where: dict[int, int] = {}  # line of the group -> line
+
+    def given(v: Value) -> Ref:
+        if not any(v is known for known in inputs):
+            inputs.append(v)
+        return "in", next(i for i, known in enumerate(inputs) if known is v)
+
+    def said(ref: Ref) -> Ref:
+        if ref[0] == "const":
+            return ref
+        if ref[0] == "in" or ref in others:
+            return given(node.inputs[ref[1]] if ref[0] == "in" else others[ref])
+        if ref[1] not in where:
+            name, operands, attrs = program[ref[1]]
+            lines.append((name, tuple(map(said, operands)), attrs))
+            where[ref[1]] = len(lines) - 1
+        return "node", where[ref[1]], ref[2]
+
+    own = said(refs[value.index])
+    attrs = {"program": tuple(lines), "outputs": (own,), "inplace": ()}
+    made = Node(fused, tuple(inputs), attrs, (value,), node.scope, node.phase, node.scopes)
+    taken = backend.accepts(fused, tuple(v.spec for v in inputs), (value.spec,), attrs)
+    return made if taken and not _is_product(made) else None
+
+
+def _bite(choices: Sequence[_Choice], wanted: float) -> list[_Choice]:
+    """The first choices that together save what is wanted."""
+    taken: list[_Choice] = []
+    for choice in choices:
+        if taken and sum(c.saved for c in taken) >= wanted:
+            break
+        taken.append(choice)
+    return taken
+
+
+def _effort(node: Node) -> float:
+    """What a node costs, in operations; moving bytes counts as well."""
+    found = cost(node.op, tuple(v.spec for v in node.inputs), tuple(v.spec for v in node.outputs), node.attrs)
+    return max(float(found.flops), _BALANCE * found.nbytes)
+
+
+def _is_product(node: Node) -> bool:
+    names = [line[0] for line in node.attrs["program"]] if "program" in node.attrs else [node.op.name]
+    if any(name in _PRODUCTS for name in names):
+        return True
+    found = cost(node.op, tuple(v.spec for v in node.inputs), tuple(v.spec for v in node.outputs), node.attrs)
+    return found.flops > _INTENSE * sum(v.spec.size for v in node.outputs)
