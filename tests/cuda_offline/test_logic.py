@@ -483,3 +483,30 @@ def test_casts_of_many_arrays_are_one_launch(device):
     assert device.launched[before:] == ["casts"]
     for a, b in zip(arrays, made, strict=True):
         np.testing.assert_array_equal(b, a.astype("bfloat16"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("shape", "layout", "axis"),
+    [
+        ((3, 8, 5, 2), LAST, (0, 2, 3)),
+        ((2, 3, 4, 4), LAST, (0, 2, 3)),
+        ((30, 16), None, (0,)),
+        ((2, 9, 5), None, (0, 1)),
+    ],
+)
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_group_that_ends_in_a_sum(device, dtype, shape, layout, axis, keep):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    g, y = numbers(*shape).astype(dtype), numbers(*shape, seed=1).astype(dtype)
+    kept = tuple(1 if i in axis else n for i, n in enumerate(shape))
+    scale = numbers(*kept, seed=2).astype(dtype)
+    program = (
+        ("relu_grad", (("in", 0), ("in", 1)), ()),
+        ("multiply", (("node", 0, 0), ("in", 2)), ()),
+        ("sum", (("node", 1, 0),), (("axis", axis), ("keepdims", keep))),
+    )
+    attrs = {"program": program, "outputs": (("node", 1, 0), ("node", 2, 0))}
+    check(device, "fused", [g, y, scale], attrs, [layout, layout, None], [layout, None], rtol=1e-4, atol=1e-5)
+    only = {"program": program, "outputs": (("node", 2, 0),)}
+    check(device, "fused", [g, y, scale], only, [layout, layout, None], [None], rtol=1e-4, atol=1e-5)
