@@ -32,3 +32,13 @@ def test_attention_and_its_gradient(bits, size, kind):
     for attrs in ({"causal": kind != "keys"}, {"scale": 0.3}):  # with masks that hide all keys of some queries
         check("attention_heads", q, k, v, *masks, **attrs, **TOLERANCE)
         check("attention_heads_grad", numbers(n, t, h, e, seed=3), q, k, v, *masks, **attrs, **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"), [(SIZES[0], "none"), (SIZES[1], "two"), (SIZES[2], "none"), (SIZES[2], "keys")]
+)
+def test_weights(bits, size, kind):
+    n, t, s, h, d, _ = size
+    q, k, masks = numbers(n, h, t, d), numbers(n, h, s, d, seed=1), masks_of(kind, n, t, s, h)
+    for attrs in ({"causal": True}, {"scale": 0.3}):
+        check("attention_weights", q, k, *masks, **attrs, **TOLERANCE)

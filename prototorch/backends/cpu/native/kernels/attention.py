@@ -52,7 +52,7 @@ class Shape(NamedTuple):
         return self.causal and not self.masks and self.s >= self.t
 
 
-def _shape_of(ins: tuple[Spec, ...], attrs: dict[str, Any], whole: bool) -> Shape | None:
+def shape_of(ins: tuple[Spec, ...], attrs: dict[str, Any], whole: bool) -> Shape | None:
     """``whole``: a head is not cut into items."""
     q, k, v, *masks = ins
     if any(s.dtype != "float32" for s in (q, k, v)):
@@ -69,7 +69,7 @@ def _shape_of(ins: tuple[Spec, ...], attrs: dict[str, Any], whole: bool) -> Shap
     return Shape(n, t, s, h, d, v.shape[3], scale, causal, wide, block, cut)
 
 
-class _Scores:
+class Scores:
     """The rows of weights of a block of queries, in scratch memory."""
 
     def __init__(self, k: Kernel, p: Shape, masks: list[Pointer], turned_keys: Pointer, weights: Pointer):
@@ -137,7 +137,7 @@ def _heads(k: Kernel, p: Shape, work: Any) -> None:
             work(one // p.h, one % p.h, block, block + 1)
 
 
-def _rows(p: Shape, first: Int) -> Any:
+def rows_of(p: Shape, first: Int) -> Any:
     return p.block if p.t % p.block == 0 else (p.t - first).minimum(p.block)
 
 
@@ -146,7 +146,7 @@ def _forward(k: Kernel, p: Shape) -> None:
     out, masks = k.pointer(3 + len(p.masks)), [k.pointer(3 + i, "bool") for i in range(len(p.masks))]
     keys, weights = k.local, k.local + p.d * p.width
     factors = weights + p.block * p.width
-    scores = _Scores(k, p, masks, keys, weights)
+    scores = Scores(k, p, masks, keys, weights)
     height = height_of(p.block if p.t % p.block == 0 else p.t, p.e, k.lanes)
 
     def work(sample: Int, head: Int, begin: Any, end: Any) -> None:
@@ -154,7 +154,7 @@ def _forward(k: Kernel, p: Shape) -> None:
         values = v + (sample * (p.s * p.h * p.e) + head * p.e)
         with k.range(begin, end) as block:
             first = block * p.block
-            rows = _rows(p, first)
+            rows = rows_of(p, first)
             seen = scores.keys_of(first, rows)
             x = q + ((sample * p.t + first) * (p.h * p.d) + head * p.d)
             y = out + ((sample * p.t + first) * (p.h * p.e) + head * p.e)
@@ -173,7 +173,7 @@ def _forward(k: Kernel, p: Shape) -> None:
 @native("attention_heads")
 def attention_heads(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
     """softmax(q k^T scale) v for each head."""
-    p = _shape_of(ins, attrs, False)
+    p = shape_of(ins, attrs, False)
     if p is None:
         return None
     made, items = code(_forward, p), p.n * p.h * p.cut
@@ -189,7 +189,7 @@ def _backward(k: Kernel, p: Shape) -> None:
     keys, values = k.local, k.local + p.d * p.width
     weights = values + p.e * p.width
     slopes = weights + p.block * p.width
-    scores = _Scores(k, p, masks, keys, weights)
+    scores = Scores(k, p, masks, keys, weights)
     height_d = height_of(p.block if p.t % p.block == 0 else p.t, p.d, k.lanes)
 
     def slope(row: Int, total: Num, seen: Any) -> None:
@@ -217,7 +217,7 @@ def _backward(k: Kernel, p: Shape) -> None:
             _clear(k, dv + at_v + row * se, p.e)
         with k.range(begin, end) as block:
             first = block * p.block
-            rows = _rows(p, first)
+            rows = rows_of(p, first)
             seen = scores.keys_of(first, rows)
             at_q, at_g = (sample * p.t + first) * sd + head * p.d, (sample * p.t + first) * se + head * p.e
             scores.products(Matrix(q + at_q, sd, 1), keys, p.d, rows, seen, weights)
@@ -248,7 +248,7 @@ def _add(k: Kernel, p: Shape, rows: Any, seen: Any, x: Pointer, w: Matrix, to: P
 @native("attention_heads_grad")
 def attention_heads_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
     """The gradients of queries, keys and values."""
-    p = _shape_of(ins[1:], attrs, True)
+    p = shape_of(ins[1:], attrs, True)
     if p is None or ins[0].dtype != "float32":
         return None
     made, items = code(_backward, p), p.n * p.h
