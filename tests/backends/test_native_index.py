@@ -59,3 +59,14 @@ def test_places_of_the_largest(bits, shape, name):
 def test_places_of_the_largest_channel(bits):
     for axis in (1, -3):
         check("argmax", numbers(2, 20, 5, 9), layouts="channels_last", axis=axis)
+
+
+@pytest.mark.parametrize(("shape", "k"), [((3, 10), 1), ((64, 1000), 5), ((2, 3, 7), 7), ((1,), 1)])
+def test_the_largest_few(bits, shape, k):
+    x = numbers(*shape)
+    check("top_k", x, k=k)
+    check("top_k", np.round(x), k=k)
+    x[np.random.default_rng(2).random(shape) < 0.5] = -np.inf
+    check("top_k", x, k=k)
+    x[np.random.default_rng(3).random(shape) < 0.5] = np.nan
+    check("top_k", x, k=k)

@@ -55,3 +55,14 @@ def test_repetitions(bits, shape, wanted):
     check("broadcast_to", x, shape=wanted)
     if len(shape) == 4:
         check("broadcast_to", x, layouts="channels_last", shape=wanted)
+
+
+@pytest.mark.parametrize("layout", [None, "channels_last"])
+@pytest.mark.parametrize("axis", [0, 1, -1, (1, 2), (0, 1, 2, 3)])
+def test_reversed(bits, axis, layout):
+    check("flip", np.asarray(np.random.default_rng(0).normal(size=(3, 5, 4, 6)), "float32"), layouts=layout, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "int64"])
+def test_counted(bits, dtype):
+    check("iota", size=1000, dtype=dtype)

@@ -1,4 +1,5 @@
-"""The place of the largest or the smallest number along an axis; among equals the first, and NaN before all."""
+"""The place of the largest or the smallest number along an axis, among equals the first, and NaN before all; and the
+largest few, NaN after all."""
 
 from __future__ import annotations
 
@@ -91,6 +92,44 @@ def _enter(name: str) -> None:
         made = code(_choose, n, inner, name == "argmax")
         grain = outer if x.size <= PIECE else max(PIECE // (n * inner), 1)
         return Tasks(lambda i, o: [Task(made.address, (*i, *o), outer, grain)])
+
+
+def _top_k(k: Kernel, n: int, count: int) -> None:
+    """The largest so far stand in the outputs themselves, in falling order; each number is put in its place."""
+    with k.range(k.first, k.last) as row:
+        x, best, place = k.pointer(0) + row * n, k.pointer(1) + row * count, k.pointer(2, "int32") + row * count
+        with k.range(count) as j:
+            best.store(k.num(float("nan")), j)
+            place.store(k.num(-1, "int32"), j)
+
+        def better(value: Num, j: Any) -> Num:
+            held = best.load(j)
+            return (value > held) | ((held != held) & (value == value)) | (place.load(j) < 0)
+
+        with k.range(n) as i, k.when(better(x.load(i), count - 1)):
+            value, index = k.variable(x.load(i)), k.variable(k.num(i, "int32"))
+            put = k.variable(k.num(0, "int32"))
+            with k.range(count) as j:
+                here = better(value.value, j) | (put.value > 0)
+                number, at = best.load(j), place.load(j)
+                best.store(k.select(here, value.value, number), j)
+                place.store(k.select(here, index.value, at), j)
+                value.value, index.value = (
+                    k.select(here, number, value.value),
+                    k.select(here, at, index.value),
+                )
+                put.value = k.select(here, k.num(1, "int32"), put.value)
+
+
+@native("top_k")
+def top_k(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """The largest along the last axis and their places."""
+    x = ins[0]
+    if x.dtype != "float32" or x.shape[-1] >= 1 << 31 or attrs["k"] > 64:
+        return None
+    n = x.shape[-1]
+    made, rows = code(_top_k, n, attrs["k"]), x.size // n
+    return Tasks(lambda i, o: [Task(made.address, (*i, *o), rows, rows if x.size <= PIECE else max(PIECE // n, 1))])
 
 
 _enter("argmax")

@@ -13,6 +13,7 @@ from prototorch.backends.cpu.native.emit import SIZES, Int, Kernel, Num, Pointer
 from prototorch.backends.cpu.native.kernels.elementwise import memory_order, sweep_of, swept_code
 from prototorch.backends.cpu.native.machine import lanes_of
 from prototorch.backends.cpu.native.team import Task
+from prototorch.ops.reduce import axes as axes_of
 from prototorch.spec import Spec
 
 PIECE = 1 << 15
@@ -125,6 +126,21 @@ def unslice(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
     return Tasks(lambda i, o: [clear(o[0], o[0]), put(i[0], o[0])])
 
 
+@native("flip")
+def flip(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """The elements in reverse order along some axes."""
+    x = ins[0]
+    _alike(x, outs[0])
+    over = axes_of(attrs["axis"], x.ndim)
+    turned = _order(x, [i in over for i in range(x.ndim)])
+    shape = _order(x, x.shape)
+    own = strides(shape)
+    axes = [Axis(n, -s if f else s, s) for n, s, f in zip(shape, own, turned, strict=True)]
+    first = sum((n - 1) * s for n, s, f in zip(shape, own, turned, strict=True) if f)
+    made = copies(axes, x.dtype, first, 0)
+    return Tasks(lambda i, o: [made(i[0], o[0])])
+
+
 @native("broadcast_to")
 def broadcast_to(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
     """The input along axes of size 1 again and again."""
@@ -148,10 +164,26 @@ def full(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
     return Tasks(lambda i, o: [Task(made.address, tuple(o), y.size, y.size if y.size <= PIECE else PIECE)])
 
 
+def _iota(k: Kernel, dtype: str) -> None:
+    y = k.pointer(0, dtype)
+    with k.range(k.first, k.last) as i:
+        y.store(k.num(i, "int64").cast(dtype), i)
+
+
+@native("iota")
+def iota(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """0, 1, 2, ..."""
+    y = outs[0]
+    if y.dtype not in ("float32", "float64", "int32", "int64"):
+        return None
+    made = code(_iota, y.dtype)
+    return Tasks(lambda i, o: [Task(made.address, tuple(o), y.size, min(y.size, PIECE))])
+
+
 def _from_places(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> bool:
     """Whether each channel of a picture has one number, which is to be at all of its places."""
     return ins[0].ndim == len(attrs["shape"]) >= 4 and prod(ins[0].shape[2:]) == 1
 
 
-channels_last("native", "follows", "slice", "unslice")
+channels_last("native", "follows", "slice", "unslice", "flip")
 channels_last("native", "prefers", "broadcast_to", when=_from_places)
