@@ -141,7 +141,7 @@ def _same_gradients(case: Case, one: Said, tensors: list[Tensor], outs: tuple[Te
     known = {f"x{i}": t for i, t in enumerate(tensors)}
     known.update({f"{NAME}/{n}": t for n, t in state_of(case.made).weights.items()})
     for name, found in zip(one.grads, grad(loss, [known[n] for n in one.grads]), strict=True):
-        close(found.numpy(), planned[f"d{name}"], 10 * SINGLE * case.tolerance, f"gradient by {name}")
+        close(found.numpy(), planned[f"d{name}"], 10 * SINGLE * case.tolerance, f"gradient by {name}", RESIDUE)
 
 
 def _strided(array: np.ndarray) -> np.ndarray:
