@@ -8,7 +8,8 @@ check = native_check.check
 LAST = "channels_last"
 #: float32 sums of up to some thousand products, relative to the largest
 CLOSE = 5e-6
-#: the change of basis multiplies and subtracts numbers of different sizes (up to 21 to 1 for windows of 3, 85 to 1 for 5)
+#: the change of basis multiplies and subtracts numbers of different sizes (up to 21 to 1 for windows of 3, 85 to 1 for
+#: 5)
 WINOGRAD = {3: 1e-4, 5: 4e-4}
 
 # images, channels, size, filters, kernel, strides, pads, dilation, groups

@@ -1,7 +1,7 @@
 """An array module whose arrays are numbers of a kernel that is being emitted.
 
-The plain body of an elementwise op, run on this module, emits the op's code: there is no second place that says what an op
-means. What the module does not know raises Unsupported, and the op is left to another level.
+The plain body of an elementwise op, run on this module, emits the op's code: there is no second place that says what an
+op means. What the module does not know raises Unsupported, and the op is left to another level.
 """
 
 from __future__ import annotations

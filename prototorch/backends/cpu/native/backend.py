@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from prototorch.backends.core import Backend, Runner
 from prototorch.backends.cpu.native.call import NativeRunner
@@ -23,7 +23,7 @@ class NativeBackend(Backend):
         for native, group in groupby(steps, lambda step: isinstance(step[0], NativeRunner)):
             found = list(group)
             if native:
-                tasks = [task for run, ins, outs in found for task in run.bind(ins, outs)]
+                tasks = [task for run, ins, outs in found for task in cast(NativeRunner, run).bind(ins, outs)]
                 calls.append(Program(tasks, found))
             else:
                 calls += [partial(run, ins, outs) for run, ins, outs in found]

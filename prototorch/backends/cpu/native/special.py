@@ -1,7 +1,7 @@
 """Exponential, logarithm and what is made of them, for float32 vectors: polynomials after an exact reduction.
 
-Errors were measured over all of float32's range against float64 (tests): exp and log within 2 units in the last place, expm1,
-log1p and tanh within 4. Limits, infinities and NaN are NumPy's.
+Errors were measured over all of float32's range against float64 (tests): exp and log within 2 units in the last place,
+expm1, log1p and tanh within 4. Limits, infinities and NaN are NumPy's.
 """
 
 from __future__ import annotations

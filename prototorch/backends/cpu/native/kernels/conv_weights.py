@@ -1,8 +1,9 @@
 """The gradient of a convolution by its weights, channels last.
 
-A piece of work is a part of the batch's rows and some filters. Its sums [taps][channels][filters] lie in shared memory, a
-register tile of them at a time is summed over the places of a block of rows; in the end the parts are added in order and
-written as weights are kept. The parts depend on sizes alone, so that the sum has the same bits for any number of threads.
+A piece of work is a part of the batch's rows and some filters. Its sums [taps][channels][filters] lie in shared memory,
+a register tile of them at a time is summed over the places of a block of rows; in the end the parts are added in order
+and written as weights are kept. The parts depend on sizes alone, so that the sum has the same bits for any number of
+threads.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
 from prototorch.backends.cpu.native.kernels.conv import _runs, usable
 from prototorch.backends.cpu.native.kernels.geometry import Geometry, forward_axis, panels_for, three
+from prototorch.backends.cpu.native.kernels.memory import clear
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows
 from prototorch.backends.cpu.native.kernels.window import Window, scratch_of
 from prototorch.backends.cpu.native.team import Task
@@ -66,7 +68,7 @@ class _Sums:
     def __init__(self, k: Kernel, g: Geometry, p: Parts):
         self.k, self.g, self.p = k, g, p
         self.x, self.dy = k.pointer(0), k.pointer(1)
-        d, _, v = g.axes
+        d = g.axes[0]
         self.rows = k.local.as_type("float32") + scratch_of(g)  # of dy: [places of a block][width]
         count = len(g.panels.vectors)
         with k.range(k.first, k.last) as item:
@@ -81,7 +83,7 @@ class _Sums:
                     at = part * p.size + self.group * (g.taps * g.depth * g.panels.width) + channel * (g.taps * g.depth)
                     self.sums = k.shared.as_type("float32") + at
                     size = g.taps * g.depth * width
-                    k.vectors(size, lambda i, m: self.sums.store(k.zero(k.lanes), i, m))
+                    clear(k, self.sums, size)
                     first, last = part * p.units // p.parts, (part + 1) * p.units // p.parts
                     with k.range(first, last) as unit:
                         block, rest = unit % p.blocks, unit // p.blocks
@@ -106,7 +108,8 @@ class _Sums:
                 low = low.maximum((h.stride - 1) - first) // h.stride
                 high = low.maximum(many.minimum(Int(k, k.word(0)).maximum((h.size + h.stride - 1) - first) // h.stride))
             with k.when((plane >= 0) & (plane < d.size)), k.range(1 if self.p.merged else v.taps) as tv:
-                start = window.start + (td * (window.deep * window.plane) + (th * h.dilation + low * h.stride) * window.line)
+                row = th * h.dilation + low * h.stride
+                start = window.start + (td * (window.deep * window.plane) + row * window.line)
                 start = start + (tv * (v.dilation * g.channels) + self.group * g.depth)
                 at = self.sums + ((td * h.taps + th) * v.taps + tv) * (g.depth * width)
                 depth = [
@@ -199,6 +202,9 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
 
     def bind(i: Any, o: Any) -> list[Task]:
         given = (*i, *o)
-        return [Task(sums.address, given, pieces * p.parts, 1, local, shared), Task(adding.address, given, pieces, 1, 0, shared)]
+        return [
+            Task(sums.address, given, pieces * p.parts, 1, local, shared),
+            Task(adding.address, given, pieces, 1, 0, shared),
+        ]
 
     return Tasks(bind, "direct")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 from prototorch.backends.core import channels_last, fusable
 from prototorch.backends.cpu.native.arrays import traced
@@ -17,6 +17,7 @@ from prototorch.backends.cpu.native.call import CHANNELS_LAST, Tasks, code, nati
 from prototorch.backends.cpu.native.emit import SIZES, Int, Kernel, Num, Unsupported
 from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
+from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -95,7 +96,7 @@ def _merged(axes: tuple[int, ...], strides: list[tuple[int, ...]], ins: tuple[Sp
 
 def formula(op: str, attrs: tuple[tuple[str, Any], ...]) -> Formula:
     """What one op does to numbers."""
-    return lambda k, inputs: traced(k, OPS[op].plain, inputs, dict(attrs))
+    return lambda k, inputs: traced(k, cast(Op, OPS[op]).plain, inputs, dict(attrs))
 
 
 def program_formula(program: Any, outputs: Any) -> Formula:

@@ -1,11 +1,13 @@
 """What a convolution is to the kernels: along each axis, which places of the input an output place sums up.
 
 A convolution and its gradient by the input are the same thing here. The latter, with strides, is several convolutions
-(*phases*): the input places with one remainder by the stride are an evenly spaced set, and each sees every so-manieth tap.
+(*phases*): the input places with one remainder by the stride are an evenly spaced set, and each sees every so-manieth
+tap.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from math import gcd
 from typing import Any, NamedTuple
@@ -14,9 +16,10 @@ from prototorch.backends.cpu.native.kernels.tile import cut, most_rows
 from prototorch.backends.cpu.native.machine import halves_are_free, lanes_of
 
 
-class Axis(NamedTuple):
-    """Output i (of ``count``, lying at ``start + i * step`` of ``out``) sums taps t at ``offset + i * stride + t * dilation``
-    of the input (of ``size``; zeros beyond), with the kernel's element ``first + t * each``."""
+@dataclass(frozen=True)
+class Axis:
+    """Output i (of ``count``, lying at ``start + i * step`` of ``out``) sums taps t at ``offset + i * stride + t *
+    dilation`` of the input (of ``size``; zeros beyond), with the kernel's element ``first + t * each``."""
 
     count: int
     start: int
@@ -54,7 +57,8 @@ def backward_axes(size: int, out: int, kernel: int, stride: int, low: int, dilat
         common = gcd(dilation, stride)
         last = taps[-1] if taps else 0
         offset = (a + low - last * dilation) // stride if taps else 0
-        made.append(Axis(count, a, stride, size, out, len(taps), offset, 1, dilation // common, last, -(stride // common)))
+        step = -(stride // common)
+        made.append(Axis(count, a, stride, size, out, len(taps), offset, 1, dilation // common, last, step))
     return made
 
 
@@ -71,8 +75,8 @@ class Panels(NamedTuple):
 
 
 def panels_for(channels: int, row: int) -> Panels:
-    """The cheapest panels for so many channels and rows of ``row`` places: a processor does one multiplication of vectors a
-    cycle (of half vectors two, where it makes no difference to it), and one load."""
+    """The cheapest panels for so many channels and rows of ``row`` places: a processor does one multiplication of
+    vectors a cycle (of half vectors two, where it makes no difference to it), and one load."""
     best: tuple[float, Panels] | None = None
     full = lanes_of("float32")
     for lanes in (full, full // 2) if halves_are_free() else (full,):
@@ -132,4 +136,4 @@ class Geometry(NamedTuple):
 def three(values: Any, fill: Any) -> tuple[Any, Any, Any]:
     """Values of one to three axes as those of three."""
     values = tuple(values)
-    return (*(fill,) * (3 - len(values)), *values)  # type: ignore[return-value]
+    return (*(fill,) * (3 - len(values)), *values)

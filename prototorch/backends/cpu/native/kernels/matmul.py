@@ -1,8 +1,8 @@
 """Matrix products, with whatever follows them elementwise done on the sums in registers.
 
-A piece of work is a block of rows and columns of the result. It goes through the depth in blocks, so that what it reads of a
-and b stays in cache; sums wait in scratch memory between the blocks. b is read where it lies; only where it is transposed,
-blocks of it are turned first.
+A piece of work is a block of rows and columns of the result. It goes through the depth in blocks, so that what it reads
+of a and b stays in cache; sums wait in scratch memory between the blocks. b is read where it lies; only where it is
+transposed, blocks of it are turned first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
 from prototorch.backends.cpu.native.kernels.matvec import matvec
+from prototorch.backends.cpu.native.kernels.memory import clear, copy
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows, transposed
 from prototorch.backends.cpu.native.machine import lanes_of
 from prototorch.backends.cpu.native.team import Task
@@ -62,7 +63,8 @@ class Product(NamedTuple):
 
     @property
     def copied(self) -> bool:
-        """Whether blocks of a are copied: rows that lie multiples of a kilobyte apart crowd each other out of the cache."""
+        """Whether blocks of a are copied: rows that lie multiples of a kilobyte apart crowd each other out of the
+        cache."""
         return self.ak == 1 and self.block < self.depth and self.am % 256 == 0
 
     @property
@@ -108,8 +110,9 @@ def product_of(a: Spec, b: Spec, out: Spec, transpose_a: bool, transpose_b: bool
         wanted = max(_FEWEST // down, 1)
         columns = min(columns, -(-n // (wanted * width)) * width)
     columns = max(min(columns, _SCRATCH // (tiles * heights[0][0]) // width * width), width)
-    return Product(batch, m, n, depth, am, ak, transpose_b, 0 if a_batch == 1 else m * depth,
-                   0 if b_batch == 1 else n * depth, heights, tiles, columns, cut(depth, _DEPTH)[0], vectors)  # fmt: skip
+    a_step, b_step = (0 if count == 1 else size * depth for count, size in ((a_batch, m), (b_batch, n)))
+    block = cut(depth, _DEPTH)[0]
+    return Product(batch, m, n, depth, am, ak, transpose_b, a_step, b_step, heights, tiles, columns, block, vectors)
 
 
 class _Emit:
@@ -146,13 +149,13 @@ class _Emit:
             self.panels(lambda c, vectors, mask: self.tiles(height, r0, tiles, 0, p.depth, c, vectors, mask, True))
             return
         with k.range(tiles * height) as r:
-            k.vectors(p.columns, lambda i, mask: k.local.store(k.zero(k.lanes), r * p.columns + i, mask))
+            clear(k, k.local + r * p.columns, p.columns)
         with k.range(0, p.depth, p.block) as kb:
             deep: Any = p.block if p.depth % p.block == 0 else (kb + p.block).minimum(p.depth) - kb
             if p.copied:
                 with k.range(tiles * height) as r:
                     source, to = self.a + ((r0 + r) * p.am + kb), self.copy + r * p.line
-                    k.vectors(deep, lambda i, m, source=source, to=to: to.store(source.load(i, k.lanes, m), i, m))
+                    copy(k, source, to, deep)
             self.panels(lambda c, vectors, mask: self.tiles(height, r0, tiles, kb, deep, c, vectors, mask, False))
         count = self.ends - self.c0
         with k.range(tiles * height) as r:

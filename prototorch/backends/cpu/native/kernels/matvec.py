@@ -1,16 +1,15 @@
 """One row times a matrix, as in a prediction for one sample: bound by reading the matrix, which is read in its order.
 
-Each piece of work takes some rows of the matrix and adds them up, weighted, into sums of its own; a second task adds the
-pieces' sums in order, and does what follows the product.
+Each piece of work takes some rows of the matrix and adds them up, weighted, into sums of its own; a second task adds
+the pieces' sums in order, and does what follows the product.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from prototorch.backends.cpu.native.call import Tasks, code
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num
 from prototorch.backends.cpu.native.kernels.epilogue import Epilogue
+from prototorch.backends.cpu.native.kernels.memory import clear
 from prototorch.backends.cpu.native.team import Task
 
 _PARTS = 16
@@ -24,7 +23,7 @@ def _rows(k: Kernel, depth: int, n: int, parts: int, where: tuple[int, int]) -> 
     with k.range(k.first, k.last) as part:
         sums = k.shared.as_type("float32") + part * n
         first, last = part * depth // parts, (part + 1) * depth // parts
-        k.vectors(n, lambda i, m: sums.store(k.zero(k.lanes), i, m))
+        clear(k, sums, n)
 
         def add(row: Int, count: int) -> None:
             weights = [x.load(row + r).splat(k.lanes) for r in range(count)]

@@ -1,7 +1,7 @@
 """The input that a piece of a convolution sees: some rows of one image, with zeros beside them where there is padding.
 
-Rows and planes beyond the image are not read: the taps that would fall there are left out. Columns beyond it are: rows are
-then copied to the thread's scratch memory with zeros at both ends.
+Rows and planes beyond the image are not read: the taps that would fall there are left out. Columns beyond it are: rows
+are then copied to the thread's scratch memory with zeros at both ends.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import Any
 
 from prototorch.backends.cpu.native.emit import Int, Kernel, Pointer
 from prototorch.backends.cpu.native.kernels.geometry import Axis, Geometry
+from prototorch.backends.cpu.native.kernels.memory import clear, copy
 
 
 class Window:
     """Input rows of output rows ``oh`` ... of output plane ``od`` of image ``n``.
 
-    ``at(plane tap, row tap)`` is the address that output row ``oh`` sees first; ``line`` are the elements from one input row
-    to the next.
+    ``at(plane tap, row tap)`` is the address that output row ``oh`` sees first; ``line`` are the elements from one
+    input row to the next.
     """
 
     def __init__(self, k: Kernel, g: Geometry, x: Pointer, n: Int, od: Int, oh: Int, many: Any):
@@ -51,16 +52,9 @@ class Window:
                 to = self.start + (p * self.plane + r * self.line)
                 source = image + ((plane * h.size + (top + r)) * v.size + max(v.offset, 0)) * g.channels
 
-                def zeros(first: int, count: int, to: Pointer = to) -> None:
-                    if count:
-                        zero = k.zero(k.lanes)
-                        k.vectors(count * g.channels, lambda i, m: to.store(zero, i + first * g.channels, m))
-
-                zeros(0, low)
-                if copied:
-                    k.vectors(copied * g.channels, lambda i, m, source=source, to=to: to.store(
-                        source.load(i, k.lanes, m), i + low * g.channels, m))  # fmt: skip
-                zeros(low + copied, columns - low - copied)
+                clear(k, to, low * g.channels)
+                copy(k, source, to + low * g.channels, copied * g.channels)
+                clear(k, to + (low + copied) * g.channels, (columns - low - copied) * g.channels)
 
     def scratch(self) -> int:
         """Elements of scratch memory it takes."""
