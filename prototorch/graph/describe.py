@@ -7,7 +7,8 @@ The text says what the plan says and nothing of the machine, so that plans can b
 is step 12, of the forward pass, said by the layer conv2d_2: a fused group of three ops, run by a kernel of the family
 "conv" at the level "native". It reads what step 11 wrote (``#11.1`` would be the second output of that step) and the
 layer's own weights, and writes 25600 bytes of the arena from byte 18432 on; ``over #11`` says that this is the memory
-of an input that nobody reads any more, ``in ./kernel`` that a state is written in its place.
+of an input that nobody reads any more, ``in ./kernel`` that a state is written in its place. ``rec`` instead of the
+the phase marks a step of the forward pass that is computed again (``compile { memory: low }``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from prototorch.graph.record import Value
 from prototorch.spec import Spec
 
 _PHASES = {"forward": "fwd", "backward": "bwd", "update": "upd", "once": "one"}
+_AGAIN = "rec"
 _LAYOUTS = {"channels_last": "cl"}
 _TYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
 _MOST = 8  # inputs and outputs of a step that are listed one by one
@@ -44,7 +46,8 @@ class Written:
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step of a plan. ``members`` are the ops of a fused group, else the one op; ``layers`` whose they are."""
+    """A step of a plan. ``members`` are the ops of a fused group, else the one op; ``layers`` whose they are;
+    ``again``: it computes once more what the forward pass did not keep."""
 
     number: int
     phase: str
@@ -56,11 +59,13 @@ class PlannedStep:
     kernel: str
     reads: tuple[str, ...]
     writes: tuple[Written, ...]
+    again: bool = False
 
 
 @dataclass(frozen=True)
 class Description:
-    """A whole plan. ``title`` says of what; sizes are bytes; ``outputs`` and ``copies`` map names to what they are."""
+    """A whole plan. ``title`` says of what; sizes are bytes; ``outputs`` and ``copies`` map names to what they are;
+    ``saved`` are the bytes by which the arena is smaller because some steps are computed again."""
 
     title: str
     steps: tuple[PlannedStep, ...]
@@ -70,6 +75,7 @@ class Description:
     outputs: dict[str, str] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
     kept: int = 0
+    saved: int = 0
 
     def counts(self) -> dict[str, dict[str, int]]:
         """How many steps there are by phase, by level, and how many are fused groups."""
@@ -97,6 +103,9 @@ class Description:
         yield f"{len(self.steps)} steps: {_listed(found['phase'])}; kernels: {_listed(found['level'])}"
         if found["fused"]["groups"]:
             yield f"{found['fused']['members']} ops are fused into {found['fused']['groups']} of these steps"
+        again = sum(s.again for s in self.steps)
+        if again:
+            yield f"{again} steps are computed again, which saves {self.saved:,} bytes"
         kept = f"kept {self.kept:,}, " if self.kept else ""
         yield f"bytes: arena {self.arena:,}, {kept}states {self.states:,}, inputs {self.inputs:,}"
 
@@ -116,6 +125,7 @@ def describe(plan: Plan, backend: Backend, title: str) -> Description:
         {name: names.of(v) for name, v in plan.outputs.items()},
         {name: names.of(v) for name, v in plan.copies},
         plan.kept,
+        plan.saved,
     )
 
 
@@ -151,6 +161,8 @@ def own(name: str, layer: str) -> str:
 
 def members(op: str, attrs: dict[str, Any]) -> tuple[str, ...]:
     """The ops that a step stands for."""
+    if op == "arranged":
+        return members(attrs["use"].op, dict(attrs["use"].attrs))
     return tuple(part[0] for part in attrs["program"]) if "program" in attrs else (op,)
 
 
@@ -170,6 +182,7 @@ def _step(number: int, step: Step, plan: Plan, backend: Backend, names: _Names) 
         choice.family,
         tuple(names.of(v, node.scope) for v in step.inputs),
         tuple(_written(v, step, plan, names) for v in step.outputs),
+        node.again,
     )
 
 
@@ -210,7 +223,7 @@ def _line(step: PlannedStep, offsets: bool) -> str:
     kernel = f"{step.level}/{step.kernel}" if step.kernel else step.level
     reads = _short_list(step.reads, " ")
     writes = _short_list([f"{size_of(w)} {_place(w, offsets)}" for w in step.writes], ", ")
-    phase = _PHASES.get(step.phase, step.phase)
+    phase = _AGAIN if step.again else _PHASES.get(step.phase, step.phase)
     head = f"{step.number:4} {phase} {step.layer or '-':20} {' + '.join(step.members):20} {kernel:18}"
     return f"{head} {reads} -> {writes}" if reads else f"{head} -> {writes}"
 

@@ -1,9 +1,9 @@
 """From IR to machine code, kept in the process and on disk.
 
 Code is kept under a key of everything it depends on: what the kernel is asked to be, the sources of this package, the
-processor, llvmlite's version. Files are written whole under another name and then renamed, so that processes that share the
-cache never see half of one; each begins with its own digest, and one that does not match is made again. The folder is
-PROTOTORCH_CACHE, else the user's cache folder; an empty PROTOTORCH_CACHE keeps nothing on disk.
+processor, llvmlite's version. Files are written whole under another name and then renamed, so that processes that share
+the cache never see half of one; each begins with its own digest, and one that does not match is made again. The folder
+is PROTOTORCH_CACHE, else the user's cache folder; an empty PROTOTORCH_CACHE keeps nothing on disk.
 """
 
 from __future__ import annotations

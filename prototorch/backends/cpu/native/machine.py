@@ -65,5 +65,6 @@ def unusable() -> str | None:
 
 
 def halves_are_free() -> bool:
-    """Whether two operations on half vectors cost what one on whole ones does: AMD's fourth generation does 512 bits so."""
+    """Whether two operations on half vectors cost what one on whole ones does: AMD's fourth generation does 512 bits
+    so."""
     return vector_bits() == 512 and cpu()[0] == "znver4"
