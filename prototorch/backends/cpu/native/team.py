@@ -1,12 +1,13 @@
 """The thread team: runs a list of kernels without returning to Python between them.
 
-A *record* is six words: the code's address, the arguments' address, the number of items, the items of a piece, the pieces,
-and the address of the kernel's shared scratch memory. The caller's thread goes through the records in order. It publishes
-the pieces of each and does pieces itself; worker threads wait in native code, first spinning, then asleep, and take pieces
-too. Which thread does a piece is chance, but pieces do not depend on the number of threads, and so the result does not.
+A *record* is six words: the code's address, the arguments' address, the number of items, the items of a piece, the
+pieces, and the address of the kernel's shared scratch memory. The caller's thread goes through the records in order.
+It publishes the pieces of each and does pieces itself; worker threads wait in native code, first spinning, then asleep,
+and take pieces too. Which thread does a piece is chance, but pieces do not depend on the number of threads, and so the
+result does not.
 
-One word, the *ticket*, holds the record's number (upper half) and the next piece (lower half). A worker takes a piece by
-exchanging the ticket for its successor, which fails if the record has changed meanwhile: that makes it safe to be late.
+One word, the *ticket*, holds the record's number (upper half) and the next piece (lower half). A worker takes a piece
+by exchanging the ticket for its successor, which fails if the record has changed meanwhile: so it is safe to be late.
 """
 
 from __future__ import annotations

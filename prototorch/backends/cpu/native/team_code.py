@@ -1,7 +1,11 @@
 """The native code of the thread team, as LLVM assembly. What it does is told in `team.py`.
 
 The team's memory is a row of 64-bit words, each on a line of 128 bytes of its own (word 16 * i):
-0 ticket, 1 pieces done, 2 address of the record, 3 sleepers, 4 quit, 5 local scratch, 6 its bytes a thread, 7 mutex, 8 condition.
+0 ticket, 1 pieces done, 2 the record, 3 sleepers, 4 quit, 5 local scratch, 6 its bytes a thread, 7 mutex, 8 condition.
+
+Workers read the team's copy of a record, never the record itself: one that was asleep may look when the program is
+long over and its memory gone. The copy is written while the ticket is closed (its lower half all ones), and a ticket's
+number is never used for two records, so that a worker that read a mixture of two records cannot take a piece.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import platform
 
 RECORD = 6  # words of a record: code, arguments, items, items of a piece, pieces, shared scratch
-TICKET, DONE, CURRENT, SLEEPERS, QUIT, LOCAL, STRIDE, MUTEX, CONDITION = (i * 16 for i in range(9))
+TICKET, DONE, COPY, SLEEPERS, QUIT, LOCAL, STRIDE, MUTEX, CONDITION = (i * 16 for i in range(9))
 WORDS = 10 * 16
 SPINS = 4000  # of a worker before it sleeps: some hundred microseconds
 
@@ -22,24 +26,25 @@ declare i32 @sched_yield()
 {declare_pause}
 
 ; Do pieces of the record with this number until none is left.
-define internal void @pieces(ptr %team, i64 %me, i64 %number, ptr %record) {{
+define internal void @pieces(ptr %team, i64 %me, i64 %number) {{
 entry:
-  %code = load ptr, ptr %record
-  %p1 = getelementptr i64, ptr %record, i64 1
-  %arguments = load ptr, ptr %p1
-  %p2 = getelementptr i64, ptr %record, i64 2
-  %items = load i64, ptr %p2
-  %p3 = getelementptr i64, ptr %record, i64 3
-  %grain = load i64, ptr %p3
-  %p4 = getelementptr i64, ptr %record, i64 4
-  %count = load i64, ptr %p4
-  %p5 = getelementptr i64, ptr %record, i64 5
-  %shared = load ptr, ptr %p5
+  %copy = getelementptr i64, ptr %team, i64 {COPY}
+  %code = load atomic ptr, ptr %copy acquire, align 8
+  %p1 = getelementptr i64, ptr %copy, i64 1
+  %arguments = load atomic ptr, ptr %p1 acquire, align 8
+  %p2 = getelementptr i64, ptr %copy, i64 2
+  %items = load atomic i64, ptr %p2 acquire, align 8
+  %p3 = getelementptr i64, ptr %copy, i64 3
+  %grain = load atomic i64, ptr %p3 acquire, align 8
+  %p4 = getelementptr i64, ptr %copy, i64 4
+  %count = load atomic i64, ptr %p4 acquire, align 8
+  %p5 = getelementptr i64, ptr %copy, i64 5
+  %shared = load atomic ptr, ptr %p5 acquire, align 8
   %done = getelementptr i64, ptr %team, i64 {DONE}
   %pl = getelementptr i64, ptr %team, i64 {LOCAL}
-  %base = load ptr, ptr %pl
+  %base = load atomic ptr, ptr %pl acquire, align 8
   %ps = getelementptr i64, ptr %team, i64 {STRIDE}
-  %stride = load i64, ptr %ps
+  %stride = load atomic i64, ptr %ps acquire, align 8
   %offset = mul i64 %me, %stride
   %local = getelementptr i8, ptr %base, i64 %offset
   br label %look
@@ -72,7 +77,6 @@ out:
 ; A worker: waits for records, does pieces, ends when told to.
 define void @worker(ptr %team, i64 %me) {{
 entry:
-  %current = getelementptr i64, ptr %team, i64 {CURRENT}
   %sleepers = getelementptr i64, ptr %team, i64 {SLEEPERS}
   %quit = getelementptr i64, ptr %team, i64 {QUIT}
   %mutex = getelementptr i64, ptr %team, i64 {MUTEX}
@@ -118,8 +122,7 @@ woken:
   %r3 = call i32 @pthread_mutex_unlock(ptr %mutex)
   br label %spin
 work:
-  %record = load atomic ptr, ptr %current seq_cst, align 8
-  call void @pieces(ptr %team, i64 %me, i64 %number, ptr %record)
+  call void @pieces(ptr %team, i64 %me, i64 %number)
   br label %begin
 out:
   ret void
@@ -155,7 +158,7 @@ entry:
 define void @run(ptr %team, ptr %records, i64 %count, i64 %threads) {{
 entry:
   %done = getelementptr i64, ptr %team, i64 {DONE}
-  %current = getelementptr i64, ptr %team, i64 {CURRENT}
+  %copy = getelementptr i64, ptr %team, i64 {COPY}
   %pl = getelementptr i64, ptr %team, i64 {LOCAL}
   %local = load ptr, ptr %pl
   %alone = icmp sle i64 %threads, 1
@@ -194,19 +197,33 @@ sbody:
   call void %code(ptr %arguments, i64 %first, i64 %last, ptr %local, ptr %shared)
   br label %shead
 together:
-  store atomic i64 0, ptr %done seq_cst, align 8
-  store atomic ptr %record, ptr %current seq_cst, align 8
   %ticket = load atomic i64, ptr %team seq_cst, align 8
   %old = lshr i64 %ticket, 32
-  %new = add i64 %old, 1
+  %between = add i64 %old, 1
+  %high = shl i64 %between, 32
+  %closed = or i64 %high, 4294967295
+  store atomic i64 %closed, ptr %team seq_cst, align 8
+  store atomic i64 0, ptr %done seq_cst, align 8
+  br label %copying
+copying:
+  %w = phi i64 [ 0, %together ], [ %w1, %copying ]
+  %source = getelementptr i64, ptr %record, i64 %w
+  %target = getelementptr i64, ptr %copy, i64 %w
+  %word = load i64, ptr %source
+  store atomic i64 %word, ptr %target release, align 8
+  %w1 = add i64 %w, 1
+  %whole = icmp eq i64 %w1, {RECORD}
+  br i1 %whole, label %open, label %copying
+open:
+  %new = add i64 %between, 1
   %number = and i64 %new, 4294967295
   %fresh = shl i64 %number, 32
   store atomic i64 %fresh, ptr %team seq_cst, align 8
   call void @wake(ptr %team)
-  call void @pieces(ptr %team, i64 0, i64 %number, ptr %record)
+  call void @pieces(ptr %team, i64 0, i64 %number)
   br label %wait
 wait:
-  %turn = phi i64 [ 0, %together ], [ %turned, %waiting ], [ 0, %give ]
+  %turn = phi i64 [ 0, %open ], [ %turned, %waiting ], [ 0, %give ]
   %got = load atomic i64, ptr %done seq_cst, align 8
   %all = icmp uge i64 %got, %pieces
   br i1 %all, label %next, label %hold
@@ -233,7 +250,7 @@ def team_code() -> str:
     """The assembly for this machine."""
     pause = {"x86_64": "llvm.x86.sse2.pause", "amd64": "llvm.x86.sse2.pause"}.get(platform.machine().lower())
     return _TEXT.format(
-        RECORD=RECORD, DONE=DONE, CURRENT=CURRENT, SLEEPERS=SLEEPERS, QUIT=QUIT, LOCAL=LOCAL, STRIDE=STRIDE, MUTEX=MUTEX,
-        CONDITION=CONDITION, SPINS=SPINS, pause=f"call void @{pause}()" if pause else "",
+        RECORD=RECORD, DONE=DONE, COPY=COPY, SLEEPERS=SLEEPERS, QUIT=QUIT, LOCAL=LOCAL, STRIDE=STRIDE,
+        MUTEX=MUTEX, CONDITION=CONDITION, SPINS=SPINS, pause=f"call void @{pause}()" if pause else "",
         declare_pause=f"declare void @{pause}()" if pause else "",
     )  # fmt: skip
