@@ -72,6 +72,9 @@ class Kernel:
         self.b = ir.IRBuilder(self.function.append_basic_block("body"))
         ir.IRBuilder(entry).branch(self.b.block)
         words, first, last, local, shared = self.function.args
+        self._entry = entry
+        self._early: dict[int, Any] = {}  # values that are known where the kernel begins, by their identity
+        self._made: dict[Any, Any] = {}  # what was made of such, by what was done with which
         self._words = Pointer(self, words, "int64")
         self.first, self.last = Int(self, first), Int(self, last)
         #: scratch memory of this thread, and of all threads together; see `Code.local` and `Code.shared`
@@ -86,11 +89,13 @@ class Kernel:
 
     def argument(self, index: int) -> Int:
         """A whole number given at run time."""
-        return Int(self, self._words.load(index).v)
+        with self.beginning():
+            return Int(self, self._words.load(index).v)
 
     def pointer(self, index: int, dtype: str = "float32", streams: bool = False) -> Pointer:
         """An array given at run time."""
-        return Pointer(self, self.b.inttoptr(self._words.load(index).v, ADDRESS), dtype, streams)
+        with self.beginning():
+            return Pointer(self, self.b.inttoptr(self._words.load(index).v, ADDRESS), dtype, streams)
 
     def word(self, value: Any) -> Any:
         """A Python int or an Int as LLVM's value."""
@@ -142,6 +147,40 @@ class Kernel:
         return Variable(self, value if isinstance(value, Num) else Int(self, self.word(value)))
 
     # control
+
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """What is said inside is done once, where the kernel begins; it may use arguments and what was said there."""
+        if self.b.block is self._entry:
+            yield
+            return
+        with self.b.goto_entry_block():
+            yield
+
+    def once(self, what: Any, given: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """LLVM's value of ``make()``. Where all that is given is known when the kernel begins, it is made there, and
+        only the first time that it is asked for: what follows from numbers that are one for the whole kernel (an
+        optimiser's rate, its corrections) is not said again for each vector."""
+        if not all(isinstance(v, ir.Constant) or id(v) in self._early for v in given):
+            return make()
+        key = (what, *(f"{v}" if isinstance(v, ir.Constant) else id(v) for v in given))
+        if key not in self._made:
+            with self.beginning():
+                self._made[key] = self._known(make())
+        return self._made[key]
+
+    def _known(self, v: Any) -> Any:
+        self._early[id(v)] = v
+        return v
+
+    def first_number(self, pointer: Pointer) -> Num:
+        """The number at an argument's address, read once, where the kernel begins."""
+        key = "load", id(pointer.v)
+        if key not in self._made:
+            with self.beginning():
+                self._made[key] = pointer.load(fixed=True)
+            self._known(self._made[key].v)
+        return self._made[key]
 
     @contextmanager
     def range(self, start: Any, stop: Any = None, step: int = 1) -> Iterator[Int]:
@@ -214,7 +253,8 @@ class Kernel:
 
     def call1(self, name: str, x: Num) -> Num:
         """An intrinsic of one number, element by element (``sqrt``, ``fabs``, ``floor``)."""
-        made = self.intrinsic(f"llvm.{name}.{self.suffix(x.dtype, x.lanes)}", x.v.type, [(x.v.type, x.v)])
+        full = f"llvm.{name}.{self.suffix(x.dtype, x.lanes)}"
+        made = self.once(full, (x.v,), lambda: self.intrinsic(full, x.v.type, [(x.v.type, x.v)]))
         return Num(self, made, x.dtype, x.lanes)
 
     def fma(self, a: Any, b: Any, c: Num) -> Num:

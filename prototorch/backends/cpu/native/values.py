@@ -117,7 +117,8 @@ class Num:
             a, b = b, a
         if a.dtype == "bool":
             raise Unsupported("arithmetic of truth values")
-        made = getattr(a.k.b, f)(a.v, b.v, flags=_FAST) if a.is_float else getattr(a.k.b, i)(a.v, b.v)
+        build, flags = getattr(a.k.b, f if a.is_float else i), {"flags": _FAST} if a.is_float else {}
+        made = a.k.once(f, (a.v, b.v), lambda: build(a.v, b.v, **flags))
         return Num(a.k, made, a.dtype, a.lanes)
 
     def __add__(self, o: Any) -> Num:
@@ -162,9 +163,8 @@ class Num:
             raise Unsupported("a vector as an exponent")
         k, base = self.k, float(np.asarray(base, self.dtype))
         wide = self.cast("float64")
-        made = k.intrinsic(
-            "llvm.pow.f64", wide.v.type, [(wide.v.type, k.num(base, "float64").v), (wide.v.type, wide.v)]
-        )
+        given = k.num(base, "float64").v, wide.v
+        made = k.once("pow", given, lambda: k.intrinsic("llvm.pow.f64", given[0].type, [(v.type, v) for v in given]))
         return Num(k, made, "float64").cast(self.dtype)
 
     def _bits(self, method: str, other: Any) -> Num:
@@ -227,12 +227,15 @@ class Num:
 
     def cast(self, dtype: str) -> Num:
         """The number as another type, as NumPy's astype."""
-        k, b = self.k, self.k.b
         if dtype == self.dtype:
             return self
-        target = k.type(dtype, self.lanes)
         if dtype == "bool":
             return self != 0
+        made = self.k.once(f"cast {dtype}", (self.v,), lambda: self._converted(dtype))
+        return Num(self.k, made, dtype, self.lanes)
+
+    def _converted(self, dtype: str) -> Any:
+        b, target = self.k.b, self.k.type(dtype, self.lanes)
         if self.is_float:
             if dtype in FLOATS:
                 made = (b.fpext if dtype == "float64" else b.fptrunc)(self.v, target)
@@ -249,7 +252,7 @@ class Num:
                 made = (b.zext if self.dtype.startswith("u") or self.dtype == "bool" else b.sext)(self.v, target)
             else:
                 made = self.v
-        return Num(k, made, dtype, self.lanes)
+        return made
 
     def splat(self, lanes: int) -> Num:
         """The number in every lane of a vector."""
@@ -258,13 +261,16 @@ class Num:
         if self.lanes != 1:
             raise Unsupported(f"{self.lanes} lanes as {lanes}")
         if isinstance(self.v, ir.Constant):
-            return Num(
-                self.k, ir.Constant(self.k.type(self.dtype, lanes), [self.v.constant] * lanes), self.dtype, lanes
-            )
+            one = self.v.constant
+            plain_zero = one == 0 and str(one) != "-0.0"  # written "zeroinitializer", which is read faster
+            held = ir.Constant(self.k.type(self.dtype, lanes), None if plain_zero else [one] * lanes)
+            return Num(self.k, held, self.dtype, lanes)
+        return Num(self.k, self.k.once(f"splat {lanes}", (self.v,), lambda: self._spread(lanes)), self.dtype, lanes)
+
+    def _spread(self, lanes: int) -> Any:
         empty = ir.Constant(self.k.type(self.dtype, lanes), ir.Undefined)
         one = self.k.b.insert_element(empty, self.v, ir.Constant(I32, 0))
-        zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
-        return Num(self.k, self.k.b.shuffle_vector(one, empty, zeros), self.dtype, lanes)
+        return self.k.b.shuffle_vector(one, empty, ir.Constant(ir.VectorType(I32, lanes), None))
 
     def lane(self, i: int) -> Num:
         """One number of a vector."""
@@ -308,7 +314,7 @@ class Pointer:
                 made.set_metadata("invariant.load", k.module.add_metadata([]))
         else:
             kind = k.type(held, lanes)
-            zero = ir.Constant(kind, [0] * lanes if held not in FLOATS else [0.0] * lanes)
+            zero = ir.Constant(kind, None)
             made = k.intrinsic("llvm.masked.load." + k.suffix(held, lanes) + ".p0", kind,
                                [(ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])), (mask.v.type, mask.v),
                                 (kind, zero)])  # fmt: skip

@@ -1,7 +1,7 @@
 """What happens to sums before they are stored: bias, activation, residual, an optimiser's update.
 
-A `fused` group whose first op is an anchor (a convolution, a matrix product) is the anchor with an epilogue: the other ops,
-traced from their plain bodies, on each vector of the anchor's result while it is in registers.
+A `fused` group whose first op is an anchor (a convolution, a matrix product) is the anchor with an epilogue: the other
+ops, traced from their plain bodies, on each vector of the anchor's result while it is in registers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Epilogue:
             if i not in given:
                 kind = self.kinds[i]
                 if kind == SCALAR:
-                    given[i] = inputs[i].load(fixed=True)
+                    given[i] = k.first_number(inputs[i])
                 else:
                     given[i] = inputs[i].load(at if kind == FULL else channel, lanes, mask)
             return given[i]

@@ -1,13 +1,14 @@
 """The register tile: the sums of products that convolutions and matrix products are made of.
 
-``rows`` x ``vectors`` accumulators stay in registers while a nest of loops runs over the depth: each step takes one number of
-each row of x, broadcast, and ``vectors`` neighbouring vectors of w. The widest tile that leaves registers for w and for a
-broadcast is the fastest; how a size is cut into tiles is `cut`.
+``rows`` x ``vectors`` accumulators stay in registers while a nest of loops runs over the depth: each step takes one
+number of each row of x, broadcast, and ``vectors`` neighbouring vectors of w. The widest tile that leaves registers for
+w and for a broadcast is the fastest; how a size is cut into tiles is `cut`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
@@ -30,7 +31,8 @@ class Tile(NamedTuple):
         return self.vectors * self.lanes
 
 
-class Loop(NamedTuple):
+@dataclass(frozen=True)
+class Loop:
     """A loop of the depth: how often, and how far x and w move each time (in elements)."""
 
     count: int | Int
@@ -59,15 +61,23 @@ def accumulate(k: Kernel, tile: Tile, x: Pointer, row: int, w: Pointer, depth: S
     zero = k.zero(tile.lanes)
     held = [[k.variable(zero if start is None else start[r][v]) for v in range(tile.vectors)] for r in range(tile.rows)]
 
-    def step(x: Pointer, w: Pointer) -> None:
-        ws = [w.load(v * tile.lanes, tile.lanes, mask if v == tile.vectors - 1 else None) for v in range(tile.vectors)]
-        if ahead:
-            for line in range(0, tile.width, 16):
-                w.prefetch(ahead + line)
-        for r in range(tile.rows):
-            one = x.load(r * row).splat(tile.lanes)
-            for v in range(tile.vectors):
-                held[r][v].value = k.fma(one, ws[v], held[r][v].value)
+    def steps(places: Sequence[tuple[Pointer, Pointer]]) -> None:
+        """Products at these places of x and w, one after the other; sums are taken up and put down once."""
+        sums = [[one.value for one in row] for row in held]
+        for x, w in places:
+            ws = [
+                w.load(v * tile.lanes, tile.lanes, mask if v == tile.vectors - 1 else None) for v in range(tile.vectors)
+            ]
+            if ahead:
+                for line in range(0, tile.width, 16):
+                    w.prefetch(ahead + line)
+            for r in range(tile.rows):
+                one = x.load(r * row).splat(tile.lanes)
+                for v in range(tile.vectors):
+                    sums[r][v] = k.fma(one, ws[v], sums[r][v])
+        for kept, made in zip(held, sums, strict=True):
+            for cell, value in zip(kept, made, strict=True):
+                cell.value = value
 
     def nest(loops: Sequence[Loop], x: Pointer, w: Pointer) -> None:
         loop = loops[0]
@@ -75,17 +85,16 @@ def accumulate(k: Kernel, tile: Tile, x: Pointer, row: int, w: Pointer, depth: S
             with k.range(loop.count) as i:
                 nest(loops[1:], x + i * loop.x, w + i * loop.w)
             return
-        whole = loop.count - loop.count % UNROLLED
+        count = loop.count
+        whole = count - count % UNROLLED
         with k.range(0, whole, UNROLLED) as i:
             here, there = x + i * loop.x, w + i * loop.w
-            for u in range(UNROLLED):
-                step(here + u * loop.x, there + u * loop.w)
-        if isinstance(loop.count, int):
-            for u in range(whole, loop.count):
-                step(x + u * loop.x, w + u * loop.w)
-        else:
-            with k.range(whole, loop.count) as i:
-                step(x + i * loop.x, w + i * loop.w)
+            steps([(here + u * loop.x, there + u * loop.w) for u in range(UNROLLED)])
+        if not isinstance(count, int):
+            with k.range(whole, count) as i:
+                steps([(x + i * loop.x, w + i * loop.w)])
+        elif whole < count:
+            steps([(x + u * loop.x, w + u * loop.w) for u in range(whole, count)])
 
     nest(depth, x, w)
     return [[a.value for a in one] for one in held]
