@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 from zlib import crc32
 
 from prototorch.constraints import Constraint
@@ -56,6 +56,7 @@ class Trace:
     losses: list[Value] = field(default_factory=list)
     masks: dict[int, Value] = field(default_factory=dict)
     low: str | None = None
+    key_name: str = KEY  # of the input that random numbers are drawn by
 
     def penalties(self) -> list[Value]:
         """The regularisers' penalties, one for each weight that has one."""
@@ -64,8 +65,8 @@ class Trace:
 
     def key(self) -> Value:
         """The step's random key."""
-        value = self.graph.inputs.get(KEY)
-        return value if value is not None else self.graph.input(KEY, Spec((2,), "uint64"))
+        value = self.graph.inputs.get(self.key_name)
+        return value if value is not None else self.graph.input(self.key_name, Spec((2,), "uint64"))
 
 
 class LayerContext:
@@ -132,6 +133,15 @@ class LayerContext:
         raise ShapeError(message)
 
 
+class InGraph(Protocol):
+    """What makes an input of the net from a column of the data, in the net's own graph."""
+
+    name: str
+
+    def within(self, trace: Trace, value: Value) -> Value:
+        """The prepared input."""
+
+
 def said(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
     """A layer said in ops; its input's mask goes on where it keeps it."""
     least, most = layer.input_range()
@@ -147,14 +157,19 @@ def said(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
 
 
 def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | None = None,
-          report: Report | None = None, low: str | None = None) -> Trace:  # fmt: skip
-    """Trace a net for inputs of known specs (batch dimension included). low: see `Trace`.
+          report: Report | None = None, low: str | None = None,
+          preparation: InGraph | None = None) -> Trace:  # fmt: skip
+    """Trace a net for inputs of known specs (batch dimension included). low: see `Trace`. With a preparation the input
+    it is for is given as it is in the data, and is prepared in the graph.
 
     A mistake in a layer raises ShapeError, or, with a report, is noted there; what depends on it is then left out.
     """
     result = Trace(graph or Graph(), training, low=low)
     for node in net.inputs:
-        result.values[node.name] = result.graph.input(node.name, inputs[node.name])
+        value = result.graph.input(node.name, inputs[node.name])
+        if preparation is not None and node.name == preparation.name:
+            value = preparation.within(result, value)
+        result.values[node.name] = value
     for layer_node in net.nodes:
         if any(b not in result.values for b in layer_node.bottoms):
             continue  # follows from a mistake that is already noted

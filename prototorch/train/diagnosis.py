@@ -10,7 +10,7 @@ import numpy as np
 from prototorch.backends.core import Backend
 from prototorch.graph.net import LayerNode
 from prototorch.graph.record import Graph, Value
-from prototorch.graph.trace import Trace, trace
+from prototorch.graph.trace import InGraph, Trace, trace
 from prototorch.ops.core import interpreting
 from prototorch.spec import Spec
 from prototorch.train.program import TARGET, WEIGHT, Program
@@ -38,18 +38,19 @@ def guard(outputs: Mapping[str, Any]) -> None:
 
 
 def cause(program: Program, specs: Mapping[str, Spec], inputs: Mapping[str, Any],
-          sample: Callable[[Sequence[int]], str]) -> str:  # fmt: skip
+          sample: Callable[[Sequence[int]], str], preparation: InGraph | None = None) -> str:  # fmt: skip
     """What was not finite first, in words.
 
     specs: of the net's inputs; inputs: all that the step was fed, its random key too, so that dropout drops the same.
-    sample: names samples by their places in the batch. The variables must be as they were before the step.
+    sample: names samples by their places in the batch. preparation: what the step
+    itself makes its input with. The variables must be as they were before the step.
     """
     for name, array in inputs.items():
         fed = np.asarray(array)
         if fed.dtype.kind == "f" and not np.isfinite(fed).all():
             return f"{_fed(name)} is not finite: {_extent(fed, _batch(specs), sample)}"
     graph = Graph()
-    traced = trace(program.net, specs, True, graph, low=program.backend.precision.low)
+    traced = trace(program.net, specs, True, graph, low=program.backend.precision.low, preparation=preparation)
     with interpreting(graph):
         losses = program.losses(graph, traced)
     makers: dict[int, LayerNode] = {}

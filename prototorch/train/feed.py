@@ -92,6 +92,16 @@ class Feed:
         self._ones: dict[int, np.ndarray] = {}
         self._own = own_targets(program, data) if program.terms else {}
         self._learned = {**data.target_of, **self._own}
+        #: whether the step prepares its input itself, on a device, from what is in the data
+        self.on_device = self._may_prepare_there()
+
+    def _may_prepare_there(self) -> bool:
+        backend, preparation = self.program.backend, self.preparation
+        if backend.device is None or not preparation.needed:
+            return False
+        if self.data.input_of[preparation.name] in self._learned.values():
+            return False  # the target is the prepared input
+        return preparation.accepted(backend, self._raw(1), self.training)
 
     def transform(self, columns: Columns, place: Place) -> Columns:
         """For the loader: the input column prepared by the model's own layers."""
@@ -112,8 +122,9 @@ class Feed:
 
     def prepared(self, phase: str, batch: int) -> Runner:
         """The bound plan of a phase for batches of this size. Raises ResourceError where it would not fit in memory."""
-        made = self._runners[phase, batch] = self.program.runner(phase, self.specs(batch))
-        if self.preparation.needed:
+        preparation = self.preparation if self.on_device else None
+        made = self._runners[phase, batch] = self.program.runner(phase, self.fed(batch), preparation)
+        if self.preparation.needed and not self.on_device:
             self.preparation.ready(self._raw(batch), self.training)
         return made
 
@@ -122,6 +133,10 @@ class Feed:
         if batch not in self._specs:
             self._specs[batch] = input_specs(self.program.net, self.data, self.preparation, batch)
         return self._specs[batch]
+
+    def fed(self, batch: int) -> dict[str, Spec]:
+        """The specs of what is fed for a batch of this size: those of the net's inputs, or of what they are made of."""
+        return {**self.specs(batch), self.preparation.name: self._raw(batch)} if self.on_device else self.specs(batch)
 
     def inputs(self, columns: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The net's inputs of a batch."""

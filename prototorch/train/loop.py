@@ -25,7 +25,7 @@ from prototorch.train.diagnosis import ADVICE, NotFiniteError, cause, guard, nam
 from prototorch.train.feed import Feed
 from prototorch.train.program import PREDICT, RATE, STEP, TEST, TRAIN, Program, key_of
 from prototorch.train.standard import History
-from prototorch.train.transform import Preparation
+from prototorch.train.transform import DRAWS, Preparation
 
 #: what `Trainer.state` gives, and of a fit
 STATE = {"step", "passes", "set_rate", "fit"}
@@ -115,6 +115,8 @@ class Trainer:
             inputs.update(feed.supervision(columns))
         if KEY in runner.plan.inputs:
             inputs[KEY] = key_of(self.program.seed, self.step)
+        if DRAWS in runner.plan.inputs:
+            inputs[DRAWS] = key_of(columns.place.key if isinstance(columns, Batch) else 0, 0)
         if phase == TRAIN:
             inputs[RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(self.step + 1)
         if phase != TRAIN:
@@ -150,8 +152,9 @@ class Trainer:
         indices = columns.place.indices if isinstance(columns, Batch) else None
         known = indices is not None and len(indices) == count and int(indices.max()) < len(feed.data)
         try:
-            why = cause(self.program, feed.specs(count), inputs,
-                        named(count, indices if known else None, feed.data.origin if known else None))  # fmt: skip
+            why = cause(self.program, feed.fed(count), inputs,
+                        named(count, indices if known else None, feed.data.origin if known else None),
+                        self.preparation if feed.on_device else None)  # fmt: skip
         except MemoryError:
             why = "there is not enough memory to look for the layer"
         return f"the loss is {loss} at {at}: {why}. No weight has been changed by this step. {ADVICE}"
@@ -267,7 +270,7 @@ class Trainer:
     def feed(self, data: Supply, training: bool, class_weight: Mapping[int, float] | None = None) -> Feed:
         """What feeds its batches to the program; the model's own preparation runs in its threads."""
         feed = Feed(self.program, data.bound, self.preparation, training, class_weight)
-        if self.preparation.needed:
+        if self.preparation.needed and not feed.on_device:
             data.batches.transform = feed.transform
             if isinstance(data.batches, Loader):
                 data.batches.work = feed.work(min(data.batches.batch_size, len(data.bound)))

@@ -18,7 +18,7 @@ from prototorch.errors import ResourceError, ShapeError, UsageError, did_you_mea
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.record import Graph, Value
-from prototorch.graph.trace import Trace, Weight, trace
+from prototorch.graph.trace import InGraph, Trace, Weight, trace
 from prototorch.losses import Loss
 from prototorch.metrics import Metric, resolve
 from prototorch.metrics.base import masked
@@ -90,23 +90,24 @@ class Program:
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
         return self.compiled.optimizer
 
-    def runner(self, phase: str, specs: Mapping[str, Spec]) -> Runner:
-        """The bound plan of a phase for inputs of these specs.
+    def runner(self, phase: str, specs: Mapping[str, Spec], preparation: InGraph | None = None) -> Runner:
+        """The bound plan of a phase for inputs of these specs. preparation: makes one of them inside the plan.
 
         Raises ResourceError where it would not fit in memory: before any of it is taken.
         """
-        key = (phase, tuple(sorted(specs.items())))
+        key = (phase, (*sorted(specs.items()), *(("prepared", None),) * (preparation is not None)))
         found = self._runners.get(key)
         if found is None:
-            plan, births = self._planned(phase, specs)
-            self._refuse_too_large(phase, specs, plan, births)
+            plan, births = self._planned(phase, specs, preparation)
+            self._refuse_too_large(phase, specs, plan, births, preparation)
             self._create(births)
             try:
                 if self._arena is None or len(self._arena) < plan.arena:
                     self._arena = self.backend.bytes(plan.arena)
                 found = self._runners[key] = bound(plan, self.backend, self.variables, self._arena)
             except ResourceError as exc:  # there was less than the device had said
-                raise self._refusal(phase, specs, plan, births, self.backend.free_bytes() or 0) from exc
+                free = self.backend.free_bytes() or 0
+                raise self._refusal(phase, specs, plan, births, preparation, free) from exc
         return found
 
     def runners(self) -> list[Runner]:
@@ -120,10 +121,11 @@ class Program:
             self._create(births)
         return plan
 
-    def _planned(self, phase: str, specs: Mapping[str, Spec]) -> tuple[Plan, Births]:
+    def _planned(self, phase: str, specs: Mapping[str, Spec],
+                 preparation: InGraph | None = None) -> tuple[Plan, Births]:  # fmt: skip
         """The plan of a phase, and how each variable it needs begins."""
         graph, births = Graph(), Births()
-        traced = trace(self.net, specs, phase == TRAIN, graph, low=self.backend.precision.low)
+        traced = trace(self.net, specs, phase == TRAIN, graph, None, self.backend.precision.low, preparation)
         for weight in traced.weights.values():
             births[weight.name] = weight.spec, partial(initial, weight, self.seed)
         if phase == PREDICT:
@@ -145,21 +147,24 @@ class Program:
         there = self.variables.where(self.backend)
         return {name: spec for name, (spec, _) in births.items() if name not in there}
 
-    def _refuse_too_large(self, phase: str, specs: Mapping[str, Spec], plan: Plan, births: Births) -> None:
+    def _refuse_too_large(self, phase: str, specs: Mapping[str, Spec], plan: Plan, births: Births,
+                          preparation: InGraph | None) -> None:  # fmt: skip
         free = self.backend.free_bytes()
         held = 0 if self._arena is None else len(self._arena)
         need = need_of(plan, self._missing(births), held, self.backend.input_copies)
         if free is not None and need.total > free:
-            raise self._refusal(phase, specs, plan, births, free)
+            raise self._refusal(phase, specs, plan, births, preparation, free)
 
-    def _refusal(self, phase: str, specs: Mapping[str, Spec], plan: Plan, births: Births, free: int) -> ResourceError:
+    def _refusal(self, phase: str, specs: Mapping[str, Spec], plan: Plan, births: Births,
+                 preparation: InGraph | None, free: int) -> ResourceError:  # fmt: skip
         """The error about a plan that does not fit, with a batch size that would."""
         held = 0 if self._arena is None else len(self._arena)
         need = need_of(plan, self._missing(births), held, self.backend.input_copies)
         batch = next(iter(specs.values())).shape[0]
 
         def fits(size: int) -> bool:
-            other, made = self._planned(phase, {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()})
+            smaller = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
+            other, made = self._planned(phase, smaller, preparation)
             return need_of(other, self._missing(made), held, self.backend.input_copies).total <= free
 
         what = {TRAIN: "a training step", TEST: "an evaluation step", PREDICT: "a prediction"}[phase]

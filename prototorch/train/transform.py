@@ -14,12 +14,13 @@ from prototorch.engine.variables import Variables, initial
 from prototorch.errors import ModelError, ShapeError
 from prototorch.graph.net import Net
 from prototorch.graph.plan import make_plan
-from prototorch.graph.record import Graph, Value
+from prototorch.graph.record import Graph, Node, Value
 from prototorch.graph.trace import KEY, LayerContext, Trace, said
 from prototorch.layers.base import Layer
 from prototorch.ops.core import interpreting
 from prototorch.spec import Spec
 
+DRAWS = "augment_key"  # the input uint64[2] of a plan that prepares for itself
 AUGMENTING = 16  # random numbers, and pixels read at computed places, cost so many times the bytes that are written
 
 
@@ -70,6 +71,25 @@ class Preparation:
         written = sum(value.spec.nbytes for node in trace.graph.nodes for value in node.outputs)
         return written * AUGMENTING if training and self.net.augment else written
 
+    def within(self, trace: Trace, value: Value) -> Value:
+        """The layers said into a net's own graph, where a device prepares its inputs itself; see `InGraph`. What they
+        draw follows from the plan's input `DRAWS`, and is what they would draw in the loader's threads."""
+        own = Trace(trace.graph, trace.training, key_name=DRAWS)
+        with interpreting(trace.graph), trace.graph.scope("preprocess"):
+            return self._said(own, value, trace.training)
+
+    def accepted(self, backend: Backend, raw: Spec, training: bool) -> bool:
+        """Whether a backend has kernels for all of it, so that it may be part of a step there."""
+        trace, _ = self._graph(raw, training)
+        if trace.weights:
+            return False
+
+        def kernel(node: Node) -> bool:
+            ins, outs = tuple(v.spec for v in node.inputs), tuple(v.spec for v in node.outputs)
+            return node.op.view or backend.accepts(node.op, ins, outs, node.attrs)
+
+        return all(map(kernel, trace.graph.nodes))
+
     def _runner(self, spec: Spec, training: bool) -> Runner:
         trace, out = self._graph(spec, training)
         variables = Variables()
@@ -81,14 +101,16 @@ class Preparation:
         trace = Trace(Graph(), training)
         value = trace.graph.input("raw", spec)
         with interpreting(trace.graph):
-            if not spec.is_float:
-                value = ops.cast(value, dtype="float32")
-            value = self._chain(trace, value, self.net.preprocess, "preprocess")
-            if training:
-                value = self._chain(trace, value, self.net.augment, "augment")
+            value = self._said(trace, value, training)
             if value.kind != "node":
                 value = ops.stop_gradient(value)
         return trace, value
+
+    def _said(self, trace: Trace, value: Value, training: bool) -> Value:
+        if not value.spec.is_float:
+            value = ops.cast(value, dtype="float32")
+        value = self._chain(trace, value, self.net.preprocess, "preprocess")
+        return self._chain(trace, value, self.net.augment, "augment") if training else value
 
     def _chain(self, trace: Trace, value: Value, layers: Sequence[Layer], where: str) -> Value:
         for i, layer in enumerate(layers):

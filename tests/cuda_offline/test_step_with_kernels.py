@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from shim_device import COMPILER, ShimDevice
 
+import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.device import COPY_SOURCE, GuardBlock, guard_source
 from prototorch.backends.cuda.fake import FakeDevice
@@ -80,6 +81,33 @@ def test_what_follows_from_the_weights_alone_is_computed_when_they_change(device
         assert again == len(runner.calls) - runner.plan.once or not runner.plan.once
         here.fit(x, y, batch_size=4, epochs=1, verbose=0)
         there.set_weights(here.get_weights())
+
+
+def pictures():
+    layers = pt.layers
+    return pt.Sequential(
+        [pt.Input((1, 6, 6)), layers.Flatten(), layers.Dense(3, name="logits")],
+        preprocess=[layers.Rescaling(1 / 255)],
+        augment=[layers.RandomFlip("horizontal")],
+    )
+
+
+def test_a_step_prepares_its_pictures_itself(device):
+    """They travel as bytes; what is drawn is what the loader's threads would have drawn."""
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (20, 1, 6, 6)).astype("uint8"), rng.integers(0, 3, 20)
+    models = [compiled(b, pictures) for b in (plain_cpu(), CudaBackend(device))]
+    for model in models:
+        model.fit(x, y, batch_size=4, epochs=2, verbose=0)
+    runner = runner_of(models[1])
+    (fed,) = (v for name, v in runner.plan.inputs.items() if v.dtype == "uint8")
+    assert fed.shape == (4, 1, 6, 6)
+    assert runner.graph is not None, runner.refused
+    a, b = (m.get_weights() for m in models)
+    for name in a:
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-3, atol=1e-4, err_msg=name)
+    np.testing.assert_allclose(models[0].predict(x), models[1].predict(x), rtol=1e-3, atol=1e-4)
+    assert models[0].evaluate(x, y)["loss"] == pytest.approx(models[1].evaluate(x, y)["loss"], rel=1e-3)
 
 
 def test_kernels_leave_the_weights_alone_after_a_loss_that_is_not_finite(device):
