@@ -8,7 +8,7 @@ is step 12, of the forward pass, said by the layer conv2d_2: a fused group of th
 "conv" at the level "native". It reads what step 11 wrote (``#11.1`` would be the second output of that step) and the
 layer's own weights, and writes 25600 bytes of the arena from byte 18432 on; ``over #11`` says that this is the memory
 of an input that nobody reads any more, ``in ./kernel`` that a state is written in its place. ``rec`` instead of the
-the phase marks a step of the forward pass that is computed again (``compile { memory: low }``).
+phase marks a step of the forward pass that is computed again (``compile { memory: low }``).
 """
 
 from __future__ import annotations
@@ -161,8 +161,6 @@ def own(name: str, layer: str) -> str:
 
 def members(op: str, attrs: dict[str, Any]) -> tuple[str, ...]:
     """The ops that a step stands for."""
-    if op == "arranged":
-        return members(attrs["use"].op, dict(attrs["use"].attrs))
     return tuple(part[0] for part in attrs["program"]) if "program" in attrs else (op,)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 ALIGN = 64
+_SMALL = 16 << 20  # bytes of an arena in which it matters more that memory is still in a cache
+_HOLES = 0.01  # the share of an arena that may be holes before other arrangements are tried
 
 
 def aligned(nbytes: int) -> int:
@@ -13,11 +16,67 @@ def aligned(nbytes: int) -> int:
     return -(-max(nbytes, 1) // ALIGN) * ALIGN
 
 
+def alive(buffers: Iterable[tuple[int, int, int]]) -> list[int]:
+    """The bytes that are alive in each step, for buffers given as (first step, last step, bytes): no arrangement needs
+    less than the most of them."""
+    change: dict[int, int] = {}
+    for born, dies, nbytes in buffers:
+        change[born] = change.get(born, 0) + aligned(nbytes)
+        change[dies + 1] = change.get(dies + 1, 0) - aligned(nbytes)
+    return list(accumulate(change.get(i, 0) for i in range(max(change, default=0) + 1)))
+
+
 def arrange(buffers: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
     """Offsets for buffers given as (first step, last step, bytes), and the bytes needed in all.
 
-    Best fit over a list of free blocks in the order of birth; a buffer is free after its last step.
+    In the order of birth, which goes back to memory that was used a moment ago; where that leaves large holes, in the
+    first of some other orders that leaves nearly none, or the best of them.
     """
+    found = _by_birth(buffers)
+    if found[1] < _SMALL:
+        return found
+    bytes_alive = alive(buffers)
+    least = max(bytes_alive) * (1 + _HOLES)
+    for order in _orders(buffers, bytes_alive):
+        if found[1] <= least:
+            break
+        found = min(found, _in_order(buffers, order), key=lambda one: one[1])
+    return found
+
+
+def _orders(buffers: Sequence[tuple[int, int, int]], bytes_alive: Sequence[int]) -> Iterator[list[int]]:
+    """Orders in which buffers may choose their places: those first that are hard to place."""
+    most = [max(bytes_alive[born : dies + 1]) for born, dies, _ in buffers]
+    life = [dies - born + 1 for born, dies, _ in buffers]
+    size = [nbytes for _, _, nbytes in buffers]
+    every = range(len(buffers))
+    yield sorted(every, key=lambda i: (-most[i], -size[i]))
+    yield sorted(every, key=lambda i: (-most[i], -size[i] * life[i]))
+    yield sorted(every, key=lambda i: (-most[i], -life[i]))
+    yield sorted(every, key=lambda i: (-size[i], buffers[i][0]))
+
+
+def _in_order(buffers: Sequence[tuple[int, int, int]], order: Iterable[int]) -> tuple[list[int], int]:
+    """Each in turn takes the smallest gap between those that live at the same time and have a place."""
+    offsets, top = [0] * len(buffers), 0
+    placed: list[tuple[int, int, int, int]] = []  # (offset, end, first step, last step), sorted
+    for i in order:
+        born, dies, nbytes = buffers[i]
+        size, end, gap = aligned(nbytes), 0, -1
+        for begin, stop, first, last in placed:
+            if first <= dies and born <= last:
+                if begin - end >= size and (gap < 0 or begin - end < gap):
+                    offsets[i], gap = end, begin - end
+                end = max(end, stop)
+        if gap < 0:
+            offsets[i] = end
+        insort(placed, (offsets[i], offsets[i] + size, born, dies))
+        top = max(top, offsets[i] + size)
+    return offsets, top
+
+
+def _by_birth(buffers: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
+    """Best fit over a list of free blocks in the order of birth; a buffer is free after its last step."""
     order = sorted(range(len(buffers)), key=lambda i: (buffers[i][0], -buffers[i][2]))
     offsets = [0] * len(buffers)
     free: list[tuple[int, int]] = []  # (offset, size), sorted, never touching each other

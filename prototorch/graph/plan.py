@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from prototorch.backends.core import Backend
-from prototorch.graph.memory import aligned, arrange
+from prototorch.graph.memory import aligned, alive, arrange
 from prototorch.graph.passes.common import merged
 from prototorch.graph.passes.constants import folded
 from prototorch.graph.passes.copies import copied, renamed
@@ -123,7 +122,7 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
 
     before = planner(nodes).plan().arena
     wanted = (*outputs.values(), *updates.values())
-    again = recomputed(nodes, wanted, backend, lambda o: planner(o).load(), lambda o: planner(o).plan().arena)
+    again = recomputed(nodes, wanted, backend, lambda o: planner(o).load())
     plan = planner(again).plan()
     plan.saved = before - plan.arena
     return plan
@@ -162,13 +161,8 @@ class _Planner:
         self._updates(steps)
         self._once(steps)
         _, spans = self._spans(steps, self._in_place(steps))
-        change = [0] * (len(steps) + 2)
-        for born, dies, nbytes in spans.values():
-            change[born] += aligned(nbytes)
-            change[dies + 1] -= aligned(nbytes)
-        alive = list(accumulate(change[: len(steps)]))
-        peak = max(alive)
-        return Load(peak, alive.count(peak), steps[alive.index(peak)].node)
+        found = alive([(a, b, n) for a, b, n in spans.values()])[: len(steps)]
+        return Load(max(found), found.count(max(found)), steps[found.index(max(found))].node)
 
     def _once(self, steps: list[Step]) -> tuple[int, tuple[str, ...]]:
         """What outlives a run: its bytes, and the states it follows from."""

@@ -56,6 +56,7 @@ def by_purpose(plan: Plan) -> dict[str, int]:
         "activations": plan.bytes_of("forward"),
         "gradients": plan.bytes_of("backward") + plan.bytes_of("update"),
         "both, sharing memory": plan.arena,
+        **({"saved, computed again": plan.saved} if plan.saved else {}),
         **({"kept between runs": plan.kept} if plan.kept else {}),
         "weights": weights,
         "optimizer": slots,

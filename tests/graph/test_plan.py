@@ -11,20 +11,22 @@ from prototorch import ops
 from prototorch.backends.cpu import cpu
 from prototorch.engine.runner import Runner
 from prototorch.errors import ShapeError
-from prototorch.graph.memory import ALIGN, aligned, arrange
+from prototorch.graph.memory import ALIGN, aligned, alive, arrange
 from prototorch.graph.plan import make_plan
 from prototorch.graph.record import Graph
 from prototorch.ops.core import interpreting
 from prototorch.spec import Spec
 
 
-def test_buffers_that_live_at_the_same_time_never_overlap():
+@pytest.mark.parametrize("largest", [5000, 5_000_000])  # small arenas are arranged in the order of birth alone
+def test_buffers_that_live_at_the_same_time_never_overlap(largest):
     rng = np.random.default_rng(0)
     for _ in range(50):
         born = rng.integers(0, 40, 60)
-        buffers = [(int(b), int(b + rng.integers(0, 12)), int(rng.integers(0, 5000))) for b in born]
+        buffers = [(int(b), int(b + rng.integers(0, 12)), int(rng.integers(0, largest))) for b in born]
         offsets, top = arrange(buffers)
         placed = list(zip(buffers, offsets, strict=True))
+        assert max(alive(buffers)) <= top
         assert all(offset % ALIGN == 0 and offset + aligned(n) <= top for (_, _, n), offset in placed)
         for ((a, b, n), i), ((c, d, m), k) in itertools.combinations(placed, 2):
             if a <= d and c <= b:
@@ -35,6 +37,12 @@ def test_buffers_one_after_the_other_share_memory():
     offsets, top = arrange([(i, i + 1, 1000) for i in range(20)])
     assert top == 2 * aligned(1000)
     assert len(set(offsets)) == 2
+
+
+def test_holes_that_the_order_of_birth_leaves_are_closed():
+    mib = 1 << 20
+    buffers = [(0, 1, 10 * mib), (1, 4, 20 * mib), (2, 3, 20 * mib), (3, 5, 10 * mib), (4, 5, 30 * mib)]
+    assert arrange(buffers)[1] <= 1.01 * max(alive(buffers))
 
 
 def _run(graph, outputs, updates=None, states=None, **inputs):

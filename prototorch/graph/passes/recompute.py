@@ -45,23 +45,21 @@ class Load(NamedTuple):
 Measure = Callable[[list[Node]], Load]
 
 
-def recomputed(nodes: Sequence[Node], wanted: Iterable[Value], backend: Backend | None, measure: Measure,
-               arena: Callable[[list[Node]], int]) -> list[Node]:  # fmt: skip
+def recomputed(nodes: Sequence[Node], wanted: Iterable[Value], backend: Backend | None,
+               measure: Measure) -> list[Node]:  # fmt: skip
     """The nodes with those among them that are computed again (`Node.again`); as they were if that saves nothing.
 
     nodes: in their order, with their phases; they are not changed, but their outputs may have other nodes afterwards.
-    wanted: values that are read after the step. measure: plans the memory of some nodes. arena: the bytes they take
-    in the end, when every buffer has found its place.
+    wanted: values that are read after the step. measure: plans the memory of some nodes.
     """
     if not any(node.phase == "backward" for node in nodes):
         return list(nodes)
     held = {id(v) for v in wanted}
     made = {id(v): _shorter(v, node, backend) or node for node in nodes for v in node.outputs}
-    found = [_Search(list(nodes), made, held, measure, bite).run() for bite in _BITES]
-    best = min((list(nodes), *found), key=arena)
-    for node in best:
+    best = min((_Search(list(nodes), made, held, measure, bite) for bite in _BITES), key=lambda s: s.run().peak)
+    for node in best.order:
         adopt(node)
-    return best
+    return best.order
 
 
 @dataclass(slots=True)
@@ -93,13 +91,13 @@ class _Search:
     def find(self, value: Value) -> Value:
         return self.root.get(id(value), value)
 
-    def run(self) -> list[Node]:
-        """The nodes when nothing more helps. Chosen are first what is cheap, then products; first so that no
+    def run(self) -> Load:
+        """The memory when nothing more helps. Chosen are first what is cheap, then products; first so that no
         value that was given up is wanted earlier because of another, then so as well."""
         for products in (False, True):
             for chains in (False, True):
                 self._descend(products, chains)
-        return self.order
+        return self.load
 
     def _descend(self, products: bool, chains: bool) -> None:
         banned: set[frozenset[int]] = set()
