@@ -76,6 +76,30 @@ def channels_last(level: str, how: str, *names: str, ins: tuple[int, ...] | None
     _LAYOUTS.setdefault(level, {}).update(dict.fromkeys(names, Layout(how, ins, outs, when)))
 
 
+class Arrangement(NamedTuple):
+    """A kernel wants an operand in an order of its own: which input it is, and how many numbers it then takes."""
+
+    operand: int
+    size: int
+
+
+#: level -> op name -> functions of specs and attributes that say so, or None.
+_ARRANGED: dict[str, dict[str, list[Callable[..., Arrangement | None]]]] = {}
+
+
+def arranges(level: str, *names: str, special: bool = False) -> Callable[[Any], Any]:
+    """Enter a function ``(ins, outs, attrs)`` that says which operand of these ops a level's kernel would rather have
+    arranged before (see `prototorch.ops.arranged`), or None. ``special`` as for `kernel`."""
+
+    def enter(asked: Callable[..., Arrangement | None]) -> Callable[..., Arrangement | None]:
+        for name in names:
+            known = _ARRANGED.setdefault(level, {}).setdefault(name, [])
+            known.insert(0 if special else len(known), asked)
+        return asked
+
+    return enter
+
+
 class Choice(NamedTuple):
     """Which kernel runs a step. ``family`` names the way of computing, the same on every machine: what the runner says
     of itself by an attribute of this name, else the file that the kernel is in."""
@@ -127,6 +151,12 @@ class Backend:
     def fusable(self, name: str) -> str | None:
         """What an op may be in a fused group: "elementwise", "anchor", "tail", or None."""
         return next((k for level in self.levels if (k := _FUSABLE.get(level, {}).get(name))), None)
+
+    def arrangement(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...],
+                    attrs: Mapping[str, Any]) -> Arrangement | None:  # fmt: skip
+        """Which operand the kernel for an op would rather have arranged before; None where there is nothing to gain."""
+        asked = (one for level in self.levels for one in _ARRANGED.get(level, {}).get(op.name, ()))
+        return next((found for one in asked if (found := one(ins, outs, dict(attrs))) is not None), None)
 
     def layout_of(self, name: str) -> Layout | None:
         """How an op takes part in the layout channels_last; None for one that only knows plain memory."""

@@ -123,7 +123,7 @@ _FLOPS: dict[str, Callable[[Specs, Specs, Mapping[str, Any]], int]] = {
     **dict.fromkeys(("avg_pool", "avg_unpool", "max_pool"), _window),
     **dict.fromkeys(("sum", "mean", "max", "min", "prod", "all", "any", "argmax", "argmin", "put_rows", "put_along",
                      "top_k", "max_unpool"), _each_input),
-    **dict.fromkeys(("broadcast_to", "cast", "concat", "flip", "full", "gather", "iota", "one_hot", "pad",
+    **dict.fromkeys(("arrange", "broadcast_to", "cast", "concat", "flip", "full", "gather", "iota", "one_hot", "pad",
                      "pick_pooled", "relabel", "reorder", "reshape", "scatter_rows", "slice", "stop_gradient", "take",
                      "take_along", "transpose", "unslice"), _nothing),
     "softmax": _times(5), "log_softmax": _times(5), "gelu": _times(5), "silu": _times(3), "sigmoid": _times(3),

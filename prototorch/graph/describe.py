@@ -161,6 +161,8 @@ def own(name: str, layer: str) -> str:
 
 def members(op: str, attrs: dict[str, Any]) -> tuple[str, ...]:
     """The ops that a step stands for."""
+    if op == "arranged":
+        return members(attrs["use"].op, dict(attrs["use"].attrs))
     return tuple(part[0] for part in attrs["program"]) if "program" in attrs else (op,)
 
 

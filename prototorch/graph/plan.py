@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from prototorch.backends.core import Backend
 from prototorch.graph.memory import aligned, alive, arrange
+from prototorch.graph.passes.arrange import arranged_once
 from prototorch.graph.passes.common import merged
 from prototorch.graph.passes.constants import folded
 from prototorch.graph.passes.copies import copied, renamed
@@ -114,6 +115,8 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
         mark_once(nodes, outputs, updates)
         nodes = fused(casts_together(nodes, backend), outputs, updates, backend)
+        if not low_memory:
+            nodes = arranged_once(nodes, updates, backend)
     if not low_memory:
         return _Planner(graph, nodes, outputs, updates).plan()
 

@@ -112,6 +112,11 @@ Prepare = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], "Tasks 
 _prepared: list[Any] = []
 
 
+def remembered(known: Any) -> None:
+    """Say that a cache holds what was prepared for the machine's vectors; see `forget`."""
+    _prepared.append(known)
+
+
 def forget() -> None:
     """Forget what was prepared: kernels are to be made anew, for vectors of another width."""
     for known in _prepared:

@@ -1,7 +1,7 @@
 """Convolutions and their gradients by the input, channels last, by register tiles over rows of the image.
 
-A piece of work is some rows of one image (see `window.py`). Weights are brought into panels [panel][taps][channels][width]
-before.
+A piece of work is some rows of one image (see `window.py`). Weights are brought into panels
+[panel][taps][channels][width] before.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from prototorch.backends.core import channels_last, fusable
-from prototorch.backends.cpu.native.call import CHANNELS_LAST, Code, Tasks, code, native
-from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
+from prototorch.backends.cpu.native.arranged import Parts, arranged_once
+from prototorch.backends.cpu.native.call import CHANNELS_LAST, Bind, Code, Tasks, code, native
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num
 from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
 from prototorch.backends.cpu.native.kernels.geometry import (
     Geometry,
@@ -27,6 +28,7 @@ from prototorch.backends.cpu.native.kernels.window import Window, scratch_of, ta
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
+CONVOLUTIONS = ("conv", "conv_input_grad")
 _FEWEST = 16  # pieces of work
 _PIECE = 1 << 16  # elements of the input rows of a piece, at most
 
@@ -38,7 +40,9 @@ def geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool)
     strides, dilation = three(attrs["strides"], 1), three(attrs["dilation"], 1)
     pads = three(attrs["pads"], (0, 0))
     here, there = three(x.shape[2:], 1), three(y.shape[2:], 1)
-    rows = [(s, o, k, t, p[0], d) for s, o, k, t, p, d in zip(here, there, kernel, strides, pads, dilation, strict=True)]
+    rows = [
+        (s, o, k, t, p[0], d) for s, o, k, t, p, d in zip(here, there, kernel, strides, pads, dilation, strict=True)
+    ]
     places = prod(kernel)
     if backward:
         along = [backward_axes(o, s, k, t, low, d) for s, o, k, t, low, d in rows]
@@ -68,21 +72,23 @@ def _pieces(x: Spec, axes: Any, panels: int) -> tuple[int, int]:
     return block, shares
 
 
-def pack(k: Kernel, g: Geometry) -> None:
-    """Plain weights (argument 0) into panels in shared memory; items are taps of a group."""
-    w = k.pointer(0)
+def pack(k: Kernel, g: Geometry, kept: bool) -> None:
+    """Plain weights (argument 0) into panels, in shared memory or (``kept``) argument 1; items are taps of a group."""
+    w, packed = k.pointer(0), k.pointer(1) if kept else k.shared.as_type("float32")
     d, h, v = g.axes
     out_step, in_step = g.strides
     with k.range(k.first, k.last) as item:
         group, tap = item // g.taps, item % g.taps
         td, th, tv = tap // (h.taps * v.taps), (tap // v.taps) % h.taps, tap % v.taps
-        place = ((td * d.each + d.first) * g.kernel[1] + (th * h.each + h.first)) * g.kernel[2] + (tv * v.each + v.first)
+        place = ((td * d.each + d.first) * g.kernel[1] + (th * h.each + h.first)) * g.kernel[2] + (
+            tv * v.each + v.first
+        )
         base = w + (place + group * _group_step(g))
         done = 0
         for vectors in g.panels.vectors:
             width = vectors * g.panels.lanes
             real = min(width, g.width - done)
-            to = k.shared.as_type("float32") + (
+            to = packed + (
                 group * (g.panels.width * g.taps * g.depth) + tap * (g.depth * width) + done * g.taps * g.depth
             )
             with k.range(g.depth) as i:
@@ -100,13 +106,15 @@ def _group_step(g: Geometry) -> int:
 
 
 class _Convolution:
-    """The code of one geometry."""
+    """The code of one geometry. ``where`` is the input x; ``packed`` the one with the packed weights, without which
+    they lie in shared memory."""
 
-    def __init__(self, k: Kernel, g: Geometry, epilogue: Epilogue, where: int):
+    def __init__(self, k: Kernel, g: Geometry, epilogue: Epilogue, where: int, packed: int | None):
         self.k, self.g, self.epilogue = k, g, epilogue
         self.inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.dtypes)]
         self.outputs = [k.pointer(len(self.inputs) + i, t) for i, t in enumerate(epilogue.results)]
-        self.x, self.w = self.inputs[where], k.shared.as_type("float32")
+        self.x = self.inputs[where]
+        self.w = k.shared.as_type("float32") if packed is None else self.inputs[packed]
         d, h, _ = g.axes
         blocks = -(-h.count // g.block)
         with k.range(k.first, k.last) as item:
@@ -155,10 +163,14 @@ class _Convolution:
         with k.range(self.many) as r:
             rows = taps_inside(k, h, (self.oh + r) * h.stride + h.offset)
             line = self.window.start + (r * (h.stride * self.window.line) + group * g.depth)
-            line = line + (planes[0] * (self.window.deep * self.window.plane) + rows[0] * (h.dilation * self.window.line))
+            line = line + (
+                planes[0] * (self.window.deep * self.window.plane) + rows[0] * (h.dilation * self.window.line)
+            )
             seen = w + (planes[0] * (h.taps * v.taps * per) + rows[0] * (v.taps * per))
             depth = self.depth(width, planes[1] - planes[0], rows[1] - rows[0])
-            out_row = ((self.n * d.out + (self.od * d.step + d.start)) * h.out + ((self.oh + r) * h.step + h.start)) * v.out
+            out_row = (
+                (self.n * d.out + (self.od * d.step + d.start)) * h.out + ((self.oh + r) * h.step + h.start)
+            ) * v.out
             done = 0
             for size, times in runs:
                 with k.range(times) as t:
@@ -226,14 +238,19 @@ def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
     return made
 
 
-def convolve(k: Kernel, g: Geometry, epilogue: Epilogue, where: int) -> None:
+def convolve(k: Kernel, g: Geometry, epilogue: Epilogue, where: int, packed: int | None) -> None:
     """The code of a convolution; items are pieces of rows."""
-    _Convolution(k, g, epilogue, where)
+    _Convolution(k, g, epilogue, where, packed)
 
 
-def _tasks(found: list[Geometry], epilogue: Epilogue, where: tuple[int, int], family: str) -> Tasks:
-    steps: list[tuple[Geometry, Code, Code]] = [
-        (g, code(pack, g), code(convolve, g, epilogue, where[0])) for g in found
+def _work(g: Geometry, made: Code, shared: int) -> Bind:
+    items = g.n * g.axes[0].count * -(-g.axes[1].count // g.block) * g.shares
+    return lambda i, o: [Task(made.address, (*i, *o), items, 1, 4 * scratch_of(g), shared)]
+
+
+def _tasks(found: list[Geometry], epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
+    steps = [
+        (g, code(pack, g, False), _work(g, code(convolve, g, epilogue, where[0], None), 4 * g.packed)) for g in found
     ]
 
     def bind(i: Any, o: Any) -> list[Task]:
@@ -241,14 +258,28 @@ def _tasks(found: list[Geometry], epilogue: Epilogue, where: tuple[int, int], fa
         for g, packing, work in steps:
             if g.taps:
                 tasks.append(Task(packing.address, (i[where[1]],), g.groups * g.taps, 1, 0, 4 * g.packed))
-            items = g.n * g.axes[0].count * -(-g.axes[1].count // g.block) * g.shares
-            tasks.append(Task(work.address, (*i, *o), items, 1, 4 * scratch_of(g), 4 * g.packed))
+            tasks += work(i, o)
         return tasks
 
-    return Tasks(bind, family)
+    return Tasks(bind, "direct")
 
 
-Prepared = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], "Tasks | None"]
+def _parts(found: list[Geometry], epilogue: Epilogue, where: tuple[int, int]) -> Parts:
+    """The same with weights that are packed before, those of one phase behind those of the other."""
+    x, w = where
+    starts = [sum(g.packed for g in found[:n]) for n in range(len(found))]
+    packing = [code(pack, g, True) for g in found]
+    works = [_work(g, code(convolve, g, epilogue, x, w), 0) for g in found]
+
+    def arrange(i: Any, o: Any) -> list[Task]:
+        return [Task(p.address, (i[0], o[0] + 4 * start), g.groups * g.taps)
+                for g, p, start in zip(found, packing, starts, strict=True) if g.taps]  # fmt: skip
+
+    def work(i: Any, o: Any) -> list[Task]:
+        return [task for one, start in zip(works, starts, strict=True)
+                for task in one([*i[:w], i[w] + 4 * start, *i[w + 1 :]], o)]  # fmt: skip
+
+    return Parts(w, sum(g.packed for g in found), arrange, work, "direct")
 
 
 def usable(x: Spec, w: Spec, y: Spec) -> bool:
@@ -257,30 +288,69 @@ def usable(x: Spec, w: Spec, y: Spec) -> bool:
     return last and w.layout is None and x.dtype == w.dtype == y.dtype == "float32" and 3 <= x.ndim <= 5
 
 
-def _prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], name: str, attrs: dict[str, Any], epilogue: Epilogue,
-             where: tuple[int, int]) -> Tasks | None:  # fmt: skip
-    x, w, y = ins[where[0]], ins[where[1]], outs[0]
-    if not usable(x, w, y):
-        return None
-    return _tasks(geometries(x, w, y, attrs, name == "conv_input_grad"), epilogue, where, "direct")
+class Asked(NamedTuple):
+    """A convolution, or a group that begins with one: the op, its attributes, the inputs that are x and w, and what
+    follows."""
+
+    name: str
+    attrs: dict[str, Any]
+    where: tuple[int, int]
+    epilogue: Epilogue
+
+    @property
+    def backward(self) -> bool:
+        """Whether it is the gradient by the input."""
+        return self.name == "conv_input_grad"
 
 
-def _enter(name: str) -> None:
-    @native(name)
-    def alone(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
-        return _prepare(ins, outs, name, attrs, bare(2), (0, 1))
+Specs = tuple[Spec, ...]
+Given = TypeVar("Given")
 
 
-for _name in ("conv", "conv_input_grad"):
-    _enter(_name)
-    channels_last("native", "prefers", _name, ins=(0,), outs=(0,))
-    fusable("native", "anchor", _name)
+def for_convolutions(enter: Callable[..., Any],
+                     **options: Any) -> Callable[[Callable[[Specs, Specs, Asked], Given]], Any]:  # fmt: skip
+    """Enter (`native` or `arranged_once`) a function for convolutions, their gradients by the input, and fused groups
+    that begin with one."""
+
+    def decorate(give: Callable[[Specs, Specs, Asked], Given]) -> Any:
+        def alone(name: str) -> Any:
+            def prepare(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Given | None:
+                return give(ins, outs, Asked(name, attrs, (0, 1), bare(2)))
+
+            return prepare
+
+        def group(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Given | None:
+            name, refs, own = attrs["program"][0]
+            if name not in CONVOLUTIONS or any(ref[0] != "in" for ref in refs):
+                return None
+            return give(ins, outs, Asked(name, dict(own), (refs[0][1], refs[1][1]), epilogue_of(ins, outs, attrs, 1)))
+
+        for name, prepare in (*((n, alone(n)) for n in CONVOLUTIONS), ("fused", group)):
+            prepare.__module__ = give.__module__
+            enter(name, **options)(prepare)
+        return give
+
+    return decorate
 
 
-@native("fused")
-def fused_conv(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
-    """A convolution and what follows it elementwise."""
-    name, refs, own = attrs["program"][0]
-    if name not in ("conv", "conv_input_grad") or any(ref[0] != "in" for ref in refs):
-        return None
-    return _prepare(ins, outs, name, dict(own), epilogue_of(ins, outs, attrs, 1), (refs[0][1], refs[1][1]))
+def _found(ins: Specs, outs: Specs, asked: Asked) -> list[Geometry] | None:
+    x, w = (ins[i] for i in asked.where)
+    return geometries(x, w, outs[0], asked.attrs, asked.backward) if usable(x, w, outs[0]) else None
+
+
+@for_convolutions(native)
+def convolution(ins: Specs, outs: Specs, asked: Asked) -> Tasks | None:
+    """Any convolution, and what follows it elementwise."""
+    found = _found(ins, outs, asked)
+    return None if found is None else _tasks(found, asked.epilogue, asked.where)
+
+
+@for_convolutions(arranged_once)
+def convolution_of_packed(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
+    """Any convolution whose weights are packed once."""
+    found = _found(ins, outs, asked)
+    return None if found is None else _parts(found, asked.epilogue, asked.where)
+
+
+channels_last("native", "prefers", *CONVOLUTIONS, ins=(0,), outs=(0,))
+fusable("native", "anchor", *CONVOLUTIONS)

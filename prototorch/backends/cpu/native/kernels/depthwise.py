@@ -1,6 +1,6 @@
 """Depthwise convolutions and their gradients by the input, channels last: groups have one channel.
 
-Vectors lie along the channels. A register tile is some neighbouring output columns; each input column is loaded once for
+Vectors lie along the channels. A register tile is some neighbouring output columns; an input column is loaded once for
 all of them. Which columns have taps beyond the image is known when the code is made: their tiles are emitted apart,
 without those taps, so that nothing is padded or copied. Weights are brought into [taps][channels] before.
 
@@ -15,10 +15,11 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from prototorch.backends.cpu.native.call import Tasks, code, native
+from prototorch.backends.cpu.native.arranged import Parts, arranged_once
+from prototorch.backends.cpu.native.call import Bind, Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
-from prototorch.backends.cpu.native.kernels.conv import usable
-from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
+from prototorch.backends.cpu.native.kernels.conv import Asked, Specs, for_convolutions, usable
+from prototorch.backends.cpu.native.kernels.epilogue import Epilogue
 from prototorch.backends.cpu.native.kernels.geometry import Axis, backward_axes, forward_axis, three
 from prototorch.backends.cpu.native.kernels.products import turned
 from prototorch.backends.cpu.native.kernels.tile import cut
@@ -108,11 +109,12 @@ def _block(g: Depthwise) -> int:
     return block
 
 
-def arrange(k: Kernel, parts: int, filters: int, taps: int) -> None:
-    """Plain weights (argument 0) [filters][parts][taps] to [parts][taps][filters] in shared memory; items are parts."""
+def arrange(k: Kernel, parts: int, filters: int, taps: int, kept: bool) -> None:
+    """Plain weights (argument 0) [filters][parts][taps] to [parts][taps][filters], in shared memory or (``kept``)
+    argument 1; items are parts."""
     wide = _filled(filters)
     with k.range(k.first, k.last) as j:
-        to = k.shared.as_type("float32") + j * (taps * wide)
+        to = (k.pointer(1) if kept else k.shared.as_type("float32")) + j * (taps * wide)
         turned(k, k.pointer(0) + j * taps, filters, taps, parts * taps, to, wide)
 
 
@@ -179,7 +181,7 @@ def seen(v: Axis, columns: Any) -> list[tuple[int, list[tuple[int, int]]]]:
 
 
 class Columns(NamedTuple):
-    """Neighbouring tiles of one size that see their input in the same way: ``times`` of them from column ``first`` on."""
+    """Neighbouring tiles of one size that see their input in the same way: ``times`` from column ``first`` on."""
 
     first: int
     size: int
@@ -317,40 +319,40 @@ def convolve(k: Kernel, g: Depthwise, epilogue: Epilogue, x: int, w: int | None,
     _Depthwise(k, g, epilogue, x, w, past)
 
 
-def _tasks(g: Depthwise, epilogue: Epilogue, where: tuple[int, int], outs: tuple[Spec, ...]) -> Tasks:
-    taps = prod(g.kernel)
-    arranging = code(arrange, g.parts, g.filters, taps)
-    work = streamed(lambda past: code(convolve, g, epilogue, where[0], None, past), outs, g.filters)
+def _work(g: Depthwise, asked: Asked, outs: Specs, kept: bool) -> Bind:
+    x, w = asked.where
+    work = streamed(lambda past: code(convolve, g, asked.epilogue, x, w if kept else None, past), outs, g.filters)
     items = g.n * g.planes * g.blocks
     outputs = sum(prod(a.count for a in axes) for axes in g.phases)
-    grain = items if g.n * outputs * g.filters * taps * g.parts <= _SERIAL else 1
+    grain = items if g.n * outputs * g.filters * prod(g.kernel) * g.parts <= _SERIAL else 1
     local = 4 * max(g.scratch(axes, g.block) for axes in g.phases)
-    shared = 4 * g.weights
-
-    def bind(i: Any, o: Any) -> list[Task]:
-        return [Task(arranging.address, (i[where[1]],), g.parts, 1, 0, shared),
-                Task(work(i, o), (*i, *o), items, grain, local, shared)]  # fmt: skip
-
-    return Tasks(bind)
+    shared = 0 if kept else 4 * g.weights
+    return lambda i, o: [Task(work(i, o), (*i, *o), items, grain, local, shared)]
 
 
-def _enter(name: str) -> None:
-    @native(name, special=True)
-    def alone(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
-        g = depthwise_of(ins[0], ins[1], outs[0], attrs, name == "conv_input_grad")
-        return None if g is None else _tasks(g, bare(2), (0, 1), outs)
+def _found(ins: Specs, outs: Specs, asked: Asked) -> Depthwise | None:
+    x, w = (ins[i] for i in asked.where)
+    return depthwise_of(x, w, outs[0], asked.attrs, asked.backward)
 
 
-_enter("conv")
-_enter("conv_input_grad")
-
-
-@native("fused", special=True)
-def fused_depthwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
-    """A depthwise convolution and what follows it elementwise."""
-    name, refs, own = attrs["program"][0]
-    if name not in ("conv", "conv_input_grad") or any(ref[0] != "in" for ref in refs):
+@for_convolutions(native, special=True)
+def depthwise(ins: Specs, outs: Specs, asked: Asked) -> Tasks | None:
+    """A depthwise convolution, and what follows it elementwise."""
+    g = _found(ins, outs, asked)
+    if g is None:
         return None
-    where = (refs[0][1], refs[1][1])
-    g = depthwise_of(ins[where[0]], ins[where[1]], outs[0], dict(own), name == "conv_input_grad")
-    return None if g is None else _tasks(g, epilogue_of(ins, outs, attrs, 1), where, outs)
+    arranging, work = code(arrange, g.parts, g.filters, prod(g.kernel), False), _work(g, asked, outs, False)
+    return Tasks(
+        lambda i, o: [Task(arranging.address, (i[asked.where[1]],), g.parts, 1, 0, 4 * g.weights), *work(i, o)]
+    )
+
+
+@for_convolutions(arranged_once, special=True)
+def depthwise_of_arranged(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
+    """The same with weights that are arranged once."""
+    g = _found(ins, outs, asked)
+    if g is None:
+        return None
+    arranging = code(arrange, g.parts, g.filters, prod(g.kernel), True)
+    return Parts(asked.where[1], g.weights, lambda i, o: [Task(arranging.address, (i[0], o[0]), g.parts)],
+                 _work(g, asked, outs, True), "depthwise")  # fmt: skip

@@ -1,7 +1,7 @@
 """The gradient of a depthwise convolution by its weights, channels last.
 
 A piece of work is a part of all output rows. For some neighbouring columns, a vector of channels and a row of taps the
-sums stay in registers; they wait in the part's own memory [taps][channels]. In the end the parts are added in order. The
+sums stay in registers; they wait in the part's own memory [taps][channels]. At last the parts are added in order. The
 parts depend on sizes alone, so that the sum has the same bits for any number of threads.
 """
 

@@ -10,14 +10,15 @@ The gradient by the input is the same with filters and channels exchanged and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from prototorch.backends.core import channels_last
-from prototorch.backends.cpu.native.call import Code, Tasks, code, native
+from prototorch.backends.cpu.native.arranged import Parts, arranged_once
+from prototorch.backends.cpu.native.call import Bind, Code, Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
-from prototorch.backends.cpu.native.kernels.conv import _runs, usable
-from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
+from prototorch.backends.cpu.native.kernels.conv import CONVOLUTIONS, Asked, Specs, _runs, for_convolutions, usable
+from prototorch.backends.cpu.native.kernels.epilogue import Epilogue
 from prototorch.backends.cpu.native.kernels.geometry import Panels, panels_for
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows, transposed
 from prototorch.backends.cpu.native.machine import lanes_of
@@ -26,6 +27,7 @@ from prototorch.spec import Spec
 
 _PLACES = 36
 _CACHE = 160_000  # elements of a thread's tiles, in both bases, that stay near it
+_RUN = 64  # channels of an item that changes weights
 _TOGETHER = 1 << 22  # elements of the tiles of all threads together
 
 
@@ -47,6 +49,7 @@ class Winograd(NamedTuple):
     window: int  # its side: 3 or 5
     panels: Panels
     block: int  # tiles that are done together
+    kept: bool = False  # the changed weights are an input; else they lie in shared memory, before all else
 
     @property
     def side(self) -> int:
@@ -93,6 +96,11 @@ class Winograd(NamedTuple):
         """Elements of the changed weights."""
         return _PLACES * self.wide * self.depth
 
+    @property
+    def shared(self) -> int:
+        """Elements of shared memory that the changed weights take."""
+        return 0 if self.kept else self.weights
+
     def pair(self, tiles: int) -> int:
         """Elements of so many tiles, changed inputs and products."""
         return _PLACES * tiles * (self.channels + self.wide)
@@ -128,27 +136,48 @@ def _window(g: Sequence[Num]) -> list[Num]:
 
 
 def change_weights(k: Kernel, g: Winograd) -> None:
-    """Plain weights (argument 0) to [36][groups][panel][channels][width] in shared memory; items are channels of a group."""
-    w, to = k.pointer(0), k.shared.as_type("float32")
+    """Plain weights (argument 0) to [36][groups][panel][channels][width]; items are as `by_panel` has them, so that the 36
+    places that are written to go on evenly."""
+    w, to = k.pointer(0), k.pointer(1) if g.kept else k.shared.as_type("float32")
     lanes, r = g.panels.lanes, g.window
     out_step, in_step = (g.taps, g.width * g.taps) if g.backward else (g.depth * g.taps, g.taps)
-    with k.range(k.first, k.last) as item:
-        group, c = item // g.depth, item % g.depth
+
+    def one(group: Int, channel: Int, vectors: int, c: Int) -> None:
         base = w + (group * (g.width * g.depth * g.taps) + c * in_step)
+        at = to + (group * (g.panels.width * g.depth) + channel * g.depth + c * (vectors * lanes))
+        with k.range(vectors) as v:
+            first = channel + v * lanes
+            taps = _taps(k, base + first * out_step, out_step, g.width - first, lanes, g.taps)
+            if g.backward:
+                taps = taps[::-1]
+            half = [_window([taps[r * i + j] for i in range(r)]) for j in range(r)]
+            for i in range(6):
+                for j, value in enumerate(_window([half[x][i] for x in range(r)])):
+                    at.store(value, v * lanes + (6 * i + j) * (g.wide * g.depth))
+
+    by_panel(k, g, one)
+
+
+def by_panel(k: Kernel, g: Winograd, work: Callable[[Int, Int, int, Int], None]) -> None:
+    """``work(group, first filter, vectors, channel)`` for each channel of each panel; items are runs of channels of a
+    panel, `panel_items` of them."""
+    chunks = -(-g.depth // _RUN)
+    with k.range(k.first, k.last) as item:
+        chunk, rest = item % chunks, item // chunks
+        panel, group = rest % len(g.panels.vectors), rest // len(g.panels.vectors)
         done = 0
-        for vectors, times in _runs(g.panels.vectors):
-            with k.range(times) as t, k.range(vectors) as v:
-                first = t * (vectors * lanes) + v * lanes + done
-                taps = _taps(k, base + first * out_step, out_step, g.width - first, lanes, g.taps)
-                if g.backward:
-                    taps = taps[::-1]
-                half = [_window([taps[r * i + j] for i in range(r)]) for j in range(r)]
-                at = to + (group * (g.panels.width * g.depth) + (t * (vectors * lanes) + done) * g.depth)
-                at = at + (c * (vectors * lanes) + v * lanes)
-                for i in range(6):
-                    for j, value in enumerate(_window([half[x][i] for x in range(r)])):
-                        at.store(value, (6 * i + j) * (g.wide * g.depth))
-            done += vectors * times * lanes
+        for vectors, times, before in _panel_runs(g):
+            with k.when((panel >= done) & (panel < done + times)):
+                channel = (panel - done) * (vectors * g.panels.lanes) + before
+                first = chunk * _RUN
+                with k.range(first, (first + _RUN).minimum(g.depth)) as c:
+                    work(group, channel, vectors, c)
+            done += times
+
+
+def panel_items(g: Winograd) -> int:
+    """The items of a kernel that goes by panels."""
+    return g.groups * len(g.panels.vectors) * -(-g.depth // _RUN)
 
 
 def _taps(k: Kernel, base: Pointer, step: int, left: Int, lanes: int, taps: int) -> list[Num]:
@@ -257,9 +286,15 @@ def _panel_runs(g: Winograd) -> list[tuple[int, int, int]]:
     return made
 
 
-def near(k: Kernel, g: Winograd, epilogue: Epilogue, where: int) -> None:
+def _weights(k: Kernel, g: Winograd, where: tuple[int, int]) -> Pointer:
+    """The changed weights."""
+    return k.pointer(where[1]) if g.kept else k.shared.as_type("float32")
+
+
+def near(k: Kernel, g: Winograd, epilogue: Epilogue, where: tuple[int, int]) -> None:
     """Blocks of tiles, all three steps in the thread's own memory; items are blocks."""
     inputs, outputs = _arguments(k, epilogue)
+    weights = _weights(k, g, where)
     tiles = k.local.as_type("float32")
     products = tiles + _PLACES * g.block * g.channels
     held = products + _PLACES * g.block * g.wide
@@ -268,26 +303,26 @@ def near(k: Kernel, g: Winograd, epilogue: Epilogue, where: int) -> None:
     with k.range(k.first, k.last) as item:
         first = item * g.block
         count = (first + g.block).minimum(g.tiles) - first
-        change_inputs(k, g, inputs[where], tiles, g.block, first, 0, count, zeros)
+        change_inputs(k, g, inputs[where[0]], tiles, g.block, first, 0, count, zeros)
         with k.range(_PLACES) as place, k.range(g.groups) as group:
             for run in _panel_runs(g):
                 with k.range(run[1]) as t:
-                    multiply(k, g, tiles, k.shared.as_type("float32"), products, g.block, place, group, run, t, count)
+                    multiply(k, g, tiles, weights, products, g.block, place, group, run, t, count)
         change_products(k, g, products, epilogue, inputs, outputs, g.block, first, 0, count, held)
 
 
-def far_inputs(k: Kernel, g: Winograd, where: int, inputs: int) -> None:
+def far_inputs(k: Kernel, g: Winograd, where: tuple[int, int], inputs: int) -> None:
     """Items are tiles of the block that the last argument numbers."""
     zeros = k.local.as_type("float32")
     k.vectors(g.channels, lambda i, m: zeros.store(k.zero(k.lanes), i, m))
-    tiles = k.shared.as_type("float32") + g.weights
-    change_inputs(k, g, k.pointer(where), tiles, g.block, k.argument(inputs), k.first, k.last, zeros)
+    tiles = k.shared.as_type("float32") + g.shared
+    change_inputs(k, g, k.pointer(where[0]), tiles, g.block, k.argument(inputs), k.first, k.last, zeros)
 
 
-def far_products(k: Kernel, g: Winograd, inputs: int) -> None:
+def far_products(k: Kernel, g: Winograd, where: tuple[int, int], inputs: int) -> None:
     """Items are places, groups and panels."""
-    shared = k.shared.as_type("float32")
-    tiles = shared + g.weights
+    weights = _weights(k, g, where)
+    tiles = k.shared.as_type("float32") + g.shared
     products = tiles + _PLACES * g.block * g.channels
     count = (k.argument(inputs) + g.block).minimum(g.tiles) - k.argument(inputs)
     panels = len(g.panels.vectors)
@@ -297,16 +332,18 @@ def far_products(k: Kernel, g: Winograd, inputs: int) -> None:
         done = 0
         for run in _panel_runs(g):
             with k.when((panel >= done) & (panel < done + run[1])):
-                multiply(k, g, tiles, shared, products, g.block, place, group, run, panel - done, count)
+                multiply(k, g, tiles, weights, products, g.block, place, group, run, panel - done, count)
             done += run[1]
 
 
 def far_outputs(k: Kernel, g: Winograd, epilogue: Epilogue) -> None:
     """Items are tiles of the block."""
     inputs, outputs = _arguments(k, epilogue)
-    products = k.shared.as_type("float32") + (g.weights + _PLACES * g.block * g.channels)
+    products = k.shared.as_type("float32") + (g.shared + _PLACES * g.block * g.channels)
     first = k.argument(len(inputs) + len(outputs))
-    change_products(k, g, products, epilogue, inputs, outputs, g.block, first, k.first, k.last, k.local.as_type("float32"))
+    change_products(
+        k, g, products, epilogue, inputs, outputs, g.block, first, k.first, k.last, k.local.as_type("float32")
+    )
 
 
 def applies(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any]) -> bool:
@@ -315,7 +352,8 @@ def applies(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any]) -> bool:
     return usable(x, w, y) and plain and w.shape[2:] in ((3, 3), (5, 5))
 
 
-def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool) -> Winograd | None:
+def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool,
+                kept: bool = False) -> Winograd | None:  # fmt: skip
     """The convolution by Winograd; None where it does not apply, or is no gain."""
     if not applies(x, w, y, attrs):
         return None
@@ -328,7 +366,7 @@ def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool
     if depth < 16 or width < 16:
         return None
     g = Winograd(x.shape[0], *x.shape[2:], *y.shape[2:], top, left, x.shape[1], filters, groups, backward,
-                 window, panels_for(width, 14), 1)  # fmt: skip
+                 window, panels_for(width, 14), 1, kept)  # fmt: skip
     rows = most_rows(max(g.panels.vectors))
     if g.pair(rows) <= _CACHE and g.tiles >= 16 * rows:
         times = max(min(_CACHE // g.pair(rows), 4), 1)
@@ -345,27 +383,26 @@ def _gain(g: Winograd) -> bool:
     lanes = lanes_of("float32")
     direct = g.taps * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
     here = g.tiles * (_PLACES * g.depth * g.wide + 4 * _PLACES * (g.channels + 2 * g.wide)) / lanes
-    here += 2.5 * g.weights  # the change of the weights' basis, measured
+    here += 0.5 * g.weights if g.kept else 1.0 * g.weights  # reading them, or changing their basis, too; measured
     return here < 0.8 * direct
 
 
-def _tasks(g: Winograd, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
-    weights = code(change_weights, g)
-    shared = 4 * g.weights
+def _work(g: Winograd, epilogue: Epilogue, where: tuple[int, int]) -> Bind:
+    """All but the change of the weights."""
     is_near = g.pair(1) * g.block <= _CACHE
+    shared = 4 * (g.shared + (0 if is_near else g.pair(g.block)))
     parts: list[Code]
     if is_near:
-        parts = [code(near, g, epilogue, where[0])]
+        parts = [code(near, g, epilogue, where)]
     else:
         count = len(epilogue.dtypes) + len(epilogue.results)
-        parts = [code(far_inputs, g, where[0], count), code(far_products, g, count), code(far_outputs, g, epilogue)]
-        shared += 4 * g.pair(g.block)
+        parts = [code(far_inputs, g, where, count), code(far_products, g, where, count), code(far_outputs, g, epilogue)]
 
     def bind(i: Any, o: Any) -> list[Task]:
-        made = [Task(weights.address, (i[where[1]],), g.groups * g.depth, 8, 0, shared)]
         if is_near:
             local = 4 * (g.pair(g.block) + g.side**2 * g.filters + g.channels)
-            return [*made, Task(parts[0].address, (*i, *o), -(-g.tiles // g.block), 1, local, shared)]
+            return [Task(parts[0].address, (*i, *o), -(-g.tiles // g.block), 1, local, shared)]
+        made: list[Task] = []
         for first in range(0, g.tiles, g.block):
             many = min(g.block, g.tiles - first)
             given = (*i, *o, first)
@@ -376,28 +413,35 @@ def _tasks(g: Winograd, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
             ]
         return made
 
-    return Tasks(bind, "winograd")
+    return bind
 
 
-def _enter(name: str) -> None:
-    @native(name, level="winograd")
-    def alone(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
-        g = winograd_of(*ins, outs[0], attrs, name == "conv_input_grad")
-        return None if g is None else _tasks(g, bare(2), (0, 1))
+def _found(ins: Specs, outs: Specs, asked: Asked, kept: bool) -> Winograd | None:
+    x, w = (ins[i] for i in asked.where)
+    return winograd_of(x, w, outs[0], asked.attrs, asked.backward, kept)
 
 
-for _name in ("conv", "conv_input_grad"):
-    _enter(_name)
-    channels_last("winograd", "prefers", _name, ins=(0,), outs=(0,))
-channels_last("winograd", "follows", "fused")
-
-
-@native("fused", level="winograd")
-def fused_winograd(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
-    """A convolution and what follows it elementwise."""
-    name, refs, own = attrs["program"][0]
-    if name not in ("conv", "conv_input_grad") or any(ref[0] != "in" for ref in refs):
+@for_convolutions(native, level="winograd")
+def winograd(ins: Specs, outs: Specs, asked: Asked) -> Tasks | None:
+    """A convolution, and what follows it elementwise."""
+    g = _found(ins, outs, asked, False)
+    if g is None:
         return None
-    where = (refs[0][1], refs[1][1])
-    g = winograd_of(ins[where[0]], ins[where[1]], outs[0], dict(own), name == "conv_input_grad")
-    return None if g is None else _tasks(g, epilogue_of(ins, outs, attrs, 1), where)
+    change, work = code(change_weights, g), _work(g, asked.epilogue, asked.where)
+    return Tasks(lambda i, o: [Task(change.address, (i[asked.where[1]],), panel_items(g), 1, 0, 4 * g.weights),
+                               *work(i, o)], "winograd")  # fmt: skip
+
+
+@for_convolutions(arranged_once, level="winograd")
+def winograd_of_changed(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
+    """The same with weights whose basis is changed once."""
+    g = _found(ins, outs, asked, True)
+    if g is None:
+        return None
+    change, work = code(change_weights, g), _work(g, asked.epilogue, asked.where)
+    return Parts(asked.where[1], g.weights, lambda i, o: [Task(change.address, (i[0], o[0]), panel_items(g))],
+                 work, "winograd")  # fmt: skip
+
+
+channels_last("winograd", "prefers", *CONVOLUTIONS, ins=(0,), outs=(0,))
+channels_last("winograd", "follows", "fused")

@@ -1,0 +1,54 @@
+"""Weights that no run changes are brought into the order in which kernels read them once, not in each run.
+
+Only plans without a backward pass: in training weights change with each step, and what a frozen one would save there is
+small beside the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from prototorch.backends.core import Backend
+from prototorch.graph.passes.copies import adopt
+from prototorch.graph.passes.once import ONCE
+from prototorch.graph.record import Node, Value
+from prototorch.ops.arranged import Use, arrange, arranged
+
+
+def arranged_once(nodes: Sequence[Node], updates: Mapping[str, Value], backend: Backend) -> list[Node]:
+    """The nodes with `arrange` nodes of the phase "once" among them, where the backend has a use for it."""
+    if any(node.phase == "backward" for node in nodes):
+        return list(nodes)
+    known = {id(v) for node in nodes if node.phase == ONCE for v in node.outputs}
+    after: dict[int, list[Node]] = {}  # the new nodes by what they read, so that it need not wait long in memory
+    made: dict[tuple[int, Use], Value] = {}
+    others = []
+    for node in nodes:
+        if node.phase == ONCE:
+            continue
+        others.append(node)
+        ins, outs = tuple(v.spec for v in node.inputs), tuple(v.spec for v in node.outputs)
+        found = backend.arrangement(node.op, ins, outs, node.attrs)
+        if found is None:
+            continue
+        w = node.inputs[found.operand]
+        if not (w.kind == "constant" or (w.kind == "state" and w.name not in updates) or id(w) in known):
+            continue
+        use = Use(node.op.name, tuple(sorted(node.attrs.items())), ins, outs, found.operand)
+        held = made.get((id(w), use))
+        if held is None:
+            attrs = {"use": use, "size": found.size}
+            held = made[id(w), use] = Value(w.interpreter, arrange.rule(w.spec, **attrs), "node")
+            new = Node(arrange, (w,), attrs, (held,), node.scope, ONCE)
+            adopt(new)
+            after.setdefault(id(w), []).append(new)
+        inputs = (*node.inputs[: found.operand], held, *node.inputs[found.operand + 1 :])
+        others[-1] = Node(arranged, inputs, {"use": use}, node.outputs, node.scope, node.phase, node.scopes)
+        adopt(others[-1])
+    once: list[Node] = []
+    for node in nodes:
+        if node.phase == ONCE:
+            once.append(node)
+            for v in node.outputs:
+                once += after.pop(id(v), ())
+    return [*once, *(new for few in after.values() for new in few), *others]

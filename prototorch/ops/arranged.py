@@ -1,0 +1,57 @@
+"""Ops with an operand whose order in memory is the kernel's own: weights that are brought into that order once.
+
+Only a plan's pass says them, for a backend that has told how a kernel wants an operand to lie (`Backend.arrangement`).
+Without such a kernel the arranged operand is its numbers one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, NamedTuple
+
+from prototorch.ops.core import Op
+from prototorch.ops.operators import OPS
+from prototorch.ops.shape import reshape, slice_
+from prototorch.spec import Spec
+
+
+class Use(NamedTuple):
+    """What an operand is used for: input number ``operand`` of an op on such inputs."""
+
+    op: str
+    attrs: tuple[tuple[str, Any], ...]
+    ins: tuple[Spec, ...]
+    outs: tuple[Spec, ...]
+    operand: int
+
+
+class Arrange(Op):
+    """``arrange(w, use=, size=)``: the operand of a use in the order in which the kernel for that use reads it, in
+    ``size`` numbers."""
+
+    def rule(self, w: Spec, use: Use, size: int) -> Spec:
+        if size < w.size:
+            raise self.fail(f"{w.size} numbers do not fit into {size}")
+        return Spec((size,), w.dtype)
+
+    def plain(self, xp: Any, w: Any, use: Use, size: int) -> Any:
+        flat = xp.reshape(w, (-1,))
+        return xp.concat((flat, xp.zeros((size - flat.shape[0],), dtype=w.dtype)))
+
+
+class Arranged(Op):
+    """``arranged(*inputs, use=)``: the op of a use, whose operand is an arranged one."""
+
+    def inplace_of(self, attrs: Mapping[str, Any]) -> Mapping[int, int]:
+        use = attrs["use"]
+        return OPS[use.op].inplace_of(dict(use.attrs))
+
+    def expand(self, *inputs: Any, use: Use) -> Any:
+        shape = use.ins[use.operand].shape
+        held = list(inputs)
+        held[use.operand] = reshape(slice_(held[use.operand], start=(0,), stop=(prod(shape),), step=(1,)), shape=shape)
+        return OPS[use.op](*held, **dict(use.attrs))
+
+
+arrange, arranged = Arrange(), Arranged()
