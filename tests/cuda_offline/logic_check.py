@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prototorch.backends.core import Backend
+from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
 from prototorch.backends.cuda.kernels.launch import using
 from prototorch.ops.core import evaluate
 from prototorch.ops.operators import OPS
@@ -12,6 +13,11 @@ from prototorch.spec import Spec
 
 GUARD = 64  # bytes before and after each output that nobody may touch
 LAST = "channels_last"
+
+
+def numbers(*shape, seed=0, dtype="float32"):
+    """Normal numbers."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def laid(array: np.ndarray, layout: str | None) -> np.ndarray:

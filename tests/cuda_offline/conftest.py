@@ -1,0 +1,20 @@
+"""The device that the kernels' logic is tried on."""
+
+import pytest
+from shim_device import ShimDevice
+
+from prototorch.backends.cuda.kernels import matmul
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory):
+    return ShimDevice(str(tmp_path_factory.mktemp("shim")))
+
+
+@pytest.fixture(autouse=True)
+def _small_tiles(request, monkeypatch):
+    """So that few threads make a tile of a product, where the CPU plays them."""
+    if "device" not in request.fixturenames:
+        return
+    monkeypatch.setattr(matmul, "TILE", 8)
+    monkeypatch.setattr(matmul, "WORK", 4)

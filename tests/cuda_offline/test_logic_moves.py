@@ -1,0 +1,103 @@
+"""The logic of the GPU kernels, run on the CPU from the same text: LRN, random numbers, moves, look-ups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from logic_check import LAST, check, numbers
+from shim_device import COMPILER
+
+pytestmark = pytest.mark.skipif(
+    COMPILER is None, reason="the kernels are run on the CPU by g++, which is not installed"
+)
+
+
+@pytest.mark.parametrize("beta", [0.75, 0.5, 0.6])
+@pytest.mark.parametrize("layout", [None, LAST])
+def test_lrn(device, beta, layout):
+    x, attrs = numbers(2, 7, 3, 2), {"size": 5, "alpha": 0.3, "beta": beta, "k": 2.0}
+    _, base = check(device, "lrn", [x], attrs, [layout], [layout, layout], rtol=1e-5)
+    check(device, "lrn_grad", [numbers(2, 7, 3, 2, seed=1), x, base], attrs, [layout] * 3, [layout], rtol=1e-5)
+
+
+KEY = np.array([(1 << 63) + 12345, 77], np.uint64)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 0.99999])
+@pytest.mark.parametrize("shape", [(5, 16), (7, 3), (1,), (40,)])
+def test_dropout_draws_the_bits_of_the_cpu(device, rate, shape):
+    check(device, "dropout", [numbers(*shape), KEY], {"rate": rate, "site": 3})
+
+
+def test_dropout_of_shared_draws_and_of_channels_last(device):
+    x, attrs = numbers(3, 4, 2, 5), {"rate": 0.5, "site": 2**40 + 1}
+    check(device, "dropout", [x, KEY], {**attrs, "noise_shape": (3, 4, 1, 1)})
+    check(device, "dropout", [x, KEY], attrs, [LAST, None], [LAST])
+    check(device, "dropout", [x, KEY], {**attrs, "noise_shape": (3, 1, 2, 1)}, [LAST, None], [LAST])
+
+
+def test_random_numbers_are_those_of_the_cpu(device):
+    for shape in ((3,), (5, 7), (64,)):
+        check(device, "random_bits", [KEY], {"site": 9, "shape": shape})
+        check(device, "random_uniform", [KEY], {"site": 9, "shape": shape})
+        check(device, "random_uniform", [KEY], {"site": 9, "shape": shape, "low": -2.0, "high": 3.0})
+
+
+def test_reordering(device):
+    x = numbers(2, 5, 3, 4)
+    check(device, "reorder", [x], {"layout": LAST}, [None], [LAST])
+    check(device, "reorder", [x], {"layout": None}, [LAST], [None])
+    x = numbers(2, 40, 33)
+    check(device, "reorder", [x], {"layout": LAST}, [None], [LAST])
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2, 3), (0, 2, 1, 3), (3, 2, 1, 0), (0, 1, 3, 2), (2, 3, 0, 1), (0, 2, 3, 1)])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 33, 1, 40), (2, 2, 1, 8)])
+def test_transposing(device, order, shape):
+    check(device, "transpose", [numbers(*shape)], {"order": order})
+
+
+@pytest.mark.parametrize("layout", [None, LAST])
+def test_parts_and_joins(device, layout):
+    x = numbers(3, 8, 5, 4)
+    part = {"start": (1, 2, 0, 1), "stop": (3, 7, 5, 4), "step": (1, 2, 3, 1)}
+    check(device, "slice", [x], part, [layout], [layout])
+    whole = {"start": (1, 0, 0, 0), "stop": (3, 4, 5, 4), "step": (1, 1, 1, 1)}
+    (y,) = check(device, "slice", [x], whole, [layout], [layout])
+    check(device, "unslice", [y], {"shape": x.shape, **whole}, [layout], [layout])
+    check(device, "flip", [x], {"axis": (1, 3)}, [layout], [layout])
+    check(device, "concat", [x, x[:, :3], x[:, :4]], {"axis": 1}, [layout] * 3, [layout])
+    check(device, "concat", [x, x[:1]], {"axis": 0}, [layout] * 2, [layout])
+    pads = ((0, 0), (1, 2), (0, 3), (2, 0))
+    check(device, "pad", [x], {"pads": pads, "value": -1.5}, [layout], [layout])
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_padding_with_its_own(device, mode):
+    check(device, "pad", [numbers(2, 5, 3)], {"pads": ((0, 0), (2, 3), (0, 0)), "mode": mode})
+
+
+def test_bytes_move_too(device):
+    x = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+    check(device, "transpose", [x], {"order": (2, 1, 0)})
+    check(device, "concat", [x > 3, x > 9], {"axis": 2})
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_looking_up(device, dtype):
+    table, indices = numbers(5, 3, 2), np.array([[0, 4, 2], [2, 2, -1], [5, 0, 0]], dtype)
+    check(device, "take", [table, indices])
+    check(device, "put_rows", [numbers(3, 3, 3, 2), indices], {"rows": 5})
+    along = np.array([[0, 3], [2, 2], [1, 0]], dtype)
+    check(device, "take_along", [numbers(3, 4), along])
+    check(device, "put_along", [numbers(3, 2), along], {"size": 4})
+    check(device, "one_hot", [indices], {"classes": 5})
+    check(device, "iota", [], {"size": 7})
+
+
+def test_fixed_places(device):
+    attrs = {"indices": (2, 0, 0, 3), "axis": 1}
+    check(device, "gather", [numbers(2, 4, 3)], attrs)
+    check(device, "scatter_rows", [numbers(2, 4, 3)], {**attrs, "size": 5})
+    for reverse in (False, True):
+        check(device, "cumsum", [numbers(2, 5, 3)], {"axis": 1, "reverse": reverse})

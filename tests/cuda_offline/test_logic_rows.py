@@ -1,0 +1,209 @@
+"""The logic of the GPU kernels, run on the CPU from the same text: products, reductions, norms, recurrent walks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from logic_check import LAST, check, numbers, run
+from shim_device import COMPILER
+
+from prototorch.ops.operators import OPS
+
+pytestmark = pytest.mark.skipif(
+    COMPILER is None, reason="the kernels are run on the CPU by g++, which is not installed"
+)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5, 40), -1), ((3, 7, 4), 1), ((2, 3), 0), ((4, 1), -1)])
+def test_softmax(device, shape, axis):
+    x, g = numbers(*shape) * 5, numbers(*shape, seed=1)
+    (y,) = check(device, "softmax", [x], {"axis": axis})
+    check(device, "log_softmax", [x], {"axis": axis}, rtol=1e-5)
+    check(device, "softmax_grad", [g, y], {"axis": axis})
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_cross_entropy(device, dtype):
+    x, labels = numbers(5, 11) * 4, np.array([0, 10, 3, 3, 7], dtype)
+    check(device, "sparse_softmax_cross_entropy", [x, labels], rtol=1e-5)
+    check(device, "sparse_softmax_cross_entropy_grad", [numbers(5, seed=1), x, labels])
+
+
+def test_cross_entropy_of_a_class_that_is_not_there(device):
+    assert np.isnan(run(device, "sparse_softmax_cross_entropy", [numbers(1, 3), np.array([3], np.int32)])[0]).all()
+
+
+@pytest.mark.parametrize("mask", [None, (2, 3, 5, 6), (2, 1, 1, 6), (5, 6)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_weights(device, mask, causal):
+    arrays = [numbers(2, 3, 5, 4), numbers(2, 3, 6, 4, seed=1)]
+    if mask:
+        arrays.append(np.random.default_rng(2).random(mask) < 0.7)
+    check(device, "attention_weights", arrays, {"causal": causal})
+
+
+PRODUCTS = [
+    ((3, 4), (4, 5), {}), ((70, 33), (33, 65), {}), ((4, 3), (4, 5), {"transpose_a": True}),
+    ((3, 4), (5, 4), {"transpose_b": True}), ((4, 3), (5, 4), {"transpose_a": True, "transpose_b": True}),
+    ((2, 3, 4, 5), (5, 2), {}), ((7, 6), (2, 3, 6, 5), {}), ((2, 1, 4, 5), (3, 5, 2), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "attrs"), PRODUCTS)
+def test_products(device, a, b, attrs):
+    check(device, "matmul", [numbers(*a), numbers(*b, seed=1)], attrs, rtol=1e-5, atol=1e-5)
+
+
+REDUCED = [((5, 7), None), ((5, 7), 0), ((5, 7), 1), ((2, 3, 4, 5), (0, 2, 3)), ((2, 3, 4, 5), (1,)), ((300, 9), 0),
+           ((9, 3000), 1), ((4000,), 0), ((2, 1, 3), (0, 2)), ((2, 3, 2, 2, 2), (1, 3))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "axis"), REDUCED)
+def test_reductions(device, shape, axis):
+    x = numbers(*shape)
+    for name in ("sum", "mean", "max"):
+        check(device, name, [x], {"axis": axis}, rtol=1e-5, atol=1e-5)
+    check(device, "min", [x], {"axis": axis, "keepdims": True})
+    check(device, "any", [x > 2], {"axis": axis})
+    check(device, "sum", [(x * 10).astype(np.int32)], {"axis": axis})
+
+
+def test_reductions_of_channels_last(device):
+    x = numbers(3, 8, 5, 4)
+    for axis in ((0, 2, 3), (2, 3), (1,), None):
+        for keep in (True, False):
+            check(device, "sum", [x], {"axis": axis, "keepdims": keep}, [LAST], rtol=1e-5, atol=1e-5)
+
+
+def test_nan_of_a_reduction_is_seen(device):
+    x = numbers(4, 50)
+    x[1, 30] = np.nan
+    made = run(device, "max", [x], {"axis": 1})[0]
+    assert np.isnan(made).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5, 40), 1), ((3, 7, 4), 1), ((4, 2), 0), ((2, 1), 1)])
+def test_arguments(device, shape, axis):
+    x = np.round(numbers(*shape))  # with equal elements
+    check(device, "argmax", [x], {"axis": axis})
+    check(device, "argmin", [x], {"axis": axis})
+    x[0, ...] = np.nan
+    check(device, "argmax", [x], {"axis": axis})
+
+
+@pytest.mark.parametrize(("shape", "layout"), [
+    ((4, 6, 3, 3), None), ((4, 8, 3, 3), LAST), ((4, 3, 5, 2), LAST), ((33, 5), None), ((2, 4, 40), None),
+    ((700, 8, 1, 1), LAST),
+])  # fmt: skip
+def test_batch_norm(device, shape, layout):
+    x, gamma, beta = numbers(*shape) * 3 + 100, numbers(shape[1], seed=1), numbers(shape[1], seed=2)
+    attrs = {"eps": 1e-3, "axis": 1}
+    one = [layout, None, None]
+    # one sum of 100s, rounded, in float32
+    _, mean, var = check(device, "batch_norm", [x, gamma, beta], attrs, one, one, rtol=1e-4, atol=1e-4)
+    g = numbers(*shape, seed=3)
+    arrays = [g, x, gamma, mean, var]
+    check(device, "batch_norm_grad", arrays, attrs, [layout, layout, None, None, None], one, rtol=1e-3, atol=1e-3)
+    check(device, "batch_norm_inference", [x, gamma, beta, mean, var], attrs, [layout, *[None] * 4], [layout],
+          rtol=1e-3, atol=1e-3)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("shape", "layout"), [((4, 8, 3, 3), LAST), ((3, 5, 4, 2), None), ((4, 3, 5, 2), LAST)])
+@pytest.mark.parametrize("inference", [False, True])
+def test_batch_norm_with_what_follows(device, dtype, shape, layout, inference):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    x, other = numbers(*shape).astype(dtype), numbers(*shape, seed=4).astype(dtype)
+    vectors = [numbers(shape[1], seed=k + 1) for k in range(2)]
+    vectors += [np.abs(numbers(shape[1], seed=k + 3)) for k in range(2)] if inference else []
+    n = len(vectors) + 1
+    name = "batch_norm_inference" if inference else "batch_norm"
+    program = (
+        (name, tuple(("in", i) for i in range(n)), (("axis", 1), ("eps", 1e-3))),
+        ("add", (("in", n), ("node", 0, 0)), ()),
+        ("relu", (("node", 1, 0),), ()),
+    )
+    kept = () if inference else (("node", 0, 1), ("node", 0, 2))
+    attrs = {"program": program, "outputs": (*kept, ("node", 2, 0))}
+    arrays = [x, *vectors, other]
+    layouts = [layout, *[None] * len(vectors), layout]
+    check(device, "fused", arrays, attrs, layouts, [*[None] * len(kept), layout], rtol=1e-3, atol=1e-4)
+
+
+def test_norms_of_sixteen_bits_with_vectors_of_thirty_two(device):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    x, g = numbers(4, 8, 3, 3).astype("bfloat16"), numbers(4, 8, 3, 3, seed=5).astype("bfloat16")
+    gamma, beta = numbers(8, seed=1), numbers(8, seed=2)
+    one, attrs = [LAST, None, None], {"eps": 1e-3, "axis": 1}
+    _, mean, var = check(device, "batch_norm", [x, gamma, beta], attrs, one, one, rtol=1e-4)
+    assert mean.dtype == var.dtype == np.float32
+    check(device, "batch_norm_grad", [g, x, gamma, mean, var], attrs, [LAST, LAST, *[None] * 3], one, rtol=1e-3)
+    check(device, "batch_norm_inference", [x, gamma, beta, mean, var], attrs, [LAST, *[None] * 4], [LAST])
+    x, g = x.reshape(4, 72), g.reshape(4, 72)
+    gamma, beta, attrs = numbers(72, seed=1), numbers(72, seed=2), {"axis": -1, "eps": 1e-5}
+    check(device, "layer_norm", [x, gamma, beta], attrs)
+    check(device, "layer_norm_grad", [g, x, gamma], attrs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5, 40), -1), ((2, 3, 4), (1, 2)), ((70, 3), (1,))])
+def test_layer_norm(device, shape, axis):
+    x = numbers(*shape) * 2 + 3
+    vector = tuple(shape[a] for a in ([axis] if isinstance(axis, int) else axis))
+    attrs = {"axis": axis, "eps": 1e-5}
+    check(device, "layer_norm", [x, numbers(*vector, seed=1), numbers(*vector, seed=2)], attrs, rtol=1e-4, atol=1e-5)
+    g = numbers(*shape, seed=3)
+    check(device, "layer_norm_grad", [g, x, numbers(*vector, seed=1)], attrs, rtol=1e-4, atol=1e-4)
+
+
+RECURRENT = [
+    ("simple_rnn_sequence", {"activation": "tanh"}),
+    ("lstm_sequence", {"activation": "tanh", "recurrent_activation": "sigmoid"}),
+    ("lstm_sequence", {"activation": "softsign", "recurrent_activation": "hard_sigmoid"}),
+    ("gru_sequence", {"activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "attrs"), RECURRENT)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_recurrent(device, name, attrs, reverse, masked):
+    op, samples, steps, units = OPS[name], 3, 4, 5
+    x = numbers(samples, steps, op.gates * units)
+    weights = [numbers(units, op.gates * units, seed=1)]
+    if op.weights > 1:
+        weights.append(numbers(op.gates * units, seed=2))
+    states = [numbers(samples, units, seed=3 + j) for j in range(op.states)]
+    mask = [np.random.default_rng(0).random((samples, steps)) < 0.6] if masked else []
+    attrs = {**attrs, "reverse": reverse, "masked": masked}
+    inputs = [x, *weights, *states, *mask]
+    made = check(device, name, inputs, attrs, rtol=1e-4, atol=1e-5)
+    after = [made[0], *made[1 + op.states :]]
+    grads = [numbers(*a.shape, seed=9 + j) for j, a in enumerate(made[: 1 + op.states])]
+    check(device, f"{name}_grad", [*inputs, *after, *grads], attrs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("shape", "layout", "axis"),
+    [
+        ((3, 8, 5, 2), LAST, (0, 2, 3)),
+        ((2, 3, 4, 4), LAST, (0, 2, 3)),
+        ((30, 16), None, (0,)),
+        ((2, 9, 5), None, (0, 1)),
+    ],
+)
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_group_that_ends_in_a_sum(device, dtype, shape, layout, axis, keep):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    g, y = numbers(*shape).astype(dtype), numbers(*shape, seed=1).astype(dtype)
+    kept = tuple(1 if i in axis else n for i, n in enumerate(shape))
+    scale = numbers(*kept, seed=2).astype(dtype)
+    program = (
+        ("relu_grad", (("in", 0), ("in", 1)), ()),
+        ("multiply", (("node", 0, 0), ("in", 2)), ()),
+        ("sum", (("node", 1, 0),), (("axis", axis), ("keepdims", keep))),
+    )
+    attrs = {"program": program, "outputs": (("node", 1, 0), ("node", 2, 0))}
+    check(device, "fused", [g, y, scale], attrs, [layout, layout, None], [layout, None], rtol=1e-4, atol=1e-5)
+    only = {"program": program, "outputs": (("node", 2, 0),)}
+    check(device, "fused", [g, y, scale], only, [layout, layout, None], [None], rtol=1e-4, atol=1e-5)
