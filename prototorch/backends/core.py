@@ -193,6 +193,10 @@ class Backend:
 
         return run
 
+    def ready(self, steps: Sequence[tuple[Runner, Sequence[Any], Sequence[Any]]]) -> None:
+        """Told of all of a plan's prepared runners with their arrays before any is strung or run: what they need can be
+        made for all together."""
+
     def strung(self, steps: Sequence[tuple[Runner, Sequence[Any], Sequence[Any]]]) -> list[Callable[[], None]]:
         """Prepared runners bound to arrays as calls without arguments. Neighbours that a backend can run without coming
         back between them become one call."""

@@ -44,6 +44,7 @@ class Runner:
         updating = (i for i, step in enumerate(plan.steps) if step.node.phase == "update")
         cut = next(updating, len(self._calls))
         once = plan.once
+        backend.ready(self._calls)
         self._once = backend.strung(self._calls[:once])
         self._stamp: Stamp | None = None
         self._before, self._updates = backend.strung(self._calls[once:cut]), backend.strung(self._calls[cut:])

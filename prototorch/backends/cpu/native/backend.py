@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import Any, cast
 
 from prototorch.backends.core import Backend, Runner
-from prototorch.backends.cpu.native.call import NativeRunner
+from prototorch.backends.cpu.native.build import provide
+from prototorch.backends.cpu.native.call import NativeRunner, asked_for
 from prototorch.backends.cpu.native.team import Program
 
 Step = tuple[Runner, Sequence[Any], Sequence[Any]]
@@ -16,6 +17,14 @@ Step = tuple[Runner, Sequence[Any], Sequence[Any]]
 
 class NativeBackend(Backend):
     """Runs neighbouring native steps as one program, without Python between them."""
+
+    def ready(self, steps: Sequence[Step]) -> None:
+        """Compile all that is missing for these steps, in several processes."""
+        with asked_for() as codes:
+            for run, ins, outs in steps:
+                if isinstance(run, NativeRunner):
+                    run.bind(ins, outs)
+        provide([code.wanted() for code in codes], self.threads)
 
     def strung(self, steps: Sequence[Step]) -> list[Callable[[], None]]:
         """Prepared runners bound to arrays as calls without arguments."""

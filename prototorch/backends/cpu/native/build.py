@@ -1,29 +1,31 @@
-"""From IR to machine code, kept in the process and on disk.
+"""From kernels to machine code in memory: looked up in the process, then on disk, then compiled.
 
-Code is kept under a key of everything it depends on: what the kernel is asked to be, the sources of this package, the
-processor, llvmlite's version. Files are written whole under another name and then renamed, so that processes that share
-the cache never see half of one; each begins with its own digest, and one that does not match is made again. The folder
-is PROTOTORCH_CACHE, else the user's cache folder; an empty PROTOTORCH_CACHE keeps nothing on disk.
+Code is kept under a key of everything it depends on: what the kernel is asked to be, the sources that emit it, the
+processor, llvmlite's version. Kernels whose IR is the same share one code. Where many kernels are missing at once, as
+when a plan is bound, they are compiled in several processes.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
-import os
-import sys
-import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import llvmlite
 from llvmlite import binding as llvm
 
+from prototorch.backends.cpu.native import disk
+from prototorch.backends.cpu.native.compiler import object_code
 from prototorch.backends.cpu.native.emit import Kernel
 from prototorch.backends.cpu.native.machine import cpu, vector_bits
+from prototorch.backends.cpu.native.processes import Processes
 
-_DIGEST = 32  # bytes of SHA-256 before the code
+_FEW = 6  # kernels for which no process is started
 
 
 class Counts:
@@ -31,17 +33,19 @@ class Counts:
 
     compiled = 0
     loaded = 0
+    shared = 0  # kernels whose IR another one had as well
 
 
-@cache
-def folder() -> Path | None:
-    """Where code is kept; None where nowhere."""
-    said = os.environ.get("PROTOTORCH_CACHE")
-    if said is not None:
-        return Path(said) / "kernels" if said else None
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "prototorch" / "kernels"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prototorch" / "kernels"
+class Wanted(NamedTuple):
+    """A kernel: its name, what it depends on, and what emits it under a name."""
+
+    name: str
+    asked: object
+    make: Callable[[str], Kernel]
+
+    def key(self) -> bytes:
+        """What its code is kept under."""
+        return hashlib.sha256(f"{self.name}{self.asked!r}".encode() + _fingerprint()).digest()
 
 
 @cache
@@ -57,101 +61,120 @@ def _fingerprint() -> bytes:
     return found.digest()
 
 
-@cache
-def _machine() -> llvm.TargetMachine:
+def _processor() -> tuple[str, str]:
+    """LLVM's name and features of what code is made for."""
     name, features = cpu()
-    target = llvm.Target.from_default_triple()
-    if vector_bits() == 512:
-        features += ",-prefer-256-bit"
-    return target.create_target_machine(
-        cpu=name, features=features, opt=3, reloc="pic", codemodel="jitdefault", jit=True
-    )
+    return name, features + (",-prefer-256-bit" if vector_bits() == 512 else "")
 
 
 _lock = threading.RLock()
-_addresses: dict[bytes, int] = {}
+_addresses: dict[bytes, int] = {}  # of code, by key and by symbol
+_symbols: dict[bytes, str] = {}  # the symbol of IR, by its digest
 _engines: list[llvm.ExecutionEngine] = []  # code lives as long as the process
 
 
 def compiled(name: str, asked: object, make: Callable[[str], Kernel]) -> int:
     """The address of a kernel's code. ``asked`` says all that `make` depends on; its repr is the key."""
-    text = f"{name}{asked!r}"
-    key = hashlib.sha256(text.encode() + _fingerprint()).digest()
+    return provide([Wanted(name, asked, make)])[0]
+
+
+def known(wanted: Wanted) -> bool:
+    """Whether a kernel's code is here or on disk: it can be emitted, then."""
+    key = wanted.key()
+    return key in _addresses or disk.there(key)
+
+
+def provide(wanted: Sequence[Wanted], processes: int = 1) -> list[int]:
+    """The addresses of kernels, those that are missing compiled in up to so many processes, this one among them."""
+    keys = [one.key() for one in wanted]
     with _lock:
-        found = _addresses.get(key)
-        if found is None:
-            code = _read(key)
-            if code is None:
-                code = _compile(make(name).finish())
-                Counts.compiled += 1
-                _write(key, code)
+        found: dict[bytes, tuple[str, bytes]] = {}
+        missing: dict[bytes, Wanted] = {}
+        for key, one in zip(keys, wanted, strict=True):
+            if key in _addresses or key in found or key in missing:
+                continue
+            held = disk.read(key)
+            if held is None:
+                missing[key] = one
             else:
+                found[key] = held
                 Counts.loaded += 1
-            found = _addresses[key] = _engine(code).get_function_address(name)
-        return found
+        if missing:
+            _compile(missing, found, processes)
+        _load(found)
+        return [_addresses[key] for key in keys]
 
 
-def _compile(ir: str) -> bytes:
-    machine = _machine()
-    module = llvm.parse_assembly(ir)
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = False  # vectors are said by the kernels
-    options.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
+def _compile(missing: dict[bytes, Wanted], found: dict[bytes, tuple[str, bytes]], processes: int) -> None:
+    """Compile what is missing; kernels of the same IR once. ``found`` gets symbols and code, by key."""
+    name, features = _processor()
+    users: dict[str, list[bytes]] = {}
+
+    def emitted() -> Iterator[tuple[str, str]]:
+        for key, one in missing.items():
+            symbol = f"{one.name}_{key.hex()[:24]}"
+            ir = one.make(symbol).finish()
+            digest = hashlib.sha256(ir.replace(symbol, one.name).encode()).digest()
+            first = _symbols.get(digest)
+            if first is None or (first not in users and first.encode() not in _addresses):
+                first = _symbols[digest] = symbol
+            users.setdefault(first, []).append(key)
+            if first == symbol:
+                yield symbol, ir
+            else:
+                Counts.shared += 1
+
+    with _no_collection():
+        helpers = processes - 1 if len(missing) > _FEW else 0
+        codes = Processes(helpers, name, features).compile(emitted())
+    Counts.compiled += len(codes)
+    for symbol, keys in users.items():
+        for key in keys:
+            if symbol in codes:
+                found[key] = symbol, codes[symbol]
+                disk.write(key, symbol, codes[symbol])
+            else:  # it was loaded before
+                _addresses[key] = _addresses[symbol.encode()]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Emitting makes many objects that are all in use: to look for garbage among them takes longer than emitting."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _load(found: dict[bytes, tuple[str, bytes]]) -> None:
+    """Bring code into memory. Each has an engine of its own: MCJIT mixes up several objects in one."""
+    for key, (symbol, code) in found.items():
+        name = symbol.encode()
+        if name not in _addresses:
+            _addresses[name] = _engine(code).get_function_address(symbol)
+        _addresses[key] = _addresses[name]
 
 
 def _engine(code: bytes) -> llvm.ExecutionEngine:
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine_for_engine())
+    cpu()  # LLVM knows this machine from now on
+    target = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="jitdefault", jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)  # it owns the target machine
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
     return engine
 
 
-def _machine_for_engine() -> llvm.TargetMachine:
-    """An engine owns its target machine, so each gets its own."""
-    return llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="jitdefault", jit=True)
-
-
-def _path(key: bytes) -> Path | None:
-    where = folder()
-    return None if where is None else where / key.hex()[:2] / f"{key.hex()}.o"
-
-
-def _read(key: bytes) -> bytes | None:
-    path = _path(key)
-    try:
-        held = path.read_bytes() if path is not None else b""
-    except OSError:
-        return None
-    code = held[_DIGEST:]
-    return code if code and hashlib.sha256(key + code).digest() == held[:_DIGEST] else None
-
-
-def _write(key: bytes, code: bytes) -> None:
-    path = _path(key)
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(key + code).digest() + code)
-        os.replace(name, path)
-    except OSError:
-        return  # a cache that cannot be written only costs time
-
-
 def compiled_text(name: str, text: str, functions: tuple[str, ...]) -> dict[str, int]:
     """The addresses of functions of a module of LLVM assembly, kept on disk as kernels are."""
     key = hashlib.sha256(text.encode() + _fingerprint()).digest()
     with _lock:
-        code = _read(key)
-        if code is None:
-            code = _compile(text)
-            _write(key, code)
-        engine = _engine(code)
+        held = disk.read(key)
+        if held is None:
+            held = name, object_code(text, *_processor())
+            disk.write(key, *held)
+        engine = _engine(held[1])
         return {f: engine.get_function_address(f) for f in functions}

@@ -12,14 +12,16 @@ A kernel file says a *body* that emits the code and a *prepare* that says when i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from prototorch.backends.core import kernel
-from prototorch.backends.cpu.native.build import compiled
+from prototorch.backends.cpu.native.build import Wanted, known, provide
 from prototorch.backends.cpu.native.emit import Kernel, Unsupported
 from prototorch.backends.cpu.native.team import Program, Task
 from prototorch.spec import Spec
@@ -39,18 +41,46 @@ class Code:
 
     @property
     def address(self) -> int:
-        """Where the code lies."""
+        """Where the code lies; 0 while it is only `asked_for`."""
         if not self._address:
-            self._address = compiled(
-                self.name, (self.body.__module__, self.body.__qualname__, self.params), self.emitted
-            )
+            if _asking.found is not None:
+                _asking.found.append(self)
+                return 0
+            self._address = provide([self.wanted()])[0]
         return self._address
+
+    def wanted(self) -> Wanted:
+        """The kernel as the compiler is asked for it."""
+        return Wanted(self.name, (self.body.__module__, self.body.__qualname__, self.params), self.emitted)
+
+    def check(self) -> None:
+        """Raises Unsupported where the body cannot say what is asked for: it is emitted, if it never was."""
+        if not known(self.wanted()):
+            self.emitted("trial")
 
     def emitted(self, name: str) -> Kernel:
         """The IR. Raises Unsupported where the body cannot say what is asked for."""
         k = Kernel(name)
         self.body(k, *self.params)
         return k
+
+
+class _Asking(threading.local):
+    found: list[Code] | None = None
+
+
+_asking = _Asking()
+
+
+@contextmanager
+def asked_for() -> Iterator[list[Code]]:
+    """The codes whose addresses are asked for inside and that are not there yet; nothing is compiled meanwhile."""
+    found: list[Code] = []
+    _asking.found = found
+    try:
+        yield found
+    finally:
+        _asking.found = None
 
 
 def code(body: Callable[..., None], *params: Any) -> Code:
@@ -119,8 +149,8 @@ def remembered(known: Any) -> None:
 
 def forget() -> None:
     """Forget what was prepared: kernels are to be made anew, for vectors of another width."""
-    for known in _prepared:
-        known.cache_clear()
+    for held in _prepared:
+        held.cache_clear()
 
 
 def native(*names: str, level: str = "native", special: bool = False) -> Callable[[Prepare], Prepare]:
@@ -131,19 +161,19 @@ def native(*names: str, level: str = "native", special: bool = False) -> Callabl
         family = prepare.__module__.rsplit(".", 1)[-1]
 
         @lru_cache(maxsize=4096)
-        def known(ins: tuple[Spec, ...], outs: tuple[Spec, ...], items: tuple[tuple[str, Any], ...]) -> Any:
+        def held(ins: tuple[Spec, ...], outs: tuple[Spec, ...], items: tuple[tuple[str, Any], ...]) -> Any:
             try:
                 tasks = prepare(ins, outs, dict(items))
             except Unsupported:
                 return None
             return None if tasks is None else NativeRunner(tasks, ins, outs, family)
 
-        _prepared.append(known)
+        _prepared.append(held)
 
         def prepared(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Any:
             if any(s.size == 0 for s in (*ins, *outs)):
                 return None
-            return known(ins, outs, tuple(sorted(attrs.items())))
+            return held(ins, outs, tuple(sorted(attrs.items())))
 
         prepared.__module__ = prepare.__module__
         kernel(level, *names, special=special)(prepared)

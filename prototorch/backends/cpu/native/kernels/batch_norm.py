@@ -175,12 +175,12 @@ def _tasks(outs: tuple[Spec, ...], c: Channels, after: Epilogue, own: tuple[int,
         if training and -1 in stats:
             raise Unsupported("statistics that nobody wants")
         made = code(_planes, c, after, own, eps, training)
-        made.emitted("trial")
+        made.check()
         return Tasks(
             lambda i, o: [Task(made.address, (*i, *(o[w] for w in wide), *(o[s] for s in stats)), c.channels, c.grain)]
         )
     moments, joined, known = code(_moments, c), code(_joined, c, eps), code(_known, c, eps)
-    code(_normalised, c, after, own, False).emitted("trial")
+    code(_normalised, c, after, own, False).check()
     apply = streamed(lambda past: code(_normalised, c, after, own, past), [outs[w] for w in wide], c.channels)
     if training and -1 in stats:
         raise Unsupported("statistics that nobody wants")

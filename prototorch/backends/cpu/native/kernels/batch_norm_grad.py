@@ -169,10 +169,10 @@ def _tasks(outs: tuple[Spec, ...], c: Channels, g: Gradient, eps: float, wide: l
     """``wide`` are the full-size outputs, ``vectors`` the gradients of gamma and beta."""
     if not c.rows:
         made = code(_planes, c, g, eps)
-        made.emitted("trial")
+        made.check()
         return Tasks(lambda i, o: [Task(made.address, (*i, *(o[w] for w in (*wide, *vectors))), c.channels, c.grain)])
     sums, joined = code(_sums, c, g), code(_joined, c, eps)
-    code(_spread, c, g, False).emitted("trial")
+    code(_spread, c, g, False).check()
     spread = streamed(lambda past: code(_spread, c, g, past), [outs[w] for w in wide], c.channels)
     shared = 4 * c.channels * (2 * c.pieces + 4)
     given = [g.own[n][1] for n in (_GAMMA, _MEAN, _VARIANCE)]

@@ -7,7 +7,7 @@ over their memory in order; other operands are broadcast along some axes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, cast
 
@@ -163,9 +163,11 @@ def _group(k: Kernel, sweep: Sweep, program: Any, outputs: Any, past: bool) -> N
 
 def tasks(sweep: Sweep, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> Tasks:
     """The tasks of a sweep's code; raises Unsupported now where the code could not be emitted later."""
-    code(body, sweep, *params, False).emitted("trial")
+    made = replace(sweep, axes=(1, *sweep.axes[1:]))  # how often the outermost axis is gone along is said at run time
+    plain = code(body, made, *params, False)
+    plain.check()
     run = PIECE if len(sweep.axes) == 1 else sweep.axes[-1]
-    address = streamed(lambda past: code(body, sweep, *params, past), outs, run)
+    address = streamed(lambda past: code(body, made, *params, True) if past else plain, outs, run)
     total = prod(sweep.axes)
     items = total if len(sweep.axes) == 1 else total // sweep.axes[-1]
     each = total // items

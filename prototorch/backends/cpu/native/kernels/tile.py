@@ -93,8 +93,8 @@ def accumulate(k: Kernel, tile: Tile, x: Pointer, row: int, w: Pointer, depth: S
         if not isinstance(count, int):
             with k.range(whole, count) as i:
                 steps([(x + i * loop.x, w + i * loop.w)])
-        elif whole < count:
-            steps([(x + u * loop.x, w + u * loop.w) for u in range(whole, count)])
+        elif (rest := count % UNROLLED) > 0:
+            steps([(x + u * loop.x, w + u * loop.w) for u in range(count - rest, count)])
 
     nest(depth, x, w)
     return [[a.value for a in one] for one in held]
