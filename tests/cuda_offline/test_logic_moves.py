@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from logic_check import LAST, check, numbers
+from logic_check import LAST, check, numbers, run
 from shim_device import COMPILER
 
 pytestmark = pytest.mark.skipif(
@@ -93,6 +93,15 @@ def test_looking_up(device, dtype):
     check(device, "put_along", [numbers(3, 2), along], {"size": 4})
     check(device, "one_hot", [indices], {"classes": 5})
     check(device, "iota", [], {"size": 7})
+
+
+def test_many_rows_are_added_at_few_places(device):
+    indices = np.random.default_rng(0).integers(-1, 7, 600).astype(np.int32)
+    indices[::2] = 3  # one that comes again and again, as padding does
+    check(device, "put_rows", [numbers(600, 3), indices], {"rows": 6}, rtol=1e-4, atol=1e-4)
+    (one,) = run(device, "put_rows", [numbers(600, 3), indices], {"rows": 6})
+    (two,) = run(device, "put_rows", [numbers(600, 3), indices], {"rows": 6})
+    np.testing.assert_array_equal(one, two)
 
 
 def test_fixed_places(device):

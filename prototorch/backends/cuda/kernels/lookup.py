@@ -9,6 +9,7 @@ import numpy as np
 
 from prototorch.backends.cuda.kernels.copy import on_device
 from prototorch.backends.cuda.kernels.launch import (
+    ITEM_BYTES,
     In,
     Launches,
     Out,
@@ -49,15 +50,19 @@ def put_rows(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
     y, n = outs[0], indices.size
     if n >= 1 << 20:  # looking for the next place of an index takes n steps at worst
         return None
-    inner, largest = prod(y.shape[1:]), max(values.size, outs[0].size)
+    inner, largest = prod(y.shape[1:]), max(values.size, y.size)
     text = _text(values, largest, c_type(indices), INNER=inner)
     step = aligned(4 * n)
-    links = (Space(), Space(step))
+    near, head, far, lead = (Space(k * step) for k in range(4))
+    part = Space(4 * step)
+    count, total = index(n, largest), index(n * inner, largest)
     return Launches(
         launch(text, "zeros", y.size, index(y.size, largest), Out(0)),
-        launch(text, "chain", n, index(n, largest), np.int64(y.shape[0]), In(1), *links),
-        launch(text, "put_rows", n * inner, index(n * inner, largest), In(0), In(1), *links, Out(0)),
-        space=2 * step,
+        launch(text, "chain_near", n, count, np.int64(y.shape[0]), In(1), near, head),
+        launch(text, "sums_near", n * inner, total, In(0), near, head, part),
+        launch(text, "chain_far", n, count, In(1), head, far, lead),
+        launch(text, "put_rows", n * inner, total, part, In(1), far, lead, Out(0)),
+        space=4 * step + aligned(n * inner * (8 if y.dtype == "float64" else max(4, ITEM_BYTES[y.dtype]))),
     )
 
 
