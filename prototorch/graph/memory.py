@@ -8,7 +8,7 @@ from itertools import accumulate
 
 ALIGN = 64
 _SMALL = 16 << 20  # bytes of an arena in which it matters more that memory is still in a cache
-_HOLES = 0.01  # the share of an arena that may be holes before other arrangements are tried
+HOLES = 0.1  # the share of an arena that may be holes before other arrangements are tried
 
 
 def aligned(nbytes: int) -> int:
@@ -26,17 +26,17 @@ def alive(buffers: Iterable[tuple[int, int, int]]) -> list[int]:
     return list(accumulate(change.get(i, 0) for i in range(max(change, default=0) + 1)))
 
 
-def arrange(buffers: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
+def arrange(buffers: Sequence[tuple[int, int, int]], holes: float = HOLES) -> tuple[list[int], int]:
     """Offsets for buffers given as (first step, last step, bytes), and the bytes needed in all.
 
-    In the order of birth, which goes back to memory that was used a moment ago; where that leaves large holes, in the
-    first of some other orders that leaves nearly none, or the best of them.
+    In the order of birth, which goes back to memory that was used a moment ago; where that leaves a larger share of
+    ``holes``, in the first of some other orders that does not, or the best of them.
     """
     found = _by_birth(buffers)
     if found[1] < _SMALL:
         return found
     bytes_alive = alive(buffers)
-    least = max(bytes_alive) * (1 + _HOLES)
+    least = max(bytes_alive) * (1 + holes)
     for order in _orders(buffers, bytes_alive):
         if found[1] <= least:
             break

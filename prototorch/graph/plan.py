@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prototorch.backends.core import Backend
-from prototorch.graph.memory import aligned, alive, arrange
+from prototorch.graph.memory import HOLES, aligned, alive, arrange
 from prototorch.graph.passes.arrange import arranged_once
 from prototorch.graph.passes.common import merged
 from prototorch.graph.passes.constants import folded
@@ -26,6 +26,8 @@ from prototorch.graph.passes.once import ONCE, mark_once
 from prototorch.graph.passes.recompute import Load, recomputed
 from prototorch.graph.passes.sparse import small_first
 from prototorch.graph.record import Graph, Node, Value
+
+_FEW = 0.01  # holes in an arena that is to be small
 
 
 @dataclass(slots=True)
@@ -121,9 +123,9 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         return _Planner(graph, nodes, outputs, updates).plan()
 
     def planner(order: list[Node]) -> _Planner:
-        return _Planner(graph, order, outputs, updates)
+        return _Planner(graph, order, outputs, updates, _FEW)
 
-    before = planner(nodes).plan().arena
+    before = _Planner(graph, nodes, outputs, updates).plan().arena
     wanted = (*outputs.values(), *updates.values())
     again = recomputed(nodes, wanted, backend, lambda o: planner(o).load())
     plan = planner(again).plan()
@@ -134,7 +136,9 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
 class _Planner:
     """Lifetimes, sharing, places."""
 
-    def __init__(self, graph: Graph, nodes: list[Node], outputs: dict[str, Value], updates: dict[str, Value]):
+    def __init__(self, graph: Graph, nodes: list[Node], outputs: dict[str, Value], updates: dict[str, Value],
+                 holes: float = HOLES):  # fmt: skip
+        self.holes = holes
         self.graph, self.nodes, self.outputs, self.updates = graph, nodes, outputs, updates
         self.root: dict[int, Value] = {}  # a view's storage is its root's
         self.values: dict[int, Value] = {}
@@ -268,7 +272,7 @@ class _Planner:
     def _places(self, steps: list[Step], share: dict[int, int]) -> tuple[dict[int, Place], int]:
         owner, spans = self._spans(steps, share)
         keys = list(spans)
-        offsets, arena = arrange([(a, b, n) for a, b, n in (spans[k] for k in keys)])
+        offsets, arena = arrange([(a, b, n) for a, b, n in (spans[k] for k in keys)], self.holes)
         at = dict(zip(keys, offsets, strict=True))
         places: dict[int, Place] = {}
         for v in self.values.values():
