@@ -46,12 +46,12 @@ def need_of(plan: Plan, missing: Mapping[str, Spec], arena: int = 0, copies: int
     )
 
 
-def by_purpose(plan: Plan) -> dict[str, int]:
-    """Bytes of a step by purpose."""
+def by_purpose(plan: Plan, copies: int = 1) -> dict[str, int]:
+    """Bytes of a step by purpose; ``copies`` is how often the inputs lie in memory."""
     states = list(plan.states.values())
     slots = nbytes(v.spec for v in states if v.name.startswith(SLOT))
     weights = nbytes(v.spec for v in states if not v.name.startswith((SLOT, METRIC)))
-    fed = nbytes(v.spec for v in plan.inputs.values())
+    fed = copies * nbytes(v.spec for v in plan.inputs.values())
     return {
         "activations": plan.bytes_of("forward"),
         "gradients": plan.bytes_of("backward") + plan.bytes_of("update"),

@@ -120,7 +120,8 @@ def summary(net: Net, program: Program | None = None, batch: int | None = None) 
 def memory(program: Program, batch: int) -> dict[str, int]:
     """Bytes of a step by purpose, from its plan; sizes that only data tell are taken to be the first that will do."""
     phase = TRAIN if program.terms else PREDICT
-    return by_purpose(program.plan(phase, step_specs(program.net, batch), create=False))
+    plan = program.plan(phase, step_specs(program.net, batch), create=False)
+    return by_purpose(plan, program.backend.input_copies)
 
 
 def step_specs(net: Net, batch: int) -> dict[str, Spec]:
