@@ -62,6 +62,18 @@ def test_copies_of_weights_are_made_together():
     assert len(made) == len(graph.nodes) - 1
 
 
+def test_states_in_another_shape_are_copied_together_too():
+    graph = Graph()
+    w, b = graph.state("w", Spec((2, 3))), graph.state("b", Spec((3,)))
+    with interpreting(graph):
+        ops.cast(w, dtype="float16")
+        ops.cast(ops.reshape(b, shape=(3, 1)), dtype="float16")
+        ops.cast(ops.reshape(b * 2.0, shape=(3, 1)), dtype="float16")
+    made = casts_together(graph.nodes, Takes())
+    assert [n.op.name for n in made] == ["reshape", "fused", "multiply", "reshape", "cast"]
+    assert [v.shape for v in made[1].outputs] == [(2, 3), (3, 1)]
+
+
 @pytest.mark.parametrize("everything", [True, False])
 def test_one_copy_stays_as_it_is(everything):
     graph = Graph()

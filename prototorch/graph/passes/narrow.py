@@ -58,9 +58,8 @@ def casts_together(nodes: Sequence[Node], backend: Backend) -> list[Node]:
     backend has a kernel for that."""
     groups: dict[tuple[str, str], list[Node]] = {}
     for node in nodes:
-        (source,) = node.inputs if node.op is cast else (None,)
-        if source is not None and source.kind == "state" and node.phase == "forward":
-            groups.setdefault((source.dtype, node.outputs[0].dtype), []).append(node)
+        if node.op is cast and node.phase == "forward" and _views_of_state(node.inputs[0]) is not None:
+            groups.setdefault((node.inputs[0].dtype, node.outputs[0].dtype), []).append(node)
     first: list[Node] = []
     gone: set[int] = set()
     for (_, dtype), members in groups.items():
@@ -70,7 +69,20 @@ def casts_together(nodes: Sequence[Node], backend: Backend) -> list[Node]:
         outputs = tuple(node.outputs[0] for node in members)
         specs = tuple(v.spec for v in inputs), tuple(v.spec for v in outputs)
         if len(members) > 1 and backend.accepts(fused, *specs, attrs):
+            for view in (view for v in inputs for view in _views_of_state(v) or ()):
+                if id(view) not in gone:
+                    first.append(view)
+                    gone.add(id(view))
             first.append(Node(fused, inputs, attrs, outputs, "weights", "forward"))
             adopt(first[-1])
             gone.update(id(node) for node in members)
     return [*first, *(node for node in nodes if id(node) not in gone)]
+
+
+def _views_of_state(value: Value) -> list[Node] | None:
+    """The nodes through which a state is seen as this value, in order; None where it is not a state's memory."""
+    views: list[Node] = []
+    while value.node is not None and value.node.op.view:
+        views.append(value.node)
+        value = value.node.inputs[0]
+    return views[::-1] if value.kind == "state" else None
