@@ -197,6 +197,13 @@ class Backend:
         """Told of all of a plan's prepared runners with their arrays before any is strung or run: what they need can be
         made for all together."""
 
+    def warm(self, runners: Sequence[Runner]) -> None:
+        """Make and keep what prepared runners will need once they are bound, as far as it can be kept."""
+
+    def counts(self) -> tuple[int, int]:
+        """Kernels that were compiled in this process, and kernels that were found on disk."""
+        return 0, 0
+
     def strung(self, steps: Sequence[tuple[Runner, Sequence[Any], Sequence[Any]]]) -> list[Callable[[], None]]:
         """Prepared runners bound to arrays as calls without arguments. Neighbours that a backend can run without coming
         back between them become one call."""

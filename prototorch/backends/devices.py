@@ -66,6 +66,7 @@ def devices() -> dict[str, dict[str, Any]]:
             "level": f"{level} ({_why(level)})",
             "machine": platform.machine(),
             "threads": here.threads,
+            **native.facts(),
             "numpy": np.__version__,
             "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
         },

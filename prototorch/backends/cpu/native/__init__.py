@@ -6,6 +6,7 @@ dispatcher; `kernels/` holds one file a family.
 
 import importlib
 import pkgutil
+from typing import Any
 
 
 def missing() -> str | None:
@@ -20,3 +21,18 @@ def missing() -> str | None:
         for info in pkgutil.iter_modules(kernels.__path__):
             importlib.import_module(f"{kernels.__name__}.{info.name}")
     return why
+
+
+def facts() -> dict[str, Any]:
+    """What there is to say about the native kernels on this machine."""
+    why = missing()
+    if why is not None:
+        return {"native kernels": f"none: {why}"}
+    machine, disk = (importlib.import_module(f"{__name__}.{name}") for name in ("machine", "disk"))
+    name, _ = machine.cpu()
+    return {
+        "processor": name,
+        "vectors": f"{machine.vector_bits()} bits",
+        "llvmlite": importlib.import_module("llvmlite").__version__,
+        "kept kernels": disk.told(),
+    }

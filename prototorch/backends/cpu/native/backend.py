@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import Any, cast
 
 from prototorch.backends.core import Backend, Runner
-from prototorch.backends.cpu.native.build import provide
+from prototorch.backends.cpu.native.build import Counts, provide
 from prototorch.backends.cpu.native.call import NativeRunner, asked_for
-from prototorch.backends.cpu.native.team import Program
+from prototorch.backends.cpu.native.team import Program, team_functions
 
 Step = tuple[Runner, Sequence[Any], Sequence[Any]]
 
@@ -25,6 +25,19 @@ class NativeBackend(Backend):
                 if isinstance(run, NativeRunner):
                     run.bind(ins, outs)
         provide([code.wanted() for code in codes], self.threads)
+
+    def warm(self, runners: Sequence[Runner]) -> None:
+        """Compile all that these runners may need, wherever their arrays will lie."""
+        team_functions()
+        with asked_for() as codes:
+            for run in runners:
+                if isinstance(run, NativeRunner):
+                    run.rehearse()
+        provide([code.wanted() for code in codes], self.threads)
+
+    def counts(self) -> tuple[int, int]:
+        """Kernels that were compiled in this process, and kernels that were found on disk."""
+        return Counts.compiled, Counts.loaded
 
     def strung(self, steps: Sequence[Step]) -> list[Callable[[], None]]:
         """Prepared runners bound to arrays as calls without arguments."""

@@ -41,6 +41,8 @@ def _trusted(where: Path) -> bool:
     except OSError:
         if not where.is_dir():
             return False
+    if os.name != "posix":
+        return True
     found = where.stat()
     return found.st_uid in (0, os.getuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
@@ -114,3 +116,15 @@ def clear() -> int:
             path.unlink()
             count += 1
     return count
+
+
+def told() -> str:
+    """Where code is kept and how much, or why it is not."""
+    where = folder()
+    if where is None:
+        return "nowhere (PROTOTORCH_CACHE is empty)"
+    if usable() is None:
+        return f"none: {where} cannot be made, or others may write to it"
+    count, size = held()
+    kept = f"{where}: {count} kernels, {size / 1e6:.1f} MB"
+    return kept if os.access(where, os.W_OK) else f"{kept}; it cannot be written to"

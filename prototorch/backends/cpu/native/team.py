@@ -63,7 +63,8 @@ class _Functions(NamedTuple):
 
 
 @cache
-def _functions() -> _Functions:
+def team_functions() -> _Functions:
+    """The team's native code."""
     names = ("run", "worker", "dismiss")
     found = compiled_text("team", team_code(), names)
     word = ctypes.c_int64
@@ -89,7 +90,7 @@ class Team:
         self._memory = aligned_words(WORDS)
         self._workers: list[threading.Thread] = []
         self._scratch = _Scratch()
-        self._code = _functions()
+        self._code = team_functions()
 
     def run(self, program: Program) -> None:
         """Run a program; one at a time."""

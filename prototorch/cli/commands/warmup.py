@@ -1,0 +1,47 @@
+"""`prototorch warmup`: compile the kernels of models before they are needed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from prototorch.backends.cpu.native import disk
+from prototorch.cli.options import json_option, opened, print_json, set_option, threads_option, with_threads
+from prototorch.measure.warmup import PREDICT, TEST, TRAIN, warmed
+
+
+@click.command()
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@set_option
+@click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True,
+              help="The batch size. Default: the fit block's, else 32. May be repeated.")  # fmt: skip
+@click.option("--phase", "phases", type=click.Choice((TRAIN, TEST, PREDICT)), multiple=True,
+              help="Default: all. May be repeated.")  # fmt: skip
+@click.option("--clear", is_flag=True, help="First remove all kernels that are kept.")
+@threads_option
+@json_option
+def command(files: tuple[str, ...], overrides: tuple[str, ...], batches: tuple[int, ...], phases: tuple[str, ...],
+            clear: bool, threads: int | None, as_json: bool) -> None:  # fmt: skip
+    """Compile the CPU's kernels for the steps of each FILE and keep them, so that a first step begins at once.
+
+    Kernels are made for the sizes of a step: name the batch sizes that will be used; an epoch's last batch may be a
+    smaller one. Without a FILE it says what is kept, and where.
+
+    \b
+    Examples:
+      prototorch warmup lenet resnet50
+      prototorch warmup my.proto --batch 1 --batch 16 --phase predict
+      prototorch warmup --clear
+    """
+    removed = disk.clear() if clear else 0
+    made = [one for file in files for one in warmed(opened(file, with_threads(overrides, threads)), phases, batches)]
+    if as_json:
+        print_json({"removed": removed, "plans": [asdict(one) for one in made], "kept": disk.told()})
+        return
+    if clear:
+        click.echo(f"removed {removed} kernels")
+    for one in made:
+        click.echo(f"{one.model}, {one.phase}, batch {one.batch}: {one.compiled} kernels compiled, "
+                   f"{one.loaded} from disk, {one.seconds:.1f} s")  # fmt: skip
+    click.echo(f"kept: {disk.told()}")
