@@ -123,7 +123,7 @@ class _Convolution:
             self.od, self.n = rest % d.count, rest // d.count
             self.oh = block * g.block
             self.many = (self.oh + g.block).minimum(h.count) - self.oh
-            self.window = Window(k, g, self.x, self.n, self.od, self.oh, self.many)
+            self.window = Window(k, g, self.x, self.n, self.od, self.oh, self.many, tile_rows(g))
             self.panels(share)
 
     def panels(self, share: Int) -> None:
@@ -176,8 +176,8 @@ class _Convolution:
                 with k.range(times) as t:
                     column = t * size + done
                     tile = Tile(size, vectors, lanes)
-                    x = line + column * (v.stride * g.channels)
-                    sums = accumulate(k, tile, x, v.stride * g.channels, seen, depth)
+                    step = v.stride * self.window.column
+                    sums = accumulate(k, tile, line + column * step, step, seen, depth)
                     place = (out_row + (column * v.step + v.start)) * g.filters + group * g.width + channel
                     self.store(sums, tile, place, group * g.width + channel, channel, edge)
                 done += size * times
@@ -192,10 +192,10 @@ class _Convolution:
             Loop(planes, window.deep * window.plane, h.taps * v.taps * per),
             Loop(rows, h.dilation * window.line, v.taps * per),
         ]
-        if g.groups == 1 and v.dilation == 1:
+        if g.groups == 1 and v.dilation == 1 and window.column == g.channels:
             loops.append(Loop(v.taps * g.depth, 1, width))
         else:
-            loops += [Loop(v.taps, v.dilation * g.channels, per), Loop(g.depth, 1, width)]
+            loops += [Loop(v.taps, v.dilation * window.column, per), Loop(g.depth, 1, width)]
         few = [one for one in loops[:-1] if not (isinstance(one.count, int) and one.count == 1)]
         return few + loops[-1:] if g.taps else [Loop(0, 0, 0)]
 
@@ -243,9 +243,14 @@ def convolve(k: Kernel, g: Geometry, epilogue: Epilogue, where: int, packed: int
     _Convolution(k, g, epilogue, where, packed)
 
 
+def tile_rows(g: Geometry) -> int:
+    """Rows of the highest register tile."""
+    return max(cut(g.axes[2].count, most_rows(vectors))[0] for vectors in g.panels.vectors)
+
+
 def _work(g: Geometry, made: Code, shared: int) -> Bind:
     items = g.n * g.axes[0].count * -(-g.axes[1].count // g.block) * g.shares
-    return lambda i, o: [Task(made.address, (*i, *o), items, 1, 4 * scratch_of(g), shared)]
+    return lambda i, o: [Task(made.address, (*i, *o), items, 1, 4 * scratch_of(g, tile_rows(g)), shared)]
 
 
 def _tasks(found: list[Geometry], epilogue: Epilogue, where: tuple[int, int]) -> Tasks:

@@ -1,36 +1,43 @@
 """The input that a piece of a convolution sees: some rows of one image, with zeros beside them where there is padding.
 
 Rows and planes beyond the image are not read: the taps that would fall there are left out. Columns beyond it are: rows
-are then copied to the thread's scratch memory with zeros at both ends.
+are then copied to the thread's scratch memory with zeros at both ends. They are copied, too, where the columns of a
+register tile lie so evenly far apart that they push each other out of the cache, and lie a little further apart there.
 """
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 from prototorch.backends.cpu.native.emit import Int, Kernel, Pointer
 from prototorch.backends.cpu.native.kernels.geometry import Axis, Geometry
 from prototorch.backends.cpu.native.kernels.memory import clear, copy
 
+_WAY = 4096  # bytes after which places share a part of the nearest cache,
+_WAYS = 8  # and how many of them it holds
+_APART = 16  # elements between columns that would push each other out
+
 
 class Window:
     """Input rows of output rows ``oh`` ... of output plane ``od`` of image ``n``.
 
-    ``at(plane tap, row tap)`` is the address that output row ``oh`` sees first; ``line`` are the elements from one
-    input row to the next.
+    ``start`` is the address that output row ``oh`` sees first; ``column`` and ``line`` are the elements from one input
+    column and row to the next. ``rows``: those of a register tile, where it reads so many columns at once.
     """
 
-    def __init__(self, k: Kernel, g: Geometry, x: Pointer, n: Int, od: Int, oh: Int, many: Any):
+    def __init__(self, k: Kernel, g: Geometry, x: Pointer, n: Int, od: Int, oh: Int, many: Any, rows: int = 0):
         self.k, self.g, self.od, self.oh = k, g, od, oh
+        self.column = column_of(g, rows)
         d, h, v = g.axes
         image = x + n * (d.size * h.size * v.size * g.channels)
-        if v.inside:
+        if not scratch_of(g, rows):
             self.line, self.plane = v.size * g.channels, h.size * v.size * g.channels
             first = (od * d.stride + d.offset) * self.plane + (oh * h.stride + h.offset) * self.line
             self.start = image + (first + v.offset * g.channels)
             self.deep = d.dilation
             return
-        self.line = g.rows[2] * g.channels
+        self.line = g.rows[2] * self.column
         self.plane = g.rows[1] * self.line
         self.start = k.local.as_type("float32")
         self.deep = 1
@@ -52,18 +59,28 @@ class Window:
                 to = self.start + (p * self.plane + r * self.line)
                 source = image + ((plane * h.size + (top + r)) * v.size + max(v.offset, 0)) * g.channels
 
-                clear(k, to, low * g.channels)
-                copy(k, source, to + low * g.channels, copied * g.channels)
-                clear(k, to + (low + copied) * g.channels, (columns - low - copied) * g.channels)
+                clear(k, to, low * self.column)
+                if self.column == g.channels:
+                    copy(k, source, to + low * g.channels, copied * g.channels)
+                else:
+                    with k.range(copied) as c:
+                        copy(k, source + c * g.channels, to + (c + low) * self.column, g.channels)
+                clear(k, to + (low + copied) * self.column, (columns - low - copied) * self.column)
 
-    def scratch(self) -> int:
-        """Elements of scratch memory it takes."""
-        return scratch_of(self.g)
+
+def column_of(g: Geometry, rows: int) -> int:
+    """Elements from one input column to the next."""
+    step = 4 * g.axes[2].stride * g.channels
+    crowded = rows > _WAYS * (_WAY // gcd(step, _WAY))
+    return g.channels + _APART if crowded else g.channels
 
 
-def scratch_of(g: Geometry) -> int:
-    """Elements of scratch memory that a window of a convolution takes."""
-    return 0 if g.axes[2].inside else g.axes[0].taps * g.rows[1] * g.rows[2] * g.channels
+def scratch_of(g: Geometry, rows: int = 0) -> int:
+    """Elements of scratch memory that a window of a convolution takes; 0 where its input is read where it lies."""
+    column = column_of(g, rows)
+    if g.axes[2].inside and column == g.channels:
+        return 0
+    return g.axes[0].taps * g.rows[1] * g.rows[2] * column
 
 
 def taps_inside(k: Kernel, axis: Axis, first: Any) -> tuple[Any, Any]:
