@@ -21,6 +21,7 @@ from prototorch.spec import Spec
 LEVEL = "cuda"
 #: a runner with the arrays it is bound to
 Call = tuple["Work", Sequence[Any], Sequence[Any]]
+Spans = Sequence[tuple[int, int]]  # addresses from and to
 _NARROW = ("float16", "bfloat16")
 
 
@@ -48,7 +49,7 @@ class Work:
         return Work(self.device, self.op, run, self.scope, self.phase)
 
 
-def _meet(some: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> bool:
+def _meet(some: Spans, others: Spans) -> bool:
     return any(a < d and c < b for a, b in some for c, d in others)
 
 
@@ -110,13 +111,17 @@ class CudaBackend(Backend):
         update is put off until the last of its group, past calls that neither write what it reads or writes nor read
         what it writes."""
         made: list[Call] = []
-        waiting: list[Call] = []
+        waiting: list[tuple[Call, Spans, Spans]] = []
         for call in calls:
-            if waiting and not all(self._apart(one, call) for one in waiting):
-                made += self._joined(waiting)
+            reads, writes = (list(map(self._range, arrays)) for arrays in call[1:])
+            if any(_meet(w, [*reads, *writes]) or _meet(writes, r) for _, r, w in waiting):
+                made += self._joined([one for one, _, _ in waiting])
                 waiting = []
-            (waiting if isinstance(call[0].run, UpdateLaunches) else made).append(call)
-        return made + self._joined(waiting)
+            if isinstance(call[0].run, UpdateLaunches):
+                waiting.append((call, reads, writes))
+            else:
+                made.append(call)
+        return made + self._joined([one for one, _, _ in waiting])
 
     def _joined(self, calls: Sequence[Call]) -> list[Call]:
         with using(self.device):
@@ -124,12 +129,6 @@ class CudaBackend(Backend):
         if len(joined) == len(calls):
             return list(calls)
         return [(Work(self.device, "updates", run, "all weights", "update"), ins, outs) for run, ins, outs in joined]
-
-    def _apart(self, first: Call, second: Call) -> bool:
-        """Whether two calls may change places."""
-        reads, writes = (list(map(self._range, arrays)) for arrays in first[1:])
-        reads_too, writes_too = (list(map(self._range, arrays)) for arrays in second[1:])
-        return not _meet(writes, [*reads_too, *writes_too]) and not _meet(writes_too, reads)
 
     def _range(self, array: Any) -> tuple[int, int]:
         start = self.device.pointer(array)
