@@ -14,8 +14,9 @@ from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
 from prototorch.backends.cpu.native.kernels.conv import _runs
 from prototorch.backends.cpu.native.kernels.geometry import panels_for
+from prototorch.backends.cpu.native.kernels.memory import clear
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows, transposed
-from prototorch.backends.cpu.native.kernels.winograd import Winograd, applies, change_inputs
+from prototorch.backends.cpu.native.kernels.winograd import Winograd, applies, by_panel, change_inputs, panel_items
 from prototorch.backends.cpu.native.machine import lanes_of
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
@@ -54,7 +55,7 @@ def _parts(k: Kernel, g: Winograd) -> tuple[Pointer, Pointer, Pointer]:
 def inputs(k: Kernel, g: Winograd) -> None:
     """Items are tiles of the block that begins at tile (argument 3)."""
     zeros = k.local.as_type("float32")
-    k.vectors(g.channels, lambda i, m: zeros.store(k.zero(k.lanes), i, m))
+    clear(k, zeros, g.channels)
     change_inputs(k, g, k.pointer(0), _parts(k, g)[1], g.block, k.argument(3), k.first, k.last, zeros)
 
 
@@ -62,20 +63,18 @@ def gradients(k: Kernel, g: Winograd) -> None:
     """Items are tiles of the block: gradients of outputs to [36][block][filters, with what fills up the panels]."""
     dy, to, first = k.pointer(1), _parts(k, g)[2], k.argument(3)
     zeros = k.local.as_type("float32")
-    k.vectors(g.filters, lambda i, m: zeros.store(k.zero(k.lanes), i, m))
+    clear(k, zeros, g.filters)
     with k.range(k.first, k.last) as p:
         tile = first + p
         column, rest = tile % g.across, tile // g.across
         row, n = rest % g.down, rest // g.down
         image = dy + n * (g.out_rows * g.out_columns * g.filters)
+        rows, columns = ([i * g.side + s for s in range(g.side)] for i in (row, column))
         at = [
-            [
-                k.choose((row * g.side + y < g.out_rows) & (column * g.side + x < g.out_columns),
-                         image + ((row * g.side + y) * g.out_columns + (column * g.side + x)) * g.filters, zeros)  # fmt: skip
-                for x in range(g.side)
-            ]
-            for y in range(g.side)
-        ]
+            [k.choose((y < g.out_rows) & (x < g.out_columns), image + (y * g.out_columns + x) * g.filters, zeros)
+             for x in columns]
+            for y in rows
+        ]  # fmt: skip
         there = to + p * g.wide
         with k.range(g.groups) as group:
 
@@ -91,7 +90,7 @@ def gradients(k: Kernel, g: Winograd) -> None:
             if fill:
                 with k.range(_PLACES) as place:
                     line = there + (place * (g.block * g.wide) + group * g.panels.width + g.width)
-                    k.vectors(fill, lambda i, m, line=line: line.store(k.zero(k.lanes), i, m))
+                    clear(k, line, fill)
 
 
 def products(k: Kernel, g: Winograd) -> None:
@@ -129,23 +128,21 @@ def products(k: Kernel, g: Winograd) -> None:
 
 
 def weights(k: Kernel, g: Winograd) -> None:
-    """Items are channels of a group: the sums back to weights [filters][channels][window][window] (argument 2)."""
+    """The sums back to weights [filters][channels][window][window] (argument 2); items as `winograd.by_panel` has
+    them."""
     sums, out = k.shared.as_type("float32"), k.pointer(2)
-    lanes, r = g.panels.lanes, g.window
-    with k.range(k.first, k.last) as item:
-        group, c = item // g.depth, item % g.depth
-        done = 0
-        for vectors, times in _runs(g.panels.vectors):
-            with k.range(times) as t, k.range(vectors) as v:
-                width = vectors * lanes
-                at = sums + (group * (g.panels.width * g.depth) + (t * width + done) * g.depth + c * width + v * lanes)
-                f = t * width + v * lanes + done
-                step = g.wide * g.depth
-                half = [_back([at.load((6 * i + j) * step, lanes) for i in range(6)], r) for j in range(6)]
-                taps = [value for i in range(r) for value in _back([half[j][i] for j in range(6)], r)]
-                to = out + ((group * g.width + f) * (g.depth * g.taps) + c * g.taps)
-                _scatter(k, taps, to, g.depth * g.taps, g.width - f, lanes)
-            done += vectors * times * lanes
+    lanes, r, step = g.panels.lanes, g.window, g.wide * g.depth
+
+    def one(group: Int, channel: Int, vectors: int, c: Int) -> None:
+        at = sums + (group * (g.panels.width * g.depth) + channel * g.depth + c * (vectors * lanes))
+        with k.range(vectors) as v:
+            f = channel + v * lanes
+            half = [_back([at.load(v * lanes + (6 * i + j) * step, lanes) for i in range(6)], r) for j in range(6)]
+            taps = [value for i in range(r) for value in _back([half[j][i] for j in range(6)], r)]
+            to = out + ((group * g.width + f) * (g.depth * g.taps) + c * g.taps)
+            _scatter(k, taps, to, g.depth * g.taps, g.width - f, lanes)
+
+    by_panel(k, g, one)
 
 
 def _scatter(k: Kernel, taps: list[Num], to: Pointer, step: int, left: Int, lanes: int) -> None:
@@ -172,7 +169,7 @@ def winograd_of(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> Winograd |
     lanes = lanes_of("float32")
     direct = g.taps * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
     here = g.tiles * (_PLACES * g.depth * g.wide + 6 * _PLACES * (g.channels + g.wide)) / lanes
-    here += (4.5 + -(-g.tiles // g.block) / 8) * g.weights  # the sums, and their change back; measured
+    here += (1.0 + -(-g.tiles // g.block) / 8) * g.weights  # the sums, and their change back; measured
     return g if here < 0.8 * direct else None
 
 
@@ -199,6 +196,6 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
                 Task(steps[1].address, given, many, max(many // 32, 1), local, shared),
                 Task(steps[2].address, given, _PLACES * g.groups * len(g.panels.vectors), 1, 0, shared),
             ]
-        return [*made, Task(steps[3].address, (*i, *o), g.groups * g.depth, 8, 0, shared)]
+        return [*made, Task(steps[3].address, (*i, *o), panel_items(g), 1, 0, shared)]
 
     return Tasks(bind, "winograd")
