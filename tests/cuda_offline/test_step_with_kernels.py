@@ -110,6 +110,19 @@ def test_a_step_prepares_its_pictures_itself(device):
     assert models[0].evaluate(x, y)["loss"] == pytest.approx(models[1].evaluate(x, y)["loss"], rel=1e-3)
 
 
+def test_why_a_loss_is_not_finite_where_the_step_prepares_its_pictures(device):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (20, 1, 6, 6)).astype("uint8"), rng.integers(0, 3, 20)
+    told = []
+    for backend in (plain_cpu(), CudaBackend(device)):
+        model = compiled(backend, pictures, optimizer=pt.optimizers.SGD(3e38))
+        with pytest.raises(TrainingError) as failed:
+            model.fit(x, y, batch_size=4, epochs=1, verbose=0)
+        told.append(str(failed.value))
+    assert "layer 'logits' (Dense) is the first whose output is not finite" in told[1]
+    assert told[0].split(":")[1] == told[1].split(":")[1]
+
+
 def test_kernels_leave_the_weights_alone_after_a_loss_that_is_not_finite(device):
     x, y = data(24)
     x[9, 0, 2, 2] = 3e38
