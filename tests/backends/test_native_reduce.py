@@ -64,3 +64,26 @@ def test_a_long_sum_is_as_exact_as_a_short_one(bits):
     (total,) = native_check.run_native("sum", (x,), ins, outs, {})
     # parts of 32768 numbers over 16 to 64 lanes: at most 2048 roundings of 2**-24 each; one after another, 3 million
     np.testing.assert_allclose(total, x.astype("float64").sum(), rtol=2048 * 2**-24)
+
+
+SQUARES = (("square", (("in", 0),), ()), ("multiply", (("node", 0, 0), ("in", 1)), ()))
+SLOPES = (("relu_grad", (("in", 0), ("in", 1)), ()),)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5,), None), ((300_001,), None), ((40, 7, 33), (0, 1)), ((6000, 20), 0)])
+def test_after_elementwise_ops(bits, shape, axis):
+    tail = lambda lines: ("sum", (("node", len(lines) - 1, 0),), (("axis", axis),))  # noqa: E731 - ends a program
+    x, y, number = numbers(shape), numbers(shape, 1), np.float32(0.5).reshape(())
+    program = (*SQUARES, tail(SQUARES))
+    check("fused", x, number, program=program, outputs=(("node", 2, 0),), rtol=1e-5, atol=2e-5)
+    program = (*SLOPES, tail(SLOPES))
+    for outputs in ((("node", 0, 0), ("node", 1, 0)), (("node", 1, 0), ("node", 0, 0)), (("node", 1, 0),)):
+        inplace = ((outputs.index(("node", 0, 0)), 0),) if len(outputs) > 1 else ()
+        check("fused", x, y, program=program, outputs=outputs, inplace=inplace, rtol=1e-5, atol=2e-5)
+
+
+def test_after_elementwise_ops_with_channels_last(bits):
+    x, y = numbers((6, 33, 5, 7)), numbers((6, 33, 5, 7), 1)
+    program = (*SLOPES, ("sum", (("node", 0, 0),), (("axis", (0, 2, 3)),)))
+    outputs = (("node", 0, 0), ("node", 1, 0))
+    check("fused", x, y, layouts="channels_last", program=program, outputs=outputs, rtol=1e-5, atol=2e-5)

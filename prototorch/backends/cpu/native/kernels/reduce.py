@@ -9,12 +9,12 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from prototorch.backends.core import channels_last
-from prototorch.backends.cpu.native.call import Tasks, code, native
+from prototorch.backends.cpu.native.call import Code, Tasks, code, native
 from prototorch.backends.cpu.native.emit import SIZES, Int, Kernel, Num, Pointer, Unsupported, Variable
 from prototorch.backends.cpu.native.kernels.elementwise import memory_order
 from prototorch.backends.cpu.native.kernels.reduce_plan import PIECE, Axis, Plan, merged, planned
@@ -58,11 +58,10 @@ class Kind:
             x = self.both(self.k.part(x, 0, lanes), self.k.part(x, lanes, lanes))
         return x
 
-    def load(self, x: Pointer, at: Any, lanes: int, mask: Num | None) -> Num:
-        """Numbers from memory; the neutral one where the mask leaves them out."""
-        found = x.load(at, lanes, mask)
-        found = found.cast("uint8") if x.dtype == "bool" else found.cast(self.dtype)
-        return found if mask is None else self.k.select(mask, found, self.start(lanes))
+    def taken(self, found: Num, mask: Num | None) -> Num:
+        """Numbers as they are reduced; the neutral one where the mask leaves them out."""
+        found = found.cast("uint8" if found.dtype == "bool" else self.dtype)
+        return found if mask is None else self.k.select(mask, found, self.start(found.lanes))
 
 
 def _bounds(dtype: str) -> tuple[int, int]:
@@ -76,18 +75,29 @@ def _lanes(dtype: str) -> int:
     return lanes_of(dtype) if dtype not in ("bool", "uint8") else lanes_of("float32")
 
 
+#: gives the numbers from an element of memory on: (the element, lanes, mask)
+Read = Callable[[Any, int, "Num | None"], Num]
+
+
 def _reduce(k: Kernel, plan: Plan, name: str, dtype: str, last: bool) -> None:
-    """One item is one part of one outer index (and one block of columns). ``last`` stores results, not parts."""
+    """The reduction of an array: arguments are x and, where ``last`` stores results, the result."""
+    x = k.pointer(0, dtype)
+    reduced(k, plan, name, dtype, k.pointer(1, dtype) if last else None, x.load)
+
+
+def reduced(k: Kernel, plan: Plan, name: str, dtype: str, out: Pointer | None, read: Read) -> None:
+    """One item is one part of one outer index (and one block of columns). Without ``out`` the parts' results go to
+    shared scratch memory. Every element is read once."""
     held = "uint8" if dtype == "bool" else dtype
-    x, kind, lanes = k.pointer(0, dtype), Kind(k, name, held), _lanes(dtype)
-    out = k.pointer(1, dtype) if last else k.shared.as_type(held)
+    kind, lanes, last = Kind(k, name, held), _lanes(dtype), out is not None
+    out = k.shared.as_type(held) if out is None else out
     blocks = -(-plan.width // plan.block)
     count = plan.cut.size * prod(a.size for a in plan.inner)
     with k.range(k.first, k.last) as item:
         part, rest = item % plan.parts, item // plan.parts
         column, place = (rest % blocks) * plan.block, rest // blocks
         rest = place
-        here = x + column
+        here: Any = column
         for i in range(len(plan.outer) - 1, -1, -1):
             axis = plan.outer[i]
             here = here + (rest % axis.size if i else rest) * axis.stride
@@ -103,18 +113,18 @@ def _reduce(k: Kernel, plan: Plan, name: str, dtype: str, last: bool) -> None:
             out.store(value.cast("bool").cast("uint8") if dtype == "bool" else value, at + i, mask)
 
         if plan.width == 1:
-            store(_along(k, kind, plan, here, begin, end, lanes), 0, None)
+            store(_along(k, kind, plan, read, here, begin, end, lanes), 0, None)
         else:
             wide = (Int(k, k.word(plan.width)) - column).minimum(plan.block) if blocks > 1 else plan.width
-            _beside(k, kind, plan, here, begin, end, lanes, wide, store)
+            _beside(k, kind, plan, read, here, begin, end, lanes, wide, store)
 
 
-def _along(k: Kernel, kind: Kind, plan: Plan, x: Pointer, begin: Any, end: Any, lanes: int) -> Num:
+def _along(k: Kernel, kind: Kind, plan: Plan, read: Read, x: Any, begin: Any, end: Any, lanes: int) -> Num:
     """One result: vectors along the last axis of memory, four at a time."""
     axes = sorted([*plan.inner, plan.cut], key=lambda a: -a.stride)
     held = [k.variable(kind.start(lanes)) for _ in range(4)]
 
-    def nest(axes: Sequence[Axis], x: Pointer) -> None:
+    def nest(axes: Sequence[Axis], x: Any) -> None:
         axis, more = axes[0], axes[1:]
         start, stop = (begin, end) if axis is plan.cut else (0, axis.size)
         if more:
@@ -127,10 +137,10 @@ def _along(k: Kernel, kind: Kind, plan: Plan, x: Pointer, begin: Any, end: Any, 
         whole = total - total % (4 * lanes)
         with k.range(0, whole, 4 * lanes) as i:
             for u, v in enumerate(held):
-                v.value = kind.both(v.value, kind.load(x, i + u * lanes, lanes, None))
+                v.value = kind.both(v.value, kind.taken(read(i + u * lanes + x, lanes, None), None))
 
         def body(i: Int, mask: Num | None) -> None:
-            held[0].value = kind.both(held[0].value, kind.load(x, i + whole, lanes, mask))
+            held[0].value = kind.both(held[0].value, kind.taken(read(i + whole + x, lanes, mask), mask))
 
         k.vectors(total - whole, body, lanes)
 
@@ -139,7 +149,7 @@ def _along(k: Kernel, kind: Kind, plan: Plan, x: Pointer, begin: Any, end: Any, 
     return kind.across(kind.both(kind.both(a, b), kind.both(c, d)))
 
 
-def _beside(k: Kernel, kind: Kind, plan: Plan, x: Pointer, begin: Any, end: Any, lanes: int, width: Any,
+def _beside(k: Kernel, kind: Kind, plan: Plan, read: Read, x: Any, begin: Any, end: Any, lanes: int, width: Any,
             store: Any) -> None:  # fmt: skip
     """Results side by side: vectors of them, some at a time, each over all reduced axes."""
 
@@ -147,12 +157,12 @@ def _beside(k: Kernel, kind: Kind, plan: Plan, x: Pointer, begin: Any, end: Any,
     deep = depth > 4 * _BLOCK
     most = min(registers() // (4 if deep else 2), 8)
 
-    def rows(x: Pointer, start: Any, stop: Any, sums: list[Variable], mask: Num | None) -> None:
+    def rows(x: Any, start: Any, stop: Any, sums: list[Variable], mask: Num | None) -> None:
         with k.range(start, stop) as i:
             for v, s in enumerate(sums):
-                s.value = kind.both(s.value, kind.load(x, i * plan.cut.stride + v * lanes, lanes, mask))
+                s.value = kind.both(s.value, kind.taken(read(i * plan.cut.stride + v * lanes + x, lanes, mask), mask))
 
-    def blocks(x: Pointer, sums: list[Variable], mask: Num | None) -> None:
+    def blocks(x: Any, sums: list[Variable], mask: Num | None) -> None:
         if not deep:
             rows(x, begin, end, sums, mask)
             return
@@ -162,7 +172,7 @@ def _beside(k: Kernel, kind: Kind, plan: Plan, x: Pointer, begin: Any, end: Any,
             for a, s in zip(few, sums, strict=True):
                 s.value = kind.both(s.value, a.value)
 
-    def nest(axes: Sequence[Axis], x: Pointer, sums: list[Variable], mask: Num | None) -> None:
+    def nest(axes: Sequence[Axis], x: Any, sums: list[Variable], mask: Num | None) -> None:
         if not axes:
             blocks(x, sums, mask)
             return
@@ -199,17 +209,34 @@ def _combine(k: Kernel, plan: Plan, name: str, dtype: str, count: int) -> None:
 
 
 def tasks(plan: Plan, name: str, dtype: str, count: int) -> Tasks:
-    """The tasks of a reduction."""
-    single = plan.parts == 1
-    made = code(_reduce, plan, name, dtype, single)
+    """The tasks of a reduction of an array."""
+    return strung(code(_reduce, plan, name, dtype, plan.parts == 1), plan, name, dtype, count)
+
+
+def strung(made: Code, plan: Plan, name: str, dtype: str, count: int) -> Tasks:
+    """The tasks of a reduction: the first, ``made``, takes all addresses, the last that of the result."""
     grain = plan.items if plan.items * plan.each <= 2 * PIECE else max(PIECE // plan.each, 1)
-    if single:
-        return Tasks(lambda i, o: [Task(made.address, (i[0], o[0]), plan.items, grain)])
+    if plan.parts == 1:
+        return Tasks(lambda i, o: [Task(made.address, (*i, *o), plan.items, grain)])
     shared = plan.parts * plan.results * SIZES[dtype]
     ended = code(_combine, plan, name, dtype, count)
     rest = max(PIECE // plan.parts, 1)
-    return Tasks(lambda i, o: [Task(made.address, (i[0],), plan.items, grain, 0, shared),
-                               Task(ended.address, (o[0],), plan.results, rest, 0, shared)])  # fmt: skip
+    return Tasks(lambda i, o: [Task(made.address, (*i, *o), plan.items, grain, 0, shared),
+                               Task(ended.address, (o[-1],), plan.results, rest, 0, shared)])  # fmt: skip
+
+
+def plan_of(x: Spec, out: Spec, axis: Any) -> tuple[Plan, int]:
+    """The plan of a reduction, and how many elements make one. Raises Unsupported where results would lie in another
+    order than they are found."""
+    over = axes(axis, x.ndim)
+    kept = tuple(n if i not in over else 1 for i, n in enumerate(x.shape))
+    if out.layout not in (None, x.layout):
+        raise Unsupported("a result in another layout")
+    if out.layout is None and x.layout is not None and sum(n > 1 for n in kept[1:]) > 1:
+        raise Unsupported("a result in another order")
+    flags = memory_order(tuple(int(i in over) for i in range(x.ndim)), x.layout)
+    found = merged(memory_order(x.shape, x.layout), [i for i, taken in enumerate(flags) if taken])
+    return planned(found), prod(x.shape[a] for a in over)
 
 
 def _enter(name: str) -> None:
@@ -218,16 +245,8 @@ def _enter(name: str) -> None:
         (x,) = ins
         if x.dtype not in _TYPES or (x.dtype == "bool" and name not in ("any", "all", "max", "min")):
             return None
-        if outs[0].layout not in (None, x.layout):
-            return None
-        over = axes(attrs.get("axis"), x.ndim)
-        kept = tuple(n if i not in over else 1 for i, n in enumerate(x.shape))
-        if outs[0].layout is None and x.layout is not None and sum(n > 1 for n in kept[1:]) > 1:
-            return None  # results lie in another order than they are found
-        shape = memory_order(x.shape, x.layout)
-        flags = memory_order(tuple(int(i in over) for i in range(x.ndim)), x.layout)
-        plan = planned(merged(shape, [i for i, taken in enumerate(flags) if taken]))
-        return tasks(plan, name, x.dtype, prod(x.shape[a] for a in over))
+        plan, count = plan_of(x, outs[0], attrs.get("axis"))
+        return tasks(plan, name, x.dtype, count)
 
 
 _NAMES = ("sum", "mean", "max", "min", "prod", "any", "all")
