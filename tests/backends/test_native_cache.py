@@ -1,0 +1,276 @@
+"""Compiled kernels on disk: several processes at once, damaged and foreign files, folders that cannot be used."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from prototorch.backends.cpu import cpu
+from prototorch.backends.cpu.native import build, compiler, disk, machine, processes
+from prototorch.backends.cpu.native.build import Counts, Wanted, provide
+from prototorch.backends.cpu.native.emit import Kernel
+from prototorch.backends.cpu.native.team import Program, Task
+
+cpu("native")  # tells why where there is none
+
+SCRIPT = """
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+import test_native_cache as t
+print(t.results(int(sys.argv[2]), processes=2))
+"""
+
+
+def scaled(factor: int) -> Wanted:
+    """A kernel that multiplies numbers by a factor."""
+
+    def make(name: str) -> Kernel:
+        k = Kernel(name)
+        x, y = k.pointer(0), k.pointer(1)
+        with k.range(k.first, k.last) as i:
+            y.store(x.load(i) * float(factor), i)
+        return k
+
+    return Wanted("scaled", ("scaled", factor), make)
+
+
+def ran(address: int, count: int = 5) -> list[float]:
+    x, y = np.arange(count, dtype=np.float32), np.full(count, np.nan, np.float32)
+    Program([Task(address, (x.ctypes.data, y.ctypes.data), count, count)], (x, y))()
+    return y.tolist()
+
+
+def results(count: int, processes: int = 1) -> float:
+    """The sum of what kernels of the factors 1 ... count make; each makes 0 + 1 + ... + 4 times its factor."""
+    return sum(sum(ran(address)) for address in provide([scaled(f + 1) for f in range(count)], processes))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty folder for kernels, and a process that knows none."""
+    monkeypatch.setenv("PROTOTORCH_CACHE", str(tmp_path))
+    forget()
+    yield tmp_path / "kernels"
+    forget()
+
+
+def forget() -> None:
+    build._addresses.clear()
+    build._symbols.clear()
+
+
+def counted(wanted: Wanted) -> tuple[int, int]:
+    """What a kernel takes: (compiled, loaded). It must be right."""
+    before = Counts.compiled, Counts.loaded
+    factor = wanted.asked[1]
+    assert ran(provide([wanted])[0]) == [factor * i for i in range(5)]
+    return Counts.compiled - before[0], Counts.loaded - before[1]
+
+
+def only(folder) -> os.PathLike:
+    (found,) = (p for p in folder.iterdir() if p.stem == scaled(3).key().hex())
+    return found
+
+
+def test_code_is_made_once_and_then_read(cache):
+    assert counted(scaled(3)) == (1, 0)
+    assert counted(scaled(3)) == (0, 0)
+    forget()
+    assert counted(scaled(3)) == (0, 1)
+
+
+def test_the_folder_is_the_users_alone(cache):
+    counted(scaled(3))
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    assert all(stat.S_IMODE(p.stat().st_mode) & 0o077 == 0 for p in cache.iterdir())
+
+
+@pytest.mark.parametrize("damage", [
+    lambda held: held[: len(held) // 2],
+    lambda held: b"",
+    lambda held: held[:-1] + bytes([held[-1] ^ 1]),
+    lambda held: bytes([held[0] ^ 1]) + held[1:],
+    lambda held: b"cos\nsystem\n(S'exit 1'\ntR.",  # a pickle that would run a command
+    lambda held: bytes(len(held)),
+], ids=["cut", "empty", "last bit", "first bit", "pickle", "zeros"])  # fmt: skip
+def test_a_damaged_file_is_made_again(cache, damage):
+    counted(scaled(3))
+    path = only(cache)
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    forget()
+    assert counted(scaled(3)) == (1, 0)
+    assert path.read_bytes() == whole
+
+
+def test_the_file_of_another_kernel_is_not_used(cache):
+    counted(scaled(3))
+    counted(scaled(4))
+    other = cache / f"{scaled(4).key().hex()}.kernel"
+    only(cache).write_bytes(other.read_bytes())
+    forget()
+    assert counted(scaled(3)) == (1, 0)
+
+
+@pytest.mark.parametrize("what", ["cpu", "vector_bits"])
+def test_code_for_another_processor_is_not_used(cache, monkeypatch, what):
+    counted(scaled(3))
+    key = scaled(3).key()
+    _, features = machine.cpu()
+    monkeypatch.setattr(build, what, lambda: ("another", features) if what == "cpu" else 64)
+    build._fingerprint.cache_clear()
+    try:
+        assert scaled(3).key() != key
+        assert disk.read(scaled(3).key()) is None
+    finally:
+        build._fingerprint.cache_clear()
+
+
+def test_nothing_is_kept_where_the_variable_is_empty(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("PROTOTORCH_CACHE", "")
+    assert counted(scaled(3)) == (1, 0)
+    forget()
+    assert counted(scaled(3)) == (1, 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_made(cache, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PROTOTORCH_CACHE", str(tmp_path / "file"))
+    assert counted(scaled(3)) == (1, 0)
+    assert disk.told().startswith("none: ")
+
+
+def test_a_file_that_cannot_be_written(cache, monkeypatch):
+    counted(scaled(4))
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(disk.tempfile, "mkstemp", refused)
+    assert counted(scaled(3)) == (1, 0)
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_a_full_disk_leaves_nothing_behind(cache, monkeypatch):
+    counted(scaled(4))
+
+    def refused(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(disk.os, "replace", refused)
+    assert counted(scaled(3)) == (1, 0)
+    monkeypatch.undo()
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_code_in_a_folder_that_others_may_write_to_is_not_run(cache):
+    counted(scaled(3))
+    os.chmod(cache, 0o777)
+    disk._trusted.cache_clear()
+    try:
+        forget()
+        assert counted(scaled(3)) == (1, 0)
+    finally:
+        disk._trusted.cache_clear()
+
+
+def test_clearing(cache):
+    counted(scaled(3))
+    (cache / ".unfinished-of-a-process-that-was-killed").write_bytes(b"half")
+    assert disk.held()[0] == 1
+    assert disk.clear() == 2
+    assert disk.held() == (0, 0)
+
+
+def test_kernels_of_the_same_code_are_compiled_once(cache):
+    first = scaled(3)
+    same = Wanted("scaled", ("scaled", 3, "for another batch size"), first.make)
+    before = Counts.compiled
+    a, b = provide([first, same])
+    assert a == b
+    assert Counts.compiled - before == 1
+    forget()
+    before = Counts.compiled
+    assert [ran(address) for address in provide([same, first])] == [[0, 3, 6, 9, 12]] * 2
+    assert Counts.compiled == before
+
+
+def test_several_processes_fill_one_folder_at_once(cache):
+    count = 12
+    here = os.path.dirname(__file__)
+    command = [sys.executable, "-c", SCRIPT, here, str(count)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    want = 10.0 * sum(range(1, count + 1))
+    for process in running:
+        out, err = process.communicate()
+        assert (process.returncode, out.strip()) == (0, str(want)), err
+    assert not list(cache.glob(".unfinished-*"))
+    before = Counts.compiled
+    assert results(count) == want
+    assert Counts.compiled == before  # every file was whole
+
+
+def kernels(count: int) -> list[tuple[str, str]]:
+    made = [(f"scaled_{i}", scaled(i + 1)) for i in range(count)]
+    return [(symbol, one.make(symbol).finish()) for symbol, one in made]
+
+
+def test_processes_make_the_same_code_as_this_one():
+    given = kernels(8)
+    alone = processes.Processes(0, *build._processor()).compile(given)
+    together = processes.Processes(2, *build._processor()).compile(given)
+    assert alone == together
+    assert set(alone) == {symbol for symbol, _ in given}
+
+
+@pytest.mark.parametrize("program", [
+    "import sys; sys.exit(1)",
+    "import sys; sys.stdin.buffer.read(9); sys.stdout.buffer.write(b'\\x09\\0\\0\\0half'); sys.stdout.flush()",
+], ids=["ends at once", "ends in the middle of an answer"])  # fmt: skip
+def test_what_a_process_fails_to_do_is_done_here(monkeypatch, program):
+    def broken() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE)  # fmt: skip
+
+    monkeypatch.setattr(processes, "_started", broken)
+    given = kernels(4)
+    assert set(processes.Processes(2, *build._processor()).compile(given)) == {symbol for symbol, _ in given}
+
+
+def test_no_process_is_left_where_emitting_fails(monkeypatch):
+    started = []
+    begin = processes._started
+
+    def watched() -> subprocess.Popen[bytes] | None:
+        started.append(begin())
+        return started[-1]
+
+    def failing():
+        yield from kernels(2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(processes, "_started", watched)
+    with pytest.raises(KeyboardInterrupt):
+        processes.Processes(2, *build._processor()).compile(failing())
+    assert len(started) == 2
+    assert all(one.returncode is not None for one in started)
+
+
+def test_a_compiling_process_ends_with_its_input():
+    process = processes._started()
+    assert process is not None
+    process.stdin.close()
+    assert process.wait(60) == 0
+    process.stdout.close()
+
+
+def test_requests_are_lengths_and_text():
+    asked = compiler.request("ir", "name", "+a")
+    assert asked == b'\x0e\0\0\0\x02\0\0\0["name", "+a"]ir'
