@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -178,3 +179,13 @@ def compiled_text(name: str, text: str, functions: tuple[str, ...]) -> dict[str,
             disk.write(key, *held)
         engine = _engine(held[1])
         return {f: engine.get_function_address(f) for f in functions}
+
+
+def _after_fork() -> None:
+    """A forked child has none of the parent's threads, one of which may have held the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
