@@ -86,18 +86,26 @@ def accumulate(k: Kernel, tile: Tile, x: Pointer, row: int, w: Pointer, depth: S
                 nest(loops[1:], x + i * loop.x, w + i * loop.w)
             return
         count = loop.count
-        whole = count - count % UNROLLED
-        with k.range(0, whole, UNROLLED) as i:
+        many = _unrolled(count)
+        whole = count - count % many
+        with k.range(0, whole, many) as i:
             here, there = x + i * loop.x, w + i * loop.w
-            steps([(here + u * loop.x, there + u * loop.w) for u in range(UNROLLED)])
+            steps([(here + u * loop.x, there + u * loop.w) for u in range(many)])
         if not isinstance(count, int):
             with k.range(whole, count) as i:
                 steps([(x + i * loop.x, w + i * loop.w)])
-        elif (rest := count % UNROLLED) > 0:
+        elif (rest := count % many) > 0:
             steps([(x + u * loop.x, w + u * loop.w) for u in range(count - rest, count)])
 
     nest(depth, x, w)
     return [[a.value for a in one] for one in held]
+
+
+def _unrolled(count: int | Int) -> int:
+    """Numbers of a depth loop that are done between two tests of its end; where it is short, without a rest if possible."""
+    if not isinstance(count, int) or count > 8 * UNROLLED:
+        return UNROLLED
+    return next((n for n in (UNROLLED, 3, 5, 6) if count % n == 0), UNROLLED)
 
 
 def transposed(k: Kernel, rows: Sequence[Num]) -> list[Num]:
