@@ -76,10 +76,10 @@ def test_after_elementwise_ops(bits, shape, axis):
     x, y, number = numbers(shape), numbers(shape, 1), np.float32(0.5).reshape(())
     program = (*SQUARES, tail(SQUARES))
     check("fused", x, number, program=program, outputs=(("node", 2, 0),), rtol=1e-5, atol=2e-5)
-    program = (*SLOPES, tail(SLOPES))
+    ended = (*SLOPES, tail(SLOPES))
     for outputs in ((("node", 0, 0), ("node", 1, 0)), (("node", 1, 0), ("node", 0, 0)), (("node", 1, 0),)):
         inplace = ((outputs.index(("node", 0, 0)), 0),) if len(outputs) > 1 else ()
-        check("fused", x, y, program=program, outputs=outputs, inplace=inplace, rtol=1e-5, atol=2e-5)
+        check("fused", x, y, program=ended, outputs=outputs, inplace=inplace, rtol=1e-5, atol=2e-5)
 
 
 def test_after_elementwise_ops_with_channels_last(bits):
