@@ -21,6 +21,9 @@ from prototorch.spec import Spec
 Runner = Callable[[Sequence[Any], Sequence[Any]], None]
 Prepare = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], Runner | None]
 
+#: a step without its arrays: the op, the specs of its inputs and outputs, its attributes
+Said = tuple[Op, tuple[Spec, ...], tuple[Spec, ...], Mapping[str, Any]]
+
 When = Callable[[tuple[Spec, ...], dict[str, Any]], bool]
 
 #: level -> op name -> kernels, the first that takes the specs wins.
@@ -199,6 +202,11 @@ class Backend:
 
     def warm(self, runners: Sequence[Runner]) -> None:
         """Make and keep what prepared runners will need once they are bound, as far as it can be kept."""
+
+    def scratch(self, steps: Iterable[Said]) -> int | None:
+        """Bytes of memory that the kernels of a plan's steps, (op, inputs, outputs, attrs), take beside its arena; None
+        where that is not known before they run."""
+        return None
 
     def counts(self) -> tuple[int, int]:
         """Kernels that were compiled in this process, and kernels that were found on disk."""

@@ -5,10 +5,10 @@ A plan knows no arrays. The engine binds it to a backend's memory and to the mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from prototorch.backends.core import Backend
+from prototorch.backends.core import Backend, Said
 from prototorch.graph.memory import HOLES, aligned, alive, arrange
 from prototorch.graph.passes.arrange import arranged_once
 from prototorch.graph.passes.common import merged
@@ -75,6 +75,11 @@ class Plan:
         """The states that a run changes."""
         places = (self.places[id(v)] for step in self.steps for v in step.outputs)
         return frozenset(name for name, _ in self.copies) | {p.name for p in places if p.kind == "state"}
+
+    def said(self) -> Iterator[Said]:
+        """The steps as a backend is asked about them."""
+        for s in self.steps:
+            yield s.node.op, tuple(v.spec for v in s.inputs), tuple(v.spec for v in s.outputs), s.node.attrs
 
     def bytes_of(self, phase: str) -> int:
         """Bytes of all buffers that nodes of a phase write, before any sharing."""

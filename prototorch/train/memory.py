@@ -13,15 +13,18 @@ from prototorch.graph.plan import Plan
 from prototorch.spec import Spec
 
 LARGEST = 3  # layers named in a refusal
+SCRATCH = "kernels' scratch"
 
 
 class Need(NamedTuple):
-    """Bytes that running a plan takes: those of its arena, of its inputs, and of variables that are not there yet."""
+    """Bytes that running a plan takes: those of its arena, of its inputs, of variables that are not there yet, and what
+    kernels work in, as far as that is known."""
 
     arena: int
     inputs: int
     weights: int
     slots: int
+    scratch: int = 0
 
     @property
     def total(self) -> int:
@@ -30,24 +33,28 @@ class Need(NamedTuple):
 
     def __str__(self) -> str:
         parts = {"activations and gradients": self.arena, "weights": self.weights, "optimiser": self.slots,
-                 "inputs": self.inputs}  # fmt: skip
+                 "inputs": self.inputs, SCRATCH: self.scratch}  # fmt: skip
         return ", ".join(f"{name} {size_text(n)}" for name, n in parts.items() if n)
 
 
-def need_of(plan: Plan, missing: Mapping[str, Spec], arena: int = 0, copies: int = 1) -> Need:
+def need_of(plan: Plan, missing: Mapping[str, Spec], arena: int = 0, copies: int = 1,
+            scratch: int = 0) -> Need:  # fmt: skip
     """What a plan needs beside variables that are there; ``missing`` are those that are not, ``arena`` is the size of
-    an arena that is there and may be shared, ``copies`` how often the inputs lie in memory."""
+    an arena that is there and may be shared, ``copies`` how often the inputs lie in memory, ``scratch`` what its
+    kernels take beside."""
     slots = nbytes(s for name, s in missing.items() if name.startswith(SLOT))
     return Need(
         (plan.arena if plan.arena > arena else 0) + plan.kept,
         copies * nbytes(v.spec for v in plan.inputs.values()),
         nbytes(missing.values()) - slots,
         slots,
+        scratch,
     )
 
 
-def by_purpose(plan: Plan, copies: int = 1) -> dict[str, int]:
-    """Bytes of a step by purpose; ``copies`` is how often the inputs lie in memory."""
+def by_purpose(plan: Plan, copies: int = 1, scratch: int | None = None) -> dict[str, int]:
+    """Bytes of a step by purpose; ``copies`` is how often the inputs lie in memory, ``scratch`` what its kernels take
+    beside, None where that is not known."""
     states = list(plan.states.values())
     slots = nbytes(v.spec for v in states if v.name.startswith(SLOT))
     weights = nbytes(v.spec for v in states if not v.name.startswith((SLOT, METRIC)))
@@ -61,7 +68,8 @@ def by_purpose(plan: Plan, copies: int = 1) -> dict[str, int]:
         "weights": weights,
         "optimizer": slots,
         "inputs": fed,
-        "total": plan.arena + plan.kept + weights + slots + fed,
+        **({SCRATCH: scratch} if scratch is not None else {}),
+        "total": plan.arena + plan.kept + weights + slots + fed + (scratch or 0),
     }
 
 

@@ -27,7 +27,7 @@ from prototorch.optim import Optimizer
 from prototorch.spec import Spec
 from prototorch.train.declare import Compile
 from prototorch.train.loss_scale import LossScale
-from prototorch.train.memory import largest_batch, need_of, refuse, refuse_weights
+from prototorch.train.memory import Need, largest_batch, need_of, refuse, refuse_weights
 
 TARGET, WEIGHT, RATE, STEP = "target:", "weight:", "learning_rate", "step"
 TRAIN, TEST, PREDICT = "train", "test", "predict"
@@ -81,6 +81,7 @@ class Program:
         self.measures: tuple[Measure, ...] = ()
         self._runners: dict[Any, Runner] = {}
         self._arena: Any = None
+        self._scratch = 0  # bytes that the kernels of plans that were bound take beside
         self._output_specs: dict[Any, dict[str, Spec]] = {}
 
     @property
@@ -105,6 +106,7 @@ class Program:
                 if self._arena is None or len(self._arena) < plan.arena:
                     self._arena = self.backend.bytes(plan.arena)
                 found = self._runners[key] = bound(plan, self.backend, self.variables, self._arena)
+                self._scratch = max(self._scratch, self.backend.scratch(plan.said()) or 0)
             except ResourceError as exc:  # there was less than the device had said
                 free = self.backend.free_bytes() or 0
                 raise self._refusal(phase, specs, plan, births, preparation, free) from exc
@@ -147,25 +149,28 @@ class Program:
         there = self.variables.where(self.backend)
         return {name: spec for name, (spec, _) in births.items() if name not in there}
 
+    def _need(self, plan: Plan, births: Births) -> Need:
+        """What a plan takes beside what is there already."""
+        held = 0 if self._arena is None else len(self._arena)
+        scratch = (self.backend.scratch(plan.said()) or 0) - self._scratch
+        return need_of(plan, self._missing(births), held, self.backend.input_copies, max(scratch, 0))
+
     def _refuse_too_large(self, phase: str, specs: Mapping[str, Spec], plan: Plan, births: Births,
                           preparation: InGraph | None) -> None:  # fmt: skip
         free = self.backend.free_bytes()
-        held = 0 if self._arena is None else len(self._arena)
-        need = need_of(plan, self._missing(births), held, self.backend.input_copies)
+        need = self._need(plan, births)
         if free is not None and need.total > free:
             raise self._refusal(phase, specs, plan, births, preparation, free)
 
     def _refusal(self, phase: str, specs: Mapping[str, Spec], plan: Plan, births: Births,
                  preparation: InGraph | None, free: int) -> ResourceError:  # fmt: skip
         """The error about a plan that does not fit, with a batch size that would."""
-        held = 0 if self._arena is None else len(self._arena)
-        need = need_of(plan, self._missing(births), held, self.backend.input_copies)
+        need = self._need(plan, births)
         batch = next(iter(specs.values())).shape[0]
 
         def fits(size: int) -> bool:
             smaller = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
-            other, made = self._planned(phase, smaller, preparation)
-            return need_of(other, self._missing(made), held, self.backend.input_copies).total <= free
+            return self._need(*self._planned(phase, smaller, preparation)).total <= free
 
         what = {TRAIN: "a training step", TEST: "an evaluation step", PREDICT: "a prediction"}[phase]
         what = f"{what} of {self.net.name!r} at batch size {batch}"

@@ -9,7 +9,7 @@ from prototorch.graph.net import Net
 from prototorch.graph.trace import Trace, trace
 from prototorch.spec import Spec
 from prototorch.text.mistakes import Report
-from prototorch.train.memory import by_purpose, size_text
+from prototorch.train.memory import SCRATCH, by_purpose, size_text
 from prototorch.train.program import PREDICT, TRAIN, Program
 
 _PROBES = (32, 64, 128, 224, 256)  # sizes tried for a dimension that only data tell
@@ -86,9 +86,8 @@ class Summary:
         lines.insert(1, "-" * max(map(len, lines)))
         lines += ["", f"{self.name}: {self.trainable + self.fixed:,} parameters, {self.trainable:,} of them trained"]
         if self.memory:
-            lines.append(
-                f"memory of a training step at batch size {self.batch} (kernels' scratch memory comes on top):"
-            )
+            more = "" if SCRATCH in self.memory else " (kernels' scratch memory comes on top)"
+            lines.append(f"memory of a training step at batch size {self.batch}{more}:")
             lines += [f"  {k:28} {size_text(v):>10}" for k, v in self.memory.items()]
         return "\n".join(lines)
 
@@ -121,7 +120,7 @@ def memory(program: Program, batch: int) -> dict[str, int]:
     """Bytes of a step by purpose, from its plan; sizes that only data tell are taken to be the first that will do."""
     phase = TRAIN if program.terms else PREDICT
     plan = program.plan(phase, step_specs(program.net, batch), create=False)
-    return by_purpose(plan, program.backend.input_copies)
+    return by_purpose(plan, program.backend.input_copies, program.backend.scratch(plan.said()))
 
 
 def step_specs(net: Net, batch: int) -> dict[str, Spec]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
-from prototorch.backends.core import Backend, Runner
+from prototorch.backends.core import Backend, Runner, Said
 from prototorch.backends.cpu.native.build import Counts, provide
 from prototorch.backends.cpu.native.call import NativeRunner, asked_for
 from prototorch.backends.cpu.native.team import Program, team_functions
@@ -34,6 +34,16 @@ class NativeBackend(Backend):
                 if isinstance(run, NativeRunner):
                     run.rehearse()
         provide([code.wanted() for code in codes], self.threads)
+
+    def scratch(self, steps: Iterable[Said]) -> int | None:
+        """What the team holds for all threads together and for each: the most that any kernel asks for. Steps that no
+        native kernel takes are not counted."""
+        local = shared = 0
+        with asked_for():
+            for run in {id(run): run for run in (self.prepare(*step) for step in steps)}.values():
+                for task in run.rehearse() if isinstance(run, NativeRunner) else ():
+                    local, shared = max(local, task.local), max(shared, task.shared)
+        return shared + self.threads * local
 
     def counts(self) -> tuple[int, int]:
         """Kernels that were compiled in this process, and kernels that were found on disk."""

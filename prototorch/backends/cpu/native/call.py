@@ -109,11 +109,14 @@ class NativeRunner:
                 raise ValueError(f"an array of shape {array.shape} and strides {array.strides} for {spec}")
         return self._tasks.bind([a.ctypes.data for a in inputs], [a.ctypes.data for a in outputs])
 
-    def rehearse(self) -> None:
-        """Ask for all code that a binding may choose: arrays that lie well and apart, and such that do not."""
+    def rehearse(self) -> list[Task]:
+        """Ask for all code that a binding may choose: arrays that lie well and apart, and such that do not. The tasks
+        are not to be run."""
+        found: list[Task] = []
         for step in (64, 12):
             places = [step * (i + 1) for i in range(len(self._ins) + len(self._outs))]
-            self._tasks.bind(places[: len(self._ins)], places[len(self._ins) :])
+            found += self._tasks.bind(places[: len(self._ins)], places[len(self._ins) :])
+        return found
 
     def program(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
         """The tasks ready to be run."""
