@@ -9,6 +9,7 @@ import pytest
 
 from prototorch import layers
 from prototorch.backends.cuda.backend import CudaBackend
+from prototorch.backends.cuda.facts import why_not
 from prototorch.layers.base import Layer
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -20,6 +21,9 @@ from op_case import CASES
 
 for _path in sorted(Path(sys.path[0]).glob("cases_*.py")):
     importlib.import_module(_path.stem)
+
+if why_not():
+    pytest.skip(why_not(), allow_module_level=True)
 
 SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers.__name__)]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
+from prototorch.backends.cuda import facts
 from prototorch.engine import captured
 from prototorch.errors import ResourceError, TrainingError
 from prototorch.train.rehearsal import rehearsal
@@ -15,6 +16,9 @@ from prototorch.train.summary import step_specs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
 from fake_gpu import compiled, data, on, plain_cpu, runner_of, same
+
+if facts.why_not():
+    pytest.skip(facts.why_not(), allow_module_level=True)
 
 BATCH = 4
 
