@@ -102,7 +102,7 @@ def accumulate(k: Kernel, tile: Tile, x: Pointer, row: int, w: Pointer, depth: S
 
 
 def _unrolled(count: int | Int) -> int:
-    """Numbers of a depth loop that are done between two tests of its end; where it is short, without a rest if possible."""
+    """Numbers of a depth loop that are done between two tests of its end: of a short one, so that no rest remains."""
     if not isinstance(count, int) or count > 8 * UNROLLED:
         return UNROLLED
     return next((n for n in (UNROLLED, 3, 5, 6) if count % n == 0), UNROLLED)
