@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from shim_device import SANITIZED
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
@@ -22,6 +23,10 @@ def numbers(*shape, seed=0, dtype="float32"):
 
 def laid(array: np.ndarray, layout: str | None) -> np.ndarray:
     """The same elements, in memory by the layout, at an address that is a multiple of 64."""
+    if SANITIZED:  # memory that ends where the array ends
+        turned = array if layout is None else np.moveaxis(array, 1, -1)
+        made = np.array(turned, order="C", copy=True)
+        return made if layout is None else np.moveaxis(made, -1, 1)
     spec = Spec(array.shape, array.dtype.name, layout)
     made, _ = room(spec)
     with np.errstate(all="ignore"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -43,6 +44,10 @@ extern "C" void shim_set(unsigned thread, unsigned block, unsigned threads, unsi
 extern "C" void shim_meet(unsigned threads) { pthread_barrier_init(&meeting, 0, threads); }
 """
 OPTIONS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fPIC", "-pthread", "-w")
+#: set where the tests run under the address sanitizer (test_memory_errors.py)
+SANITIZED = "SHIM_SANITIZED" in os.environ
+if SANITIZED:
+    OPTIONS = (*OPTIONS, "-fsanitize=address")
 COMPILER = shutil.which("g++")
 #: type -> ctypes
 _C = {
