@@ -68,8 +68,8 @@ def kernel(level: str, *names: str, special: bool = False) -> Callable[[Prepare]
 
 
 def fusable(level: str, kind: str, *names: str) -> None:
-    """Say that a level's kernel for ``fused`` takes these ops: as "elementwise" members of a group, as the "anchor" that
-    a group may begin with, or as the "tail", a reduction, that it may end with."""
+    """Say that a level's kernel for ``fused`` takes these ops: as "elementwise" members of a group, as the "anchor"
+    that a group may begin with, or as the "tail", a reduction, that it may end with."""
     _FUSABLE.setdefault(level, {}).update(dict.fromkeys(names, kind))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
@@ -45,7 +45,7 @@ class Arranged(Op):
 
     def inplace_of(self, attrs: Mapping[str, Any]) -> Mapping[int, int]:
         use = attrs["use"]
-        return OPS[use.op].inplace_of(dict(use.attrs))
+        return cast(Op, OPS[use.op]).inplace_of(dict(use.attrs))
 
     def expand(self, *inputs: Any, use: Use) -> Any:
         shape = use.ins[use.operand].shape

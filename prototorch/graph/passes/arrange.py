@@ -37,9 +37,9 @@ def arranged_once(nodes: Sequence[Node], updates: Mapping[str, Value], backend: 
         use = Use(node.op.name, tuple(sorted(node.attrs.items())), ins, outs, found.operand)
         held = made.get((id(w), use))
         if held is None:
-            attrs = {"use": use, "size": found.size}
-            held = made[id(w), use] = Value(w.interpreter, arrange.rule(w.spec, **attrs), "node")
-            new = Node(arrange, (w,), attrs, (held,), node.scope, ONCE)
+            spec = arrange.rule(w.spec, use=use, size=found.size)
+            held = made[id(w), use] = Value(w.interpreter, spec, "node")
+            new = Node(arrange, (w,), {"use": use, "size": found.size}, (held,), node.scope, ONCE)
             adopt(new)
             after.setdefault(id(w), []).append(new)
         inputs = (*node.inputs[: found.operand], held, *node.inputs[found.operand + 1 :])

@@ -51,7 +51,7 @@ def geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool)
         along = [[forward_axis(*row)] for row in rows]
         filters, steps = w.shape[0], (w.shape[1] * places, places)
     made = []
-    for axes in product(*along):
+    for axes in product(along[0], along[1], along[2]):
         if axes[1].count * axes[2].count * axes[0].count == 0:
             continue
         panels = panels_for(filters // groups, axes[2].count)

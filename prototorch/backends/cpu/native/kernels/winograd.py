@@ -1,9 +1,10 @@
 """Convolutions of 3 x 3 and 5 x 5 windows by Winograd's minimal filtering (Lavin and Gray, 2016), channels last.
 
-A tile of outputs, 4 x 4 for windows of 3 and 2 x 2 for windows of 5, sees 6 x 6 inputs. Inputs and weights are changed to
-another basis (their polynomials' values at 0, 1, -1, 2, -2 and infinity), in which the sum over the window is one product a
-place: 36 matrix products [tiles, channels] x [channels, filters], with 4 and 2.8 times fewer multiplications. The change of
-basis rounds: about 1e-5 of the largest element. These kernels are a level of their own, which `precision: strict` leaves out.
+A tile of outputs, 4 x 4 for windows of 3 and 2 x 2 for windows of 5, sees 6 x 6 inputs. Inputs and weights are changed
+to another basis (their polynomials' values at 0, 1, -1, 2, -2 and infinity), in which the sum over the window is one
+product a place: 36 matrix products [tiles, channels] x [channels, filters], with 4 and 2.8 times fewer multiplications.
+The change of basis rounds: about 1e-5 of the largest element. These kernels are a level of their own, which `precision:
+strict` leaves out.
 
 The gradient by the input is the same with filters and channels exchanged and the window turned round.
 """
@@ -136,8 +137,8 @@ def _window(g: Sequence[Num]) -> list[Num]:
 
 
 def change_weights(k: Kernel, g: Winograd) -> None:
-    """Plain weights (argument 0) to [36][groups][panel][channels][width]; items are as `by_panel` has them, so that the 36
-    places that are written to go on evenly."""
+    """Plain weights (argument 0) to [36][groups][panel][channels][width]; items are as `by_panel` has them, so that the
+    36 places that are written to go on evenly."""
     w, to = k.pointer(0), k.pointer(1) if g.kept else k.shared.as_type("float32")
     lanes, r = g.panels.lanes, g.window
     out_step, in_step = (g.taps, g.width * g.taps) if g.backward else (g.depth * g.taps, g.taps)
@@ -240,7 +241,8 @@ def multiply(k: Kernel, g: Winograd, tiles: Pointer, weights: Pointer, out: Poin
 
 
 def change_products(k: Kernel, g: Winograd, products: Pointer, epilogue: Epilogue, inputs: list[Pointer],
-                    outputs: list[Pointer], many: int, first: Int, start: Any, stop: Any, held: Pointer) -> None:  # fmt: skip
+                    outputs: list[Pointer], many: int, first: Int, start: Any, stop: Any,
+                    held: Pointer) -> None:  # fmt: skip
     """Places start ... stop of the products to outputs; ``held`` is scratch memory [side][side][filters]."""
     with k.range(start, stop) as p:
         tile = first + p
@@ -365,8 +367,9 @@ def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool
     depth, width = x.shape[1] // groups, filters // groups
     if depth < 16 or width < 16:
         return None
-    g = Winograd(x.shape[0], *x.shape[2:], *y.shape[2:], top, left, x.shape[1], filters, groups, backward,
-                 window, panels_for(width, 14), 1, kept)  # fmt: skip
+    (rows, columns), (down, across) = x.shape[2:], y.shape[2:]
+    g = Winograd(x.shape[0], rows, columns, down, across, top, left, x.shape[1], filters, groups, backward, window,
+                 panels_for(width, 14), 1, kept)  # fmt: skip
     rows = most_rows(max(g.panels.vectors))
     if g.pair(rows) <= _CACHE and g.tiles >= 16 * rows:
         times = max(min(_CACHE // g.pair(rows), 4), 1)

@@ -163,7 +163,8 @@ def winograd_of(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> Winograd |
     filters = dy.shape[1]
     if x.shape[1] // groups < 16 or filters // groups < 16:
         return None
-    g = Winograd(x.shape[0], *x.shape[2:], *dy.shape[2:], pads[0][0], pads[1][0], x.shape[1], filters, groups, False,
+    (rows, columns), (down, across) = x.shape[2:], dy.shape[2:]
+    g = Winograd(x.shape[0], rows, columns, down, across, pads[0][0], pads[1][0], x.shape[1], filters, groups, False,
                  w.shape[2], panels_for(filters // groups, x.shape[1] // groups), 1)  # fmt: skip
     g = g._replace(block=cut(g.tiles, max(_TOGETHER // g.pair(1), 32))[0])
     lanes = lanes_of("float32")
