@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
+streams = pytest.importorskip("prototorch.backends.cpu.native.streams", exc_type=ImportError)
 check = native_check.check
 LAST = native_check.CHANNELS_LAST
 
@@ -64,3 +65,24 @@ def test_depthwise_kernels_are_asked_first(name):
     ins = native_check.specs_of(arrays, layouts)
     outs = native_check.outputs_of(name, ins, attrs, (None,) if name == "conv_weight_grad" else (LAST,))
     assert taken_by(name, ins, outs, attrs).startswith("depthwise")
+
+
+@pytest.mark.parametrize("odd", [0, 8])
+def test_results_past_the_caches(bits, monkeypatch, odd):
+    monkeypatch.setattr(streams, "LARGE", 0)
+    monkeypatch.setattr(native_check, "ODD", odd)  # arrays that begin at cache lines, and others
+    for case in ("mobilenet", "mobilenet, stride 2"):
+        x, w, attrs = prepared(case, 32)
+        (y,) = check("conv", x, w, layouts=(LAST, None), out_layouts=(LAST,), **SUMS, **attrs)
+        g = np.ascontiguousarray(y)
+        check("conv_input_grad", g, w, layouts=(LAST, None), out_layouts=(LAST,), size=x.shape[2:], **SUMS, **attrs)
+
+
+def test_images_that_are_asked_for_ahead():
+    rng = np.random.default_rng(0)
+    x = np.asarray(rng.normal(size=(1, 20, 60, 64)), "float32")
+    w = np.asarray(rng.normal(size=(20, 1, 3, 3)), "float32")
+    attrs = {"strides": (1, 1), "pads": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 20}
+    (y,) = check("conv", x, w, layouts=(LAST, None), out_layouts=(LAST,), **SUMS, **attrs)
+    g = np.ascontiguousarray(y)
+    check("conv_weight_grad", x, g, layouts=(LAST, LAST), out_layouts=(None,), kernel=(3, 3), **SUMS, **attrs)
