@@ -24,7 +24,7 @@ class NativeBackend(Backend):
             for run, ins, outs in steps:
                 if isinstance(run, NativeRunner):
                     run.bind(ins, outs)
-        provide([code.wanted() for code in codes], self.threads)
+        provide([one.wanted() for one in codes], self.threads)
 
     def warm(self, runners: Sequence[Runner]) -> None:
         """Compile all that these runners may need, wherever their arrays will lie."""
@@ -33,7 +33,7 @@ class NativeBackend(Backend):
             for run in runners:
                 if isinstance(run, NativeRunner):
                     run.rehearse()
-        provide([code.wanted() for code in codes], self.threads)
+        provide([one.wanted() for one in codes], self.threads)
 
     def scratch(self, steps: Iterable[Said]) -> int | None:
         """What the team holds for all threads together and for each: the most that any kernel asks for. Steps that no
