@@ -7,7 +7,10 @@ import pytest
 from logic_check import LAST, check, numbers, run
 from shim_device import COMPILER
 
+from prototorch.backends.core import Backend
+from prototorch.backends.cuda.kernels.launch import using
 from prototorch.ops.operators import OPS
+from prototorch.spec import Spec
 
 pytestmark = pytest.mark.skipif(
     COMPILER is None, reason="the kernels are run on the CPU by g++, which is not installed"
@@ -207,3 +210,41 @@ def test_a_group_that_ends_in_a_sum(device, dtype, shape, layout, axis, keep):
     check(device, "fused", [g, y, scale], attrs, [layout, layout, None], [layout, None], rtol=1e-4, atol=1e-5)
     only = {"program": program, "outputs": (("node", 2, 0),)}
     check(device, "fused", [g, y, scale], only, [layout, layout, None], [None], rtol=1e-4, atol=1e-5)
+
+
+def test_a_product_and_what_follows_it(device):
+    a, b, bias = numbers(6, 9), numbers(9, 12, seed=1), numbers(12, seed=2)
+    program = (
+        ("matmul", (("in", 0), ("in", 1)), (("transpose_a", False), ("transpose_b", False))),
+        ("add", (("node", 0, 0), ("in", 2)), ()),
+        ("relu", (("node", 1, 0),), ()),
+    )
+    attrs = {"program": program, "outputs": (("node", 2, 0),)}
+    check(device, "fused", [a, b, bias], attrs, rtol=1e-5, atol=1e-5)
+    both = {"program": program, "outputs": (("node", 0, 0), ("node", 2, 0))}
+    check(device, "fused", [a, b, bias], both, rtol=1e-5, atol=1e-5)
+
+
+def test_a_product_its_slope_and_the_sum_of_that(device):
+    g, w, y = numbers(20, 9), numbers(12, 9, seed=1), numbers(20, 12, seed=2)
+    program = (
+        ("matmul", (("in", 0), ("in", 1)), (("transpose_b", True),)),
+        ("relu_grad", (("node", 0, 0), ("in", 2)), ()),
+        ("sum", (("node", 1, 0),), (("axis", (0,)),)),
+    )
+    attrs = {"program": program, "outputs": (("node", 1, 0), ("node", 2, 0))}
+    check(device, "fused", [g, w, y], attrs, rtol=1e-5, atol=1e-5)
+
+
+def test_a_product_never_lies_over_what_is_still_read(device):
+    # the new weight is written over the old one, so the gradient has no place: the group is not taken
+    w, g = Spec((9, 12)), Spec((6, 12))
+    program = (
+        ("matmul", (("in", 1), ("in", 2)), (("transpose_a", True),)),
+        ("sgd_update", (("in", 0), ("node", 0, 0), ("in", 3), ("in", 4)), ()),
+    )
+    attrs = {"program": program, "outputs": (("node", 1, 0),), "inplace": ((0, 0),)}
+    ins = (w, Spec((6, 9)), g, Spec(()), Spec((), "int64"))
+    backend = Backend("shim", np, ("cuda",))
+    with using(device):
+        assert not backend.accepts(OPS["fused"], ins, (w,), attrs)

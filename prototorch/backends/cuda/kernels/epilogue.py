@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from prototorch.backends.cuda.kernels.column_sums import summed
 from prototorch.backends.cuda.kernels.fused import sweep
 from prototorch.backends.cuda.kernels.launch import In, Launches, Out
 from prototorch.ops.fused import Program, Ref
@@ -96,24 +97,31 @@ def after(attrs: dict[str, Any], ins: tuple[Spec, ...], outs: tuple[Spec, ...], 
         if found is None:
             return None
         at = found
-    extra = len(ins)
+    # the sweep's inputs: the anchor's result, then those of the group that it reads itself
+    read = sorted({r[1] for _, refs, _ in program[1:] for r in refs if r[0] == "in"})
+    number = {i: k for k, i in enumerate(read, 1)}
 
     def moved(ref: Ref) -> Ref:
         if ref == first:
-            return ("in", extra)
+            return ("in", 0)
+        if ref[0] == "in":
+            return ("in", number[ref[1]])
         return ("node", ref[1] - 1, *ref[2:]) if ref[0] == "node" else ref
 
     rest = tuple((name, tuple(map(moved, refs)), given) for name, refs, given in program[1:])
     kept = [k for k, r in enumerate(results) if r != first]
-    made = sweep(rest, tuple(moved(results[k]) for k in kept), (*ins, outs[at]), tuple(outs[k] for k in kept))
+    given = (outs[at], *(ins[i] for i in read)), tuple(outs[k] for k in kept)
+    ends = tuple(moved(results[k]) for k in kept)
+    made = sweep(rest, ends, *given) or summed(*given, {"program": rest, "outputs": ends})
     if made is None:
         return None
-    place: dict[Any, Any] = {In(extra): Out(at), **{Out(i): Out(k) for i, k in enumerate(kept)}}
+    place: dict[Any, Any] = {In(0): Out(at), **{In(k): In(i) for i, k in number.items()}}
+    place.update({Out(i): Out(k) for i, k in enumerate(kept)})
 
     def placed(a: Any) -> Any:
         return place.get(a, a) if isinstance(a, In | Out) else a
 
     launches = (replace(one, args=tuple(map(placed, one.args))) for one in made.launches)
-    bound = Launches(*launches)
+    bound = Launches(*launches, space=made.space)
     bound.layouts = tuple(s.layout for s in ins)
     return Rest(result, at, bound)
