@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from prototorch.schema import field
 
 # The standard deviation of a normal distribution cut at two standard deviations: the draws are divided by it.
 _CUT = 0.87962566103423978
+_BLOCK = 1 << 16  # numbers that are looked at together: they stay in the caches
 
 
 class _Drawing(Initializer, abstract=True):
@@ -19,17 +21,22 @@ class _Drawing(Initializer, abstract=True):
 
     def values(self, shape, rng, fans):
         rng = rng if self.seed is None else np.random.default_rng(self.seed)
-        return self.draw(shape, rng, fans).astype(np.float32)
+        return self.draw(shape, rng, fans).astype(np.float32, copy=False)
 
     def draw(self, shape, rng, fans):
         raise TypeError(f"{type(self).__name__} does not define draw")
 
 
 def _truncated(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    values = rng.standard_normal(shape, dtype=np.float32)
-    while (far := np.abs(values) > 2).any():
-        values[far] = rng.standard_normal(int(far.sum()), dtype=np.float32)
-    return values
+    values = rng.standard_normal(prod(shape), dtype=np.float32)
+    starts = range(0, values.size, _BLOCK)
+    far = [start + np.flatnonzero(np.abs(values[start : start + _BLOCK]) > 2) for start in starts]
+    again = np.concatenate(far) if far else np.zeros(0, np.intp)
+    while again.size:
+        drawn = rng.standard_normal(again.size, dtype=np.float32)
+        values[again] = drawn
+        again = again[np.abs(drawn) > 2]
+    return values.reshape(shape)
 
 
 class RandomUniform(_Drawing):

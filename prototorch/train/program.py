@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from prototorch.train.loss_scale import LossScale
 from prototorch.train.memory import Need, largest_batch, need_of, refuse, refuse_weights
 
 TARGET, WEIGHT, RATE, STEP = "target:", "weight:", "learning_rate", "step"
+_LARGE = 1 << 20  # bytes of a variable that is made beside others
 TRAIN, TEST, PREDICT = "train", "test", "predict"
 
 
@@ -139,11 +141,18 @@ class Program:
             return self._step(graph, traced, phase, births), births
 
     def _create(self, births: Births) -> None:
+        missing: dict[str, Callable[[], np.ndarray]] = {}
         for name, (spec, make) in births.items():
             if name in self.variables:
                 self.variables.check(name, spec)
             else:
-                self.variables.create(name, make())
+                missing[name] = make
+        large = [name for name in missing if births[name][0].nbytes >= _LARGE]
+        large.sort(key=lambda name: -births[name][0].nbytes)
+        with ThreadPoolExecutor(max(min(self.backend.threads, len(large)), 1)) as makers:
+            coming = {name: makers.submit(missing[name]) for name in large}  # each draws from a stream of its own
+            for name, make in missing.items():
+                self.variables.create(name, coming.pop(name).result() if name in coming else make())
 
     def _missing(self, births: Births) -> dict[str, Spec]:
         there = self.variables.where(self.backend)
