@@ -17,6 +17,8 @@ class ActivationLayer(Layer, abstract=True):
 
     called = "activation"
     keeps_mask: ClassVar[bool] = True
+    #: each output follows from the same element of the input alone.
+    elementwise: ClassVar[bool] = True
 
     @classmethod
     def coerce(cls, value: Any) -> ActivationLayer | None:
@@ -148,6 +150,8 @@ class Exponential(ActivationLayer):
 class Softmax(ActivationLayer):
     """exp(x) / sum of exp(x) along an axis: positive numbers that add up to 1 (Keras)."""
 
+    elementwise = False
+
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("Softmax { }", inputs=[(4,)]), example("Softmax { axis: 1 }", inputs=[(3, 2, 2)])]
 
@@ -157,6 +161,8 @@ class Softmax(ActivationLayer):
 
 class LogSoftmax(ActivationLayer):
     """log(softmax(x)) along an axis, without overflow (Keras)."""
+
+    elementwise = False
 
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("LogSoftmax { }", inputs=[(4,)]), example("LogSoftmax { axis: 1 }", inputs=[(3, 2, 2)])]

@@ -46,6 +46,9 @@ class Dense(Layer):
         if self.use_bias:
             y = y + ctx.weight("bias", (self.units,), self.bias_initializer,
                                regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
-        if x.ndim > 2:
-            y = ops.reshape(y, shape=(*x.shape[:-1], self.units))
-        return ctx.sublayer("activation", self.activation, y)
+        if x.ndim == 2:
+            return ctx.sublayer("activation", self.activation, y)
+        shape = (*x.shape[:-1], self.units)
+        if self.activation.elementwise:  # before the reshape, next to the product, where a plan can join both
+            return ops.reshape(ctx.sublayer("activation", self.activation, y), shape=shape)
+        return ctx.sublayer("activation", self.activation, ops.reshape(y, shape=shape))

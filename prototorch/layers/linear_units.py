@@ -90,6 +90,8 @@ class PReLU(ActivationLayer):
     alpha a channel of a picture, ``shared_axes: [2, 3]``.
     """
 
+    elementwise = False
+
     alpha_initializer: Initializer = field(default="zeros", doc="How alpha begins.")
     alpha_regularizer: Regularizer | None = field(default=None, doc="A penalty on alpha.")
     alpha_constraint: Constraint | None = field(default=None, doc="A constraint on alpha.")
