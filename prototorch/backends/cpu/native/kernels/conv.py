@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from prototorch.backends.core import channels_last, fusable
 from prototorch.backends.cpu.native.arranged import Parts, arranged_once
-from prototorch.backends.cpu.native.call import CHANNELS_LAST, Bind, Code, Tasks, code, native
+from prototorch.backends.cpu.native.call import CHANNELS_LAST, Bind, Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num
 from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
 from prototorch.backends.cpu.native.kernels.geometry import (
@@ -25,6 +25,7 @@ from prototorch.backends.cpu.native.kernels.geometry import (
 )
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows
 from prototorch.backends.cpu.native.kernels.window import Window, scratch_of, taps_inside
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
@@ -109,10 +110,11 @@ class _Convolution:
     """The code of one geometry. ``where`` is the input x; ``packed`` the one with the packed weights, without which
     they lie in shared memory."""
 
-    def __init__(self, k: Kernel, g: Geometry, epilogue: Epilogue, where: int, packed: int | None):
+    def __init__(self, k: Kernel, g: Geometry, epilogue: Epilogue, where: int, packed: int | None,
+                 past: bool):  # fmt: skip
         self.k, self.g, self.epilogue = k, g, epilogue
         self.inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.dtypes)]
-        self.outputs = [k.pointer(len(self.inputs) + i, t) for i, t in enumerate(epilogue.results)]
+        self.outputs = [k.pointer(len(self.inputs) + i, t, past) for i, t in enumerate(epilogue.results)]
         self.x = self.inputs[where]
         self.w = k.shared.as_type("float32") if packed is None else self.inputs[packed]
         d, h, _ = g.axes
@@ -238,59 +240,9 @@ def _runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
     return made
 
 
-def convolve(k: Kernel, g: Geometry, epilogue: Epilogue, where: int, packed: int | None) -> None:
-    """The code of a convolution; items are pieces of rows."""
-    _Convolution(k, g, epilogue, where, packed)
-
-
-def tile_rows(g: Geometry) -> int:
-    """Rows of the highest register tile."""
-    return max(cut(g.axes[2].count, most_rows(vectors))[0] for vectors in g.panels.vectors)
-
-
-def _work(g: Geometry, made: Code, shared: int) -> Bind:
-    items = g.n * g.axes[0].count * -(-g.axes[1].count // g.block) * g.shares
-    return lambda i, o: [Task(made.address, (*i, *o), items, 1, 4 * scratch_of(g, tile_rows(g)), shared)]
-
-
-def _tasks(found: list[Geometry], epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
-    steps = [
-        (g, code(pack, g, False), _work(g, code(convolve, g, epilogue, where[0], None), 4 * g.packed)) for g in found
-    ]
-
-    def bind(i: Any, o: Any) -> list[Task]:
-        tasks = []
-        for g, packing, work in steps:
-            if g.taps:
-                tasks.append(Task(packing.address, (i[where[1]],), g.groups * g.taps, 1, 0, 4 * g.packed))
-            tasks += work(i, o)
-        return tasks
-
-    return Tasks(bind, "direct")
-
-
-def _parts(found: list[Geometry], epilogue: Epilogue, where: tuple[int, int]) -> Parts:
-    """The same with weights that are packed before, those of one phase behind those of the other."""
-    x, w = where
-    starts = [sum(g.packed for g in found[:n]) for n in range(len(found))]
-    packing = [code(pack, g, True) for g in found]
-    works = [_work(g, code(convolve, g, epilogue, x, w), 0) for g in found]
-
-    def arrange(i: Any, o: Any) -> list[Task]:
-        return [Task(p.address, (i[0], o[0] + 4 * start), g.groups * g.taps)
-                for g, p, start in zip(found, packing, starts, strict=True) if g.taps]  # fmt: skip
-
-    def work(i: Any, o: Any) -> list[Task]:
-        return [task for one, start in zip(works, starts, strict=True)
-                for task in one([*i[:w], i[w] + 4 * start, *i[w + 1 :]], o)]  # fmt: skip
-
-    return Parts(w, sum(g.packed for g in found), arrange, work, "direct")
-
-
-def usable(x: Spec, w: Spec, y: Spec) -> bool:
-    """Whether these are float32 arrays, channels last, with weights as they are kept."""
-    last = x.layout == CHANNELS_LAST and y.layout == CHANNELS_LAST
-    return last and w.layout is None and x.dtype == w.dtype == y.dtype == "float32" and 3 <= x.ndim <= 5
+def convolve(k: Kernel, g: Geometry, epilogue: Epilogue, where: int, packed: int | None, past: bool) -> None:
+    """The code of a convolution; items are pieces of rows. ``past``: results go past the caches."""
+    _Convolution(k, g, epilogue, where, packed, past)
 
 
 class Asked(NamedTuple):
@@ -309,6 +261,58 @@ class Asked(NamedTuple):
 
 
 Specs = tuple[Spec, ...]
+
+
+def tile_rows(g: Geometry) -> int:
+    """Rows of the highest register tile."""
+    return max(cut(g.axes[2].count, most_rows(vectors))[0] for vectors in g.panels.vectors)
+
+
+def _work(g: Geometry, asked: Asked, outs: Specs, packed: int | None) -> Bind:
+    made = streamed(lambda past: code(convolve, g, asked.epilogue, asked.where[0], packed, past), outs, g.width)
+    items = g.n * g.axes[0].count * -(-g.axes[1].count // g.block) * g.shares
+    local, shared = 4 * scratch_of(g, tile_rows(g)), 4 * g.packed if packed is None else 0
+    return lambda i, o: [Task(made(i, o), (*i, *o), items, 1, local, shared)]
+
+
+def _tasks(found: list[Geometry], asked: Asked, outs: Specs) -> Tasks:
+    steps = [(g, code(pack, g, False), _work(g, asked, outs, None)) for g in found]
+
+    def bind(i: Any, o: Any) -> list[Task]:
+        tasks = []
+        for g, packing, work in steps:
+            if g.taps:
+                tasks.append(Task(packing.address, (i[asked.where[1]],), g.groups * g.taps, 1, 0, 4 * g.packed))
+            tasks += work(i, o)
+        return tasks
+
+    return Tasks(bind, "direct")
+
+
+def _parts(found: list[Geometry], asked: Asked, outs: Specs) -> Parts:
+    """The same with weights that are packed before, those of one phase behind those of the other."""
+    w = asked.where[1]
+    starts = [sum(g.packed for g in found[:n]) for n in range(len(found))]
+    packing = [code(pack, g, True) for g in found]
+    works = [_work(g, asked, outs, w) for g in found]
+
+    def arrange(i: Any, o: Any) -> list[Task]:
+        return [Task(p.address, (i[0], o[0] + 4 * start), g.groups * g.taps)
+                for g, p, start in zip(found, packing, starts, strict=True) if g.taps]  # fmt: skip
+
+    def work(i: Any, o: Any) -> list[Task]:
+        return [task for one, start in zip(works, starts, strict=True)
+                for task in one([*i[:w], i[w] + 4 * start, *i[w + 1 :]], o)]  # fmt: skip
+
+    return Parts(w, sum(g.packed for g in found), arrange, work, "direct")
+
+
+def usable(x: Spec, w: Spec, y: Spec) -> bool:
+    """Whether these are float32 arrays, channels last, with weights as they are kept."""
+    last = x.layout == CHANNELS_LAST and y.layout == CHANNELS_LAST
+    return last and w.layout is None and x.dtype == w.dtype == y.dtype == "float32" and 3 <= x.ndim <= 5
+
+
 Given = TypeVar("Given")
 
 
@@ -347,14 +351,14 @@ def _found(ins: Specs, outs: Specs, asked: Asked) -> list[Geometry] | None:
 def convolution(ins: Specs, outs: Specs, asked: Asked) -> Tasks | None:
     """Any convolution, and what follows it elementwise."""
     found = _found(ins, outs, asked)
-    return None if found is None else _tasks(found, asked.epilogue, asked.where)
+    return None if found is None else _tasks(found, asked, outs)
 
 
 @for_convolutions(arranged_once)
 def convolution_of_packed(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
     """Any convolution whose weights are packed once."""
     found = _found(ins, outs, asked)
-    return None if found is None else _parts(found, asked.epilogue, asked.where)
+    return None if found is None else _parts(found, asked, outs)
 
 
 channels_last("native", "prefers", *CONVOLUTIONS, ins=(0,), outs=(0,))

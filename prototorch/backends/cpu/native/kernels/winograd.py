@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 
 from prototorch.backends.core import channels_last
 from prototorch.backends.cpu.native.arranged import Parts, arranged_once
-from prototorch.backends.cpu.native.call import Bind, Code, Tasks, code, native
+from prototorch.backends.cpu.native.call import Bind, Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
 from prototorch.backends.cpu.native.kernels.conv import CONVOLUTIONS, Asked, Specs, _runs, for_convolutions, usable
 from prototorch.backends.cpu.native.kernels.epilogue import Epilogue
 from prototorch.backends.cpu.native.kernels.geometry import Panels, panels_for
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, cut, most_rows, transposed
 from prototorch.backends.cpu.native.machine import lanes_of
+from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
@@ -275,9 +276,9 @@ def change_products(k: Kernel, g: Winograd, products: Pointer, epilogue: Epilogu
                 k, inputs, outputs, line.load(f, k.lanes, mask), here + f, f, mask))  # fmt: skip
 
 
-def _arguments(k: Kernel, epilogue: Epilogue) -> tuple[list[Pointer], list[Pointer]]:
+def _arguments(k: Kernel, epilogue: Epilogue, past: bool) -> tuple[list[Pointer], list[Pointer]]:
     inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.dtypes)]
-    return inputs, [k.pointer(len(inputs) + i, t) for i, t in enumerate(epilogue.results)]
+    return inputs, [k.pointer(len(inputs) + i, t, past) for i, t in enumerate(epilogue.results)]
 
 
 def _panel_runs(g: Winograd) -> list[tuple[int, int, int]]:
@@ -293,9 +294,9 @@ def _weights(k: Kernel, g: Winograd, where: tuple[int, int]) -> Pointer:
     return k.pointer(where[1]) if g.kept else k.shared.as_type("float32")
 
 
-def near(k: Kernel, g: Winograd, epilogue: Epilogue, where: tuple[int, int]) -> None:
+def near(k: Kernel, g: Winograd, epilogue: Epilogue, where: tuple[int, int], past: bool) -> None:
     """Blocks of tiles, all three steps in the thread's own memory; items are blocks."""
-    inputs, outputs = _arguments(k, epilogue)
+    inputs, outputs = _arguments(k, epilogue, past)
     weights = _weights(k, g, where)
     tiles = k.local.as_type("float32")
     products = tiles + _PLACES * g.block * g.channels
@@ -338,9 +339,9 @@ def far_products(k: Kernel, g: Winograd, where: tuple[int, int], inputs: int) ->
             done += run[1]
 
 
-def far_outputs(k: Kernel, g: Winograd, epilogue: Epilogue) -> None:
+def far_outputs(k: Kernel, g: Winograd, epilogue: Epilogue, past: bool) -> None:
     """Items are tiles of the block."""
-    inputs, outputs = _arguments(k, epilogue)
+    inputs, outputs = _arguments(k, epilogue, past)
     products = k.shared.as_type("float32") + (g.shared + _PLACES * g.block * g.channels)
     first = k.argument(len(inputs) + len(outputs))
     change_products(
@@ -390,29 +391,27 @@ def _gain(g: Winograd) -> bool:
     return here < 0.8 * direct
 
 
-def _work(g: Winograd, epilogue: Epilogue, where: tuple[int, int]) -> Bind:
+def _work(g: Winograd, asked: Asked, outs: Specs) -> Bind:
     """All but the change of the weights."""
-    is_near = g.pair(1) * g.block <= _CACHE
-    shared = 4 * (g.shared + (0 if is_near else g.pair(g.block)))
-    parts: list[Code]
-    if is_near:
-        parts = [code(near, g, epilogue, where)]
-    else:
-        count = len(epilogue.dtypes) + len(epilogue.results)
-        parts = [code(far_inputs, g, where, count), code(far_products, g, where, count), code(far_outputs, g, epilogue)]
+    epilogue, where = asked.epilogue, asked.where
+    if g.pair(1) * g.block <= _CACHE:
+        whole = streamed(lambda past: code(near, g, epilogue, where, past), outs, g.filters)
+        local, shared = 4 * (g.pair(g.block) + g.side**2 * g.filters + g.channels), 4 * g.shared
+        return lambda i, o: [Task(whole(i, o), (*i, *o), -(-g.tiles // g.block), 1, local, shared)]
+    count = len(epilogue.dtypes) + len(epilogue.results)
+    first_step, second_step = code(far_inputs, g, where, count), code(far_products, g, where, count)
+    third_step = streamed(lambda past: code(far_outputs, g, epilogue, past), outs, g.filters)
+    shared = 4 * (g.shared + g.pair(g.block))
 
     def bind(i: Any, o: Any) -> list[Task]:
-        if is_near:
-            local = 4 * (g.pair(g.block) + g.side**2 * g.filters + g.channels)
-            return [Task(parts[0].address, (*i, *o), -(-g.tiles // g.block), 1, local, shared)]
         made: list[Task] = []
         for first in range(0, g.tiles, g.block):
             many = min(g.block, g.tiles - first)
             given = (*i, *o, first)
             made += [
-                Task(parts[0].address, given, many, max(many // 32, 1), 4 * g.channels, shared),
-                Task(parts[1].address, given, _PLACES * g.groups * len(g.panels.vectors), 1, 0, shared),
-                Task(parts[2].address, given, many, max(many // 32, 1), 4 * g.side**2 * g.filters, shared),
+                Task(first_step.address, given, many, max(many // 32, 1), 4 * g.channels, shared),
+                Task(second_step.address, given, _PLACES * g.groups * len(g.panels.vectors), 1, 0, shared),
+                Task(third_step(i, o), given, many, max(many // 32, 1), 4 * g.side**2 * g.filters, shared),
             ]
         return made
 
@@ -430,7 +429,7 @@ def winograd(ins: Specs, outs: Specs, asked: Asked) -> Tasks | None:
     g = _found(ins, outs, asked, False)
     if g is None:
         return None
-    change, work = code(change_weights, g), _work(g, asked.epilogue, asked.where)
+    change, work = code(change_weights, g), _work(g, asked, outs)
     return Tasks(lambda i, o: [Task(change.address, (i[asked.where[1]],), panel_items(g), 1, 0, 4 * g.weights),
                                *work(i, o)], "winograd")  # fmt: skip
 
@@ -441,7 +440,7 @@ def winograd_of_changed(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
     g = _found(ins, outs, asked, True)
     if g is None:
         return None
-    change, work = code(change_weights, g), _work(g, asked.epilogue, asked.where)
+    change, work = code(change_weights, g), _work(g, asked, outs)
     return Parts(asked.where[1], g.weights, lambda i, o: [Task(change.address, (i[0], o[0]), panel_items(g))],
                  work, "winograd")  # fmt: skip
 
