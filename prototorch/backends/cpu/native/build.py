@@ -181,11 +181,13 @@ def compiled_text(name: str, text: str, functions: tuple[str, ...]) -> dict[str,
         return {f: engine.get_function_address(f) for f in functions}
 
 
+def _before_fork() -> None:
+    _lock.acquire()
+
+
 def _after_fork() -> None:
-    """A forked child has none of the parent's threads, one of which may have held the lock."""
-    global _lock
-    _lock = threading.RLock()
+    _lock.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # a fork waits for LLVM, whose lock nobody would free in the child
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
