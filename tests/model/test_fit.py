@@ -149,7 +149,8 @@ def test_loss_weights_and_metrics_of_outputs():
     names = {"kind_accuracy", "kind_sparse_top_k_categorical_accuracy", "score_mae"}
     assert set(found) == {"loss", "kind_loss", "score_loss", *names}
     listed = two(loss=[SPARSE, "mse"], loss_weights=[0.5, 2.0])
-    assert listed.evaluate([X, X], [Y, X[:, :1]])["loss"] == found["loss"]
+    # without the metrics other ops are fused, which may round otherwise
+    assert listed.evaluate([X, X], [Y, X[:, :1]])["loss"] == pytest.approx(found["loss"], rel=1e-6)
     assert listed.to_text().count("weight: ") == 2
     alone = two(loss={"score": "mse"})
     assert set(alone.evaluate([X, X], X[:, :1])) == {"loss"}

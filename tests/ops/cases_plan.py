@@ -4,6 +4,9 @@ import numpy as np
 from cases_recurrent import MASK, backward, forward, lstm_cell
 from op_case import case, normal
 
+from prototorch.ops.arranged import Use
+from prototorch.spec import Spec
+
 for shape, name in [((2, 3, 4), "reorder"), ((1, 2, 3, 2), "reorder"), ((3, 1, 5), "relabel"), ((2, 4, 1), "relabel")]:
     case(name, normal(*shape), attrs={"layout": None}, oracle=lambda x, layout: x)
 
@@ -25,6 +28,13 @@ for x, y in [((), ()), ((2, 3), (3,)), ((0, 3), (1, 3)), ((2, 1, 3), (2, 1, 3))]
 NUMBERS = (("where", (X, ("const", 2, "int32"), ("const", 3, "int32")), ()),)
 case("fused", np.array([True, False]), attrs={"program": NUMBERS, "outputs": (A,)}, gradient=False,
      oracle=lambda c, program, outputs: np.array([2 if v else 3 for v in c], "int32"))  # fmt: skip
+
+USE = Use("matmul", (), (Spec((2, 3)), Spec((3, 4))), (Spec((2, 4)),), 1)
+case("arrange", normal(3, 4), attrs={"use": USE, "size": 14}, gradient=False,
+     oracle=lambda w, use, size: np.array([*w.flat, 0.0, 0.0]))  # fmt: skip
+case("arranged", normal(2, 3), normal(14, seed=1), attrs={"use": USE},
+     oracle=lambda x, w, use: np.array([[sum(x[i, j] * w[4 * j + k] for j in range(3)) for k in range(4)]
+                                        for i in range(2)]))  # fmt: skip
 
 
 def gates_of(x, u, h, c, *mask, masked=False, reverse=False):

@@ -136,7 +136,8 @@ def test_five_steps_equal_keras(name, fields):
             np.testing.assert_allclose(optimizer.final(slots), averages[n], **CLOSE, err_msg=n)
     assert made.keys() == other.keys()
     for n in made:
-        np.testing.assert_array_equal(made[n], other[n], err_msg=n)  # one set of ops, one set of kernels
+        # one set of ops; but a plan's kernels may round otherwise than those of ops that run at once
+        np.testing.assert_allclose(made[n], other[n], rtol=1e-5, atol=1e-6, err_msg=n)
 
 
 def by_torch(make, steps=STEPS):

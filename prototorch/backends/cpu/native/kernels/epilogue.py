@@ -7,11 +7,12 @@ ops, traced from their plain bodies, on each vector of the anchor's result while
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from prototorch.backends.cpu.native.call import CHANNELS_LAST
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.elementwise import formula
+from prototorch.ops.core import Op
+from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
 FULL, VECTOR, SCALAR, ANCHOR = "full", "vector", "scalar", "anchor"
@@ -65,7 +66,13 @@ def epilogue_of(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, 
     """The epilogue of a fused group. Raises Unsupported where an operand is neither full nor a vector nor a number."""
     program = attrs["program"]
     shape, layout = outs[0].shape, outs[0].layout
-    anchors = {ref[1] for ref in program[0][1] if ref[0] == "in"}
+    name, refs, own = program[0]
+    result = cast(Op, OPS[name]).rule(*(ins[ref[1]] for ref in refs), **dict(own))
+    if (result[0] if isinstance(result, tuple) else result).shape != shape:
+        raise Unsupported("a group whose result is not of its first op's shape")
+    if not all(getattr(OPS[line[0]], "elementwise", False) for line in program[1:]):
+        raise Unsupported("what follows is not elementwise")
+    anchors = {ref[1] for ref in refs if ref[0] == "in"}
     axis = channel_axis % len(shape)
     kinds = []
     for i, s in enumerate(ins):
@@ -89,8 +96,3 @@ def epilogue_of(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, 
     if any(s.dtype not in ("float32", "bool", "int64", "int32", "uint8") for s in (*ins, *outs)):
         raise Unsupported("a type of number")
     return Epilogue(program, attrs["outputs"], tuple(kinds), tuple(s.dtype for s in ins), tuple(o.dtype for o in outs))
-
-
-def channels_last_or_flat(spec: Spec) -> bool:
-    """Whether neighbouring channels of a place lie side by side."""
-    return spec.layout == CHANNELS_LAST or spec.ndim == 2
