@@ -25,6 +25,7 @@ from prototorch.spec import Spec
 _DEPTH = 256  # at most, of a block
 _ROWS = 128  # about, of a piece
 _SCRATCH = 1 << 15  # elements of a piece's sums
+_NEAR = 1 << 16  # elements of b's columns that stay near
 _LARGE = 1 << 18  # elements of a b that does not come from cache
 _FEWEST = 16  # pieces of a product that is worth several threads
 _SERIAL = 1 << 16  # multiplications below which one thread is enough
@@ -78,9 +79,15 @@ class Product(NamedTuple):
         return self.tiles * self.heights[0][0] * self.line if self.copied else 0
 
     @property
+    def swept(self) -> bool:
+        """Whether a tile's rows are finished before the next ones': the result, which is then most of what is written, is
+        written in the order in which it lies. b's columns of a piece stay near meanwhile."""
+        return self.block == self.depth and not self.turned
+
+    @property
     def sums(self) -> int:
         """Elements of the sums a piece keeps in scratch memory."""
-        return self.tiles * self.heights[0][0] * self.columns
+        return 0 if self.block == self.depth else self.tiles * self.heights[0][0] * self.columns
 
 
 def product_of(a: Spec, b: Spec, out: Spec, transpose_a: bool, transpose_b: bool) -> Product:
@@ -109,9 +116,10 @@ def product_of(a: Spec, b: Spec, out: Spec, transpose_a: bool, transpose_b: bool
         down = batch * sum(-(-times // tiles) for _, times in heights)
         wanted = max(_FEWEST // down, 1)
         columns = min(columns, -(-n // (wanted * width)) * width)
-    columns = max(min(columns, _SCRATCH // (tiles * heights[0][0]) // width * width), width)
-    a_step, b_step = (0 if count == 1 else size * depth for count, size in ((a_batch, m), (b_batch, n)))
     block = cut(depth, _DEPTH)[0]
+    most = _SCRATCH // (tiles * heights[0][0]) if block < depth or transpose_b else _NEAR // depth
+    columns = max(min(columns, most // width * width), width)
+    a_step, b_step = (0 if count == 1 else size * depth for count, size in ((a_batch, m), (b_batch, n)))
     return Product(batch, m, n, depth, am, ak, transpose_b, a_step, b_step, heights, tiles, columns, block, vectors)
 
 
@@ -145,6 +153,11 @@ class _Emit:
     def piece(self, height: int, r0: Int, tiles: Int) -> None:
         """``tiles`` tiles of rows from r0, and the columns from c0."""
         k, p = self.k, self.p
+        if p.swept:
+            with k.range(tiles) as t:
+                row = r0 + t * height
+                self.panels(lambda c, vectors, mask: self.tiles(height, row, 1, 0, p.depth, c, vectors, mask, True))
+            return
         if p.block == p.depth:
             self.panels(lambda c, vectors, mask: self.tiles(height, r0, tiles, 0, p.depth, c, vectors, mask, True))
             return
@@ -181,7 +194,7 @@ class _Emit:
             with k.when(self.ends.equals(p.n)):
                 work(Int(k, k.word(whole)), vectors, mask)
 
-    def tiles(self, height: int, r0: Int, tiles: Int, kb: Any, deep: Any, c: Int, vectors: int, mask: Num | None,
+    def tiles(self, height: int, r0: Int, tiles: Any, kb: Any, deep: Any, c: Int, vectors: int, mask: Num | None,
               whole: bool) -> None:  # fmt: skip
         """One panel: a block of the depth for all tiles of rows; ``whole``: it is all of the depth."""
         k, p = self.k, self.p
@@ -192,7 +205,7 @@ class _Emit:
             w, step, edge, ahead = self.turned, tile.width, None, 0
         else:
             w, step, edge = self.b + (kb * p.n + c), p.n, mask
-            ahead = 4 * self.width if p.n * p.depth > _LARGE else 0
+            ahead = 4 * self.width if p.n * p.depth > _LARGE and not p.swept else 0
         with k.range(tiles) as t:
             row = t * height
             there = k.local + (row * p.columns + (c - self.c0))
