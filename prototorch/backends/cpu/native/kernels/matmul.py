@@ -80,8 +80,8 @@ class Product(NamedTuple):
 
     @property
     def swept(self) -> bool:
-        """Whether a tile's rows are finished before the next ones': the result, which is then most of what is written, is
-        written in the order in which it lies. b's columns of a piece stay near meanwhile."""
+        """Whether a tile's rows are finished before the next ones': the result, which is then most of what is written,
+        is written in the order in which it lies. b's columns of a piece stay near meanwhile."""
         return self.block == self.depth and not self.turned
 
     @property
