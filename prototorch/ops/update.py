@@ -85,22 +85,32 @@ class AmsgradUpdate(Update):
         return w - m * alpha / (xp.sqrt(top) + epsilon), m, v, top
 
 
+def _schedule_terms() -> tuple[float, ...]:
+    """z^k / (k (1 - r^k)) with z = 0.48, r = 0.96 for k = 1, ..., 59; 0.48^60 is below the last place of a float64."""
+    return tuple(0.48**k / (k * (1 - 0.96**k)) for k in range(1, 60))
+
+
+#: the terms of log(1 - 0.5 * 0.96^i) summed over i, 0.48^k / (k (1 - 0.96^k)); 0.48^60 is below a float64's last place
+_NADAM = tuple(0.48**k / (k * (1 - 0.96**k)) for k in range(1, 60))
+
+
 class NadamUpdate(Update):
     """Adam with Nesterov momentum (Dozat, 2016).
 
     u_i = beta_1 (1 - 0.5 * 0.96^i); their product up to t needs no slot, for its logarithm is a geometric sum in each
-    term of log(1 - z) = -sum of z^k / k.
+    term of log(1 - z) = -sum of z^k / k: a polynomial of 0.96^t.
     """
 
-    elementwise = False  # that sum is over more than the element
     slots = 2
 
     def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
         u_t = beta_1 * (1 - 0.5 * 0.96**t)
         u_next = beta_1 * (1 - 0.5 * 0.96 ** (t + 1))
-        k = xp.arange(1, 60, dtype=xp.float64)  # 0.48^60 is below the last place of a float64
-        terms = 0.48**k * (1 - 0.96 ** (k * xp.astype(t, xp.float64))) / (k * (1 - 0.96**k))
-        product = beta_1**t * xp.astype(xp.exp(-xp.sum(terms)), w.dtype)
+        left = 0.96 ** xp.astype(t, xp.float64)
+        total = left * 0.0
+        for term in reversed(_NADAM):
+            total = (total + term) * left
+        product = beta_1**t * xp.astype(xp.exp(total - sum(_NADAM)), w.dtype)
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)
         m_hat = u_next * m / (1 - product * u_next) + (1 - u_t) * g / (1 - product)
