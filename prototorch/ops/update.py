@@ -7,6 +7,7 @@ first. Output 0 may be written over the weight, output i over slot i.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from prototorch.ops.core import Op
@@ -85,11 +86,6 @@ class AmsgradUpdate(Update):
         return w - m * alpha / (xp.sqrt(top) + epsilon), m, v, top
 
 
-def _schedule_terms() -> tuple[float, ...]:
-    """z^k / (k (1 - r^k)) with z = 0.48, r = 0.96 for k = 1, ..., 59; 0.48^60 is below the last place of a float64."""
-    return tuple(0.48**k / (k * (1 - 0.96**k)) for k in range(1, 60))
-
-
 #: the terms of log(1 - 0.5 * 0.96^i) summed over i, 0.48^k / (k (1 - 0.96^k)); 0.48^60 is below a float64's last place
 _NADAM = tuple(0.48**k / (k * (1 - 0.96**k)) for k in range(1, 60))
 
@@ -110,7 +106,7 @@ class NadamUpdate(Update):
         total = left * 0.0
         for term in reversed(_NADAM):
             total = (total + term) * left
-        product = beta_1**t * xp.astype(xp.exp(total - sum(_NADAM)), w.dtype)
+        product = beta_1**t * xp.astype(math.e ** (total - sum(_NADAM)), w.dtype)
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)
         m_hat = u_next * m / (1 - product * u_next) + (1 - u_t) * g / (1 - product)
