@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from prototorch.backends.cpu.native import special
+from prototorch.backends.cpu.native import powers, special, waves
 from prototorch.backends.cpu.native.emit import Kernel, Num, Unsupported
 
 
@@ -121,6 +121,12 @@ class Emitting:
     def tanh(self, x: Num) -> Num:
         return special.tanh(self.k, x)
 
+    def sin(self, x: Num) -> Num:
+        return waves.sin(self.k, x)
+
+    def cos(self, x: Num) -> Num:
+        return waves.cos(self.k, x)
+
     def isnan(self, x: Num) -> Num:
         return x != x
 
@@ -146,6 +152,15 @@ class Emitting:
 
     def divide(self, a: Any, b: Any) -> Num:
         return a / b
+
+    def pow(self, a: Any, b: Any) -> Num:
+        return powers.power(self.k, a, b)
+
+    def floor_divide(self, a: Any, b: Any) -> Num:
+        return powers.quotient(self.k, a, b)
+
+    def remainder(self, a: Any, b: Any) -> Num:
+        return powers.remainder(self.k, a, b)
 
     def maximum(self, a: Any, b: Any) -> Num:
         return self.k.maximum(a, b)
