@@ -48,6 +48,7 @@ class Runner:
         self._once = backend.strung(self._calls[:once])
         self._stamp: Stamp | None = None
         self._before, self._updates = backend.strung(self._calls[once:cut]), backend.strung(self._calls[cut:])
+        self._bare = all(getattr(call, "bare", False) for call in (*self._once, *self._before, *self._updates))
         self._copies = [(states[name], self.array(v)) for name, v in plan.copies]
         self._outputs = {name: self.array(v) for name, v in plan.outputs.items()}
         self._watch, self._runs = changes, [0]
@@ -98,24 +99,30 @@ class Runner:
         """
         for name, target in self._inputs.items():
             source = inputs[name]
-            if tuple(np.shape(source)) != tuple(target.shape):
+            if getattr(source, "shape", None) != target.shape and tuple(np.shape(source)) != tuple(target.shape):
                 raise ShapeError(
                     f"input {name!r} has shape {list(np.shape(source))}, the plan wants {list(target.shape)}"
                 )
             target[...] = source
         self._runs[0] += 1
-        with self.backend.running():
-            if self._once:
-                self._again()
-            for call in self._before:
-                call()
-            if guard is not None:
-                guard(self._outputs)
-            for call in self._updates:
-                call()
+        if self._bare and guard is None:
+            self._run(None)
+        else:
+            with self.backend.running():
+                self._run(guard)
         for state, new in self._copies:
             state[...] = new
         return self._outputs
+
+    def _run(self, guard: Callable[[Mapping[str, Any]], None] | None) -> None:
+        if self._once:
+            self._again()
+        for call in self._before:
+            call()
+        if guard is not None:
+            guard(self._outputs)
+        for call in self._updates:
+            call()
 
     def _again(self) -> None:
         """Compute what follows from the states alone, where they have changed since, or where nobody can tell."""

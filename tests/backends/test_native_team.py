@@ -179,3 +179,35 @@ worker.join()
 print(codes)
 """
     assert _script(body) == "[0, 0, 0, 0, 0]\n"
+
+
+def _scratched(name: str) -> Kernel:
+    """Takes x into scratch memory, of this thread and of all, and from there into y."""
+    k = Kernel(name)
+    x, y, size = k.pointer(0), k.pointer(1), k.argument(2)
+    with k.range(k.first, k.last):
+        with k.range(size) as i:
+            k.local.store(x.load(i) + 1.0, i)
+            k.shared.store(x.load(i) + 2.0, i)
+        with k.range(size) as i:
+            y.store(k.local.load(i) + k.shared.load(i), i)
+    return k
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_programs_find_the_scratch_memory_where_it_went(threads):
+    """A program that ran before is run again after another one, or another number of threads, made the memory move."""
+    pool.set_threads(threads)
+
+    def doubling(size: int) -> tuple[Program, np.ndarray]:
+        x, y = np.arange(size, dtype=np.float32), np.full(size, np.nan, np.float32)
+        task = Task(_code(_scratched), (x.ctypes.data, y.ctypes.data, size), 1, 1, 4 * size, 4 * size)
+        return Program([task], (x, y)), y
+
+    made = [doubling(size) for size in (10, 1000, 100_000, 300_000)]
+    for again in range(3):
+        pool.set_threads(threads + again)
+        for program, y in (*made, made[0]):
+            y[:] = np.nan
+            program()
+            assert (y == 2 * np.arange(y.size, dtype=np.float32) + 3).all()

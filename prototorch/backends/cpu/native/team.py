@@ -91,21 +91,31 @@ class Team:
         self._workers: list[threading.Thread] = []
         self._scratch = _Scratch()
         self._code = team_functions()
+        self._call = self._code.run
+        self._address = self._memory.ctypes.data
+        self._threads = 0
+        self._state = object()  # another one when scratch memory moves; programs know for which one they are ready
 
     def run(self, program: Program) -> None:
         """Run a program; one at a time."""
         threads = pool.threads()
         with self._lock:
-            if len(self._workers) != threads - 1:
-                self._hire(threads - 1)
-            self._room(program, threads)
-            self._code.run(self._memory.ctypes.data, program.address, program.count, threads)
+            if program.ready is not self._state or threads != self._threads:
+                self._prepare(program, threads)
+            self._call(self._address, program.address, program.count, threads)
+
+    def _prepare(self, program: Program, threads: int) -> None:
+        """As many workers as are wanted, and room for the program."""
+        if len(self._workers) != threads - 1:
+            self._hire(threads - 1)
+        self._room(program, threads)
+        self._threads, program.ready = threads, self._state
 
     def _hire(self, wanted: int) -> None:
         self._dismiss()
         self._memory = aligned_words(WORDS)
         self._scratch.threads = 0
-        address = self._memory.ctypes.data
+        address = self._address = self._memory.ctypes.data
         for i in range(wanted):
             worker = threading.Thread(target=self._code.worker, args=(address, i + 1), name=f"prototorch-{i + 1}",
                                       daemon=True)  # fmt: skip
@@ -113,6 +123,7 @@ class Team:
             self._workers.append(worker)
 
     def _dismiss(self) -> None:
+        self._threads = 0
         if self._workers:
             self._code.dismiss(self._memory.ctypes.data)
             for worker in self._workers:
@@ -131,13 +142,18 @@ class Team:
             held.local = aligned_bytes(held.stride * threads)
             held.threads = threads
             self._memory[LOCAL], self._memory[STRIDE] = held.local.ctypes.data, held.stride
+            self._state = object()
         if program.shared > len(held.shared):
             held.shared = aligned_bytes(program.shared)
+            self._state = object()
         program.place(held.shared.ctypes.data)
 
 
 class Program:
     """Tasks as records in memory, ready to be run as often as wanted. ``keep`` are objects whose memory they use."""
+
+    #: it may be called outside of the backend's `running`: native code knows nothing of NumPy's settings
+    bare = True
 
     def __init__(self, tasks: list[Task], keep: Any = None):
         self.count = len(tasks)
@@ -154,6 +170,7 @@ class Program:
             self._records[RECORD * i : RECORD * (i + 1)] = record
             at += 8 * len(task.arguments)
         self._shared_at = 0
+        self.ready: object = None  # the state of the team that it can be run in as it is
         self.address = self._records.ctypes.data
 
     def place(self, shared: int) -> None:
