@@ -83,6 +83,20 @@ def test_bytes_move_too(device):
     check(device, "concat", [x > 3, x > 9], {"axis": 2})
 
 
+@pytest.mark.parametrize("layout", [None, LAST])
+@pytest.mark.parametrize("fill_mode", ["constant", "nearest", "reflect", "wrap"])
+@pytest.mark.parametrize("interpolation", ["bilinear", "nearest"])
+def test_affine_maps(device, fill_mode, interpolation, layout):
+    x = numbers(3, 2, 5, 4)
+    turned = [[[0.8, -0.6, 1.2], [0.6, 0.8, -1.0]], [[1, 0, 0.5], [0, 1, -9]], [[-30, 0, 2.5], [0, 1e9, np.inf]]]
+    if fill_mode == "wrap" or fill_mode == "reflect":
+        turned[2][1][2] = 7.0  # the remainder of what is not finite is no place
+    attrs = {"fill_mode": fill_mode, "fill_value": 0.25, "interpolation": interpolation}
+    for dtype in ("float64", "float32"):
+        check(device, "affine_sample", [x, np.array(turned, dtype)], attrs, [layout, None], [layout], rtol=1e-5,
+              atol=1e-5)  # fmt: skip
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_looking_up(device, dtype):
     table, indices = numbers(5, 3, 2), np.array([[0, 4, 2], [2, 2, -1], [5, 0, 0]], dtype)

@@ -94,6 +94,16 @@ def test_arguments(device, shape, axis):
     check(device, "argmax", [x], {"axis": axis})
 
 
+@pytest.mark.parametrize(("shape", "k"), [((5, 40), 5), ((3, 2, 7), 7), ((4,), 1), ((2, 1), 1)])
+def test_the_largest(device, shape, k):
+    x = np.round(numbers(*shape) * 2)  # with equal elements
+    check(device, "top_k", [x], {"k": k})
+    check(device, "top_k", [x.astype(np.int32)], {"k": k})
+    x[..., ::3] = np.nan
+    x[..., 1:2] = -np.inf
+    check(device, "top_k", [x], {"k": k})
+
+
 @pytest.mark.parametrize(("shape", "layout"), [
     ((4, 6, 3, 3), None), ((4, 8, 3, 3), LAST), ((4, 3, 5, 2), LAST), ((33, 5), None), ((2, 4, 40), None),
     ((700, 8, 1, 1), LAST),

@@ -34,6 +34,10 @@ class Namespace:
             found = self._constants[key] = self.module.asarray(host)
         return found
 
+    def argsort(self, array: Any, axis: int = -1, stable: bool = True) -> Any:
+        """The order of the elements along an axis; CuPy's sort is always stable, and knows no word for it."""
+        return self.module.argsort(array, axis=axis, kind="stable")
+
     def concat(self, arrays: Sequence[Any], axis: int | None = 0) -> Any:
         """Arrays one after the other, each copied to its place."""
         if axis is None:

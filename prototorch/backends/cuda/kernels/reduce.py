@@ -33,6 +33,7 @@ from prototorch.spec import Spec
 #: threads that keep a large GPU busy; fewer pieces of work than this are cut further
 ENOUGH = 1 << 17
 SHORTEST = 32  # elements of a chunk
+MOST_TAKEN = 1 << 10  # of the largest of a row: each is a walk over the row
 
 #: op -> (joining two, the first value for floats, for whole numbers, what is made of the total)
 _KINDS = {
@@ -145,3 +146,15 @@ def _enter_arg(name: str) -> None:
 
 for _name in ("argmax", "argmin"):
     _enter_arg(_name)
+
+
+@cuda_kernel("top_k")
+def top_k(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+    """The largest of each row, one after another."""
+    x, k = ins[0], attrs["k"]
+    n = x.shape[-1]
+    if n >= 1 << 31 or k > MOST_TAKEN or x.dtype.startswith("uint"):
+        return None
+    text = source("top", x.size, X=c_type(x), TAKEN=k)
+    args = (index(x.size // n, x.size), np.int32(n), In(0), Out(0), Out(1))
+    return Launches(block_launch(text, "top_k", x.size // n, *args, block=threads_for(n)))
