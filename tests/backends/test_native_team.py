@@ -211,3 +211,12 @@ def test_programs_find_the_scratch_memory_where_it_went(threads):
             y[:] = np.nan
             program()
             assert (y == 2 * np.arange(y.size, dtype=np.float32) + 3).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("size", [65_534, 65_536, 200_001])
+def test_more_pieces_than_a_ticket_counts(threads, size):
+    pool.set_threads(threads)
+    x = np.zeros(size, np.float32)
+    adding(x, 3, pieces=size)()
+    assert (x == 3).all()

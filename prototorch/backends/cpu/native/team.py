@@ -1,13 +1,14 @@
 """The thread team: runs a list of kernels without returning to Python between them.
 
-A *record* is six words: the code's address, the arguments' address, the number of items, the items of a piece, the
-pieces, and the address of the kernel's shared scratch memory. The caller's thread goes through the records in order.
-It publishes the pieces of each and does pieces itself; worker threads wait in native code, first spinning, then asleep,
-and take pieces too. Which thread does a piece is chance, but pieces do not depend on the number of threads, and so the
-result does not.
+A *record* is seven words: the code's address, the arguments' address, the end of the items, the items of a piece, the
+pieces, the address of the kernel's shared scratch memory, and the first item. The caller's thread goes through the
+records in order. It publishes the pieces of each and does pieces itself; worker threads wait in native code, first
+spinning, then asleep, and take pieces too. Which thread does a piece is chance, but pieces do not depend on the number
+of threads, and so the result does not.
 
-One word, the *ticket*, holds the record's number (upper half) and the next piece (lower half). A worker takes a piece
-by exchanging the ticket for its successor, which fails if the record has changed meanwhile: so it is safe to be late.
+One word, the *ticket*, holds the record's number (upper half) and how many pieces were taken from the front and from
+the back (lower half). A worker takes a piece by exchanging the ticket for its successor, which fails if the record has
+changed meanwhile: so it is safe to be late.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 
 from prototorch.backends.cpu import pool
 from prototorch.backends.cpu.native.build import compiled_text
-from prototorch.backends.cpu.native.team_code import LOCAL, RECORD, STRIDE, WORDS, team_code
+from prototorch.backends.cpu.native.team_code import LOCAL, MOST_PIECES, RECORD, SHARED, STRIDE, WORDS, team_code
 
 _ALIGN = 128
 
@@ -156,19 +157,22 @@ class Program:
     bare = True
 
     def __init__(self, tasks: list[Task], keep: Any = None):
-        self.count = len(tasks)
         self.local = max((t.local for t in tasks), default=0)
         self.shared = max((t.shared for t in tasks), default=0)
         self._keep = keep
-        self._records = aligned_words(RECORD * self.count)
         words = [w for t in tasks for w in t.arguments]
         self._arguments = np.array(words, np.int64) if words else np.zeros(1, np.int64)
         at = self._arguments.ctypes.data
-        for i, task in enumerate(tasks):
+        records: list[tuple[int, ...]] = []
+        for task in tasks:
             grain = max(task.grain, 1)
-            record = (task.code, at, task.items, grain, -(-task.items // grain), 0)
-            self._records[RECORD * i : RECORD * (i + 1)] = record
+            for first in range(0, task.items, grain * MOST_PIECES) if task.items > 0 else (0,):
+                end = min(first + grain * MOST_PIECES, task.items)
+                records.append((task.code, at, end, grain, -(-(end - first) // grain), 0, first))
             at += 8 * len(task.arguments)
+        self.count = len(records)
+        self._records = aligned_words(RECORD * self.count)
+        self._records[:] = np.array(records, np.int64).ravel()
         self._shared_at = 0
         self.ready: object = None  # the state of the team that it can be run in as it is
         self.address = self._records.ctypes.data
@@ -176,7 +180,7 @@ class Program:
     def place(self, shared: int) -> None:
         """Set where the shared scratch memory is."""
         if shared != self._shared_at:
-            self._records[RECORD - 1 :: RECORD] = shared
+            self._records[SHARED::RECORD] = shared
             self._shared_at = shared
 
     def __call__(self) -> None:

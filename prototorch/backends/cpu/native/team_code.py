@@ -3,6 +3,11 @@
 The team's memory is a row of 64-bit words, each on a line of 128 bytes of its own (word 16 * i):
 0 ticket, 1 pieces done, 2 the record, 3 sleepers, 4 quit, 5 local scratch, 6 its bytes a thread, 7 mutex, 8 condition.
 
+A ticket's upper half is the record's number; its lower half counts the pieces that were taken from the front (lower 16
+bits) and from the back. Threads of an even number take from the front, the others from the back: so a thread gets about
+the same pieces of each record, and finds what it wrote in the record before, and what it read in the run before, in its
+own caches.
+
 Workers read the team's copy of a record, never the record itself: one that was asleep may look when the program is
 long over and its memory gone. The copy is written while the ticket is closed (its lower half all ones), and a ticket's
 number is never used for two records, so that a worker that read a mixture of two records cannot take a piece.
@@ -12,7 +17,9 @@ from __future__ import annotations
 
 import platform
 
-RECORD = 6  # words of a record: code, arguments, items, items of a piece, pieces, shared scratch
+RECORD = 7  # words of a record: code, arguments, end of the items, items of a piece, pieces, shared scratch, first item
+SHARED = 5  # the word with the address of the shared scratch memory
+MOST_PIECES = 65535  # of a record: what half a ticket's lower half can count
 TICKET, DONE, COPY, SLEEPERS, QUIT, LOCAL, STRIDE, MUTEX, CONDITION = (i * 16 for i in range(9))
 WORDS = 10 * 16
 SPINS = 4000  # of a worker before it sleeps: some hundred microseconds
@@ -40,6 +47,12 @@ entry:
   %count = load atomic i64, ptr %p4 acquire, align 8
   %p5 = getelementptr i64, ptr %copy, i64 5
   %shared = load atomic ptr, ptr %p5 acquire, align 8
+  %p6 = getelementptr i64, ptr %copy, i64 6
+  %begin = load atomic i64, ptr %p6 acquire, align 8
+  %odd = and i64 %me, 1
+  %behind = icmp ne i64 %odd, 0
+  %step = select i1 %behind, i64 65536, i64 1
+  %final = sub i64 %count, 1
   %done = getelementptr i64, ptr %team, i64 {DONE}
   %pl = getelementptr i64, ptr %team, i64 {LOCAL}
   %base = load atomic ptr, ptr %pl acquire, align 8
@@ -54,16 +67,22 @@ look:
   %same = icmp eq i64 %of, %number
   br i1 %same, label %have, label %out
 have:
-  %piece = and i64 %ticket, 4294967295
-  %left = icmp ult i64 %piece, %count
+  %front = and i64 %ticket, 65535
+  %low = and i64 %ticket, 4294967295
+  %back = lshr i64 %low, 16
+  %taken = add i64 %front, %back
+  %left = icmp ult i64 %taken, %count
   br i1 %left, label %take, label %out
 take:
-  %next = add i64 %ticket, 1
+  %next = add i64 %ticket, %step
   %swap = cmpxchg ptr %team, i64 %ticket, i64 %next seq_cst seq_cst
   %won = extractvalue {{ i64, i1 }} %swap, 1
   br i1 %won, label %work, label %look
 work:
-  %first = mul i64 %piece, %grain
+  %from = sub i64 %final, %back
+  %piece = select i1 %behind, i64 %from, i64 %front
+  %away = mul i64 %piece, %grain
+  %first = add i64 %begin, %away
   %end = add i64 %first, %grain
   %short = icmp slt i64 %end, %items
   %last = select i1 %short, i64 %end, i64 %items
@@ -185,9 +204,11 @@ serial:
   %grain = load i64, ptr %p3
   %p5 = getelementptr i64, ptr %record, i64 5
   %shared = load ptr, ptr %p5
+  %p6 = getelementptr i64, ptr %record, i64 6
+  %begin = load i64, ptr %p6
   br label %shead
 shead:
-  %first = phi i64 [ 0, %serial ], [ %end, %sbody ]
+  %first = phi i64 [ %begin, %serial ], [ %end, %sbody ]
   %some = icmp slt i64 %first, %items
   br i1 %some, label %sbody, label %next
 sbody:
