@@ -1,9 +1,23 @@
-"""Checks on a GPU: `pytest -m gpu tests/gpu` is all of them. Where there is none, they are skipped with the reason."""
+"""Checks on a GPU: `pytest -m gpu tests/gpu` is all of them. Where there is none, they are skipped with the reason.
+
+With PROTOTORCH_STAND_IN=1 they run on the stand-in for a GPU instead, which tells whether the checks themselves are sound.
+"""
+
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
 from prototorch.backends import devices
 from prototorch.backends.precision import Settings, precision_of
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
+from stand_in import VARIABLE, standing_in
+
+if os.environ.get(VARIABLE):
+    held = standing_in()  # for the whole process
+    held.__enter__()
 
 
 def pytest_collection_modifyitems(items):
