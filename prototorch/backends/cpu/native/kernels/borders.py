@@ -1,0 +1,103 @@
+"""Borders that are no zeros: of a constant, or of the input's own elements (reflected, repeated, from the other end).
+
+An item is a line: the padded axis that lies innermost in memory, with all that lies within it, at one place of the
+axes around. Which line of the input it is follows from a table for each of those axes; its middle is copied at once,
+its ends element by element by the innermost axis' own table.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from prototorch.backends.cpu.native.call import Tasks, code, native
+from prototorch.backends.cpu.native.emit import SIZES, Int, Kernel, Num, Pointer, Unsupported
+from prototorch.backends.cpu.native.kernels.elementwise import memory_order
+from prototorch.backends.cpu.native.kernels.slices import Axis, copies, full, strides
+from prototorch.backends.cpu.native.machine import lanes_of
+from prototorch.backends.cpu.native.team import Task
+from prototorch.ops.shape import pad_sources
+from prototorch.spec import Spec
+
+PIECE = 1 << 14
+#: types by which elements are copied, by their bytes
+_WORDS = {1: "uint8", 4: "float32", 8: "float64"}
+
+
+class Line(NamedTuple):
+    """The lines of the result: ``outer`` sizes of the axes around, the ``strides`` of the input along them, and of the
+    line its ``inside`` elements of ``width`` numbers in the input with those ``before`` and ``after``."""
+
+    outer: tuple[int, ...]
+    strides: tuple[int, ...]
+    inside: int
+    width: int
+    before: int
+    after: int
+
+    @property
+    def size(self) -> int:
+        """Numbers of a line of the result."""
+        return (self.before + self.inside + self.after) * self.width
+
+
+def _bordered(k: Kernel, line: Line, word: str) -> None:
+    """Arguments: the input, the result, and the tables, one behind the other: those around, then the line's own."""
+    x, y, table = k.pointer(0, word), k.pointer(1, word), k.pointer(2, "int64")
+    begins = [sum(line.outer[:i]) for i in range(len(line.outer) + 1)]
+    with k.range(k.first, k.last) as item:
+        source, rest = item * 0, item * 1
+        for i in range(len(line.outer) - 1, -1, -1):
+            place = rest % line.outer[i] if i else rest
+            rest = rest // line.outer[i]
+            source = source + table.load(place + begins[i]).int() * line.strides[i]
+        to, here = y + item * line.size, x + source
+        _run(k, here, to + line.before * line.width, line.inside * line.width)
+        for begin, end in ((0, line.before), (line.before + line.inside, line.before + line.inside + line.after)):
+            with k.range(begin, end) as j:
+                _run(k, here + table.load(j + begins[-1]).int() * line.width, to + j * line.width, line.width)
+
+
+def _run(k: Kernel, x: Pointer, y: Pointer, count: int) -> None:
+    lanes = lanes_of("float32") if x.dtype == "uint8" else lanes_of(x.dtype)
+
+    def body(i: Int, mask: Num | None, lanes: int = lanes) -> None:
+        y.store(x.load(i, lanes, mask), i, mask)
+
+    if count == 1:
+        body(Int(k, k.word(0)), None, 1)
+    else:
+        k.vectors(count, body, lanes)
+
+
+@native("pad")
+def pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
+    """The input with a border around it."""
+    x, y, mode = ins[0], outs[0], attrs.get("mode", "constant")
+    if x.layout != y.layout or SIZES.get(x.dtype) not in _WORDS:
+        raise Unsupported("arrays that lie differently, or of this type")
+    given = memory_order(x.shape, x.layout)
+    pads = [attrs["pads"][i] for i in memory_order(tuple(range(x.ndim)), x.layout)]
+    if mode == "constant":
+        return _constant(x, y, given, pads, attrs.get("value", 0.0))
+    last = max((i for i, p in enumerate(pads) if any(p)), default=len(given) - 1)
+    tables = [pad_sources(n, before, after, mode) for n, (before, after) in zip(given, pads, strict=True)]
+    line = Line(tuple(len(t) for t in tables[:last]), tuple(strides(given)[:last]), given[last],
+                prod(given[last + 1 :]), *pads[last])  # fmt: skip
+    held = np.array([i for t in tables[: last + 1] for i in t], np.int64)
+    made, items = code(_bordered, line, _WORDS[SIZES[x.dtype]]), prod(line.outer)
+    grain = items if y.size <= PIECE else max(PIECE // line.size, 1)
+    return Tasks(lambda i, o: [Task(made.address, (*i, *o, held.ctypes.data), items, grain)], keep=held)
+
+
+def _constant(x: Spec, y: Spec, given: Any, pads: Any, value: float) -> Tasks | None:
+    """One number everywhere, then the input in its place."""
+    filled = full((), (y,), {"value": value})
+    if filled is None:
+        return None
+    wide = strides(memory_order(y.shape, y.layout))
+    axes = [Axis(n, s, t) for n, s, t in zip(given, strides(given), wide, strict=True)]
+    put = copies(axes, x.dtype, 0, sum(p[0] * t for p, t in zip(pads, wide, strict=True)))
+    return Tasks(lambda i, o: [*filled.bind((), o), put(i[0], o[0])])

@@ -1,0 +1,70 @@
+"""Running sums, fixed places along an axis, and borders, on native kernels."""
+
+import numpy as np
+import pytest
+
+native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
+check = native_check.check
+
+SHAPES = [(3, 5), (2, 3, 7, 9), (1, 1), (130, 17), (2, 40, 33, 3), (5, 1000), (7, 3, 700), (70_001,)]
+LAST = "channels_last"
+
+
+def numbers(*shape, dtype="float32"):
+    rng = np.random.default_rng(0)
+    if dtype.startswith("int"):
+        return rng.integers(-99, 99, shape).astype(dtype)
+    return rng.normal(size=shape).astype(dtype)
+
+
+def layouts_of(shape):
+    return (None, LAST) if len(shape) >= 3 else (None,)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_running_sums(bits, shape, reverse):
+    for axis in range(-1, len(shape) - 1):
+        for layout in layouts_of(shape):
+            # sums of up to 70,000 numbers, whose rounding grows with their number
+            check("cumsum", numbers(*shape), layouts=layout, axis=axis, reverse=reverse, rtol=1e-4, atol=2e-6)
+    for dtype in ("int32", "int64"):
+        check("cumsum", numbers(*shape, dtype=dtype), axis=-1, reverse=reverse)
+    check("cumsum", numbers(*shape, dtype="float64"), axis=0, reverse=reverse, rtol=1e-9, atol=1e-14)
+
+
+def test_running_sums_keep_what_is_not_a_number_to_themselves(bits):
+    x = numbers(4, 50)
+    x[1, 20], x[2, 30] = np.nan, np.inf
+    for reverse in (False, True):
+        check("cumsum", x, axis=1, reverse=reverse, rtol=1e-4, atol=1e-5)
+        check("cumsum", x, axis=0, reverse=reverse, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gather_and_scatter(bits, shape):
+    rng = np.random.default_rng(1)
+    for axis in range(len(shape)):
+        n = shape[axis]
+        for places in (range(n), [0] * 3, [n - 1, *range(n), 0], rng.integers(0, n, min(n, 50) + 2), [n // 2]):
+            indices = tuple(int(p) for p in places)
+            given = numbers(*shape[:axis], len(indices), *shape[axis + 1 :])
+            for layout in layouts_of(shape):
+                check("gather", numbers(*shape), layouts=layout, indices=indices, axis=axis)
+                check("scatter_rows", given, layouts=layout, indices=indices, axis=axis - len(shape), size=n,
+                      rtol=1e-5, atol=1e-5)  # fmt: skip
+    check("gather", numbers(*shape, dtype="int64"), indices=(0, 0), axis=-1)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+@pytest.mark.parametrize("shape", [(2, 3, 7, 9), (3, 5), (2, 20, 4, 33), (40,), (2, 3, 4, 5, 6), (3, 17, 30)])
+def test_borders(bits, shape, mode):
+    rank = len(shape)
+    every = tuple((1, 2) if n > 2 else (0, 1) for n in shape)
+    for pads in (every, ((0, 0),) * (rank - 1) + ((3, 0),), ((2, 1),) + ((0, 0),) * (rank - 1), ((0, 0),) * rank):
+        for layout in layouts_of(shape):
+            if mode != "reflect" or all(max(p) < n for p, n in zip(pads, shape, strict=True) if max(p)):
+                check("pad", numbers(*shape), layouts=layout, pads=pads, mode=mode, value=2.5)
+        for dtype in ("int32", "int64", "uint8"):
+            if mode == "edge" or mode == "constant":
+                check("pad", np.abs(numbers(*shape)).astype(dtype), pads=pads, mode=mode, value=3)
