@@ -49,7 +49,15 @@ def test_a_label_that_is_none_reads_no_other_memory(bits):
     check("sparse_softmax_cross_entropy_grad", numbers(4), x, labels, **TOLERANCE)  # no one is hot
 
 
-def test_other_axes_are_left_to_another_level():
-    specs = native_check.specs_of((numbers(3, 4, 5),), None)
-    assert native_check.prepared("softmax", specs, specs, {"axis": 1}) is None
-    assert native_check.prepared("softmax", specs, specs, {"axis": 2}) is not None
+@pytest.mark.parametrize("layout", [None, "channels_last"])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (3, 21, 9, 33), (2, 130, 4), (1, 2, 1, 700), (5, 17, 3, 2, 3)])
+def test_along_any_axis(bits, shape, layout):
+    x = numbers(*shape)
+    x[0, 1] *= 100
+    for axis in range(len(shape)):
+        (y,) = check("softmax", x, layouts=layout, axis=axis, **TOLERANCE)
+        check("softmax_grad", numbers(*shape, seed=1), np.array(y), layouts=layout, axis=axis - len(shape), **TOLERANCE)
+        check("log_softmax", x, layouts=layout, axis=axis, **TOLERANCE)
+    x[0, 0, 1], x[0, -1, -1], x[1 % len(x), 0, 0] = np.inf, -np.inf, np.nan
+    check("softmax", x, layouts=layout, axis=1, **TOLERANCE)
+    check("log_softmax", x, layouts=layout, axis=1, **TOLERANCE)

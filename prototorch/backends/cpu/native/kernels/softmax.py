@@ -1,4 +1,4 @@
-"""Softmax and the losses built on it, along the last axis: row by row, while the row is in the cache.
+"""Softmax and the losses built on it, along the last axis of memory: row by row, while the row is in the cache.
 
 Sums of a row are taken lane by lane and then across the lanes: their error grows with n / lanes, not with n.
 """
@@ -9,9 +9,11 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from prototorch.backends.core import channels_last
 from prototorch.backends.cpu.native import special
 from prototorch.backends.cpu.native.call import Code, Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
+from prototorch.backends.cpu.native.kernels.softmax_columns import around, column_tasks
 from prototorch.backends.cpu.native.team import Task
 from prototorch.ops.reduce import axes
 from prototorch.spec import Spec
@@ -97,10 +99,12 @@ def _log_softmax(k: Kernel, n: int) -> None:
 def _enter(name: str, body: Callable[..., None]) -> None:
     @native(name)
     def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
-        if any(s.dtype != "float32" or s.shape != outs[0].shape for s in (*ins, *outs)):
+        if any(s.dtype != "float32" or (s.shape, s.layout) != (outs[0].shape, outs[0].layout) for s in (*ins, *outs)):
             return None
-        rows, n = rows_of(outs[0].shape, attrs.get("axis", -1))
-        return row_tasks(code(body, n), rows, n)
+        outer, n, inner = around(outs[0], attrs.get("axis", -1))
+        return row_tasks(code(body, n), outer, n) if inner == 1 else column_tasks(name, outer, n, inner)
+
+    channels_last("native", "follows", name)
 
 
 _enter("softmax", _softmax)
