@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from threading import Event
 from typing import Any, NamedTuple
 
 from prototorch.backends import host_memory
@@ -124,6 +125,8 @@ class Backend:
 
     device: Any = None
     input_copies = 1
+    #: whether kernels are made for the sizes of a step, so that another size costs time
+    specialised = False
     #: how values are stored and whether the loss is scaled
     precision = Precision("fp32")
 
@@ -202,6 +205,9 @@ class Backend:
 
     def warm(self, runners: Sequence[Runner]) -> None:
         """Make and keep what prepared runners will need once they are bound, as far as it can be kept."""
+
+    def ahead(self, runners: Sequence[Runner], stop: Event) -> None:
+        """As `warm`, beside what is running and in its favour; until ``stop`` is set."""
 
     def scratch(self, steps: Iterable[Said]) -> int | None:
         """Bytes of memory that the kernels of a plan's steps, (op, inputs, outputs, attrs), take beside its arena; None

@@ -100,6 +100,13 @@ class Loader:
         count = len(self.dataset)
         return count // self.batch_size if self.drop_last else math.ceil(count / self.batch_size)
 
+    @property
+    def uneven(self) -> bool:
+        """Whether there are full batches and may be smaller ones."""
+        count = len(self.dataset)
+        rest = count % self.batch_size and not self.drop_last
+        return count > self.batch_size and bool(rest or self.on_error == "skip")
+
     def __iter__(self) -> Iterator[Batch]:
         count, size = len(self.dataset), self.batch_size
         begin, end = self.position, len(self) * size

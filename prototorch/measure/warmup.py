@@ -46,12 +46,11 @@ def warmed(model: Model, phases: Sequence[str] = (), batches: Sequence[int] = ()
     for batch in batches or (batch_of(model),):
         for phase in phases or phases_of(model):
             began, before = time.perf_counter(), build()
-            plan = program.plan(phase_of(model, phase), step_specs(model.net, batch), create=False)
-            program.backend.warm([
-                program.backend.prepare(step.node.op, tuple(v.spec for v in step.inputs),
-                                        tuple(v.spec for v in step.outputs), step.node.attrs)
-                for step in plan.steps
-            ])  # fmt: skip
+            specs = step_specs(model.net, batch)
+            found = [program.plan(phase_of(model, phase), specs, create=False)]
+            if phase_of(model, phase) != PREDICT and program.fillable(phase_of(model, phase), specs):
+                found.append(program.plan(phase_of(model, phase), specs, create=False, counted=True))
+            program.backend.warm([program.backend.prepare(*said) for plan in found for said in plan.said()])
             compiled, loaded = (now - was for now, was in zip(build(), before, strict=True))
             made.append(Warmed(model.net.name, phase, batch, compiled, loaded, time.perf_counter() - began))
     return made

@@ -15,7 +15,7 @@ from prototorch.errors import DataError, ShapeError, UsageError
 from prototorch.graph.net import Net
 from prototorch.losses import Loss
 from prototorch.spec import Spec
-from prototorch.train.program import TARGET, WEIGHT, Program
+from prototorch.train.program import COUNTED, PREDICT, TARGET, TRAIN, WEIGHT, Program
 from prototorch.train.transform import Preparation
 
 
@@ -80,11 +80,15 @@ def input_specs(net: Net, data: Bound, preparation: Preparation, batch: int) -> 
     return specs
 
 
+FEWEST = 4  # a training step on less than this part of a batch is not filled up: it would cost too much more
+
+
 class Feed:
-    """Knows how the columns of one bound data set feed one program."""
+    """Knows how the columns of one bound data set feed one program. ``whole``: the samples of most batches, where
+    others may have fewer; a backend whose kernels are made for one size then gets these filled up."""
 
     def __init__(self, program: Program, data: Bound, preparation: Preparation, training: bool,
-                 class_weight: Mapping[int, float] | None = None):  # fmt: skip
+                 class_weight: Mapping[int, float] | None = None, whole: int = 0):  # fmt: skip
         self.program, self.data, self.preparation, self.training = program, data, preparation, training
         self.class_weight = checked(program, class_weight or {})
         self._specs: dict[int, dict[str, Spec]] = {}
@@ -94,6 +98,7 @@ class Feed:
         self._learned = {**data.target_of, **self._own}
         #: whether the step prepares its input itself, on a device, from what is in the data
         self.on_device = self._may_prepare_there()
+        self.whole = whole if program.backend.specialised and not self.on_device else 0
 
     def _may_prepare_there(self) -> bool:
         backend, preparation = self.program.backend, self.preparation
@@ -116,6 +121,30 @@ class Feed:
         column = self.data.columns[self.data.input_of[self.preparation.name]]
         return Spec((batch, *column.shape), column.dtype)
 
+    def size(self, phase: str, count: int) -> int:
+        """The batch size of the plan that so many samples go through; they are filled up where it is larger."""
+        few = phase == TRAIN and count * FEWEST < self.whole
+        return count if few or count > self.whole or not self._filled(phase) else self.whole
+
+    def _filled(self, phase: str) -> bool:
+        return self.whole > 1 and self.program.fillable(phase, self.specs(self.whole))
+
+    def filled(self, phase: str, count: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs of a step on so many samples as its plan takes them: filled up with the last sample, which does
+        not count where it is repeated."""
+        size, fed = self.size(phase, count), dict(inputs)
+        if phase != PREDICT and size == self.whole and self._filled(phase):
+            fed[COUNTED] = (np.arange(size) < count).astype(np.float32)
+        if size == count:
+            return fed
+        own = {node.name for node in self.program.net.inputs}
+        for name in fed:
+            if name in own or name.startswith(TARGET):
+                fed[name] = _repeated(fed[name], size)
+            elif name.startswith(WEIGHT):
+                fed[name] = np.concatenate([fed[name], np.zeros(size - count, np.float32)])
+        return fed
+
     def runner(self, phase: str, batch: int) -> Runner | None:
         """The bound plan of a phase for batches of this size, where it has been prepared."""
         return self._runners.get((phase, batch))
@@ -123,7 +152,12 @@ class Feed:
     def prepared(self, phase: str, batch: int) -> Runner:
         """The bound plan of a phase for batches of this size. Raises ResourceError where it would not fit in memory."""
         preparation = self.preparation if self.on_device else None
-        made = self._runners[phase, batch] = self.program.runner(phase, self.fed(batch), preparation)
+        size = self.size(phase, batch)
+        made = self._runners.get((phase, size))
+        if made is None:
+            counted = size == self.whole and self._filled(phase)
+            made = self._runners[phase, size] = self.program.runner(phase, self.fed(size), preparation, counted)
+        self._runners[phase, batch] = made
         if self.preparation.needed and not self.on_device:
             self.preparation.ready(self._raw(batch), self.training)
         return made
@@ -172,6 +206,11 @@ class Feed:
                 f"{output!r} that learns it has {list(wanted.shape[1:])}"
             )
         return array.reshape(wanted.shape)
+
+
+def _repeated(array: np.ndarray, size: int) -> np.ndarray:
+    """An array [n, ...] with its last row repeated: [size, ...]."""
+    return np.concatenate([array, np.repeat(array[-1:], size - len(array), axis=0)])
 
 
 def checked(program: Program, weights: Mapping[int, float]) -> dict[int, float]:

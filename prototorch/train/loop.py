@@ -18,6 +18,7 @@ from prototorch.data.stream import Stream
 from prototorch.errors import DataError, TrainingError, UsageError
 from prototorch.graph.trace import KEY
 from prototorch.optim import Schedule
+from prototorch.train.ahead import Ahead
 from prototorch.train.callbacks import Callback, CallbackList, Later
 from prototorch.train.clock import CALLBACKS, DATA, PREPARE, STEPS, VALIDATION, Clock
 from prototorch.train.clock import epoch as epoch_of
@@ -85,6 +86,7 @@ class Trainer:
         self._inside = self._trained = self._over = self._fitting = False
         self._recent: list[Begun] = []
         self._later: list[Callable[[], None]] | None = None
+        self._ahead: Ahead | None = None
 
     # ---------------------------------------------------------------- steps
 
@@ -109,6 +111,8 @@ class Trainer:
         runner = feed.runner(phase, count)
         if runner is None:
             with self.clock(PREPARE):
+                if self._ahead is not None:
+                    self._ahead.wait()
                 runner = feed.prepared(phase, count)
         inputs = feed.inputs(columns)
         if phase != PREDICT:
@@ -120,10 +124,13 @@ class Trainer:
         if phase == TRAIN:
             inputs[RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(self.step + 1)
         if phase != TRAIN:
-            return runner(inputs)
+            outputs = runner(feed.filled(phase, count, inputs))
+            filled = phase == PREDICT and feed.size(phase, count) != count
+            return {name: array[:count] for name, array in outputs.items()} if filled else outputs
         begun = Begun(self.step, self.batch, feed, inputs, columns, count)
         self._recent = [*self._recent, begun][-1 - runner.lag :]
-        outputs = self._watched(lambda: runner(inputs, guard))
+        fed = feed.filled(phase, count, inputs)
+        outputs = self._watched(lambda: runner(fed, guard))
         self.step += 1
         return outputs
 
@@ -190,7 +197,7 @@ class Trainer:
             self._restore_callbacks(state)
         self._fitting = True
         try:
-            with stopping(self):
+            with stopping(self), self._prepared_ahead(feed, whole):
                 while self.epoch < epochs and not self.stop_training:
                     began = self.clock.reading()
                     logs = self._one_epoch(feed, calls, steps_per_epoch)
@@ -218,6 +225,20 @@ class Trainer:
         self._call(calls, "on_train_end")
         self._over = self.interrupted is None
         return history
+
+    @contextmanager
+    def _prepared_ahead(self, feed: Feed, whole: int) -> Iterator[None]:
+        """Inside, the plan for the smaller last batch of an epoch is made beside the first steps, where it needs one of
+        its own."""
+        rest = len(feed.data) % whole if feed.whole else 0
+        if not rest or feed.size(TRAIN, rest) == whole or feed.runner(TRAIN, rest) is not None:
+            yield
+            return
+        with Ahead(self.program, TRAIN, feed.fed(rest)) as self._ahead:
+            try:
+                yield
+            finally:
+                self._ahead = None
 
     def _one_epoch(self, feed: Feed, calls: CallbackList, steps: int | None) -> dict[str, Any] | None:
         """Train for an epoch, or for the rest of one; its loss and metrics, None where it was interrupted."""
@@ -269,7 +290,9 @@ class Trainer:
 
     def feed(self, data: Supply, training: bool, class_weight: Mapping[int, float] | None = None) -> Feed:
         """What feeds its batches to the program; the model's own preparation runs in its threads."""
-        feed = Feed(self.program, data.bound, self.preparation, training, class_weight)
+        loader = data.batches
+        whole = loader.batch_size if isinstance(loader, Loader) and loader.uneven else 0
+        feed = Feed(self.program, data.bound, self.preparation, training, class_weight, whole)
         if self.preparation.needed and not feed.on_device:
             data.batches.transform = feed.transform
             if isinstance(data.batches, Loader):

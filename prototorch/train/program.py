@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from prototorch.errors import ResourceError, ShapeError, UsageError, did_you_mea
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.record import Graph, Value
+from prototorch.graph.rows import FREE, ROWS, SAME, alike, of_samples
 from prototorch.graph.trace import InGraph, Trace, Weight, trace
 from prototorch.losses import Loss
 from prototorch.metrics import Metric, resolve
@@ -31,6 +33,7 @@ from prototorch.train.loss_scale import LossScale
 from prototorch.train.memory import Need, largest_batch, need_of, refuse, refuse_weights
 
 TARGET, WEIGHT, RATE, STEP = "target:", "weight:", "learning_rate", "step"
+COUNTED = "counted"  # the input of a plan that may be filled up: 1 for each sample that counts, 0 for the others
 _LARGE = 1 << 20  # bytes of a variable that is made beside others
 TRAIN, TEST, PREDICT = "train", "test", "predict"
 
@@ -85,6 +88,8 @@ class Program:
         self._arena: Any = None
         self._scratch = 0  # bytes that the kernels of plans that were bound take beside
         self._output_specs: dict[Any, dict[str, Spec]] = {}
+        self._fillable: dict[Any, bool] = {}
+        self._made: dict[Any, tuple[Plan, Births]] = {}  # plans that were made ahead of need
 
     @property
     def optimizer(self) -> Optimizer:
@@ -93,15 +98,18 @@ class Program:
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
         return self.compiled.optimizer
 
-    def runner(self, phase: str, specs: Mapping[str, Spec], preparation: InGraph | None = None) -> Runner:
-        """The bound plan of a phase for inputs of these specs. preparation: makes one of them inside the plan.
+    def runner(self, phase: str, specs: Mapping[str, Spec], preparation: InGraph | None = None,
+               counted: bool = False) -> Runner:  # fmt: skip
+        """The bound plan of a phase for inputs of these specs. preparation: makes one of them inside the plan. counted:
+        the plan has the input `COUNTED`, so that a smaller batch may be filled up (see `fillable`).
 
         Raises ResourceError where it would not fit in memory: before any of it is taken.
         """
-        key = (phase, (*sorted(specs.items()), *(("prepared", None),) * (preparation is not None)))
+        key = _key(phase, specs, preparation is not None, counted)
         found = self._runners.get(key)
         if found is None:
-            plan, births = self._planned(phase, specs, preparation)
+            made = self._made.pop(key) if key in self._made else None
+            plan, births = made or self._planned(phase, specs, preparation, counted)
             self._refuse_too_large(phase, specs, plan, births, preparation)
             self._create(births)
             try:
@@ -114,19 +122,61 @@ class Program:
                 raise self._refusal(phase, specs, plan, births, preparation, free) from exc
         return found
 
+    def ahead(self, phase: str, specs: Mapping[str, Spec], stop: Event) -> None:
+        """Make a plan and have its kernels compiled, beside what runs, so that `runner` finds them; until ``stop``."""
+        made = self._planned(phase, specs)
+        if not stop.is_set():
+            self.backend.ahead([self.backend.prepare(*said) for said in made[0].said()], stop)
+            self._made[_key(phase, specs, False, False)] = made
+
     def runners(self) -> list[Runner]:
         """The bound plans there are."""
         return list(self._runners.values())
 
-    def plan(self, phase: str, specs: Mapping[str, Spec], create: bool = True) -> Plan:
-        """The plan of a phase; with ``create`` the variables it needs are made where they are missing."""
-        plan, births = self._planned(phase, specs)
+    def plan(self, phase: str, specs: Mapping[str, Spec], create: bool = True, counted: bool = False) -> Plan:
+        """The plan of a phase; with ``create`` the variables it needs are made where they are missing. counted: see
+        `runner`."""
+        plan, births = self._planned(phase, specs, None, counted)
         if create:
             self._create(births)
         return plan
 
-    def _planned(self, phase: str, specs: Mapping[str, Spec],
-                 preparation: InGraph | None = None) -> tuple[Plan, Births]:  # fmt: skip
+    def fillable(self, phase: str, specs: Mapping[str, Spec]) -> bool:
+        """Whether a batch with fewer samples than these specs say may go through their plan, filled up with others that
+        do not count: no sample sees another one, and no number follows from the size of the batch."""
+        key = (phase == TRAIN, phase == PREDICT, tuple(sorted(specs.items())))
+        if key not in self._fillable:
+            self._fillable[key] = self._by_samples(phase, specs)
+        return self._fillable[key]
+
+    def _by_samples(self, phase: str, specs: Mapping[str, Spec]) -> bool:
+        batch = next(iter(specs.values())).shape[0]
+        if batch < 2 or any(s.shape[:1] != (batch,) for s in specs.values()):
+            return False
+        graphs = []
+        for size in (batch, batch + 1):
+            graph = Graph()
+            traced = trace(self.net, {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()},
+                           phase == TRAIN, graph)  # fmt: skip
+            rows, free = [traced.values[name] for name in self.net.outputs], list[Value]()
+            with interpreting(graph):
+                if phase != PREDICT:
+                    masks = [self._mask(traced, t.output) for t in self.terms]
+                    count = ops.sum_(graph.input(COUNTED, Spec((size,))))
+                    each = self.losses(graph, traced, count).each
+                    rows += [*each.values(), *(m for m in masks if m is not None)]
+                    free = [*traced.losses, *traced.penalties(), *traced.updates.values()]
+            graphs.append((graph, rows, free))
+        graph, rows, free = graphs[0]
+        known = of_samples(graph, batch)
+        return (
+            alike(graph, graphs[1][0])
+            and all(known.get(id(v)) == ROWS and v.shape[0] == batch for v in rows)
+            and all(known.get(id(v), FREE) in (FREE, SAME) for v in free)
+        )
+
+    def _planned(self, phase: str, specs: Mapping[str, Spec], preparation: InGraph | None = None,
+                 counted: bool = False) -> tuple[Plan, Births]:  # fmt: skip
         """The plan of a phase, and how each variable it needs begins."""
         graph, births = Graph(), Births()
         traced = trace(self.net, specs, phase == TRAIN, graph, None, self.backend.precision.low, preparation)
@@ -138,7 +188,7 @@ class Program:
         if not self.terms:
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
         with interpreting(graph):
-            return self._step(graph, traced, phase, births), births
+            return self._step(graph, traced, phase, births, counted and phase != PREDICT), births
 
     def _create(self, births: Births) -> None:
         missing: dict[str, Callable[[], np.ndarray]] = {}
@@ -200,12 +250,17 @@ class Program:
             self._output_specs[key] = {name: traced.values[name].spec for name in self.net.outputs}
         return self._output_specs[key]
 
-    def _step(self, graph: Graph, traced: Trace, phase: str, births: Births) -> Plan:
+    def _step(self, graph: Graph, traced: Trace, phase: str, births: Births, counted: bool) -> Plan:
         batch = next(iter(graph.inputs.values())).shape[0]
-        targets, weights, _, parts, total = self.losses(graph, traced)
-        updates: dict[str, Value] = {}
-        self._totals(graph, phase, batch, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, births)
+        count: Value | float = float(batch)
         every = graph.constant(np.ones(batch, np.float32))
+        if counted:
+            every = graph.input(COUNTED, Spec((batch,)))
+            with graph.scope("samples that count"):
+                count = ops.sum_(every)
+        targets, weights, _, parts, total = self.losses(graph, traced, count)
+        updates: dict[str, Value] = {}
+        self._totals(graph, phase, count, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, births)
         for measure in self.measured(traced):
             with graph.scope(f"metric {measure.name}"):
                 wanted = measure.metric.states(traced.values[measure.output].spec)
@@ -224,9 +279,10 @@ class Program:
         plan.gated = gated
         return plan
 
-    def losses(self, graph: Graph, traced: Trace) -> Losses:
-        """The loss of a traced net, in its graph."""
+    def losses(self, graph: Graph, traced: Trace, count: Value | float | None = None) -> Losses:
+        """The loss of a traced net, in its graph; ``count`` is how many samples count, all where it is left out."""
         batch = next(iter(graph.inputs.values())).shape[0]
+        share = 1.0 / (float(batch) if count is None else count)
         targets: dict[str, Value] = {}
         weights: dict[str, Value] = {}
         for name in dict.fromkeys(t.output for t in self.terms):
@@ -241,7 +297,7 @@ class Program:
                 mask = self._mask(traced, term.output)
                 masks = {} if mask is None else {"mask": mask}
                 own = each[term.name] = term.loss.per_sample(targets[term.output], traced.values[term.output], **masks)
-                part = ops.sum_(own * weights[term.output]) * (1.0 / batch)
+                part = ops.sum_(own * weights[term.output]) * share
                 parts[term.name] = part
                 part = part if term.factor == 1.0 else part * term.factor
                 total = part if total is None else total + part
@@ -284,12 +340,13 @@ class Program:
             made[name] = graph.state(prefix + name, spec)
         return made
 
-    def _totals(self, graph, phase, batch, losses, updates, births) -> None:
+    def _totals(self, graph, phase, count, losses, updates, births) -> None:
+        count = ops.cast(count, dtype="float64") if isinstance(count, Value) else count
         for name, value in losses.items():
             state = self._states(graph, f"{METRIC}{phase}:{name}:", {"sum": Spec((), "float64")}, births)["sum"]
-            updates[state.name] = state + ops.cast(value, dtype="float64") * float(batch)
-        count = self._states(graph, f"{METRIC}{phase}:loss:", {"count": Spec((), "float64")}, births)["count"]
-        updates[count.name] = count + float(batch)
+            updates[state.name] = state + ops.cast(value, dtype="float64") * count
+        seen = self._states(graph, f"{METRIC}{phase}:loss:", {"count": Spec((), "float64")}, births)["count"]
+        updates[seen.name] = seen + count
 
     def _update(self, graph: Graph, traced: Trace, total: Value, updates: dict[str, Value], births: Births,
                 outputs: dict[str, Value]) -> frozenset[str]:  # fmt: skip
@@ -352,6 +409,11 @@ class Program:
         """Begin the totals of a phase anew."""
         for _, array in self.variables.beginning(f"{METRIC}{phase}:"):
             array[...] = 0
+
+
+def _key(phase: str, specs: Mapping[str, Spec], prepared: bool, counted: bool) -> tuple[str, Any]:
+    """What a plan is known by. Of a prediction nothing is counted."""
+    return phase, (tuple(sorted(specs.items())), prepared, counted and phase != PREDICT)
 
 
 def key_of(seed: int, step: int) -> np.ndarray:

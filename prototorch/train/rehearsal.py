@@ -10,7 +10,7 @@ import numpy as np
 from prototorch.graph.plan import Plan
 from prototorch.graph.trace import KEY
 from prototorch.spec import Spec
-from prototorch.train.program import RATE, STEP, TARGET, WEIGHT, Program, key_of
+from prototorch.train.program import COUNTED, RATE, STEP, TARGET, WEIGHT, Program, key_of
 
 _WORDS = 2  # whole numbers that nothing says more of
 
@@ -28,7 +28,7 @@ def rehearsal(program: Program, plan: Plan, specs: Mapping[str, Spec], seed: int
     for name, value in plan.inputs.items():
         if name in fixed:
             made[name] = fixed[name]
-        elif name.startswith(WEIGHT):
+        elif name.startswith(WEIGHT) or name == COUNTED:
             made[name] = np.ones(value.shape, value.dtype)
         elif name.startswith(TARGET):
             made[name] = _target(program, name.removeprefix(TARGET), outputs, value.spec, rng)

@@ -235,7 +235,7 @@ def test_processes_make_the_same_code_as_this_one():
     "import sys; sys.stdin.buffer.read(9); sys.stdout.buffer.write(b'\\x09\\0\\0\\0half'); sys.stdout.flush()",
 ], ids=["ends at once", "ends in the middle of an answer"])  # fmt: skip
 def test_what_a_process_fails_to_do_is_done_here(monkeypatch, program):
-    def broken() -> subprocess.Popen[bytes]:
+    def broken(aside: bool) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE)  # fmt: skip
 
@@ -248,8 +248,8 @@ def test_no_process_is_left_where_emitting_fails(monkeypatch):
     started = []
     begin = processes._started
 
-    def watched() -> subprocess.Popen[bytes] | None:
-        started.append(begin())
+    def watched(aside: bool) -> subprocess.Popen[bytes] | None:
+        started.append(begin(aside))
         return started[-1]
 
     def failing():

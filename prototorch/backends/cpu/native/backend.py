@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
 from prototorch.backends.core import Backend, Runner, Said
-from prototorch.backends.cpu.native.build import Counts, provide
+from prototorch.backends.cpu.native.build import Counts, ahead, provide
 from prototorch.backends.cpu.native.call import NativeRunner, asked_for
 from prototorch.backends.cpu.native.team import Program, team_functions
 
@@ -17,6 +18,8 @@ Step = tuple[Runner, Sequence[Any], Sequence[Any]]
 
 class NativeBackend(Backend):
     """Runs neighbouring native steps as one program, without Python between them."""
+
+    specialised = True
 
     def ready(self, steps: Sequence[Step]) -> None:
         """Compile all that is missing for these steps, in several processes."""
@@ -34,6 +37,14 @@ class NativeBackend(Backend):
                 if isinstance(run, NativeRunner):
                     run.rehearse()
         provide([one.wanted() for one in codes], self.threads)
+
+    def ahead(self, runners: Sequence[Runner], stop: threading.Event) -> None:
+        """As `warm`, by other processes in the time that is left."""
+        with asked_for() as codes:
+            for run in runners:
+                if isinstance(run, NativeRunner):
+                    run.rehearse()
+        ahead([one.wanted() for one in codes], self.threads, stop)
 
     def scratch(self, steps: Iterable[Said]) -> int | None:
         """What the team holds for all threads together and for each: the most that any kernel asks for. Steps that no

@@ -71,6 +71,7 @@ def _processor() -> tuple[str, str]:
 _lock = threading.RLock()
 _addresses: dict[bytes, int] = {}  # of code, by key and by symbol
 _symbols: dict[bytes, str] = {}  # the symbol of IR, by its digest
+_firsts: dict[str, bytes] = {}  # the key under which the code of a symbol is kept
 _engines: list[llvm.ExecutionEngine] = []  # code lives as long as the process
 
 
@@ -106,6 +107,30 @@ def provide(wanted: Sequence[Wanted], processes: int = 1) -> list[int]:
         return [_addresses[key] for key in keys]
 
 
+def ahead(wanted: Sequence[Wanted], processes: int, stop: threading.Event) -> None:
+    """Have the kernels that are missing compiled by up to so many other processes, which take only the time that nobody
+    else wants; until ``stop`` is set. Others may ask for kernels meanwhile: these are then compiled twice."""
+    with _lock:
+        missing = [one for one in wanted if not known(one)]
+
+    def emitted() -> Iterator[tuple[str, str]]:
+        for one in missing:
+            if stop.is_set():
+                return
+            symbol = f"{one.name}_{one.key().hex()[:24]}"
+            yield symbol, one.make(symbol).finish()
+
+    name, features = _processor()
+    codes = Processes(processes, name, features, aside=True).compile(emitted())
+    with _lock:
+        found = {one.key(): (s, codes[s]) for one in missing if (s := f"{one.name}_{one.key().hex()[:24]}") in codes}
+        found = {key: held for key, held in found.items() if key not in _addresses}
+        Counts.compiled += len(found)
+        for key, held in found.items():
+            disk.write(key, *held)
+        _load(found)
+
+
 def _compile(missing: dict[bytes, Wanted], found: dict[bytes, tuple[str, bytes]], processes: int) -> None:
     """Compile what is missing; kernels of the same IR once. ``found`` gets symbols and code, by key."""
     name, features = _processor()
@@ -119,6 +144,7 @@ def _compile(missing: dict[bytes, Wanted], found: dict[bytes, tuple[str, bytes]]
             first = _symbols.get(digest)
             if first is None or (first not in users and first.encode() not in _addresses):
                 first = _symbols[digest] = symbol
+                _firsts[symbol] = key
             users.setdefault(first, []).append(key)
             if first == symbol:
                 yield symbol, ir
@@ -136,6 +162,9 @@ def _compile(missing: dict[bytes, Wanted], found: dict[bytes, tuple[str, bytes]]
                 disk.write(key, symbol, codes[symbol])
             else:  # it was loaded before
                 _addresses[key] = _addresses[symbol.encode()]
+                held = disk.read(_firsts[symbol])
+                if held is not None:
+                    disk.write(key, *held)
 
 
 @contextmanager

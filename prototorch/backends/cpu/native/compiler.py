@@ -10,6 +10,7 @@ length and the object code.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import sys
 from functools import cache
@@ -78,4 +79,6 @@ if __name__ == "__main__":
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks ends this one
+    if "aside" in sys.argv[2:]:
+        os.nice(10)
     serve(sys.stdin.buffer, sys.stdout.buffer)

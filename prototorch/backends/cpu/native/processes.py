@@ -22,11 +22,12 @@ _MOST = 8  # processes that are started
 
 
 class Processes:
-    """Up to ``helpers`` processes beside this one, for one batch of kernels."""
+    """Up to ``helpers`` processes beside this one, for one batch of kernels. ``aside``: they give way to all others,
+    and this one compiles nothing."""
 
-    def __init__(self, helpers: int, name: str, features: str):
+    def __init__(self, helpers: int, name: str, features: str, aside: bool = False):
         self.helpers = min(helpers, _MOST) if sys.executable and not getattr(sys, "frozen", False) else 0
-        self.name, self.features = name, features
+        self.name, self.features, self.aside = name, features, aside
         self._waiting: deque[tuple[str, str]] = deque()
         self._more = threading.Condition()
         self._over = False
@@ -34,7 +35,7 @@ class Processes:
 
     def compile(self, kernels: Iterable[tuple[str, str]]) -> dict[str, bytes]:
         """The object code of kernels given as symbol and IR, by symbol."""
-        running = [found for _ in range(self.helpers) if (found := _started()) is not None]
+        running = [found for _ in range(self.helpers) if (found := _started(self.aside)) is not None]
         threads = [threading.Thread(target=self._feed, args=(one,), daemon=True) for one in running]
         done = False
         try:
@@ -45,10 +46,12 @@ class Processes:
                     self._waiting.append(kernel)
                     self._more.notify()
             self._finish()
-            self._here()
+            if not self.aside:
+                self._here()
             for thread in threads:
                 thread.join()
-            self._here()  # what a process gave back
+            if not self.aside:
+                self._here()  # what a process gave back
             done = True
         finally:
             self._finish()
@@ -90,10 +93,10 @@ class Processes:
             self._made[symbol] = code
 
 
-def _started() -> subprocess.Popen[bytes] | None:
+def _started(aside: bool = False) -> subprocess.Popen[bytes] | None:
     home = str(Path(llvmlite.__file__).parents[1])
     # Nothing but llvmlite is imported there, whatever the environment says: no site packages' start-up code, no user's.
-    command = [sys.executable, "-I", "-S", str(Path(compiler.__file__)), home]
+    command = [sys.executable, "-I", "-S", str(Path(compiler.__file__)), home, *(["aside"] if aside else [])]
     try:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                 cwd=os.sep, close_fds=True)  # fmt: skip
