@@ -339,10 +339,10 @@ class Pointer:
                     [(kind, value.v), (ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])),
                      (mask.v.type, mask.v)])  # fmt: skip
 
-    def prefetch(self, index: Any = 0) -> None:
-        """Ask for the cache line ahead of its use."""
+    def prefetch(self, index: Any = 0, near: int = 3) -> None:
+        """Ask for the cache line ahead of its use; ``near``: 3 for the nearest cache, 2 for the one behind it."""
         at = self + index
-        words = [(I32, ir.Constant(I32, n)) for n in (0, 3, 1)]
+        words = [(I32, ir.Constant(I32, n)) for n in (0, near, 1)]
         self.k.intrinsic("llvm.prefetch.p0", ir.VoidType(), [(ADDRESS, at.v), *words])
 
 

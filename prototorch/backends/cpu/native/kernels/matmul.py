@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from prototorch.backends.core import fusable
 from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
+from prototorch.backends.cpu.native.kernels import few_rows, little_depth
 from prototorch.backends.cpu.native.kernels.epilogue import Epilogue, bare, epilogue_of
 from prototorch.backends.cpu.native.kernels.matvec import matvec
 from prototorch.backends.cpu.native.kernels.memory import clear, copy
@@ -260,6 +261,13 @@ def _product(k: Kernel, p: Product, epilogue: Epilogue, where: tuple[int, int]) 
 def _tasks(p: Product, epilogue: Epilogue, where: tuple[int, int]) -> Tasks:
     if p.m == p.batch == 1 and not p.turned and p.ak == 1:
         return matvec(p.depth, p.n, epilogue, where)
+    if p.batch == 1 and p.ak == 1 and p.m <= few_rows.MOST:
+        if p.turned and p.n * p.depth >= few_rows.LARGE_TURNED:
+            return few_rows.turned_product(p.m, p.n, p.depth, epilogue, where)
+        if not p.turned and p.n * p.depth >= few_rows.LARGE:
+            return few_rows.product(p.m, p.n, p.depth, epilogue, where)
+    if p.batch == p.am == 1 and not p.turned and p.depth <= little_depth.MOST and p.m * p.n >= little_depth.LARGE:
+        return little_depth.product(p.m, p.n, p.depth, epilogue, where)
     made = code(_product, p, epilogue, where)
     items = p.batch * sum(p.row_pieces) * p.column_pieces
     grain = items if p.batch * p.m * p.n * p.depth <= _SERIAL else 1

@@ -7,7 +7,7 @@ w and for a broadcast is the fastest; how a size is cut into tiles is `cut`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,10 +53,11 @@ def cut(size: int, largest: int) -> list[int]:
 
 def accumulate(k: Kernel, tile: Tile, x: Pointer, row: int, w: Pointer, depth: Sequence[Loop],
                start: Sequence[Sequence[Num]] | None = None, mask: Num | None = None,
-               ahead: int = 0) -> list[list[Num]]:  # fmt: skip
+               ahead: int = 0, beside: Callable[[Int], None] | None = None) -> list[list[Num]]:  # fmt: skip
     """The sums of a tile: row r begins at ``x + r * row``; ``start`` are the sums so far.
 
     ``mask`` holds for the last vector of w. ``ahead``: w is asked for this many elements before it is needed.
+    ``beside`` is said in each turn of the outermost of several loops, with its number: to ask for what comes later.
     """
     zero = k.zero(tile.lanes)
     held = [[k.variable(zero if start is None else start[r][v]) for v in range(tile.vectors)] for r in range(tile.rows)]
@@ -83,6 +84,8 @@ def accumulate(k: Kernel, tile: Tile, x: Pointer, row: int, w: Pointer, depth: S
         loop = loops[0]
         if len(loops) > 1:
             with k.range(loop.count) as i:
+                if beside is not None and loops is depth:
+                    beside(i)
                 nest(loops[1:], x + i * loop.x, w + i * loop.w)
             return
         count = loop.count
