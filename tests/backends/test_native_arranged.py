@@ -7,6 +7,7 @@ import pytest
 
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
 cpu = pytest.importorskip("prototorch.backends.cpu").cpu
+from prototorch.backends.cpu import pool  # noqa: E402
 from prototorch.ops.arranged import Use, arrange, arranged  # noqa: E402
 from prototorch.ops.operators import OPS  # noqa: E402
 from prototorch.spec import Spec  # noqa: E402
@@ -45,28 +46,39 @@ def uses(case):
     yield level, Use("fused", tuple(sorted(group.items())), (Spec((weights[0], 1, 1)), x, w), (y,), 2)
 
 
+def compare(level, use, atol):
+    """The kernel that finds its operand arranged against the op's plain body; the same bits on one thread and two."""
+    arrays = [numbers(s, i) for i, s in enumerate(use.ins)]
+    attrs = dict(use.attrs)
+    backend = cpu("native")
+    backend.levels = (level,)
+    found = backend.arrangement(OPS[use.op], use.ins, use.outs, attrs)
+    assert found is not None
+    assert found.operand == use.operand
+    held = Spec((found.size,))
+    w = arrays[use.operand]
+    (packed,) = native_check.run_native(
+        "arrange", [w], (use.ins[use.operand],), (held,), {"use": use, "size": found.size}, level=level
+    )
+    ins = tuple(held if i == use.operand else s for i, s in enumerate(use.ins))
+    given = [packed if i == use.operand else a for i, a in enumerate(arrays)]
+    packed[np.isnan(packed)] = 3.0  # nobody reads what is not written
+    before, made = pool.threads(), []
+    try:
+        for threads in (1, 2):
+            pool.set_threads(threads)
+            made.append(native_check.run_native("arranged", given, ins, use.outs, {"use": use}, level=level))
+    finally:
+        pool.set_threads(before)
+    assert [a.tobytes() for a in made[0]] == [a.tobytes() for a in made[1]]
+    native_check.close(made[0], native_check.oracle(use.op, arrays, attrs, use.outs), 0.0, atol)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_arranged_before(bits, case):
     for level, use in uses(case):
-        arrays = [numbers(s, i) for i, s in enumerate(use.ins)]
-        attrs = dict(use.attrs)
-        backend = cpu("native")
-        backend.levels = (level,)
-        found = backend.arrangement(OPS[use.op], use.ins, use.outs, attrs)
-        assert found is not None
-        assert found.operand == use.operand
-        held = Spec((found.size,))
-        w = arrays[use.operand]
-        (packed,) = native_check.run_native(
-            "arrange", [w], (use.ins[use.operand],), (held,), {"use": use, "size": found.size}, level=level
-        )
-        ins = tuple(held if i == use.operand else s for i, s in enumerate(use.ins))
-        given = [packed if i == use.operand else a for i, a in enumerate(arrays)]
-        packed[np.isnan(packed)] = 3.0  # nobody reads what is not written
-        made = native_check.run_native("arranged", given, ins, use.outs, {"use": use}, level=level)
-        want = native_check.oracle(use.op, arrays, attrs, use.outs)
         # float32 sums; the change of basis of windows of 5 multiplies and subtracts numbers of different sizes, 85 to 1
-        native_check.close(made, want, 0.0, 4e-4 if level == "winograd" else 1e-5)
+        compare(level, use, 4e-4 if level == "winograd" else 1e-5)
 
 
 def test_without_a_kernel_for_it():
@@ -75,3 +87,27 @@ def test_without_a_kernel_for_it():
     held = arrange.plain(np, w, use=use, size=w.size + 7)
     got = arranged.plain(np, x, held, use=use)
     np.testing.assert_array_equal(got, OPS["conv"].plain(np, x, w, **dict(use.attrs)))
+
+
+# rows, depth, columns, whether the matrix is given as [columns, depth]
+PRODUCTS = {
+    "one piece": (40, 9, 7, False),
+    "an edge": (45, 33, 37, False),
+    "turned": (45, 33, 100, True),
+    "blocks of rows": (300, 70, 90, False),
+    "a deep one": (130, 1100, 65, False),
+}
+
+
+@pytest.mark.parametrize("case", PRODUCTS)
+def test_products_with_panels(bits, case):
+    m, depth, n, turned = PRODUCTS[case]
+    own = {"transpose_a": False, "transpose_b": turned}
+    x, w = Spec((m // 5, 5, depth)), Spec((n, depth) if turned else (depth, n))
+    y = Spec((m // 5, 5, n))
+    items = tuple(sorted(own.items()))
+    program = (("matmul", (("in", 1), ("in", 2)), items), ("add", (("node", 0, 0), ("in", 0)), ()),
+               ("relu", (("node", 1, 0),), ()))  # fmt: skip
+    group = {"program": program, "outputs": (("node", 2, 0),), "inplace": ()}
+    compare("native", Use("matmul", items, (x, w), (y,), 1), 1e-5)
+    compare("native", Use("fused", tuple(sorted(group.items())), (Spec((n,)), x, w), (y,), 2), 1e-5)

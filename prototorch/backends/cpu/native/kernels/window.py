@@ -70,9 +70,12 @@ class Window:
 
 def column_of(g: Geometry, rows: int) -> int:
     """Elements from one input column to the next."""
-    step = 4 * g.axes[2].stride * g.channels
-    crowded = rows > _WAYS * (_WAY // gcd(step, _WAY))
-    return g.channels + _APART if crowded else g.channels
+    return g.channels + _APART if crowded(4 * g.axes[2].stride * g.channels, rows) else g.channels
+
+
+def crowded(step: int, rows: int) -> bool:
+    """Whether so many places, ``step`` bytes from one to the next, push each other out of the nearest cache."""
+    return rows > _WAYS * (_WAY // gcd(step, _WAY))
 
 
 def scratch_of(g: Geometry, rows: int = 0) -> int:
