@@ -22,6 +22,9 @@ CASES = {
     "one dimension": ((17,), (3,), (2,), ((1, 0),), False),
     "three dimensions": ((5, 6, 7), (2, 3, 2), (1, 2, 2), ((1, 0), (1, 1), (0, 1)), True),
     "flat in depth": ((3, 6, 7), (1, 3, 3), (1, 2, 2), ((0, 0), (1, 1), (0, 0)), False),
+    "long, stride 2": ((4, 91), (2, 3), (2, 2), ((0, 0), (1, 1)), False),
+    "long, stride 3": ((3, 131), (1, 3), (1, 3), ((0, 0), (0, 0)), True),
+    "long, stride 4": ((3, 150), (2, 5), (1, 4), ((1, 0), (2, 2)), False),
     "many places": ((20, 21), (17, 18), (2, 1), ((0, 0), (4, 0)), False),
 }
 PADDED = [case for case, (*_, pads, _) in CASES.items() if np.any(pads)]

@@ -9,7 +9,8 @@ from typing import Any
 
 from prototorch.backends.core import channels_last
 from prototorch.backends.cpu.native.call import Tasks, code, native
-from prototorch.backends.cpu.native.emit import Int, Kernel, Num
+from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
+from prototorch.backends.cpu.native.kernels.columns import row_of_columns, side_by_side, strided
 from prototorch.backends.cpu.native.kernels.windows import (
     UNROLLED,
     Windows,
@@ -23,8 +24,10 @@ from prototorch.backends.cpu.native.streams import streamed
 from prototorch.backends.cpu.native.team import Task
 from prototorch.spec import Spec
 
-#: does something to the element at an index that is the tap of a number
-Take = Callable[[Any, Any], None]
+#: reads a vector of an array, the numbers of some windows at one tap
+See = Callable[[Pointer], Num]
+#: does something to what is seen at the tap of a number
+Take = Callable[[See, Any], None]
 #: emits one vector of a window: (where the result lies, lanes, mask, the taps, where it begins or None if it is full)
 Window = Callable[[Int, int, "Num | None", Callable[[Take], None], "list[Int] | None"], None]
 
@@ -43,7 +46,8 @@ def _windows(k: Kernel, w: Windows, emit: Window) -> None:
             def vector(c: Int, lanes: int, mask: Num | None) -> None:
                 def taps(take: Take) -> None:
                     for number, (i, j, m) in enumerate(product(*map(range, w.kernel))):
-                        take(at + c + ((i * height + j) * width + m) * w.channels, number)
+                        tap = at + c + ((i * height + j) * width + m) * w.channels
+                        take(_seen(tap, lanes, mask), number)
 
                 emit(result + ow * w.channels + c, lanes, mask, taps, None)
 
@@ -62,15 +66,38 @@ def _windows(k: Kernel, w: Windows, emit: Window) -> None:
                         k.range(low[2], high[2]) as m,
                     ):
                         at = ((place + begin[2]) + (i * height + j) * width + m) * w.channels + c
-                        take(at, (i * w.kernel[1] + j) * w.kernel[2] + m)
+                        take(_seen(at, lanes, mask), (i * w.kernel[1] + j) * w.kernel[2] + m)
 
                 emit(result + ow * w.channels + c, lanes, mask, taps, begin)
 
             channel_vectors(k, w.channels, vector)
 
-        fast = w.full(2) if w.taps <= UNROLLED else (0, 0)
-        inside = within(od, w.full(0)) & within(oh, w.full(1))
-        two_ways(k, inside, fast, w.out[2], quick, careful)
+        def beside(ow: Int, lanes: int, count: int) -> None:
+            begin = [*starts, ow * w.strides[2] - w.before[2]]
+            low = [(0 - b).maximum(0) for b in begin[:2]]
+            high = [(n - b).minimum(s) for b, n, s in zip(begin[:2], w.size, w.kernel, strict=False)]
+
+            def look(at: Any) -> See:
+                return lambda p: strided(k, p, at, w.strides[2], lanes, count)
+
+            def taps(take: Take) -> None:
+                with k.range(low[0], high[0]) as i, k.range(low[1], high[1]) as j:
+                    at = (place + begin[2]) + (i * height + j) * width
+                    for m in range(w.kernel[2]):
+                        take(look(at + m), (i * w.kernel[1] + j) * w.kernel[2] + m)
+
+            emit(result + ow, lanes, None if count == lanes else k.mask(count, lanes), taps, begin)
+
+        if side_by_side(w) and w.kernel[2] <= UNROLLED:
+            row_of_columns(k, w.full(2), w.out[2], beside, careful)
+        else:
+            fast = w.full(2) if w.taps <= UNROLLED else (0, 0)
+            inside = within(od, w.full(0)) & within(oh, w.full(1))
+            two_ways(k, inside, fast, w.out[2], quick, careful)
+
+
+def _seen(at: Any, lanes: int, mask: Num | None) -> See:
+    return lambda p: p.load(at, lanes, mask)
 
 
 def _largest(k: Kernel, w: Windows, past: bool) -> None:
@@ -80,8 +107,8 @@ def _largest(k: Kernel, w: Windows, past: bool) -> None:
         best = k.variable(k.num(float("-inf")).splat(lanes))
         which = k.variable(k.zero(lanes, "int32"))
 
-        def take(at: Any, tap: Any) -> None:
-            seen, held = x.load(at, lanes, mask), best.value
+        def take(see: See, tap: Any) -> None:
+            seen, held = see(x), best.value
             better = ~(seen <= held) & (held == held)  # larger, or the first NaN
             best.value = k.select(better, seen, held)
             which.value = k.select(better, k.num(tap, "int32").splat(lanes), which.value)
@@ -109,8 +136,8 @@ def _mean(k: Kernel, w: Windows, include_pad: bool, past: bool) -> None:
     def window(result: Int, lanes: int, mask: Num | None, taps: Any, begin: list[Int] | None) -> None:
         total = k.variable(k.zero(lanes))
 
-        def take(at: Any, tap: Any) -> None:
-            total.value = total.value + x.load(at, lanes, mask)
+        def take(see: See, tap: Any) -> None:
+            total.value = total.value + see(x)
 
         taps(take)
         share = k.num(1.0 / w.taps) if begin is None else k.num(1.0) / counted(k, w, begin, include_pad)

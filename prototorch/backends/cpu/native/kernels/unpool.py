@@ -13,6 +13,7 @@ from typing import Any
 from prototorch.backends.core import channels_last
 from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num
+from prototorch.backends.cpu.native.kernels.columns import row_of_columns, side_by_side, woven
 from prototorch.backends.cpu.native.kernels.pool import counted
 from prototorch.backends.cpu.native.kernels.windows import (
     UNROLLED,
@@ -81,6 +82,28 @@ def _inner(w: Windows, axis: int) -> tuple[int, int]:
     return low - first, max(high + 1, low) - first
 
 
+def _blocks(k: Kernel, w: Windows, y: Any, image: Int, corner: list[Int], lanes: int, count: int, read: Read,
+            share: Share) -> None:  # fmt: skip
+    """Neighbouring blocks inside, the lanes of a vector; ``corner`` is the first's last window along each axis."""
+    (_, sh, sw), (_, kh, kw) = w.strides, w.kernel
+    window = (image * w.out[1] + corner[0]) * w.out[2] + corner[1]
+    place = (image * w.size[1] + corner[0] * sh - w.before[1]) * w.size[2] + corner[1] * sw - w.before[2]
+    mask = None if count == lanes else k.mask(count, lanes)
+    held: dict[tuple[int, int], Any] = {}
+    for r in range(sh):
+        row = []
+        for q in range(sw):
+            total = k.zero(lanes)
+            for i in range(r, kh, sh):
+                for j in range(q, kw, sw):
+                    back = (i // sh, j // sw)
+                    if back not in held:
+                        held[back] = read(window - (back[0] * w.out[2] + back[1]), lanes, mask)
+                    total = total + share(held[back], i * kw + j, None)
+            row.append(total)
+        woven(k, y, place + r * w.size[2], row, count)
+
+
 def _block(k: Kernel, w: Windows, y: Any, image: Int, corner: list[Int], read: Read, share: Share) -> None:
     """A block inside: ``corner`` is its last window along each axis."""
     (_, sh, sw), (_, kh, kw) = w.strides, w.kernel
@@ -128,7 +151,17 @@ def _gathered(k: Kernel, w: Windows, y: Any, read: Read, share: Share) -> None:
                 with k.when(within(h, (0, height)) & within(m, (0, width))):
                     _place(k, w, y, image, [h * 0, h, m], read, share)
 
-        two_ways(k, within(row, _inner(w, 1)), _inner(w, 2), columns, quick, careful)
+        def beside(column: Int, lanes: int, count: int) -> None:
+            _blocks(k, w, y, image, [row + first_h, column + first_w], lanes, count, read, share)
+
+        inside = within(row, _inner(w, 1))
+        if side_by_side(w):
+            with k.when(inside):
+                row_of_columns(k, _inner(w, 2), columns, beside, careful)
+            with k.when(~inside), k.range(columns) as column:
+                careful(column)
+        else:
+            two_ways(k, inside, _inner(w, 2), columns, quick, careful)
 
 
 def _chosen(k: Kernel, w: Windows, past: bool) -> None:
