@@ -81,10 +81,12 @@ def channels_last(level: str, how: str, *names: str, ins: tuple[int, ...] | None
 
 
 class Arrangement(NamedTuple):
-    """A kernel wants an operand in an order of its own: which input it is, and how many numbers it then takes."""
+    """A kernel wants an operand in an order of its own: which input it is, how many numbers it then takes, and what
+    else wants the same: uses of equal ``form`` (None: this one alone)."""
 
     operand: int
     size: int
+    form: Any = None
 
 
 #: level -> op name -> functions of specs and attributes that say so, or None.

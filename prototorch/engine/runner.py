@@ -9,6 +9,7 @@ import numpy as np
 
 from prototorch.backends.core import Backend
 from prototorch.engine.changes import Changes, Stamp
+from prototorch.engine.keeping import Kept, Store
 from prototorch.errors import ShapeError
 from prototorch.graph.plan import Place, Plan
 from prototorch.graph.record import Value
@@ -25,14 +26,21 @@ class Runner:
     #: a loss that is not finite is told at most so many steps later
     lag = 0
     _kept: Any = None
+    _store: Store | None = None
+    _trains = False
+    _held: Mapping[int, Kept] = {}
 
     def __init__(self, plan: Plan, backend: Backend, states: Mapping[str, Any], arena: Any = None):
         self.plan, self.backend = plan, backend
         changes: Changes | None = getattr(states, "changes", None)
         before = changes.references() if changes is not None else None
+        if changes is not None and backend.device is None:
+            self._store = states.kept  # type: ignore[attr-defined]
+            self._held = self._store.kept(plan, backend.levels)
         self._arena = backend.bytes(plan.arena) if arena is None else arena
         self._inputs = {name: backend.empty(v.spec) for name, v in plan.inputs.items()}
         self._states = states
+        self._lent = states.__getitem__ if changes is None else states.lent  # type: ignore[attr-defined]
         self._arrays: dict[int, Any] = {}
         self._calls = []
         for step in plan.steps:
@@ -49,12 +57,14 @@ class Runner:
         self._stamp: Stamp | None = None
         self._before, self._updates = backend.strung(self._calls[once:cut]), backend.strung(self._calls[cut:])
         self._bare = all(getattr(call, "bare", False) for call in (*self._once, *self._before, *self._updates))
-        self._copies = [(states[name], self.array(v)) for name, v in plan.copies]
+        self._copies = [(self._lent(name), self.array(v)) for name, v in plan.copies]
         self._outputs = {name: self.array(v) for name, v in plan.outputs.items()}
         self._watch, self._runs = changes, [0]
         if changes is not None and before is not None:
             changes.bound(self, before)
-            self._runs = changes.writer(plan.written())
+            self._written = plan.written()
+            self._runs = changes.writer(self._written)
+            self._trains = self._store is not None and any(s.node.phase == "update" for s in plan.steps)
 
     def array(self, value: Value) -> Any:
         """The memory of one of the plan's values."""
@@ -68,13 +78,15 @@ class Runner:
         if place.kind == "arena":
             raw = self._arena[place.offset : place.offset + spec.nbytes]
             return self._shaped(raw.view(spec.dtype), spec)
+        if place.kind == "kept" and self._store is not None:
+            return self._shaped(self._held[place.offset].array.view(spec.dtype), spec)
         if place.kind == "kept":
             self._kept = self.backend.bytes(self.plan.kept) if self._kept is None else self._kept
             return self._shaped(self._kept[place.offset : place.offset + spec.nbytes].view(spec.dtype), spec)
         if place.kind == "input":
             return self._shaped(self._inputs[place.name], spec)
         if place.kind == "state":
-            array = self._states[place.name]
+            array = self._lent(place.name)
             if tuple(array.shape) != spec.shape and array.size != spec.size:
                 raise ShapeError(f"{place.name} has shape {list(array.shape)}, the plan wants {list(spec.shape)}")
             return self._shaped(array, spec)
@@ -105,6 +117,8 @@ class Runner:
                 )
             target[...] = source
         self._runs[0] += 1
+        if self._trains:
+            self._store.changed(self._written)  # type: ignore[union-attr]
         if self._bare and guard is None:
             self._run(None)
         else:
@@ -129,8 +143,12 @@ class Runner:
         stamp = None if self._watch is None else self._watch.stamp(self.plan.watched)
         if stamp is None or stamp != self._stamp:
             self._stamp = None
-            for call in self._once:
-                call()
+            kept = self._held.values()
+            if stamp is None or self._store is None or not self._store.fresh(kept):
+                for call in self._once:
+                    call()
+                if self._store is not None:
+                    self._store.filled(kept)
             self._stamp = stamp
 
     def settle(self, guard: Callable[[Mapping[str, Any]], None]) -> None:

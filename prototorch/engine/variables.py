@@ -10,6 +10,7 @@ import numpy as np
 
 from prototorch.backends.core import Backend
 from prototorch.engine.changes import Changes
+from prototorch.engine.keeping import Store
 from prototorch.engine.mirror import Mirror
 from prototorch.errors import WeightsError
 from prototorch.graph.trace import Weight
@@ -31,6 +32,7 @@ class Variables(dict[str, Any]):
     def __init__(self) -> None:
         super().__init__()
         self.changes = Changes(_Own(self))
+        self.kept = Store(self.changes)
 
     def on(self, backend: Backend) -> Mirror:
         """The arrays on a backend's device."""
@@ -53,9 +55,13 @@ class Variables(dict[str, Any]):
             self.changes.everything()
 
     def __getitem__(self, name: str) -> Any:
+        self.changes.asked(name)
+        return self.lent(name)
+
+    def lent(self, name: str) -> Any:
+        """The array for somebody who tells of each change (see `Changes.writer`)."""
         if self.mirror is not None and name in self:
             self.mirror.pull(name)
-        self.changes.asked(name)
         return super().__getitem__(name)
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -28,14 +28,14 @@ class Use(NamedTuple):
 
 class Arrange(Op):
     """``arrange(w, use=, size=)``: the operand of a use in the order in which the kernel for that use reads it, in
-    ``size`` numbers."""
+    ``size`` numbers. Uses of equal ``form`` want the same numbers in the same order; None: this use alone."""
 
-    def rule(self, w: Spec, use: Use, size: int) -> Spec:
+    def rule(self, w: Spec, use: Use, size: int, form: Any = None) -> Spec:
         if size < w.size:
             raise self.fail(f"{w.size} numbers do not fit into {size}")
         return Spec((size,), w.dtype)
 
-    def plain(self, xp: Any, w: Any, use: Use, size: int) -> Any:
+    def plain(self, xp: Any, w: Any, use: Use, size: int, form: Any = None) -> Any:
         flat = xp.reshape(w, (-1,))
         return xp.concat((flat, xp.zeros((size - flat.shape[0],), dtype=w.dtype)))
 

@@ -98,6 +98,10 @@ class Program:
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
         return self.compiled.optimizer
 
+    @property
+    def _low(self) -> bool:
+        return self.compiled is not None and self.compiled.memory == "low"
+
     def runner(self, phase: str, specs: Mapping[str, Spec], preparation: InGraph | None = None,
                counted: bool = False) -> Runner:  # fmt: skip
         """The bound plan of a phase for inputs of these specs. preparation: makes one of them inside the plan. counted:
@@ -184,7 +188,7 @@ class Program:
             births[weight.name] = weight.spec, partial(initial, weight, self.seed)
         if phase == PREDICT:
             outputs = {name: traced.values[name] for name in self.net.outputs}
-            return make_plan(graph, outputs, backend=self.backend), births
+            return make_plan(graph, outputs, backend=self.backend, low_memory=self._low), births
         if not self.terms:
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
         with interpreting(graph):
@@ -274,8 +278,7 @@ class Program:
         if phase == TRAIN:
             updates.update(traced.updates)
             gated = self._update(graph, traced, total, updates, births, outputs)
-        low = phase == TRAIN and self.compiled is not None and self.compiled.memory == "low"
-        plan = make_plan(graph, outputs, updates, self.backend, low_memory=low)
+        plan = make_plan(graph, outputs, updates, self.backend, low_memory=self._low)
         plan.gated = gated
         return plan
 

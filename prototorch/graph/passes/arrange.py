@@ -7,6 +7,7 @@ small beside the memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from prototorch.backends.core import Backend
 from prototorch.graph.passes.copies import adopt
@@ -21,7 +22,7 @@ def arranged_once(nodes: Sequence[Node], updates: Mapping[str, Value], backend: 
         return list(nodes)
     known = {id(v) for node in nodes if node.phase == ONCE for v in node.outputs}
     after: dict[int, list[Node]] = {}  # the new nodes by what they read, so that it need not wait long in memory
-    made: dict[tuple[int, Use], Value] = {}
+    made: dict[tuple[int, Any, int], Value] = {}
     others = []
     for node in nodes:
         if node.phase == ONCE:
@@ -35,11 +36,12 @@ def arranged_once(nodes: Sequence[Node], updates: Mapping[str, Value], backend: 
         if not (w.kind == "constant" or (w.kind == "state" and w.name not in updates) or id(w) in known):
             continue
         use = Use(node.op.name, tuple(sorted(node.attrs.items())), ins, outs, found.operand)
-        held = made.get((id(w), use))
+        key = (id(w), found.form or use, found.size)
+        held = made.get(key)
         if held is None:
             spec = arrange.rule(w.spec, use=use, size=found.size)
-            held = made[id(w), use] = Value(w.interpreter, spec, "node")
-            new = Node(arrange, (w,), {"use": use, "size": found.size}, (held,), node.scope, ONCE)
+            held = made[key] = Value(w.interpreter, spec, "node")
+            new = Node(arrange, (w,), {"use": use, "size": found.size, "form": found.form}, (held,), node.scope, ONCE)
             adopt(new)
             after.setdefault(id(w), []).append(new)
         inputs = (*node.inputs[: found.operand], held, *node.inputs[found.operand + 1 :])

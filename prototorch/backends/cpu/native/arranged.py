@@ -26,13 +26,15 @@ Specs = tuple[Spec, ...]
 
 class Parts(NamedTuple):
     """``arrange`` gives the tasks that fill the ``size`` numbers of its output from the operand, its input; ``work``
-    those that do the rest, with the arranged operand in its place among the inputs."""
+    those that do the rest, with the arranged operand in its place among the inputs. Parts of equal ``form`` (beside the
+    family) arrange alike: it says all that the order follows from, and not the size of the batch."""
 
     operand: int
     size: int
     arrange: Bind
     work: Bind
     family: str = ""
+    form: Any = None
 
 
 Ask = Callable[[Specs, Specs, dict[str, Any]], "Parts | None"]
@@ -57,7 +59,7 @@ def arranged_once(*names: str, level: str = "native", special: bool = False) -> 
             if any(s.size == 0 for s in (*ins, *outs)):
                 return None
             parts = asked(ins, outs, attrs)
-            return None if parts is None else Arrangement(parts.operand, max(parts.size, ins[parts.operand].size))
+            return None if parts is None else _said(parts, ins)
 
         remembered(known)
         for name in names:
@@ -67,6 +69,11 @@ def arranged_once(*names: str, level: str = "native", special: bool = False) -> 
         return ask
 
     return enter
+
+
+def _said(parts: Parts, ins: Specs) -> Arrangement:
+    form = None if parts.form is None else (parts.family, parts.form)
+    return Arrangement(parts.operand, max(parts.size, ins[parts.operand].size), form)
 
 
 def _parts(level: str, use: Use) -> Parts | None:

@@ -304,7 +304,8 @@ def _parts(found: list[Geometry], asked: Asked, outs: Specs) -> Parts:
         return [task for one, start in zip(works, starts, strict=True)
                 for task in one([*i[:w], i[w] + 4 * start, *i[w + 1 :]], o)]  # fmt: skip
 
-    return Parts(w, sum(g.packed for g in found), arrange, work, "direct")
+    return Parts(w, sum(g.packed for g in found), arrange, work, "direct",
+                 tuple(g._replace(n=0, block=0, shares=0) for g in found))  # fmt: skip
 
 
 def usable(x: Spec, w: Spec, y: Spec) -> bool:

@@ -183,7 +183,8 @@ def _parts(ins: Specs, outs: Specs, epilogue: Epilogue, where: tuple[int, int], 
     packing, work = code(pack, d), code(product, d, epilogue, *where)
     panels = len(d.cut.vectors)
     return Parts(where[1], d.size, lambda i, o: [Task(packing.address, (i[0], o[0]), panels)],
-                 lambda i, o: [Task(work.address, (*i, *o), d.items)], "dense")  # fmt: skip
+                 lambda i, o: [Task(work.address, (*i, *o), d.items)], "dense",
+                 (d.n, d.depth, d.turned, d.cut))  # fmt: skip
 
 
 @arranged_once("matmul")

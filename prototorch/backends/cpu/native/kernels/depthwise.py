@@ -355,4 +355,4 @@ def depthwise_of_arranged(ins: Specs, outs: Specs, asked: Asked) -> Parts | None
         return None
     arranging = code(arrange, g.parts, g.filters, prod(g.kernel), True)
     return Parts(asked.where[1], g.weights, lambda i, o: [Task(arranging.address, (i[0], o[0]), g.parts)],
-                 _work(g, asked, outs, True), "depthwise")  # fmt: skip
+                 _work(g, asked, outs, True), "depthwise", (g.parts, g.filters, g.kernel))  # fmt: skip

@@ -442,7 +442,7 @@ def winograd_of_changed(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
         return None
     change, work = code(change_weights, g), _work(g, asked, outs)
     return Parts(asked.where[1], g.weights, lambda i, o: [Task(change.address, (i[0], o[0]), panel_items(g))],
-                 work, "winograd")  # fmt: skip
+                 work, "winograd", (g.channels, g.filters, g.groups, g.backward, g.window, g.panels))  # fmt: skip
 
 
 channels_last("winograd", "prefers", *CONVOLUTIONS, ins=(0,), outs=(0,))
