@@ -316,7 +316,7 @@ class Model:
         seed = self.compile_block.seed if self.compile_block is not None else 0
         for weight in self._known.values():
             if weight.name not in self.variables:
-                self.variables.create(weight.name, initial(weight, seed))
+                self.variables.create(weight.name, initial(weight, seed), own=True)
             self.variables.check(weight.name, weight.spec)
         return self._known
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 from zlib import crc32
@@ -92,13 +93,14 @@ class Variables(dict[str, Any]):
         """As of a dict."""
         return ValuesView(self)
 
-    def create(self, name: str, value: np.ndarray) -> None:
-        """Enter a new array under a name that is still free; an array that is there stays.
+    def create(self, name: str, value: np.ndarray, own: bool = False) -> None:
+        """Enter a new array under a name that is still free; an array that is there stays. With ``own`` nobody else
+        holds the array, and it is entered itself; otherwise a copy.
 
         Raises WeightsError where that one is of another shape or type: it came from a file, and does not fit.
         """
         if name not in self:
-            self[name] = np.array(value)
+            self[name] = value if own else np.array(value)
         else:
             self.check(name, Spec(tuple(value.shape), value.dtype.name))
 
@@ -144,10 +146,16 @@ class _Own(Mapping[str, Any]):
 
 
 def initial(weight: Weight, seed: int) -> np.ndarray:
-    """How a weight begins: its own stream of random numbers follows from the seed and its name, not from an order."""
+    """How a weight begins: its own stream of random numbers follows from the seed and its name, not from an order. The
+    array is nobody else's."""
     rng = np.random.Generator(np.random.Philox(key=[seed & (2**64 - 1), crc32(weight.name.encode())]))
+    fresh = np.zeros(0, np.float32)
+    alone = sys.getrefcount(fresh)
     values = weight.initializer.values(weight.spec.shape, rng, weight.fans)
-    return np.asarray(values, dtype=weight.spec.dtype, order="C")
+    usual = isinstance(values, np.ndarray) and values.base is None and values.dtype == weight.spec.dtype
+    if usual and values.flags.c_contiguous and values.flags.writeable and sys.getrefcount(values) <= alone:
+        return values
+    return np.array(values, dtype=weight.spec.dtype, order="C")
 
 
 def nbytes(specs: Iterable[Spec]) -> int:

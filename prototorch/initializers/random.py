@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Literal
 
 import numpy as np
 
+from prototorch.backends.cpu.pool import parallel
 from prototorch.errors import ShapeError
 from prototorch.initializers.base import Initializer
 from prototorch.schema import field
 
 # The standard deviation of a normal distribution cut at two standard deviations: the draws are divided by it.
 _CUT = 0.87962566103423978
+_STREAM = 1 << 20  # numbers from one stream: a larger weight is drawn from several, by several threads
 _BLOCK = 1 << 16  # numbers that are looked at together: they stay in the caches
+Fill = Callable[[np.random.Generator, np.ndarray], None]
 
 
 class _Drawing(Initializer, abstract=True):
@@ -27,8 +31,24 @@ class _Drawing(Initializer, abstract=True):
         raise TypeError(f"{type(self).__name__} does not define draw")
 
 
-def _truncated(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    values = rng.standard_normal(prod(shape), dtype=np.float32)
+def _drawn(rng: np.random.Generator, shape: tuple[int, ...], fill: Fill) -> np.ndarray:
+    """An array that ``fill(rng, part)`` fills part by part: the first from ``rng``, each other one from a stream that
+    begins further on, so that it does not matter which thread draws it."""
+    values = np.empty(prod(shape), np.float32)
+    starts = range(0, values.size, _STREAM)
+    begins = rng.bit_generator
+    streams = [rng, *(np.random.Generator(begins.jumped(i)) for i in range(1, len(starts)))]  # type: ignore[attr-defined]
+
+    def work(first: int, last: int) -> None:
+        for i in range(first, last):
+            fill(streams[i], values[starts[i] : starts[i] + _STREAM])
+
+    parallel(work, len(starts), 1)
+    return values.reshape(shape)
+
+
+def _truncated(rng: np.random.Generator, values: np.ndarray) -> None:
+    rng.standard_normal(dtype=np.float32, out=values)
     starts = range(0, values.size, _BLOCK)
     far = [start + np.flatnonzero(np.abs(values[start : start + _BLOCK]) > 2) for start in starts]
     again = np.concatenate(far) if far else np.zeros(0, np.intp)
@@ -36,7 +56,36 @@ def _truncated(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         drawn = rng.standard_normal(again.size, dtype=np.float32)
         values[again] = drawn
         again = again[np.abs(drawn) > 2]
-    return values.reshape(shape)
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float, shift: float = 0.0,
+            truncated: bool = False) -> np.ndarray:  # fmt: skip
+    """Normal numbers, times ``scale``, plus ``shift``."""
+
+    def fill(rng: np.random.Generator, values: np.ndarray) -> None:
+        if truncated:
+            _truncated(rng, values)
+        else:
+            rng.standard_normal(dtype=np.float32, out=values)
+        values *= np.float32(scale)
+        if shift:
+            values += np.float32(shift)
+
+    return _drawn(rng, shape, fill)
+
+
+def _uniform(rng: np.random.Generator, shape: tuple[int, ...], size: float, low: float,
+             scale: float = 1.0) -> np.ndarray:  # fmt: skip
+    """Uniform numbers from ``low`` on, over a range of ``size``; times ``scale``."""
+
+    def fill(rng: np.random.Generator, values: np.ndarray) -> None:
+        rng.random(dtype=np.float32, out=values)
+        values *= np.float32(size)
+        values += np.float32(low)
+        if scale != 1:
+            values *= np.float32(scale)
+
+    return _drawn(rng, shape, fill)
 
 
 class RandomUniform(_Drawing):
@@ -47,7 +96,7 @@ class RandomUniform(_Drawing):
     maxval: float = 0.05
 
     def draw(self, shape, rng, fans):
-        return self.minval + (self.maxval - self.minval) * rng.random(shape, dtype=np.float32)
+        return _uniform(rng, shape, self.maxval - self.minval, self.minval)
 
 
 class RandomNormal(_Drawing):
@@ -58,7 +107,7 @@ class RandomNormal(_Drawing):
     stddev: float = field(default=0.05, min=0)
 
     def draw(self, shape, rng, fans):
-        return self.mean + self.stddev * rng.standard_normal(shape, dtype=np.float32)
+        return _normal(rng, shape, self.stddev, self.mean)
 
 
 class TruncatedNormal(_Drawing):
@@ -68,7 +117,7 @@ class TruncatedNormal(_Drawing):
     stddev: float = field(default=0.05, min=0)
 
     def draw(self, shape, rng, fans):
-        return self.mean + self.stddev * _truncated(rng, shape)
+        return _normal(rng, shape, self.stddev, self.mean, truncated=True)
 
 
 class VarianceScaling(_Drawing):
@@ -88,10 +137,10 @@ def scaled(shape, rng, fans, scale: float, mode: str, distribution: str) -> np.n
     variance = scale / max(1.0, n)
     if distribution == "uniform":
         limit = (3 * variance) ** 0.5
-        return limit * (2 * rng.random(shape, dtype=np.float32) - 1)
+        return _uniform(rng, shape, 2.0, -1.0, limit)
     if distribution == "untruncated_normal":
-        return variance**0.5 * rng.standard_normal(shape, dtype=np.float32)
-    return variance**0.5 / _CUT * _truncated(rng, shape)
+        return _normal(rng, shape, variance**0.5)
+    return _normal(rng, shape, variance**0.5 / _CUT, truncated=True)
 
 
 class GlorotUniform(_Drawing):

@@ -70,6 +70,11 @@ class Losses(NamedTuple):
     total: Value
 
 
+def begun(start: np.ndarray) -> np.ndarray:
+    """How a slot begins, as an array of its own; of zeros no memory is touched before the first step."""
+    return np.array(start, order="C") if start.any() else np.zeros(start.shape, start.dtype)
+
+
 class Births(dict[str, tuple[Spec, Callable[[], np.ndarray]]]):
     """How variables begin that a plan needs: name -> spec, and what makes the array."""
 
@@ -206,7 +211,7 @@ class Program:
         with ThreadPoolExecutor(max(min(self.backend.threads, len(large)), 1)) as makers:
             coming = {name: makers.submit(missing[name]) for name in large}  # each draws from a stream of its own
             for name, make in missing.items():
-                self.variables.create(name, coming.pop(name).result() if name in coming else make())
+                self.variables.create(name, coming.pop(name).result() if name in coming else make(), own=True)
 
     def _missing(self, births: Births) -> dict[str, Spec]:
         there = self.variables.where(self.backend)
@@ -376,7 +381,7 @@ class Program:
                     for name, start in optimizer.slots(weight).items():
                         full = f"{SLOT}{weight.name}:{name}"
                         spec = Spec(tuple(np.shape(start)), str(np.asarray(start).dtype))
-                        births[full] = spec, partial(np.asarray, start)
+                        births[full] = spec, partial(begun, np.asarray(start))
                         slots[name] = graph.state(full, spec)
                     new, new_slots = optimizer.apply(value, grad, slots, rate, step, weight)
                     updates[weight.name] = new if weight.constraint is None else weight.constraint.project(new)

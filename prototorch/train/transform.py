@@ -94,7 +94,7 @@ class Preparation:
         trace, out = self._graph(spec, training)
         variables = Variables()
         for weight in trace.weights.values():
-            variables.create(weight.name, initial(weight, 0))
+            variables.create(weight.name, initial(weight, 0), own=True)
         return Runner(make_plan(trace.graph, {"out": out}, backend=self.backend), self.backend, variables)
 
     def _graph(self, spec: Spec, training: bool) -> tuple[Trace, Value]:
