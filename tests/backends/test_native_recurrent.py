@@ -44,10 +44,29 @@ def test_simple_nets_gated_units_and_their_gradients(bits, size, masked):
     n, t, units = size
     mask = (np.random.default_rng(4).random((n, t)) < 0.6,) if masked else ()
     h, grads = numbers(n, units, seed=2), (numbers(n, t, units, seed=5), numbers(n, units, seed=6))
-    for op, gates, attrs in ((ops.simple_rnn_sequence, 1, {}), (ops.gru_sequence, 3, {"activation": "tanh"})):
+    kinds = ((ops.simple_rnn_sequence, 1, {}), (ops.gru_sequence, 3, {"activation": "tanh"}),
+             (ops.gru_sequence, 3, {"reset_after": False}))  # fmt: skip
+    for op, gates, attrs in kinds:
         x, u = numbers(n, t, gates * units), numbers(units, gates * units, scale=0.3, seed=1)
         given = (x, u, *((numbers(3 * units, seed=8),) if gates == 3 else ()), h, *mask)
         attrs = {**attrs, "masked": masked, "reverse": units != 20}
         check(op.name, *given, **attrs, **TOLERANCE)
         after = np.ascontiguousarray(op.plain(np, *given, **attrs)[0])
         check(f"{op.name}_grad", *given, after, *grads, **attrs, **TOLERANCE)
+
+
+@pytest.mark.parametrize("pair", [("softsign", "hard_sigmoid"), ("elu", "softsign"), ("selu", "sigmoid"),
+                                  ("softplus", "hard_sigmoid")])  # fmt: skip
+def test_other_activations(bits, pair):
+    n, t, units = 7, 4, 20
+    attrs = {"activation": pair[0], "recurrent_activation": pair[1]}
+    for op, gates, states in ((ops.simple_rnn_sequence, 1, 1), (ops.lstm_sequence, 4, 2), (ops.gru_sequence, 3, 1)):
+        own = {"activation": pair[0]} if gates == 1 else attrs
+        x, u = numbers(n, t, gates * units), numbers(units, gates * units, scale=0.1, seed=1)
+        bias = (numbers(3 * units, seed=8),) if gates == 3 else ()
+        given = (x, u, *bias, *(numbers(n, units, seed=2 + i) for i in range(states)))
+        check(op.name, *given, **own, **TOLERANCE)
+        made = op.plain(np, *given, **own)
+        after = [np.ascontiguousarray(made[i]) for i in (0, *range(states + 1, len(made)))]
+        grads = numbers(n, t, units, seed=5), *(numbers(n, units, seed=6 + i) for i in range(states))
+        check(f"{op.name}_grad", *given, *after, *grads, **own, **TOLERANCE)

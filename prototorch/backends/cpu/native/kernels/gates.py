@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from prototorch.backends.cpu.native import special
+from prototorch.backends.cpu.native.arrays import traced
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
 from prototorch.backends.cpu.native.kernels.products import turned
 from prototorch.backends.cpu.native.kernels.slices import Axis, copies
 from prototorch.backends.cpu.native.kernels.tile import Loop, Tile, accumulate, most_rows
 from prototorch.backends.cpu.native.machine import lanes_of
+from prototorch.ops.core import Op
+from prototorch.ops.recurrent import GATES
 from prototorch.spec import Spec
 
 #: rows of a piece, at most
@@ -137,13 +141,14 @@ def scratch(rows: Rows) -> int:
     return 4 * rows.height * rows.vectors * lanes_of("float32")
 
 
-def pack(k: Kernel, units: int, gates: int, offset: int) -> None:
-    """Recurrent weights [units, gates * units] as blocks [units][gates][lanes], from ``offset`` of shared memory on."""
+def pack(k: Kernel, units: int, gates: int, offset: int, width: int = 0) -> None:
+    """Recurrent weights [units, gates * units], rows ``width`` apart where that is more, as blocks
+    [units][gates][lanes], from ``offset`` of shared memory on."""
     u, to = k.pointer(0), k.shared + offset
     with k.range(k.first, k.last) as block, k.range(units) as row:
         for g in range(gates):
             at = (block * units + row) * (gates * k.lanes) + g * k.lanes
-            here = u + (row * (gates * units) + g * units)
+            here = u + (row * (width or gates * units) + g * units)
             to.store(here.load(block * k.lanes, k.lanes, unit_mask(k, block * k.lanes, units)), at)
 
 
@@ -154,19 +159,20 @@ def unit_mask(k: Kernel, first: Int, units: int, vectors: int = 1) -> Num | None
     return k.mask((units - first).maximum(0).minimum(k.lanes), k.lanes)
 
 
-def pack_turned(k: Kernel, units: int, depth: int, vectors: int, offset: int) -> None:
-    """Weights [units, depth] as blocks [depth][vectors * lanes] of units, from ``offset`` of shared memory on."""
+def pack_turned(k: Kernel, units: int, depth: int, vectors: int, offset: int, step: int = 0) -> None:
+    """Weights [units, depth], rows ``step`` apart where that is more, as blocks [depth][vectors * lanes] of units, from
+    ``offset`` of shared memory on."""
     u, width = k.pointer(0), vectors * k.lanes
-    rest = units % width
+    rest, step = units % width, step or depth
     with k.range(k.first, k.last) as block:
-        to, here = k.shared + (block * (depth * width) + offset), u + block * (width * depth)
+        to, here = k.shared + (block * (depth * width) + offset), u + block * (width * step)
         with k.when(block < units // width):
-            turned(k, here, width, depth, depth, to, width)
+            turned(k, here, width, depth, step, to, width)
         if rest:
             with k.when(block >= units // width):
                 with k.range(depth) as row:
                     k.vectors(width, lambda i, mask: to.store(k.zero(k.lanes), row * width + i, mask))
-                turned(k, here, rest, depth, depth, to, width)
+                turned(k, here, rest, depth, step, to, width)
 
 
 def _power(k: Kernel, x: Num) -> tuple[Num, Num]:
@@ -199,11 +205,28 @@ def tanh(k: Kernel, x: Num) -> Num:
     return t / (t + 2.0)
 
 
+def _plain(name: str) -> Callable[[Kernel, Num], Num]:
+    """An activation by the op's own plain body."""
+    return lambda k, x: traced(k, cast(Op, GATES[name]).plain, [x], {})[0].splat(x.lanes)
+
+
+def _chosen(k: Kernel, y: Num, above: float, below: Num) -> Num:
+    return k.select(y > 0.0, k.num(above), below)
+
+
+#: SELU's slope above 0, and its limit below, times -1
+_SELU, _SELU_LOW = 1.0507009873554805, 1.7580993408473766
 #: activations by name, and their slopes from what they give
 FUNCTIONS: dict[str, Callable[[Kernel, Num], Num]] = {
     "sigmoid": sigmoid, "tanh": tanh, "linear": lambda k, x: x, "relu": lambda k, x: k.maximum(x, 0.0),
+    **{name: _plain(name) for name in ("hard_sigmoid", "softsign", "softplus", "elu", "selu")},
 }  # fmt: skip
 SLOPES: dict[str, Callable[[Kernel, Num], Num]] = {
     "sigmoid": lambda k, y: y * (k.num(1.0) - y), "tanh": lambda k, y: k.num(1.0) - y * y,
     "linear": lambda k, y: k.num(1.0).splat(y.lanes), "relu": lambda k, y: k.select(y > 0.0, k.num(1.0), k.num(0.0)),
+    "hard_sigmoid": lambda k, y: k.select((y > 0.0) & (y < 1.0), k.num(1 / 6), k.num(0.0)),
+    "softsign": lambda k, y: (k.num(1.0) - k.call1("fabs", y)) ** 2,
+    "softplus": lambda k, y: -special.expm1(k, -y),
+    "elu": lambda k, y: _chosen(k, y, 1.0, y + 1.0),
+    "selu": lambda k, y: _chosen(k, y, _SELU, y + _SELU_LOW),
 }  # fmt: skip
