@@ -18,6 +18,7 @@ import numpy as np
 
 from prototorch.backends.core import Backend
 from prototorch.backends.devices import backend_for
+from prototorch.backends.precision import numpy_type
 from prototorch.ops.core import evaluate
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -26,6 +27,19 @@ Say = Callable[[str], None]
 #: relative to the largest element: sums of about 1000 products in another order; 10 and 8 bits of mantissa
 CLOSE = {"fp32": 1e-5, "tf32": 4e-3, "bf16": 3e-2, "fp16": 4e-3}
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
+#: what is recorded and compared: a row, its batch, how many steps
+RECORDED = (("lenet", 32, 1000), ("alexnet", 16, 30))
+#: products [m, k] x [k, n], and which operand is turned
+PRODUCTS: tuple[tuple[int, int, int, dict[str, bool]], ...] = (
+    (256, 4096, 4096, {}), (256, 4096, 1000, {"transpose_b": True}), (256, 4096, 4096, {"transpose_a": True}),
+    (64, 800, 500, {}),
+)  # fmt: skip
+#: layers of AlexNet: input, weights, groups, padding, stride
+LAYERS = (
+    ("conv1", (256, 3, 227, 227), (96, 3, 11, 11), 1, 0, 4), ("conv2", (256, 96, 27, 27), (256, 48, 5, 5), 2, 2, 1),
+    ("conv3", (256, 256, 13, 13), (384, 256, 3, 3), 1, 1, 1),
+)  # fmt: skip
+BATCH = 256  # of the first look at rates, feeding and memory
 
 
 def run(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any],
@@ -117,8 +131,7 @@ def products(say: Say, folder: Path) -> None:
     for precision in ("fp32", "tf32", "bf16"):
         backend = gpu(precision)
         kind = LOW.get(precision, "float32")
-        for m, k, n, attrs in ((256, 4096, 4096, {}), (256, 4096, 1000, {"transpose_b": True}),
-                               (256, 4096, 4096, {"transpose_a": True}), (64, 800, 500, {})):  # fmt: skip
+        for m, k, n, attrs in PRODUCTS:
             a = rng.standard_normal((k, m) if attrs.get("transpose_a") else (m, k)).astype(kind)
             b = rng.standard_normal((n, k) if attrs.get("transpose_b") else (k, n)).astype(kind)
             made, level = run(backend, "matmul", [a, b], attrs)
@@ -206,7 +219,7 @@ def captured(say: Say, folder: Path) -> None:
     """6. A recorded step is the plain one, bit for bit, over 1000 steps; draws go on from step to step."""
     from benchmarks.gpu_cell import Device, OursOnGpu, row_of
 
-    for name, batch, steps in (("lenet", 32, 1000), ("alexnet", 16, 30)):
+    for name, batch, steps in RECORDED:
         row = row_of(name)
         x, y = row.batch(batch)
         ends = []
@@ -262,12 +275,9 @@ def preparing(say: Say, folder: Path) -> None:
 def choices(say: Say, folder: Path) -> None:
     """9. What timing the candidates gains over cuDNN's first choice, for the layers of AlexNet."""
     rng = np.random.default_rng(0)
-    for label, x, w, groups, pad, stride in (
-        ("conv1", (256, 3, 227, 227), (96, 3, 11, 11), 1, 0, 4), ("conv2", (256, 96, 27, 27), (256, 48, 5, 5), 2, 2, 1),
-        ("conv3", (256, 256, 13, 13), (384, 256, 3, 3), 1, 1, 1),
-    ):  # fmt: skip
+    for label, x, w, groups, pad, stride in LAYERS:
         attrs = {"strides": (stride,) * 2, "pads": ((pad, pad),) * 2, "dilation": (1, 1), "groups": groups}
-        arrays = [rng.standard_normal(s).astype(np.dtype("bfloat16")) for s in (x, w)]
+        arrays = [rng.standard_normal(s).astype(numpy_type("bfloat16")) for s in (x, w)]
         first = clocked(gpu("bf16"), "conv", arrays, attrs, 20)
         best = clocked(gpu("bf16", autotune=True), "conv", arrays, attrs, 20)
         say(f"{label}: {first * 1e3:.3f} ms by heuristic, {best * 1e3:.3f} ms by timing")
@@ -279,8 +289,8 @@ def rates(say: Say, folder: Path) -> None:
 
     for name in ("lenet", "alexnet", "resnet50"):
         for precision in ("bf16", "tf32", "fp32"):
-            found = measure(name, precision, 256, TRAINING, ("channels_last", "graph"), 3, 0.1, False)
-            shown = ", ".join(f"{k} {256 / v:,.0f}" for k, v in found.seconds.items())
+            found = measure(name, precision, BATCH, TRAINING, ("channels_last", "graph"), 3, 0.1, False)
+            shown = ", ".join(f"{k} {BATCH / v:,.0f}" for k, v in found.seconds.items())
             say(f"{name} {precision}: {shown} img/s; {'; '.join(found.remarks)}")
 
 
@@ -288,9 +298,9 @@ def feeding(say: Say, folder: Path) -> None:
     """11. Whether copies from the host run beside the steps."""
     from benchmarks.gpu_cell import TRAINING, measure
 
-    found = measure("alexnet", "bf16", 256, TRAINING, (), 3, 0.3, False)
+    found = measure("alexnet", "bf16", BATCH, TRAINING, (), 3, 0.3, False)
     shown = ", ".join(f"{k} {v * 1e3:.2f} ms" for k, v in found.seconds.items())
-    say(f"AlexNet, 256: {shown}; the batch alone is {256 * 3 * 227 * 227 * 4 / 2**20:.0f} MiB")
+    say(f"AlexNet, {BATCH}: {shown}; the batch alone is {BATCH * 3 * 227 * 227 * 4 / 2**20:.0f} MiB")
 
 
 def memory(say: Say, folder: Path) -> None:
@@ -301,7 +311,7 @@ def memory(say: Say, folder: Path) -> None:
         row, device = row_of(name), Device("cuda")
         before = device.used()
         one = OursOnGpu(row, device, "bf16", False)
-        one.ours.feed(*row.batch(256))
+        one.ours.feed(*row.batch(BATCH))
         for _ in range(4):
             one.ours.train()
         plan = one.ours.model.trainer.program.runner("train", one.ours.specs).plan

@@ -61,7 +61,8 @@ class Ours(Contender):
         self.count += 1
         self.inputs[STEP] = np.int64(self.count)
         self.inputs["random_key"] = key_of(0, self.count)
-        return float(self._runner(TRAIN)(self.inputs)["loss"])
+        runner = self._runner(TRAIN)
+        return float(runner.backend.to_numpy(runner(self.inputs)["loss"]))  # on a GPU this waits for the step
 
     def infer(self) -> np.ndarray:
         return self._runner(PREDICT)(self.inputs)[self.model.outputs[0]]

@@ -73,7 +73,7 @@ def data(count: int = 44, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def runner_of(model: Any, phase: str = "train", batch: int | None = None) -> CapturedRunner:
     """The runner of a phase (and batch size) that has been made."""
     found = [
-        r for (name, specs), r in model.trainer.program._runners.items()
+        r for (name, (specs, *_)), r in model.trainer.program._runners.items()
         if name == phase and batch in (None, specs[0][1].shape[0])
     ]  # fmt: skip
     return found[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 from unittest.mock import patch
 
 from prototorch.backends import devices
@@ -13,16 +14,20 @@ from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.fake import FakeDevice
 from prototorch.backends.precision import Settings
 
-VARIABLE = "PROTOTORCH_STAND_IN"  # where it is set, tests/gpu runs on the stand-in: a check of these tests themselves
+#: where it is set, tests/gpu runs on the stand-in: a check of these tests themselves. "kernels": with our own kernels
+VARIABLE = "PROTOTORCH_STAND_IN"
 
 
 @contextmanager
-def standing_in(memory: int = 1 << 40) -> Iterator[None]:
-    """Inside, "cuda" is a stand-in with so much memory, for each settings one. Plain bodies alone."""
+def standing_in(memory: int = 1 << 40, player: Any = None) -> Iterator[None]:
+    """Inside, "cuda" is a stand-in with so much memory, for each settings one: plain bodies alone, or with a player
+    our own kernels too."""
 
     @lru_cache
     def cuda(settings: Settings, index: int = 0) -> CudaBackend:
-        return CudaBackend(FakeDevice(settings, memory), kernels=False)
+        device = FakeDevice(settings, memory)
+        device.player = player
+        return CudaBackend(device, kernels=player is not None)
 
     with (
         patch.object(devices, "why_not", str), patch.object(facts, "why_not", str),

@@ -16,6 +16,8 @@ from prototorch.backends.cuda.fake import FakeDevice
 from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import Settings, precision_of
 from prototorch.errors import TrainingError
+from prototorch.train.memory import SCRATCH
+from prototorch.train.summary import memory
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
 from fake_gpu import compiled, data, plain_cpu, runner_of
@@ -108,6 +110,25 @@ def test_a_step_prepares_its_pictures_itself(device):
         np.testing.assert_allclose(a[name], b[name], rtol=1e-3, atol=1e-4, err_msg=name)
     np.testing.assert_allclose(models[0].predict(x), models[1].predict(x), rtol=1e-3, atol=1e-4)
     assert models[0].evaluate(x, y)["loss"] == pytest.approx(models[1].evaluate(x, y)["loss"], rel=1e-3)
+
+
+def sequences():
+    layers = pt.layers
+    return pt.Sequential([pt.Input((5, 3)), layers.LSTM(4, name="walk"), layers.Dense(3, name="logits")])
+
+
+def test_the_plans_figure_has_what_kernels_take(device):
+    """Nothing is taken to know it; what is taken then is that, up to tables of addresses and what rounds sizes up."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((8, 5, 3)).astype("float32"), rng.integers(0, 3, 8)
+    model = compiled(CudaBackend(device), sequences)
+    program = model.trainer.program
+    figure = memory(program, 4)
+    assert device.used == 0
+    assert figure[SCRATCH] > 0
+    model.fit(x, y, batch_size=4, epochs=1, verbose=0)
+    assert [p for p, _ in program._runners] == ["train"]
+    assert 0 <= device.used - figure["total"] < 4096
 
 
 def test_why_a_loss_is_not_finite_where_the_step_prepares_its_pictures(device):

@@ -1,6 +1,7 @@
 """Checks on a GPU: `pytest -m gpu tests/gpu` is all of them. Where there is none, they are skipped with the reason.
 
-With PROTOTORCH_STAND_IN=1 they run on the stand-in for a GPU instead, which tells whether the checks themselves are sound.
+With PROTOTORCH_STAND_IN=1 they run on the stand-in for a GPU instead, which tells whether the checks themselves are
+sound; with PROTOTORCH_STAND_IN=kernels our own kernels are played on the CPU (slow).
 """
 
 import os
@@ -16,7 +17,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
 from stand_in import VARIABLE, standing_in
 
 if os.environ.get(VARIABLE):
-    held = standing_in()  # for the whole process
+    player = None
+    if os.environ[VARIABLE] == "kernels":
+        sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_offline"))
+        from shim_device import ShimDevice
+
+        from prototorch.backends.cuda.kernels import matmul
+
+        matmul.TILE, matmul.WORK = 8, 4  # a tile by few threads
+        player = ShimDevice(os.environ.get("SHIM_FOLDER"))
+    held = standing_in(player=player)  # for the whole process
     held.__enter__()
 
 

@@ -46,7 +46,10 @@ def test_every_layer_by_plain_bodies(gpu, case):
 def test_every_op(gpu, case, kernels):
     """Beside the plain body on NumPy's arrays. Sums are taken in another order, and CUDA's exp, log, tanh and the like
     are off by a few units in the last place, as NumPy's are."""
-    backend = CudaBackend(gpu("fp32").device, kernels=kernels)
+    device = gpu("fp32").device
+    if kernels and getattr(device, "player", device) is None:
+        pytest.skip("this stand-in plays no kernels")
+    backend = CudaBackend(device, kernels=kernels)
     arrays = case.arrays("float32")
     op = OPS[case.op]
     with np.errstate(all="ignore"):

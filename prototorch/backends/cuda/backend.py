@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend, Runner
+from prototorch.backends.core import Backend, Runner, Said
+from prototorch.backends.cuda.asked import Asked
 from prototorch.backends.cuda.device import CupyDevice, Device
 from prototorch.backends.cuda.kernels.launch import using
 from prototorch.backends.cuda.kernels.update import UpdateLaunches, combined
@@ -93,8 +94,17 @@ class CudaBackend(Backend):
 
     def choice(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Any:
         """See `Backend.choice`."""
-        with using(self.device):
+        with using(Asked(self.device)):
             return super().choice(op, ins, outs, attrs)
+
+    def scratch(self, steps: Iterable[Said]) -> int:
+        """See `Backend.scratch`: the workspace, and what kernels hold of their own. What plain bodies make in between
+        is not known before they run."""
+        asked = Asked(self.device)
+        with using(asked):
+            for op, ins, outs, attrs in steps:
+                super().prepare(op, ins, outs, attrs)
+        return asked.workspace_bytes + asked.own_bytes
 
     def plain(self, op: Op, attrs: Mapping[str, Any]) -> Runner:
         """See `Backend.plain`. What is stored in a narrow type is computed with in float32, as kernels do."""

@@ -64,7 +64,8 @@ def use(device: Any, library: Library | None) -> None:
 
 
 def library_of(device: Any) -> Library | None:
-    """A device's cuDNN; None where it is not a GPU or cuDNN is not installed."""
+    """A device's cuDNN; None where it is not a GPU or cuDNN is not installed. One that stands for another has its."""
+    device = getattr(device, "stands_for", device)
     if device not in _libraries:
         _libraries[device] = _load(device)
     return _libraries[device]

@@ -57,7 +57,6 @@ class Plan:
             raise Unsupported(str(why)) from why
         self.uids = {name: tensor.get_uid() for name, tensor in self.tensors.items()}
         self.workspace = int(graph.get_workspace_size())
-        device.reserve(self.workspace)
 
     def __call__(self, arrays: Mapping[str, int]) -> None:
         """Run it on the addresses of the tensors."""

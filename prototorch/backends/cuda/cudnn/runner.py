@@ -44,4 +44,7 @@ def planned(request: Request, ins: Sequence[Spec], where: Where, after: Launches
     """The runner of a request on the device that kernels are being prepared for; None where cuDNN does not take it."""
     library = library_of(current())
     plan = None if library is None else library.plan(request)
-    return None if plan is None else Planned(plan, ins, where, after)
+    if plan is None:
+        return None
+    current().reserve(plan.workspace)
+    return Planned(plan, ins, where, after)
