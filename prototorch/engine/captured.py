@@ -108,7 +108,7 @@ class CapturedRunner(Runner):
         self.plan, self.backend, self.states = plan, backend, states
         self.device: Device = backend.device
         self._arena = backend.bytes(plan.arena) if arena is None else arena
-        self._states, self._arrays = states, {}
+        self._states, self._arrays, self._lent = states, {}, states.__getitem__
         self._feeding = Feeding(self.device, {name: v.spec for name, v in plan.inputs.items()})
         self._inputs = self._feeding.arrays
         self._outputs = {name: self.array(v) for name, v in plan.outputs.items()}
