@@ -22,7 +22,7 @@ PRODUCTS = frozenset({
     "simple_rnn_sequence", "lstm_sequence", "gru_sequence",
 })  # fmt: skip
 #: take x in another type than the rest, and deal with it themselves
-MIXED = frozenset({"batch_norm", "batch_norm_inference", "layer_norm"})
+MIXED = frozenset({"batch_norm", "batch_norm_inference", "layer_norm", "group_norm"})
 #: make numbers of their own: in float32, for a narrow type has too few between 0 and 1
 DRAWS = frozenset({"random_uniform"})
 WIDE = "float32"

@@ -143,6 +143,60 @@ class LayerNormGrad(Op):
         return widened(dx, given), sum_(g * normal, axis=rest), sum_(g, axis=rest)
 
 
+class GroupNorm(Op):
+    """``group_norm(x, gamma, beta, groups=, eps=)`` (Wu and He, 2018): x [N, C, ...], statistics of each sample over
+    C / groups neighbouring channels; gamma and beta [C]."""
+
+    lowers = True
+
+    def rule(self, x: Spec, gamma: Spec, beta: Spec, groups: int, eps: float) -> Spec:
+        if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
+            raise self.fail(f"the channels of {list(x.shape)} do not divide into {groups} groups")
+        for v in (gamma, beta):
+            if v.shape != (x.shape[1],):
+                raise self.fail(f"{list(x.shape)} wants vectors of {x.shape[1]}, not {list(v.shape)}")
+        return Spec(x.shape, x.dtype)
+
+    def expand(self, x: Any, gamma: Any, beta: Any, groups: int, eps: float) -> Any:
+        given, x = x, widened(x, gamma)
+        normal, _ = _grouped(x, groups, eps)
+        y = reshape(normal, shape=tuple(x.shape))
+        return widened(y * along(gamma, x.ndim, 1) + along(beta, x.ndim, 1), given)
+
+    def pullback(self, grads, outputs, inputs, needs, attrs):
+        x, gamma, _ = inputs
+        return group_norm_grad(grads[0], x, gamma, **attrs)
+
+
+class GroupNormGrad(Op):
+    """Gradients of x, gamma and beta."""
+
+    lowers = True
+
+    def rule(self, g: Spec, x: Spec, gamma: Spec, groups: int, eps: float):
+        return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
+
+    def expand(self, g: Any, x: Any, gamma: Any, groups: int, eps: float) -> Any:
+        given, g, x = x, widened(g, gamma), widened(x, gamma)
+        normal, scale = _grouped(x, groups, eps)
+        inner, rest = tuple(range(2, normal.ndim)), _others(x.ndim, 1)
+        scaled = reshape(g * along(gamma, x.ndim, 1), shape=tuple(normal.shape))
+        dx = scale * (
+            scaled - mean(scaled, axis=inner, keepdims=True) - normal * mean(scaled * normal, axis=inner, keepdims=True)
+        )
+        dgamma = sum_(g * reshape(normal, shape=tuple(x.shape)), axis=rest)
+        return widened(reshape(dx, shape=tuple(x.shape)), given), dgamma, sum_(g, axis=rest)
+
+
+def _grouped(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
+    """x [N, groups, C / groups, ...] with mean 0 and variance 1 over a group, and the factor 1 / deviation."""
+    grouped = reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+    over = tuple(range(2, grouped.ndim))
+    centred = grouped - mean(grouped, axis=over, keepdims=True)
+    scale = rsqrt(mean(square(centred), axis=over, keepdims=True) + eps)
+    return centred * scale, scale
+
+
 class ChannelWindowSum(Op):
     """The sum over a window of ``size`` neighbouring channels (axis 1), zeros beyond the ends."""
 
@@ -201,15 +255,5 @@ class LrnGrad(Op):
 
 batch_norm, batch_norm_grad, batch_norm_inference = BatchNorm(), BatchNormGrad(), BatchNormInference()
 layer_norm, layer_norm_grad = LayerNorm(), LayerNormGrad()
+group_norm, group_norm_grad = GroupNorm(), GroupNormGrad()
 channel_window_sum, lrn, lrn_grad = ChannelWindowSum(), Lrn(), LrnGrad()
-
-
-def group_norm(x: Any, gamma: Any, beta: Any, groups: int, eps: float) -> Any:
-    """Group normalisation (Wu and He, 2018): x [N, C, ...], statistics of each sample over C / groups channels."""
-    given, x = x, widened(x, gamma)
-    grouped = reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
-    over = tuple(range(2, grouped.ndim))
-    centred = grouped - mean(grouped, axis=over, keepdims=True)
-    normal = centred * rsqrt(mean(square(centred), axis=over, keepdims=True) + eps)
-    y = reshape(normal, shape=tuple(x.shape))
-    return widened(y * along(gamma, x.ndim, 1) + along(beta, x.ndim, 1), given)

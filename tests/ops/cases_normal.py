@@ -93,6 +93,19 @@ for shape, axis in [((2, 3), -1), ((2, 3, 4), (1, 2)), ((2, 3, 4), 1), ((0, 3), 
          tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
 
 
+def group_norm(x, gamma, beta, groups, eps):
+    return F.group_norm(x, groups, gamma, beta, eps)
+
+
+for shape, groups in [((2, 4, 3), 2), ((3, 6), 3), ((2, 3, 2, 2), 3), ((2, 4, 2, 1, 3), 1)]:
+    attrs = {"groups": groups, "eps": EPS}
+    x, gamma, beta = normal(*shape) * 2 + 1, positive(shape[1]), normal(shape[1])
+    case("group_norm", x, gamma, beta, attrs=attrs, oracle=peer(group_norm), tolerance=1e-10, tolerance32=1e-4)
+    case("group_norm_grad", normal(*shape, seed=1), x, gamma, attrs=attrs,
+         oracle=lambda g, x, gamma, **a: tape(group_norm, 3)(g, x, gamma, np.zeros_like(gamma), **a),
+         tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
+
+
 def windowed(x, size):
     out = np.zeros_like(x)
     for c in range(x.shape[1]):
