@@ -23,3 +23,13 @@ def test_layer_norm(bits, shape, axis, mean):
     loose = 1e-4 if mean > 1 else 3e-6
     check("layer_norm", x, gamma, beta, rtol=1e-5, atol=loose, axis=axis, eps=1e-3)
     check("layer_norm_grad", g, x, gamma, rtol=1e-5, atol=loose, threads=(1, 2, 3), axis=axis, eps=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(2, 7, 20), (3, 33, 5, 6), (2, 96, 3, 2, 3)])
+def test_the_channels_of_pictures(bits, shape):
+    x, g = (RANDOM.normal(size=shape).astype("float32") for _ in range(2))
+    gamma, beta = (RANDOM.normal(size=shape[1]).astype("float32") for _ in range(2))
+    last = "channels_last"
+    attrs = {"axis": (1,), "eps": 1e-3, "rtol": 1e-5, "atol": 3e-6}
+    check("layer_norm", x, gamma, beta, layouts=[last, None, None], out_layouts=[last], **attrs)
+    check("layer_norm_grad", g, x, gamma, layouts=[last, last, None], out_layouts=[last, None, None], **attrs)

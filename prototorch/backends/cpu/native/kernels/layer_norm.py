@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from prototorch.backends.cpu.native.call import Tasks, code, native
+from prototorch.backends.core import channels_last
+from prototorch.backends.cpu.native.call import CHANNELS_LAST, Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.channel_rows import inverse_root, summed_line
 from prototorch.backends.cpu.native.machine import lanes_of
@@ -130,7 +131,8 @@ def _added(k: Kernel, r: Rows) -> None:
 
 def _rows(x: Spec, full: tuple[Spec, ...], attrs: dict[str, Any]) -> Rows:
     over = axes(attrs["axis"], x.ndim)
-    if over != tuple(range(x.ndim - len(over), x.ndim)) or any(s.layout is not None for s in full):
+    last = (1,) if x.layout == CHANNELS_LAST else tuple(range(x.ndim - len(over), x.ndim))
+    if over != last or any(s.layout != x.layout for s in full):
         raise Unsupported("axes that are not the last in memory")
     if x.dtype != "float32":
         raise Unsupported(x.dtype)
@@ -159,3 +161,12 @@ def layer_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
             Task(added.address, tuple(o[1:]), vectors, max(vectors // 8, 8), 0, shared),
         ]
     )
+
+
+def _of_channels(place: int) -> Any:
+    """Whether it is the channels of a picture, or of a sequence that has them first, that are normalised."""
+    return lambda ins, attrs: ins[place].ndim >= 3 and axes(attrs["axis"], ins[place].ndim) == (1,)
+
+
+channels_last("native", "prefers", "layer_norm", ins=(0,), outs=(0,), when=_of_channels(0))
+channels_last("native", "prefers", "layer_norm_grad", ins=(0, 1), outs=(0,), when=_of_channels(1))
