@@ -16,6 +16,7 @@ from prototorch.graph.passes.constants import folded
 from prototorch.graph.passes.copies import copied, renamed
 from prototorch.graph.passes.dead_code import live_nodes
 from prototorch.graph.passes.fusion import fused
+from prototorch.graph.passes.gram import norms_apart
 from prototorch.graph.passes.keeping import keeping
 from prototorch.graph.passes.late import mark_late
 from prototorch.graph.passes.layout import laid_out
@@ -115,7 +116,8 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
     if backend is not None and transforms:
         wanted = (*outputs.values(), *updates.values())
-        nodes = live_nodes(small_first(absorbed(nodes, wanted), wanted), wanted)
+        nodes = norms_apart(small_first(absorbed(nodes, wanted), wanted), backend)
+        nodes = live_nodes(nodes, wanted)
         nodes = live_nodes(narrow_gradients(keeping(nodes, backend), backend), wanted)
         mark_late(nodes, outputs)
         nodes, stands = laid_out(nodes, outputs, updates, backend)
