@@ -11,11 +11,21 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 Stamp = tuple[Any, ...]
+
+
+class Seen(NamedTuple):
+    """What arrays looked like when their stamp was taken: a quick way to find that nothing at all has happened."""
+
+    names: tuple[str, ...]
+    events: int
+    counts: list[int]
+    cells: list[list[int]]
+    written: list[int]
 
 
 class Changes:
@@ -23,6 +33,8 @@ class Changes:
 
     def __init__(self, arrays: Mapping[str, np.ndarray]):
         self._arrays = arrays
+        self._get = getattr(arrays, "getter", arrays.__getitem__)
+        self._events = 0  # whatever was told
         self._asked: Counter[str] = Counter()
         self._ours: Counter[str] = Counter()  # references that runners hold
         self._writers: list[tuple[frozenset[str], list[int]]] = []
@@ -31,15 +43,18 @@ class Changes:
     def asked(self, name: str) -> None:
         """Somebody gets the array, or sets another one."""
         self._asked[name] += 1
+        self._events += 1
 
     def everything(self) -> None:
         """All of them may have changed."""
         self._all += 1
+        self._events += 1
 
     def writer(self, names: frozenset[str]) -> list[int]:
         """A number for one who writes those arrays; it counts it up before it writes."""
         cell = [0]
         self._writers.append((names, cell))
+        self._events += 1
         return cell
 
     def references(self) -> Counter[str]:
@@ -61,6 +76,25 @@ class Changes:
             asked.append(self._asked[name])
         watched = frozenset(names)
         return self._all, *asked, *(cell[0] for theirs, cell in self._writers if theirs & watched)
+
+    def seen(self, names: Iterable[str]) -> Seen:
+        """How things are now, for `unchanged`; to be asked for beside a stamp that is not None."""
+        held = tuple(names)
+        watched = frozenset(held)
+        cells = [cell for theirs, cell in self._writers if theirs & watched]
+        return Seen(held, self._events, self._counts(held), cells, [cell[0] for cell in cells])
+
+    def unchanged(self, seen: Seen) -> bool:
+        """Whether nothing has happened since: nobody was given an array, none was written, and nobody holds more of
+        them. Where that is not so, the stamp tells whether it matters."""
+        return (
+            seen.events == self._events
+            and seen.written == [cell[0] for cell in seen.cells]
+            and seen.counts == self._counts(seen.names)
+        )
+
+    def _counts(self, names: tuple[str, ...]) -> list[int]:
+        return [*map(sys.getrefcount, map(self._get, names))]
 
 
 def _count(arrays: Mapping[str, Any], name: str) -> int:

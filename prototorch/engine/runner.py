@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.core import Backend
-from prototorch.engine.changes import Changes, Stamp
+from prototorch.engine.changes import Changes, Seen, Stamp
 from prototorch.engine.keeping import Kept, Store
 from prototorch.errors import ShapeError
 from prototorch.graph.plan import Place, Plan
@@ -55,6 +55,7 @@ class Runner:
         backend.ready(self._calls)
         self._once = backend.strung(self._calls[:once])
         self._stamp: Stamp | None = None
+        self._seen: Seen | None = None
         self._before, self._updates = backend.strung(self._calls[once:cut]), backend.strung(self._calls[cut:])
         self._bare = all(getattr(call, "bare", False) for call in (*self._once, *self._before, *self._updates))
         self._copies = [(self._lent(name), self.array(v)) for name, v in plan.copies]
@@ -140,7 +141,11 @@ class Runner:
 
     def _again(self) -> None:
         """Compute what follows from the states alone, where they have changed since, or where nobody can tell."""
-        stamp = None if self._watch is None else self._watch.stamp(self.plan.watched)
+        watch = self._watch
+        if watch is not None and self._seen is not None and watch.unchanged(self._seen):
+            return
+        self._seen = None
+        stamp = None if watch is None else watch.stamp(self.plan.watched)
         if stamp is None or stamp != self._stamp:
             self._stamp = None
             kept = self._held.values()
@@ -150,6 +155,8 @@ class Runner:
                 if self._store is not None:
                     self._store.filled(kept)
             self._stamp = stamp
+        if watch is not None and stamp is not None:
+            self._seen = watch.seen(self.plan.watched)
 
     def settle(self, guard: Callable[[Mapping[str, Any]], None]) -> None:
         """Wait for all that was begun, and let the guard see what it has not seen. Here nothing is left open."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -134,6 +135,8 @@ class _Own(Mapping[str, Any]):
 
     def __init__(self, variables: Variables):
         self._variables = variables
+        #: as indexing, and quicker
+        self.getter = partial(dict.__getitem__, variables)
 
     def __getitem__(self, name: str) -> Any:
         return dict.__getitem__(self._variables, name)

@@ -47,7 +47,7 @@ def test_a_prediction_arranges_its_weights_once_and_again_when_they_change():
     made = program()
     plan = made.plan(PREDICT, specs_of(made))
     once = [s for s in plan.steps if s.node.op.name == "arrange"]
-    assert len(once) == 3
+    assert len(once) == 4
     assert all(s.node.phase == "once" and plan.places[id(s.outputs[0])].kind == "kept" for s in once)
     assert plan.kept >= sum(s.outputs[0].spec.nbytes for s in once)
     run, given = Runner(plan, made.backend, made.variables), numbers(plan)
