@@ -82,11 +82,13 @@ def channels_last(level: str, how: str, *names: str, ins: tuple[int, ...] | None
 
 class Arrangement(NamedTuple):
     """A kernel wants an operand in an order of its own: which input it is, how many numbers it then takes, and what
-    else wants the same: uses of equal ``form`` (None: this one alone)."""
+    else wants the same: uses of equal ``form`` (None: this one alone). ``level``: the only one whose kernel reads it
+    so, where it was chosen."""
 
     operand: int
     size: int
     form: Any = None
+    level: str = ""
 
 
 #: level -> op name -> functions of specs and attributes that say so, or None.
@@ -106,12 +108,26 @@ def arranges(level: str, *names: str, special: bool = False) -> Callable[[Any], 
     return enter
 
 
+def arrangement_at(level: str, name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...],
+                   attrs: Mapping[str, Any]) -> Arrangement | None:  # fmt: skip
+    """What the kernels of one level want to have arranged; see `Backend.arrangement`."""
+    asked = _ARRANGED.get(level, {}).get(name, ())
+    return next((found for one in asked if (found := one(ins, outs, dict(attrs))) is not None), None)
+
+
 class Choice(NamedTuple):
     """Which kernel runs a step. ``family`` names the way of computing, the same on every machine: what the runner says
     of itself by an attribute of this name, else the file that the kernel is in."""
 
     level: str
     family: str
+
+
+class Taken(NamedTuple):
+    """A kernel that takes a step: its runner, and what it is."""
+
+    runner: Runner
+    choice: Choice
 
 
 def _family(level: str, candidate: Prepare) -> str:
@@ -138,16 +154,26 @@ class Backend:
 
     def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Runner:
         """The fastest runner there is for this op on these specs; the plain body if there is no other."""
-        for _, candidate in self._candidates(op, (*ins, *outs)):
+        taken = self._taken(op, ins, outs, attrs)
+        return self.plain(op, attrs) if taken is None else taken.runner
+
+    def _taken(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Taken | None:
+        """The kernel that runs an op, of those that take it; None where none does."""
+        return next(self._all_taken(op, ins, outs, attrs, self.levels), None)
+
+    def _all_taken(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any],
+                   levels: Iterable[str]) -> Iterator[Taken]:  # fmt: skip
+        """The kernels of some levels that take an op."""
+        for level, candidate in self._candidates(op, (*ins, *outs), levels):
             runner = candidate(ins, outs, dict(attrs))
             if runner is not None:
-                return runner
-        return self.plain(op, attrs)
+                yield Taken(runner, Choice(level, getattr(runner, "family", "") or _family(level, candidate)))
 
-    def _candidates(self, op: Op, specs: Iterable[Spec]) -> Iterator[tuple[str, Prepare]]:
+    def _candidates(self, op: Op, specs: Iterable[Spec],
+                    levels: Iterable[str] | None = None) -> Iterator[tuple[str, Prepare]]:  # fmt: skip
         """The kernels that may be asked, with their levels: where a spec has a layout, those that know it."""
         laid = any(s.layout is not None for s in specs)
-        for level in self.levels:
+        for level in self.levels if levels is None else levels:
             if not laid or op.name in _LAYOUTS.get(level, {}):
                 for candidate in _KERNELS.get(level, {}).get(op.name, ()):
                     yield level, candidate
@@ -163,8 +189,8 @@ class Backend:
     def arrangement(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...],
                     attrs: Mapping[str, Any]) -> Arrangement | None:  # fmt: skip
         """Which operand the kernel for an op would rather have arranged before; None where there is nothing to gain."""
-        asked = (one for level in self.levels for one in _ARRANGED.get(level, {}).get(op.name, ()))
-        return next((found for one in asked if (found := one(ins, outs, dict(attrs))) is not None), None)
+        asked = (arrangement_at(level, op.name, ins, outs, attrs) for level in self.levels)
+        return next((found for found in asked if found is not None), None)
 
     def layout_of(self, name: str) -> Layout | None:
         """How an op takes part in the layout channels_last; None for one that only knows plain memory."""
@@ -181,11 +207,8 @@ class Backend:
 
     def choice(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Choice:
         """The level and the family of the kernel that `prepare` would take."""
-        for level, candidate in self._candidates(op, (*ins, *outs)):
-            runner = candidate(ins, outs, dict(attrs))
-            if runner is not None:
-                return Choice(level, getattr(runner, "family", "") or _family(level, candidate))
-        return Choice("plain", "")
+        taken = self._taken(op, ins, outs, attrs)
+        return Choice("plain", "") if taken is None else taken.choice
 
     def plain(self, op: Op, attrs: Mapping[str, Any]) -> Runner:
         """The op's plain body as a runner: it makes new arrays, which are copied into the outputs."""

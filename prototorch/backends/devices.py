@@ -25,9 +25,9 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     PROTOTORCH_DEVICE may say which.
 
     threads: of the CPU. precision: see `backends.precision`; on the CPU all is float32, and "fp32" leaves out what
-    rounds more than a sum of products. deterministic, autotune: see
-    `Settings`; they are about the GPU. Raises BackendError for a device that cannot be used, UsageError for a precision
-    that there is none of.
+    rounds more than a sum of products. deterministic, autotune: see `Settings`; of them
+    the CPU knows autotune. Raises BackendError for a device that cannot be used, UsageError for a precision that there
+    is none of.
     """
     if device == "auto":
         device = os.environ.get(VARIABLE) or ("cuda" if usable() else "cpu")
@@ -36,7 +36,7 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     if device != "cpu":
         raise BackendError(f"there is no device {device!r}; there are cpu and cuda.{did_you_mean(device, NAMES)}")
     precision_of(precision, gpu=False)
-    return cpu(threads=threads, strict=precision in STRICT)
+    return cpu(threads=threads, strict=precision in STRICT, autotune=autotune)
 
 
 def cuda_backend(settings: Settings) -> Backend:

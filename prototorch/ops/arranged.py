@@ -17,13 +17,15 @@ from prototorch.spec import Spec
 
 
 class Use(NamedTuple):
-    """What an operand is used for: input number ``operand`` of an op on such inputs."""
+    """What an operand is used for: input number ``operand`` of an op on such inputs, by a kernel of this ``level``
+    where that is said."""
 
     op: str
     attrs: tuple[tuple[str, Any], ...]
     ins: tuple[Spec, ...]
     outs: tuple[Spec, ...]
     operand: int
+    level: str = ""
 
 
 class Arrange(Op):

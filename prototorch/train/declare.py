@@ -147,7 +147,8 @@ class Compile(Block):
                                "tf32. On the CPU it is float32 always; there \"fp32\" leaves out Winograd's "
                                "convolutions, which are faster and round more (1e-5 of the largest).")  # fmt: skip
     deterministic: bool = field(default=False, doc="Whether a GPU must give the same bits in every run.")
-    autotune: bool = field(default=False, doc="Whether a GPU's kernels are chosen by timing them once.")
+    autotune: bool = field(default=False, doc="Whether kernels are chosen by timing those that could do a step, "
+                           "once; the choices are kept on disk.")  # fmt: skip
     memory: str = field(default="normal", type=Choice(("normal", "low")),
                         doc='"low": a training step computes again, in its backward pass, what is cheap to compute '
                             "instead of keeping it. The results are the same, bit for bit.")  # fmt: skip

@@ -50,7 +50,7 @@ def vector_bits(bits: int) -> Iterator[None]:
 
 
 def _forget() -> None:
-    for cached in (machine.vector_bits, build._fingerprint):
+    for cached in (machine.vector_bits, build.fingerprint):
         cached.cache_clear()
     call.forget()
 

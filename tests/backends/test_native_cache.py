@@ -124,12 +124,12 @@ def test_code_for_another_processor_is_not_used(cache, monkeypatch, what):
     key = scaled(3).key()
     _, features = machine.cpu()
     monkeypatch.setattr(build, what, lambda: ("another", features) if what == "cpu" else 64)
-    build._fingerprint.cache_clear()
+    build.fingerprint.cache_clear()
     try:
         assert scaled(3).key() != key
         assert disk.read(scaled(3).key()) is None
     finally:
-        build._fingerprint.cache_clear()
+        build.fingerprint.cache_clear()
 
 
 def test_nothing_is_kept_where_the_variable_is_empty(cache, monkeypatch, tmp_path):

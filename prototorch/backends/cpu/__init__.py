@@ -16,14 +16,16 @@ for _info in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_info.name}")
 
 
-def cpu(level: str | None = None, threads: int | None = None, strict: bool = False) -> Backend:
+def cpu(level: str | None = None, threads: int | None = None, strict: bool = False,
+        autotune: bool = False) -> Backend:  # fmt: skip
     """The CPU backend at a level: "native", "numpy", or "plain", the slow level that checks the others.
 
     Without ``level`` the environment variable PROTOTORCH_CPU decides; without that it is "native" where native kernels
     can run, else "numpy". ``threads`` is set for the whole process, which has one thread pool; without it, it stays as
     it is (see `pool.threads`). ``strict`` leaves out kernels that round more than a sum of products does (Winograd's
-    convolutions). Raises UsageError for an unknown level or fewer than one thread, and BackendError where
-    "native" is asked for and cannot be had.
+    convolutions). ``autotune``: native kernels are chosen by timing those that take a step, once (see `native.tuning`).
+    Raises UsageError for an unknown level or fewer than one thread, and BackendError where "native" is asked for and
+    cannot be had.
     """
     said = level or os.environ.get("PROTOTORCH_CPU")
     if said is not None and said not in LEVELS:
@@ -36,7 +38,8 @@ def cpu(level: str | None = None, threads: int | None = None, strict: bool = Fal
         pool.set_threads(threads)
     kind = importlib.import_module(f"{__name__}.native.backend").NativeBackend if level == "native" else Backend
     levels = tuple(name for name in LEVELS[level] if not (strict and name == "winograd"))
-    return kind(f"cpu ({level})", np, levels, pool.threads(), pool.Quiet)
+    more = {"tuned": True} if autotune and level == "native" else {}
+    return kind(f"cpu ({level})", np, levels, pool.threads(), pool.Quiet, **more)
 
 
 def at_once() -> Backend:

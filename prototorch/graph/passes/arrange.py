@@ -35,7 +35,7 @@ def arranged_once(nodes: Sequence[Node], updates: Mapping[str, Value], backend: 
         w = node.inputs[found.operand]
         if not (w.kind == "constant" or (w.kind == "state" and w.name not in updates) or id(w) in known):
             continue
-        use = Use(node.op.name, tuple(sorted(node.attrs.items())), ins, outs, found.operand)
+        use = Use(node.op.name, tuple(sorted(node.attrs.items())), ins, outs, found.operand, found.level)
         key = (id(w), found.form or use, found.size)
         held = made.get(key)
         if held is None:

@@ -77,6 +77,8 @@ def _said(parts: Parts, ins: Specs) -> Arrangement:
 
 
 def _parts(level: str, use: Use) -> Parts | None:
+    if use.level not in ("", level):
+        return None
     asked = (ask(use.ins, use.outs, dict(use.attrs)) for ask in _ASKED.get(level, {}).get(use.op, ()))
     parts = next((found for found in asked if found is not None), None)
     return parts if parts is not None and parts.operand == use.operand else None
@@ -96,5 +98,5 @@ def _enter(level: str) -> None:
     channels_last(level, "follows", "arranged")
 
 
-for _level in ("winograd", "native"):
+for _level in ("winograd", "native", "smaller", "measured"):
     _enter(_level)

@@ -46,11 +46,11 @@ class Wanted(NamedTuple):
 
     def key(self) -> bytes:
         """What its code is kept under."""
-        return hashlib.sha256(f"{self.name}{self.asked!r}".encode() + _fingerprint()).digest()
+        return hashlib.sha256(f"{self.name}{self.asked!r}".encode() + fingerprint()).digest()
 
 
 @cache
-def _fingerprint() -> bytes:
+def fingerprint() -> bytes:
     """Of all that goes into the code besides what a kernel is asked to be."""
     found = hashlib.sha256()
     here = Path(__file__).parent
@@ -200,7 +200,7 @@ def _engine(code: bytes) -> llvm.ExecutionEngine:
 
 def compiled_text(name: str, text: str, functions: tuple[str, ...]) -> dict[str, int]:
     """The addresses of functions of a module of LLVM assembly, kept on disk as kernels are."""
-    key = hashlib.sha256(text.encode() + _fingerprint()).digest()
+    key = hashlib.sha256(text.encode() + fingerprint()).digest()
     with _lock:
         held = disk.read(key)
         if held is None:

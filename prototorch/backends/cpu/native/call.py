@@ -99,12 +99,12 @@ class NativeRunner:
     """A prepared native kernel."""
 
     def __init__(self, tasks: Tasks, ins: tuple[Spec, ...], outs: tuple[Spec, ...], family: str):
-        self._tasks, self._ins, self._outs = tasks, ins, outs
+        self._tasks, self.ins, self._outs = tasks, ins, outs
         self.family = tasks.family or family
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Task]:
         """The tasks that fill the outputs, whose memory must be laid out as the specs say."""
-        for array, spec in zip((*inputs, *outputs), (*self._ins, *self._outs), strict=True):
+        for array, spec in zip((*inputs, *outputs), (*self.ins, *self._outs), strict=True):
             if not lies_as(array, spec):
                 raise ValueError(f"an array of shape {array.shape} and strides {array.strides} for {spec}")
         return self._tasks.bind([a.ctypes.data for a in inputs], [a.ctypes.data for a in outputs])
@@ -114,8 +114,8 @@ class NativeRunner:
         are not to be run."""
         found: list[Task] = []
         for step in (64, 12):
-            places = [step * (i + 1) for i in range(len(self._ins) + len(self._outs))]
-            found += self._tasks.bind(places[: len(self._ins)], places[len(self._ins) :])
+            places = [step * (i + 1) for i in range(len(self.ins) + len(self._outs))]
+            found += self._tasks.bind(places[: len(self.ins)], places[len(self.ins) :])
         return found
 
     def program(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
@@ -123,7 +123,7 @@ class NativeRunner:
         return Program(self.bind(inputs, outputs), (inputs, outputs, self._tasks.keep))
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        given = [a if lies_as(a, s) else arranged(a, s) for a, s in zip(inputs, self._ins, strict=True)]
+        given = [a if lies_as(a, s) else arranged(a, s) for a, s in zip(inputs, self.ins, strict=True)]
         made = [a if lies_as(a, s) else arranged(a, s) for a, s in zip(outputs, self._outs, strict=True)]
         self.program(given, made)()
         for target, source in zip(outputs, made, strict=True):

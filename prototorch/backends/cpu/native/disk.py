@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 _DIGEST = 32  # bytes of SHA-256 before the content
-_SUFFIX, _UNFINISHED = ".kernel", ".unfinished-"
+_SUFFIX, _CHOICE, UNFINISHED = ".kernel", ".choice", ".unfinished-"
 
 
 def folder() -> Path | None:
@@ -87,7 +87,7 @@ def write(key: bytes, symbol: str, code: bytes) -> None:
         return
     content = symbol.encode() + b"\0" + code
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_UNFINISHED)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(hashlib.sha256(key + content).digest() + content)
@@ -108,13 +108,19 @@ def held() -> tuple[int, int]:
 
 
 def clear() -> int:
-    """Remove all files; how many. Processes that run keep the code they have."""
+    """Remove all files; how many kernels these were. Measured choices go too.
+
+    Processes that run keep the code they have.
+    """
     where = usable()
     count = 0
-    for path in [] if where is None else [*where.glob(f"*{_SUFFIX}"), *where.glob(f"{_UNFINISHED}*")]:
+    for path in [] if where is None else [*where.glob(f"*{_SUFFIX}"), *where.glob(f"{UNFINISHED}*")]:
         with suppress(OSError):
             path.unlink()
             count += 1
+    for path in [] if where is None else where.glob(f"*{_CHOICE}"):
+        with suppress(OSError):
+            path.unlink()
     return count
 
 

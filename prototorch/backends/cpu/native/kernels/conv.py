@@ -34,8 +34,11 @@ _FEWEST = 16  # pieces of work
 _PIECE = 1 << 16  # elements of the input rows of a piece, at most
 
 
-def geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool) -> list[Geometry]:
-    """The convolutions that make y of x: one, or the phases of a gradient. For a gradient x is that of the output."""
+def geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool,
+               piece: int = _PIECE) -> list[Geometry]:  # fmt: skip
+    """The convolutions that make y of x: one, or the phases of a gradient. For a gradient x is that of the output.
+
+    piece: elements of the input rows of a piece of work, at most."""
     groups = attrs.get("groups", 1)
     kernel = three(w.shape[2:], 1)
     strides, dilation = three(attrs["strides"], 1), three(attrs["dilation"], 1)
@@ -56,17 +59,17 @@ def geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool)
         if axes[1].count * axes[2].count * axes[0].count == 0:
             continue
         panels = panels_for(filters // groups, axes[2].count)
-        block, shares = _pieces(x, axes, len(panels.vectors) * groups)
+        block, shares = _pieces(x, axes, len(panels.vectors) * groups, piece)
         made.append(Geometry(x.shape[0], x.shape[1], filters, groups, axes, panels, block, shares, steps, kernel))
     return made
 
 
-def _pieces(x: Spec, axes: Any, panels: int) -> tuple[int, int]:
+def _pieces(x: Spec, axes: Any, panels: int, piece: int) -> tuple[int, int]:
     """Rows of a piece, and shares of the panels, so that there are pieces enough and each fits the cache."""
     d, h, w = axes
     line = w.reach(w.count) * x.shape[1] * d.reach(1)
     block = h.count
-    while block > 1 and (h.reach(block) * line > _PIECE or x.shape[0] * d.count * -(-h.count // block) < _FEWEST):
+    while block > 1 and (h.reach(block) * line > piece or x.shape[0] * d.count * -(-h.count // block) < _FEWEST):
         block = -(-block // 2)
     pieces = x.shape[0] * d.count * -(-h.count // block)
     shares = min(-(-_FEWEST // pieces), panels)
@@ -362,5 +365,31 @@ def convolution_of_packed(ins: Specs, outs: Specs, asked: Asked) -> Parts | None
     return None if found is None else _parts(found, asked, outs)
 
 
+def _smaller(ins: Specs, outs: Specs, asked: Asked) -> list[Geometry] | None:
+    """In pieces of a quarter of the size; None where that changes nothing."""
+    whole = _found(ins, outs, asked)
+    x, w = (ins[i] for i in asked.where)
+    if whole is None:
+        return None
+    found = geometries(x, w, outs[0], asked.attrs, asked.backward, _PIECE // 4)
+    return found if found != whole else None
+
+
+@for_convolutions(native, level="smaller")
+def in_smaller_pieces(ins: Specs, outs: Specs, asked: Asked) -> Tasks | None:
+    """The same in smaller pieces of work, which only a measurement chooses."""
+    found = _smaller(ins, outs, asked)
+    return None if found is None else _tasks(found, asked, outs)
+
+
+@for_convolutions(arranged_once, level="smaller")
+def packed_in_smaller_pieces(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
+    """The same with packed weights."""
+    found = _smaller(ins, outs, asked)
+    return None if found is None else _parts(found, asked, outs)
+
+
+channels_last("smaller", "prefers", *CONVOLUTIONS, ins=(0,), outs=(0,))
+channels_last("smaller", "follows", "fused")
 channels_last("native", "prefers", *CONVOLUTIONS, ins=(0,), outs=(0,))
 fusable("native", "anchor", *CONVOLUTIONS)

@@ -356,8 +356,8 @@ def applies(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any]) -> bool:
 
 
 def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool,
-                kept: bool = False) -> Winograd | None:  # fmt: skip
-    """The convolution by Winograd; None where it does not apply, or is no gain."""
+                kept: bool = False, gain: bool = True) -> Winograd | None:  # fmt: skip
+    """The convolution by Winograd; None where it does not apply, or is no gain (not ``gain``: or is one)."""
     if not applies(x, w, y, attrs):
         return None
     groups, window = attrs.get("groups", 1), w.shape[2]
@@ -379,7 +379,7 @@ def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool
         most = max(_TOGETHER // g.pair(1), rows)
         parts = cut(g.tiles, most)
         g = g._replace(block=parts[0])
-    return g if _gain(g) else None
+    return g if _gain(g) is gain else None
 
 
 def _gain(g: Winograd) -> bool:
@@ -418,15 +418,24 @@ def _work(g: Winograd, asked: Asked, outs: Specs) -> Bind:
     return bind
 
 
-def _found(ins: Specs, outs: Specs, asked: Asked, kept: bool) -> Winograd | None:
+def _found(ins: Specs, outs: Specs, asked: Asked, kept: bool, gain: bool = True) -> Winograd | None:
     x, w = (ins[i] for i in asked.where)
-    return winograd_of(x, w, outs[0], asked.attrs, asked.backward, kept)
+    return winograd_of(x, w, outs[0], asked.attrs, asked.backward, kept, gain)
 
 
 @for_convolutions(native, level="winograd")
 def winograd(ins: Specs, outs: Specs, asked: Asked) -> Tasks | None:
     """A convolution, and what follows it elementwise."""
-    g = _found(ins, outs, asked, False)
+    return _tasks(_found(ins, outs, asked, False), outs, asked)
+
+
+@for_convolutions(native, level="measured")
+def measured(ins: Specs, outs: Specs, asked: Asked) -> Tasks | None:
+    """The same where the count of operations sees no gain."""
+    return _tasks(_found(ins, outs, asked, False, False), outs, asked)
+
+
+def _tasks(g: Winograd | None, outs: Specs, asked: Asked) -> Tasks | None:
     if g is None:
         return None
     change, work = code(change_weights, g), _work(g, asked, outs)
@@ -437,7 +446,16 @@ def winograd(ins: Specs, outs: Specs, asked: Asked) -> Tasks | None:
 @for_convolutions(arranged_once, level="winograd")
 def winograd_of_changed(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
     """The same with weights whose basis is changed once."""
-    g = _found(ins, outs, asked, True)
+    return _parts(_found(ins, outs, asked, True), outs, asked)
+
+
+@for_convolutions(arranged_once, level="measured")
+def measured_of_changed(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
+    """The same where the count of operations sees no gain."""
+    return _parts(_found(ins, outs, asked, True, False), outs, asked)
+
+
+def _parts(g: Winograd | None, outs: Specs, asked: Asked) -> Parts | None:
     if g is None:
         return None
     change, work = code(change_weights, g), _work(g, asked, outs)
@@ -445,5 +463,6 @@ def winograd_of_changed(ins: Specs, outs: Specs, asked: Asked) -> Parts | None:
                  work, "winograd", (g.channels, g.filters, g.groups, g.backward, g.window, g.panels))  # fmt: skip
 
 
-channels_last("winograd", "prefers", *CONVOLUTIONS, ins=(0,), outs=(0,))
-channels_last("winograd", "follows", "fused")
+for _level in ("winograd", "measured"):
+    channels_last(_level, "prefers", *CONVOLUTIONS, ins=(0,), outs=(0,))
+    channels_last(_level, "follows", "fused")
