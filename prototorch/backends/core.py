@@ -145,6 +145,9 @@ class Backend:
     input_copies = 1
     #: whether kernels are made for the sizes of a step, so that another size costs time
     specialised = False
+    #: bytes that stay in the caches from one step to the next; where they are known, plans without a backward pass go
+    #: through a large batch slice by slice
+    near = 0
     #: how values are stored and whether the loss is scaled
     precision = Precision("fp32")
 

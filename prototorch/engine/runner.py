@@ -15,6 +15,8 @@ from prototorch.graph.plan import Place, Plan
 from prototorch.graph.record import Value
 from prototorch.spec import Spec
 
+Step = tuple[Any, tuple[Any, ...], tuple[Any, ...]]
+
 
 class Runner:
     """Runs a plan. Kernels are prepared and arrays bound once; a call copies the inputs in and makes the calls.
@@ -41,16 +43,17 @@ class Runner:
         self._inputs = {name: backend.empty(v.spec) for name, v in plan.inputs.items()}
         self._states = states
         self._lent = states.__getitem__ if changes is None else states.lent  # type: ignore[attr-defined]
-        self._arrays: dict[int, Any] = {}
-        self._calls = []
-        for step in plan.steps:
-            ins = tuple(v.spec for v in step.inputs)
-            outs = tuple(v.spec for v in step.outputs)
-            run = backend.prepare(step.node.op, ins, outs, step.node.attrs)
-            arrays = (tuple(map(self.array, step.inputs)), tuple(map(self.array, step.outputs)))
-            self._calls.append((run, *arrays))
-        updating = (i for i, step in enumerate(plan.steps) if step.node.phase == "update")
-        cut = next(updating, len(self._calls))
+        self._arrays: dict[Any, Any] = {}
+        self._calls: list[Step] = []
+        prepared = [backend.prepare(op, ins, outs, attrs) for op, ins, outs, attrs in plan.said()]
+        cut = None
+        for i, turn in plan.turns():
+            step = plan.steps[i]
+            if cut is None and step.node.phase == "update":
+                cut = len(self._calls)
+            ins, outs = (tuple(self.array(v, turn) for v in vs) for vs in (step.inputs, step.outputs))
+            self._calls.append((prepared[i], ins, outs))
+        cut = len(self._calls) if cut is None else cut
         once = plan.once
         backend.ready(self._calls)
         self._once = backend.strung(self._calls[:once])
@@ -67,17 +70,20 @@ class Runner:
             self._runs = changes.writer(self._written)
             self._trains = self._store is not None and any(s.node.phase == "update" for s in plan.steps)
 
-    def array(self, value: Value) -> Any:
-        """The memory of one of the plan's values."""
-        found = self._arrays.get(id(value))
+    def array(self, value: Value, turn: int = 0) -> Any:
+        """The memory of one of the plan's values; of a slice, in this turn of its loop."""
+        place = self.plan.places[id(value)]
+        key = id(value), turn if place.stride else 0
+        found = self._arrays.get(key)
         if found is None:
-            found = self._arrays[id(value)] = self._bind(self.plan.places[id(value)], value)
+            found = self._arrays[key] = self._bind(place, value, place.stride * turn)
         return found
 
-    def _bind(self, place: Place, value: Value) -> Any:
+    def _bind(self, place: Place, value: Value, beyond: int = 0) -> Any:
         spec = value.spec
         if place.kind == "arena":
-            raw = self._arena[place.offset : place.offset + spec.nbytes]
+            begin = place.offset + beyond
+            raw = self._arena[begin : begin + spec.nbytes]
             return self._shaped(raw.view(spec.dtype), spec)
         if place.kind == "kept" and self._store is not None:
             return self._shaped(self._held[place.offset].array.view(spec.dtype), spec)
@@ -85,7 +91,11 @@ class Runner:
             self._kept = self.backend.bytes(self.plan.kept) if self._kept is None else self._kept
             return self._shaped(self._kept[place.offset : place.offset + spec.nbytes].view(spec.dtype), spec)
         if place.kind == "input":
-            return self._shaped(self._inputs[place.name], spec)
+            held = self._inputs[place.name]
+            if place.stride:
+                first = beyond // held.itemsize
+                held = held.reshape(-1)[first : first + spec.size]
+            return self._shaped(held, spec)
         if place.kind == "state":
             array = self._lent(place.name)
             if tuple(array.shape) != spec.shape and array.size != spec.size:

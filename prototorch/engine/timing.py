@@ -85,6 +85,6 @@ def _on_host(runner: Runner) -> Callable[[], list[Piece]]:
                 call()
                 marks.append(clock())
         spans = zip(nodes, marks, marks[1:], strict=False)
-        return [Piece(n.op.name, n.scope, n.phase, b - a) for n, a, b in spans]
+        return [Piece(n.op.name, n.scope, n.phase, (b - a) * (n.loop.times if n.loop else 1)) for n, a, b in spans]
 
     return measure

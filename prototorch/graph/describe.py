@@ -8,7 +8,8 @@ is step 12, of the forward pass, said by the layer conv2d_2: a fused group of th
 "conv" at the level "native". It reads what step 11 wrote (``#11.1`` would be the second output of that step) and the
 layer's own weights, and writes 25600 bytes of the arena from byte 18432 on; ``over #11`` says that this is the memory
 of an input that nobody reads any more, ``in ./kernel`` that a state is written in its place. ``rec`` instead of the
-phase marks a step of the forward pass that is computed again (``compile { memory: low }``).
+phase marks a step of the forward pass that is computed again (``compile { memory: low }``); ``x8`` behind the ops marks
+a step of a loop, which with its neighbours runs for each of 8 slices of the batch.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Written:
 @dataclass(frozen=True)
 class PlannedStep:
     """A step of a plan. ``members`` are the ops of a fused group, else the one op; ``layers`` whose they are;
-    ``again``: it computes once more what the forward pass did not keep."""
+    ``again``: it computes once more what the forward pass did not keep; ``times``: it runs for each of so many slices
+    of the batch, with the other steps of its loop."""
 
     number: int
     phase: str
@@ -60,6 +62,7 @@ class PlannedStep:
     reads: tuple[str, ...]
     writes: tuple[Written, ...]
     again: bool = False
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,7 @@ def _step(number: int, step: Step, plan: Plan, backend: Backend, names: _Names) 
         tuple(names.of(v, node.scope) for v in step.inputs),
         tuple(_written(v, step, plan, names) for v in step.outputs),
         node.again,
+        node.loop.times if node.loop else 1,
     )
 
 
@@ -224,7 +228,8 @@ def _line(step: PlannedStep, offsets: bool) -> str:
     reads = _short_list(step.reads, " ")
     writes = _short_list([f"{size_of(w)} {_place(w, offsets)}" for w in step.writes], ", ")
     phase = _AGAIN if step.again else _PHASES.get(step.phase, step.phase)
-    head = f"{step.number:4} {phase} {step.layer or '-':20} {' + '.join(step.members):20} {kernel:18}"
+    said = " + ".join(step.members) + (f" x{step.times}" if step.times > 1 else "")
+    head = f"{step.number:4} {phase} {step.layer or '-':20} {said:20} {kernel:18}"
     return f"{head} {reads} -> {writes}" if reads else f"{head} -> {writes}"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from prototorch.backends.core import Backend, Said
 from prototorch.graph.memory import HOLES, aligned, alive, arrange
@@ -25,8 +26,10 @@ from prototorch.graph.passes.narrow import casts_together, narrow_gradients
 from prototorch.graph.passes.norms import absorbed
 from prototorch.graph.passes.once import ONCE, mark_once
 from prototorch.graph.passes.recompute import Load, recomputed
+from prototorch.graph.passes.slices import sliced
 from prototorch.graph.passes.sparse import small_first
 from prototorch.graph.record import Graph, Node, Value
+from prototorch.ops.batch import joined, part
 
 _FEW = 0.01  # holes in an arena that is to be small
 
@@ -34,12 +37,13 @@ _FEW = 0.01  # holes in an arena that is to be small
 @dataclass(slots=True)
 class Place:
     """Where a value lies: in the arena at an offset, in the memory that outlives a run, or in an input, a state or a
-    constant."""
+    constant. A slice of a whole value lies ``stride`` bytes further in each turn of its loop."""
 
     kind: str  # "arena", "kept", "input", "state", "constant"
     offset: int = 0
     name: str = ""
     value: Value | None = None
+    stride: int = 0
 
 
 @dataclass(slots=True)
@@ -71,6 +75,13 @@ class Plan:
     watched: tuple[str, ...] = ()
     gated: frozenset[str] = frozenset()  # states that a backend may leave as they are where updates do not count
     saved: int = 0  # bytes of the arena that computing some steps again saves
+
+    def turns(self) -> Iterator[tuple[int, int]]:
+        """The steps in the order in which they run, by number, each with the turn of its loop."""
+        for loop, group in groupby(range(len(self.steps)), lambda i: self.steps[i].node.loop):
+            places = list(group)
+            for turn in range(1 if loop is None else loop.times):
+                yield from ((i, turn) for i in places)
 
     def written(self) -> frozenset[str]:
         """The states that a run changes."""
@@ -125,6 +136,7 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         mark_once(nodes, outputs, updates)
         nodes = fused(casts_together(nodes, backend), outputs, updates, backend)
         if not low_memory:
+            nodes = sliced(graph, nodes, outputs, updates, backend.near)
             nodes = arranged_once(nodes, updates, backend)
     if not low_memory:
         return _Planner(graph, nodes, outputs, updates).plan()
@@ -153,6 +165,7 @@ class _Planner:
         self.born: dict[int, int] = {}
         self.states: dict[str, Value] = {}
         self.in_state: dict[int, str] = {}  # roots that live in a state's memory
+        self.part: dict[int, int] = {}  # slices of whole values, which are their roots: their bytes
         self.kept: dict[int, int] = {}  # roots that outlive a run: their offsets
 
     def find(self, value: Value) -> Value:
@@ -195,10 +208,19 @@ class _Planner:
     def _steps(self) -> list[Step]:
         steps = []
         for node in self.nodes:
+            if node.op is joined:
+                self.root[id(node.inputs[0])] = node.outputs[0]
+                self.part[id(node.inputs[0])] = node.inputs[0].spec.nbytes
+        for node in self.nodes:
             for v in (*node.inputs, *node.outputs):
                 self.values[id(v)] = v
+            if node.op is joined:
+                continue
             if node.op.view:
-                self.root[id(node.outputs[0])] = self.find(node.inputs[0])
+                source, view = node.inputs[0], node.outputs[0]
+                self.root[id(view)] = self.find(source)
+                if node.op is part or (id(source) in self.part and node.loop is not None):
+                    self.part[id(view)] = view.spec.nbytes
                 continue
             steps.append(Step(node, node.inputs, node.outputs))
         for v in (*self.outputs.values(), *self.updates.values()):
@@ -214,12 +236,29 @@ class _Planner:
         for i, step in enumerate(steps):
             for v in step.inputs:
                 self.last[id(self.find(v))] = i
-            for v in step.outputs:
-                self.born[id(v)] = i
+            for v in map(self.find, step.outputs):
+                self.born.setdefault(id(v), i)
                 self.last.setdefault(id(v), i)
+        self._turns(steps)
         end = len(steps)
         for v in (*self.outputs.values(), *self.updates.values()):
             self.last[id(self.find(v))] = end
+
+    def _turns(self, steps: list[Step]) -> None:
+        """Whole values that a loop writes, and all that it reads from before, are alive through all of its turns."""
+        for loop, group in groupby(range(len(steps)), lambda i: steps[i].node.loop):
+            if loop is None:
+                continue
+            places = list(group)
+            first, last = places[0], places[-1]
+            for step in steps[first : last + 1]:
+                for v in map(self.find, step.inputs):
+                    if self.born.get(id(v), -1) < first:
+                        self.last[id(v)] = max(self.last[id(v)], last)
+                for v in step.outputs:
+                    if id(v) in self.part:
+                        root = id(self.find(v))
+                        self.born[root], self.last[root] = first, max(self.last[root], last)
 
     def _updates(self, steps: list[Step]) -> list[tuple[str, Value]]:
         """States whose new value may be written straight over the old one; the others are copied at the end."""
@@ -230,7 +269,7 @@ class _Planner:
             if root is state:
                 continue
             at = self.born.get(id(root))
-            if at is not None and id(root) not in outputs and id(root) not in taken:
+            if at is not None and steps[at].node.loop is None and id(root) not in outputs and id(root) not in taken:
                 step = steps[at]
                 source = step.node.op.inplace_of(step.node.attrs).get(root.index)
                 over = source is not None and self.find(step.inputs[source]) is state
@@ -248,6 +287,10 @@ class _Planner:
             used: set[int] = set()
             for out, source in step.node.op.inplace_of(step.node.attrs).items():
                 value, old = step.outputs[out], self.find(step.inputs[source])
+                if id(value) in self.part or id(step.inputs[source]) in self.part:
+                    continue
+                if step.node.loop is not None and steps[self.born.get(id(old), 0)].node.loop != step.node.loop:
+                    continue  # the next turn reads it again
                 if id(value) in self.kept or id(old) in self.kept:
                     continue
                 if id(value) in self.in_state or old.kind != "node" or id(old) in self.in_state or id(old) in used:
@@ -266,7 +309,7 @@ class _Planner:
         owner: dict[int, int] = {}
         spans: dict[int, list[int]] = {}
         for step in steps:
-            for v in step.outputs:
+            for v in map(self.find, step.outputs):
                 if id(v) in self.in_state or id(v) in self.kept:
                     continue
                 mine = owner[id(v)] = owner[share[id(v)]] if id(v) in share else id(v)
@@ -284,12 +327,13 @@ class _Planner:
         places: dict[int, Place] = {}
         for v in self.values.values():
             root = self.find(v)
+            stride = self.part.get(id(v), 0)
             if id(root) in self.in_state:
                 places[id(v)] = Place("state", name=self.in_state[id(root)])
             elif id(root) in self.kept:
                 places[id(v)] = Place("kept", offset=self.kept[id(root)])
             elif root.kind == "node":
-                places[id(v)] = Place("arena", offset=at[owner[id(root)]])
+                places[id(v)] = Place("arena", offset=at[owner[id(root)]], stride=stride)
             else:
-                places[id(v)] = Place(root.kind, name=root.name, value=root)
+                places[id(v)] = Place(root.kind, name=root.name, value=root, stride=stride)
         return places, arena

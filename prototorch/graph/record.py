@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,11 +50,18 @@ class Value(Arithmetic):
         return f"<{self.kind} {source}: {self.spec}>"
 
 
+class Loop(NamedTuple):
+    """Neighbouring nodes that run once for each of ``times`` slices of a batch (see graph/passes/slices.py)."""
+
+    number: int
+    times: int
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """One op as it was applied; ``scope`` is the layer it was said by, ``phase`` the part of the step it belongs to.
     A group of ops has the scopes of all of them in ``scopes``. ``again``: what the forward pass has computed before is
-    computed once more (see graph/passes/recompute.py)."""
+    computed once more (see graph/passes/recompute.py). ``loop``: it is said for a slice of the batch."""
 
     op: Op
     inputs: tuple[Value, ...]
@@ -64,6 +71,7 @@ class Node:
     phase: str
     scopes: tuple[str, ...] = ()
     again: bool = False
+    loop: Loop | None = None
 
 
 class Graph:

@@ -172,6 +172,7 @@ _RULES: dict[str, Callable[[Any, Any], bool]] = {
     **dict.fromkeys(_ALONE, _others_free),
     **dict.fromkeys(_ALONG, _along),
     **dict.fromkeys(_LAST, _last),
+    **dict.fromkeys(("reorder", "relabel"), _others_free),
     "reshape": _others_free,  # what belongs to a sample lies in one piece
     "transpose": lambda node, read: node.attrs["order"][0] == 0,
     "slice": _sliced,

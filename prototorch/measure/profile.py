@@ -146,7 +146,8 @@ def _matched(plan: Plan, described: Description, timing: Timing) -> Iterator[tup
     for step, told in zip(plan.steps, described.steps, strict=True):
         ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
         key = step.node.op.name, step.node.scope, step.node.phase
-        waiting.setdefault(key, []).append((told, cost(step.node.op, ins, outs, step.node.attrs)))
+        once = cost(step.node.op, ins, outs, step.node.attrs)
+        waiting.setdefault(key, []).append((told, sum([once] * (told.times - 1), once)))
     found: list[tuple[PlannedStep | None, Piece, Cost]] = []
     for piece in timing.pieces:
         steps = waiting.get((piece.op, piece.scope, piece.phase))

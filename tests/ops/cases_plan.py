@@ -10,6 +10,11 @@ from prototorch.spec import Spec
 for shape, name in [((2, 3, 4), "reorder"), ((1, 2, 3, 2), "reorder"), ((3, 1, 5), "relabel"), ((2, 4, 1), "relabel")]:
     case(name, normal(*shape), attrs={"layout": None}, oracle=lambda x, layout: x)
 
+for shape in [(3,), (4, 2), (2, 3, 2)]:
+    case("part", normal(*shape), attrs={"count": 2}, oracle=lambda x, count: np.array([x[i] for i in range(count)]))
+    case("joined", normal(*shape), attrs={"times": 3},
+         oracle=lambda x, times: np.array([row for _ in range(times) for row in x]))  # fmt: skip
+
 X, Y, A, B = ("in", 0), ("in", 1), ("node", 0, 0), ("node", 1, 0)
 PROGRAM = (("multiply", (X, Y), ()), ("tanh", (A,), ()), ("leaky_relu", (B,), (("negative_slope", 0.5),)))
 

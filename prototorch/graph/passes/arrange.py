@@ -45,7 +45,9 @@ def arranged_once(nodes: Sequence[Node], updates: Mapping[str, Value], backend: 
             adopt(new)
             after.setdefault(id(w), []).append(new)
         inputs = (*node.inputs[: found.operand], held, *node.inputs[found.operand + 1 :])
-        others[-1] = Node(arranged, inputs, {"use": use}, node.outputs, node.scope, node.phase, node.scopes)
+        others[-1] = Node(
+            arranged, inputs, {"use": use}, node.outputs, node.scope, node.phase, node.scopes, loop=node.loop
+        )
         adopt(others[-1])
     once: list[Node] = []
     for node in nodes:

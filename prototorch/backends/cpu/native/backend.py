@@ -33,6 +33,8 @@ def _cut(array: Any, spec: Spec) -> Any:
 class NativeBackend(Backend):
     """Runs neighbouring native steps as one program, without Python between them."""
 
+    near = 12 << 20  # of a processor's last cache, which others may use as well; plans are the same on every machine
+
     specialised = True
 
     def __init__(self, *given: Any, tuned: bool = False, **more: Any):
