@@ -3,6 +3,13 @@
 import numpy as np
 import pytest
 
+from prototorch import ops
+from prototorch.backends.cpu import cpu
+from prototorch.graph.plan import make_plan
+from prototorch.graph.record import Graph
+from prototorch.ops.core import interpreting
+from prototorch.spec import Spec
+
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
 check = native_check.check
 
@@ -41,12 +48,33 @@ def test_other_types(bits, shape, axis):
 
 @pytest.mark.parametrize(
     ("axis", "keepdims"),
-    [((2, 3), False), ((2, 3), True), ((0, 2, 3), False), ((0, 2, 3), True), (1, True), (None, False), (0, True)],
+    [
+        ((2, 3), False),
+        ((2, 3), True),
+        ((0, 2, 3), False),
+        ((0, 2, 3), True),
+        (1, True),
+        (None, False),
+        (0, True),
+        (1, False),
+        ((1, 2), False),
+    ],
 )
 def test_channels_last(bits, axis, keepdims):
     x = numbers((6, 33, 15, 13))
     for name in ("sum", "mean", "max"):
         check(name, x, layouts="channels_last", axis=axis, keepdims=keepdims, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("axis", [1, 3, (1, 3), (2, 3)])
+def test_behind_a_convolution_no_sum_is_left_to_the_plain_body(axis):
+    graph = Graph()
+    with interpreting(graph):
+        y = ops.conv(graph.input("x", Spec((2, 3, 9, 9))), graph.input("w", Spec((16, 3, 3, 3))),
+                     strides=(1, 1), pads=((0, 0), (0, 0)), dilation=(1, 1))  # fmt: skip
+        made = ops.sum_(ops.softmax(y, axis=1), axis=axis)
+    backend = cpu("native")
+    assert all(backend.accepts(*step) for step in make_plan(graph, {"y": made}, None, backend).said())
 
 
 def test_nan_is_passed_on(bits):

@@ -232,11 +232,23 @@ def plan_of(x: Spec, out: Spec, axis: Any) -> tuple[Plan, int]:
     kept = tuple(n if i not in over else 1 for i, n in enumerate(x.shape))
     if out.layout not in (None, x.layout):
         raise Unsupported("a result in another layout")
-    if out.layout is None and x.layout is not None and sum(n > 1 for n in kept[1:]) > 1:
+    if out.layout is None and x.layout is not None and _in_two_orders(kept):
         raise Unsupported("a result in another order")
     flags = memory_order(tuple(int(i in over) for i in range(x.ndim)), x.layout)
     found = merged(memory_order(x.shape, x.layout), [i for i, taken in enumerate(flags) if taken])
     return planned(found), prod(x.shape[a] for a in over)
+
+
+def _in_two_orders(kept: Sequence[int]) -> bool:
+    """Whether what is left of a shape lies differently with the channels last: channels and places are left."""
+    return kept[1] > 1 and any(n > 1 for n in kept[2:])
+
+
+def _in_one_order(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> bool:
+    """Whether the result is found in the order in which it is to lie."""
+    over = axes(attrs.get("axis"), ins[0].ndim)
+    kept = [1 if i in over else n for i, n in enumerate(ins[0].shape)]
+    return bool(attrs.get("keepdims")) or not _in_two_orders(kept)
 
 
 def _enter(name: str) -> None:
@@ -252,4 +264,4 @@ def _enter(name: str) -> None:
 _NAMES = ("sum", "mean", "max", "min", "prod", "any", "all")
 for _name in _NAMES:
     _enter(_name)
-channels_last("native", "follows", *_NAMES, ins=(0,))
+channels_last("native", "follows", *_NAMES, ins=(0,), when=_in_one_order)
