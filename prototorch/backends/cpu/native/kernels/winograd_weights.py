@@ -23,6 +23,10 @@ from prototorch.spec import Spec
 
 _PLACES = 36
 _TOGETHER = 1 << 21  # elements of a block's tiles in the other basis
+_FAR = (
+    1 << 20
+)  # sums that do not stay in a near cache: each block reads and writes them, so that blocks are to be larger
+_MANY, _MOST = 200, 1 << 23  # tiles of such a block, as long as it has no more elements
 
 
 def _outputs(d: Sequence[Num]) -> list[Num]:
@@ -166,7 +170,10 @@ def winograd_of(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> Winograd |
     (rows, columns), (down, across) = x.shape[2:], dy.shape[2:]
     g = Winograd(x.shape[0], rows, columns, down, across, pads[0][0], pads[1][0], x.shape[1], filters, groups, False,
                  w.shape[2], panels_for(filters // groups, x.shape[1] // groups), 1)  # fmt: skip
-    g = g._replace(block=cut(g.tiles, max(_TOGETHER // g.pair(1), 32))[0])
+    block = max(_TOGETHER // g.pair(1), 32)
+    if g.weights > _FAR:
+        block = max(block, min(_MANY, _MOST // g.pair(1)))
+    g = g._replace(block=cut(g.tiles, block)[0])
     lanes = lanes_of("float32")
     direct = g.taps * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
     here = g.tiles * (_PLACES * g.depth * g.wide + 6 * _PLACES * (g.channels + g.wide)) / lanes
