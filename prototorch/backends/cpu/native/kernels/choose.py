@@ -3,6 +3,8 @@ largest few, NaN after all."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
@@ -11,6 +13,7 @@ from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import Int, Kernel, Num, Pointer
 from prototorch.backends.cpu.native.kernels.elementwise import memory_order
 from prototorch.backends.cpu.native.team import Task
+from prototorch.backends.cpu.native.waves import any_of
 from prototorch.ops.reduce import axes
 from prototorch.spec import Spec
 
@@ -95,7 +98,11 @@ def _enter(name: str) -> None:
 
 
 def _top_k(k: Kernel, n: int, count: int) -> None:
-    """The largest so far stand in the outputs themselves, in falling order; each number is put in its place."""
+    """The largest so far stand in the outputs themselves, in falling order; each number is put in its place. A vector
+    none of whose numbers is larger than the last of them is passed over as a whole."""
+    lanes = k.lanes
+    while lanes > 2 and lanes // 2 >= n:
+        lanes //= 2
     with k.range(k.first, k.last) as row:
         x, best, place = k.pointer(0) + row * n, k.pointer(1) + row * count, k.pointer(2, "int32") + row * count
         with k.range(count) as j:
@@ -103,22 +110,46 @@ def _top_k(k: Kernel, n: int, count: int) -> None:
             place.store(k.num(-1, "int32"), j)
 
         def better(value: Num, j: Any) -> Num:
-            held = best.load(j)
-            return (value > held) | ((held != held) & (value == value)) | (place.load(j) < 0)
+            held = best.load(j).splat(value.lanes)
+            empty = (place.load(j) < 0).splat(value.lanes)
+            return (value > held) | ((held != held) & (value == value)) | empty
 
-        with k.range(n) as i, k.when(better(x.load(i), count - 1)):
-            value, index = k.variable(x.load(i)), k.variable(k.num(i, "int32"))
-            put = k.variable(k.num(0, "int32"))
-            with k.range(count) as j:
-                here = better(value.value, j) | (put.value > 0)
-                number, at = best.load(j), place.load(j)
-                best.store(k.select(here, value.value, number), j)
-                place.store(k.select(here, index.value, at), j)
-                value.value, index.value = (
-                    k.select(here, number, value.value),
-                    k.select(here, at, index.value),
-                )
-                put.value = k.select(here, k.num(1, "int32"), put.value)
+        def put(i: Int) -> None:
+            value, at = x.load(i), k.variable(k.num(count - 1, "int64").int())
+
+            def above() -> Num:
+                """Whether the number before where it is to stand is to go behind it."""
+                return (at.value > 0) & better(value, (at.value - 1).maximum(0))
+
+            with _while(k, above):
+                before, here = at.value - 1, at.value
+                best.store(best.load(before), here)
+                place.store(place.load(before), here)
+                at.value = before
+            best.store(value, at.value)
+            place.store(k.num(i, "int32"), at.value)
+
+        def body(i: Int, mask: Num | None) -> None:
+            wins = better(x.load(i, lanes, mask), count - 1)
+            with k.when(any_of(k, wins if mask is None else wins & mask)):
+                end = (i + lanes).minimum(n) if mask is not None else i + lanes
+                with k.range(i, end) as one, k.when(better(x.load(one), count - 1)):
+                    put(one)
+
+        k.vectors(n, body, lanes)
+
+
+@contextmanager
+def _while(k: Kernel, holds: Callable[[], Num]) -> Iterator[None]:
+    """What is said inside, again and again as long as a condition holds."""
+    head, inner, after = (k.function.append_basic_block(name) for name in ("while", "again", "done"))
+    k.b.branch(head)
+    k.b.position_at_end(head)
+    k.b.cbranch(holds().v, inner, after)
+    k.b.position_at_end(inner)
+    yield
+    k.b.branch(head)
+    k.b.position_at_end(after)
 
 
 @native("top_k")
