@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from prototorch import ops
+from prototorch.backends.cpu import pool
+from prototorch.ops.arranged import Use
+from prototorch.spec import Spec
 
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
 check = native_check.check
@@ -12,6 +15,13 @@ check = native_check.check
 SIZES = [(1, 1, 1), (2, 3, 5), (7, 5, 20), (70, 3, 17), (33, 6, 64)]
 # sums of up to 256 products, and what the steps make of each other's rounding
 TOLERANCE = {"rtol": 5e-5, "atol": 1e-5}
+
+
+@pytest.fixture(autouse=True)
+def _as_many_threads_as_before():
+    before = pool.threads()
+    yield
+    pool.set_threads(before)
 
 
 def numbers(*shape, scale=1.0, seed=0):
@@ -53,6 +63,33 @@ def test_simple_nets_gated_units_and_their_gradients(bits, size, masked):
         check(op.name, *given, **attrs, **TOLERANCE)
         after = np.ascontiguousarray(op.plain(np, *given, **attrs)[0])
         check(f"{op.name}_grad", *given, after, *grads, **attrs, **TOLERANCE)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("size", [*SIZES, (1, 4, 256)])  # the last in several pieces
+@pytest.mark.parametrize("op", [ops.simple_rnn_sequence, ops.lstm_sequence, ops.gru_sequence])
+def test_weights_that_were_packed_before(bits, op, size, masked):
+    """They give the same bits as those that are packed in each run."""
+    n, t, units = size
+    gates, states = op.gates, op.states
+    x, u = numbers(n, t, gates * units), numbers(units, gates * units, scale=0.1, seed=1)
+    bias = (numbers(3 * units, seed=8),) if gates == 3 else ()
+    mask = (np.random.default_rng(4).random((n, t)) < 0.6,) if masked else ()
+    arrays = [x, u, *bias, *(numbers(n, units, seed=2 + i) for i in range(states)), *mask]
+    attrs = {"masked": masked, "reverse": units != 20}
+    want = check(op.name, *arrays, **attrs, **TOLERANCE)
+    ins = native_check.specs_of(arrays, None)
+    outs = native_check.outputs_of(op.name, ins, attrs, None)
+    found = native_check.cpu("native").arrangement(op, ins, outs, attrs)
+    assert found.operand == 1
+    use = Use(op.name, tuple(sorted(attrs.items())), ins, outs, 1)
+    held = Spec((found.size,))
+    (packed,) = native_check.run_native("arrange", [u], (ins[1],), (held,), {"use": use, "size": found.size})
+    given, specs = [x, packed, *arrays[2:]], (ins[0], held, *ins[2:])
+    for threads in (1, 2):
+        pool.set_threads(threads)
+        made = native_check.run_native("arranged", given, specs, outs, {"use": use})
+        assert [a.tobytes() for a in made] == [a.tobytes() for a in want]
 
 
 @pytest.mark.parametrize("pair", [("softsign", "hard_sigmoid"), ("elu", "softsign"), ("selu", "sigmoid"),

@@ -141,10 +141,10 @@ def scratch(rows: Rows) -> int:
     return 4 * rows.height * rows.vectors * lanes_of("float32")
 
 
-def pack(k: Kernel, units: int, gates: int, offset: int, width: int = 0) -> None:
+def pack(k: Kernel, units: int, gates: int, offset: int | None, width: int = 0) -> None:
     """Recurrent weights [units, gates * units], rows ``width`` apart where that is more, as blocks
-    [units][gates][lanes], from ``offset`` of shared memory on."""
-    u, to = k.pointer(0), k.shared + offset
+    [units][gates][lanes], from ``offset`` of shared memory on; without one at the next argument."""
+    u, to = k.pointer(0), k.pointer(1) if offset is None else k.shared + offset
     with k.range(k.first, k.last) as block, k.range(units) as row:
         for g in range(gates):
             at = (block * units + row) * (gates * k.lanes) + g * k.lanes
