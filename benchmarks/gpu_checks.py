@@ -22,6 +22,8 @@ from prototorch.backends.precision import numpy_type
 from prototorch.ops.core import evaluate
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
+from prototorch.train.memory import SCRATCH
+from prototorch.train.summary import memory as by_purpose
 
 Say = Callable[[str], None]
 #: relative to the largest element: sums of about 1000 products in another order; 10 and 8 bits of mantissa
@@ -59,11 +61,16 @@ def run(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, 
 
 
 def off(got: Any, want: Any) -> float:
-    """The largest difference relative to the largest wanted element."""
+    """The largest difference relative to the largest wanted element; infinite where a number is not one, or the other
+    way round."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
-    if not want.size:
+    if not np.array_equal(np.isnan(got), np.isnan(want)):
+        return float("inf")
+    other = (got != want) & ~np.isnan(want)
+    if not other.any():
         return 0.0
-    return float(np.nanmax(np.abs(got - want), initial=0.0) / max(float(np.nanmax(np.abs(want), initial=0.0)), 1e-30))
+    largest = float(np.abs(want[np.isfinite(want)]).max(initial=1e-30))
+    return float(np.abs(got[other] - want[other]).max() / largest)
 
 
 def gpu(precision: str, **more: Any) -> Any:
@@ -314,8 +321,11 @@ def memory(say: Say, folder: Path) -> None:
         one.ours.feed(*row.batch(BATCH))
         for _ in range(4):
             one.ours.train()
-        plan = one.ours.model.trainer.program.runner("train", one.ours.specs).plan
-        say(f"{name}: arena {plan.arena / 2**20:,.0f} MiB, taken in all {(device.used() - before) / 2**20:,.0f} MiB")
+        program = one.ours.model.trainer.program
+        figure = {k: v / 2**20 for k, v in by_purpose(program, BATCH).items()}
+        say(f"{name}: {figure['total']:,.0f} MiB by the plan ({figure['both, sharing memory']:,.0f} of it the arena, "
+            f"{figure[SCRATCH]:,.0f} the kernels'), {(device.used() - before) / 2**20:,.0f} MiB taken with CUDA's "
+            "code and libraries")  # fmt: skip
 
 
 CHECKS = (properties, libraries, convolutions, products, kernels, captured, collective, preparing, choices, rates,

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the table compares with PyTorch")
+pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
 
-from benchmarks import gpu
+import torch
+
+from benchmarks import gpu, gpu_cell, gpu_checks
+from benchmarks.rows import ROWS
+from prototorch.backends.core import Choice
+from prototorch.backends.cuda.backend import CudaBackend
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
+from stand_in import standing_in
 
 
 def test_a_line():
@@ -36,6 +50,100 @@ def test_the_page_has_a_column_for_each_cell():
 
 
 def test_every_check_says_what_it_is():
-    from benchmarks.gpu_checks import CHECKS
+    found = [int((c.__doc__ or "0.").split(".", 1)[0]) for c in gpu_checks.CHECKS]
+    assert found == list(range(1, len(found) + 1))
 
-    assert [int((c.__doc__ or "0.").split(".", 1)[0]) for c in CHECKS] == list(range(1, 13))
+
+class Stream:
+    """As much of CuPy's as the check of NCCL uses."""
+
+    ptr = 0
+
+    def __init__(self, non_blocking: bool = False):
+        assert non_blocking
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def synchronize(self):
+        pass
+
+    def begin_capture(self):
+        pass
+
+    def end_capture(self):
+        return SimpleNamespace(launch=lambda stream: None)
+
+
+def libraries():
+    """CuPy and cuDNN as far as the checks call them beside the backend."""
+    event = SimpleNamespace(record=lambda: None, synchronize=lambda: None)
+    nccl = SimpleNamespace(
+        NcclCommunicator=lambda *_: SimpleNamespace(allReduce=lambda *_: None), get_unique_id=lambda: b"",
+        NCCL_FLOAT32=7, NCCL_SUM=0,
+    )  # fmt: skip
+
+    class Array(np.ndarray):
+        data = SimpleNamespace(ptr=0)
+
+    cupy = SimpleNamespace(
+        asarray=np.asarray, matmul=np.matmul, arange=lambda *a, **k: np.arange(*a, **k).view(Array), asnumpy=np.asarray,
+        float32=np.float32,
+        cuda=SimpleNamespace(Event=lambda: event, Stream=Stream, get_elapsed_time=lambda a, b: 1.0, nccl=nccl),
+    )  # fmt: skip
+    properties = SimpleNamespace(serialize=lambda: '{"deviceName": "stand-in"}')
+    return {
+        "cupy": cupy,
+        "cupy.cuda.nccl": nccl,
+        "cudnn": SimpleNamespace(create_device_properties=lambda _: properties),
+    }
+
+
+def once(steps, rounds, least):
+    """Each step once: the stand-in does nothing before it must, so that its times say nothing."""
+    for step, wait in steps.values():
+        step()
+        wait()
+    return dict.fromkeys(steps, 1e-3)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Sizes that the CPU does at once, and PyTorch's figures of a GPU."""
+    monkeypatch.setattr(gpu_cell, "row_of", lambda name: ROWS["lenet"])
+    monkeypatch.setattr(gpu_checks, "RECORDED", (("lenet", 2, 5),))
+    monkeypatch.setattr(gpu_checks, "PRODUCTS", ((3, 4, 5, {}), (3, 4, 5, {"transpose_b": True})))
+    monkeypatch.setattr(gpu_checks, "LAYERS", (("conv", (2, 3, 8, 8), (4, 3, 3, 3), 1, 1, 1),))
+    monkeypatch.setattr(gpu_checks, "BATCH", 2)
+    monkeypatch.setattr(gpu_cell, "timed", once)
+    for name, value in {"synchronize": None, "mem_get_info": (1 << 30, 1 << 31), "reset_peak_memory_stats": None,
+                        "memory_allocated": 0, "max_memory_allocated": 5}.items():  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    # what runs by plain bodies here would run by kernels
+    monkeypatch.setattr(CudaBackend, "choice", lambda *_: Choice("cuda", ""))
+    monkeypatch.setattr(CudaBackend, "scratch", lambda self, steps: 0)
+    for name, module in libraries().items():
+        monkeypatch.setitem(sys.modules, name, module)
+    with standing_in():
+        yield
+
+
+@pytest.mark.filterwarnings("ignore:this step runs kernel by kernel")
+@pytest.mark.parametrize("check", gpu_checks.CHECKS, ids=lambda c: c.__name__)
+def test_the_checks_run(check, small, tmp_path):
+    """On the stand-in each does what it is to do on a GPU, but for PyTorch's part, which says why it cannot."""
+    said = []
+    check(said.append, tmp_path)
+    assert said
+
+
+def test_a_cell_is_measured(small):
+    for what in ("train", "infer"):
+        found = gpu_cell.measure("lenet", "bf16", 2, what, gpu_cell.MODES, 1, 0.001, False)
+        assert found.seconds["prototorch"] > 0
+        assert found.seconds["fed"] > 0
+        assert not [r for r in found.remarks if r.startswith("prototorch")]
+        assert [r for r in found.remarks if r.startswith("torch eager failed")]
