@@ -241,7 +241,7 @@ def plan_of(x: Spec, out: Spec, axis: Any) -> tuple[Plan, int]:
 
 def _in_two_orders(kept: Sequence[int]) -> bool:
     """Whether what is left of a shape lies differently with the channels last: channels and places are left."""
-    return kept[1] > 1 and any(n > 1 for n in kept[2:])
+    return len(kept) > 2 and kept[1] > 1 and any(n > 1 for n in kept[2:])
 
 
 def _in_one_order(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> bool:
