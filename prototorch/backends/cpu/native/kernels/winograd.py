@@ -29,6 +29,7 @@ from prototorch.spec import Spec
 
 _PLACES = 36
 _CACHE = 160_000  # elements of a thread's tiles, in both bases, that stay near it
+_MOST = 200_000  # and of as few tiles as go together
 _RUN = 64  # channels of an item that changes weights
 _TOGETHER = 1 << 22  # elements of the tiles of all threads together
 
@@ -372,7 +373,7 @@ def winograd_of(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool
     g = Winograd(x.shape[0], rows, columns, down, across, top, left, x.shape[1], filters, groups, backward, window,
                  panels_for(width, 14), 1, kept)  # fmt: skip
     rows = most_rows(max(g.panels.vectors))
-    if g.pair(rows) <= _CACHE and g.tiles >= 16 * rows:
+    if g.pair(rows) <= _MOST and g.tiles >= 16 * rows:
         times = max(min(_CACHE // g.pair(rows), 4), 1)
         g = g._replace(block=rows * times)
     else:
@@ -394,7 +395,7 @@ def _gain(g: Winograd) -> bool:
 def _work(g: Winograd, asked: Asked, outs: Specs) -> Bind:
     """All but the change of the weights."""
     epilogue, where = asked.epilogue, asked.where
-    if g.pair(1) * g.block <= _CACHE:
+    if g.pair(1) * g.block <= _MOST:
         whole = streamed(lambda past: code(near, g, epilogue, where, past), outs, g.filters)
         local, shared = 4 * (g.pair(g.block) + g.side**2 * g.filters + g.channels), 4 * g.shared
         return lambda i, o: [Task(whole(i, o), (*i, *o), -(-g.tiles // g.block), 1, local, shared)]

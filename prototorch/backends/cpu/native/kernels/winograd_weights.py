@@ -23,9 +23,7 @@ from prototorch.spec import Spec
 
 _PLACES = 36
 _TOGETHER = 1 << 21  # elements of a block's tiles in the other basis
-_FAR = (
-    1 << 20
-)  # sums that do not stay in a near cache: each block reads and writes them, so that blocks are to be larger
+_FAR = 1 << 20  # sums that do not stay in a near cache, and that each block reads and writes: blocks are larger then
 _MANY, _MOST = 200, 1 << 23  # tiles of such a block, as long as it has no more elements
 
 
