@@ -43,6 +43,7 @@ def total(model, batch, phase=TRAIN):
     found = by_purpose(plan, scratch=program.backend.scratch(plan.said()) or 0)
     return (
         found["both, sharing memory"]
+        + found.get("kept between runs", 0)
         + found["inputs"]
         + found[SCRATCH]
         + (found["optimizer"] + 64 if phase == TRAIN else 64)
