@@ -73,6 +73,7 @@ def test_behind_a_convolution_no_sum_is_left_to_the_plain_body(axis):
         y = ops.conv(graph.input("x", Spec((2, 3, 9, 9))), graph.input("w", Spec((16, 3, 3, 3))),
                      strides=(1, 1), pads=((0, 0), (0, 0)), dilation=(1, 1))  # fmt: skip
         made = ops.sum_(ops.softmax(y, axis=1), axis=axis)
+        made = made + ops.sum_(ops.sum_(made, axis=tuple(range(1, made.ndim))), axis=0)  # of few dimensions too
     backend = cpu("native")
     assert all(backend.accepts(*step) for step in make_plan(graph, {"y": made}, None, backend).said())
 
