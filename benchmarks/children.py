@@ -27,6 +27,7 @@ def environment(threads: int, cache: Path | None = None) -> dict[str, str]:
     """The variables of a contender's process; ``cache`` is a folder for compiled code in place of the usual one."""
     count = str(threads)
     made = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    made.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: no library compiles its modules again at each start
     made |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), count)
     if cache is not None:
         made |= {name: str(cache / folder) for name, folder in CACHES.items()}
