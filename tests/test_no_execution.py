@@ -29,6 +29,7 @@ ALLOWED = {
     ("subprocess", "backends/cpu/native/processes.py"): "starts this package's own compiling process, without a shell",
     ("ctypes library", "backends/cuda/facts.py"): "asks NVIDIA's driver, under its fixed name, for its version",
     ("load_module", "backends/cuda/device.py"): "compiles this package's own CUDA sources",
+    ("load_module", "backends/cuda/asked.py"): "hands that on, where a plan's memory is counted",
     ("load_module", "backends/cuda/fake.py"): "stands in for that in tests",
     ("subprocess", "storage/foreign.py"): "starts this package's own reading process, without a shell",
     ("h5py.File", "storage/image.py"): "writes into memory",
