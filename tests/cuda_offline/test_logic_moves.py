@@ -95,6 +95,21 @@ def test_affine_maps(device, fill_mode, interpolation, layout):
     for dtype in ("float64", "float32"):
         check(device, "affine_sample", [x, np.array(turned, dtype)], attrs, [layout, None], [layout], rtol=1e-5,
               atol=1e-5)  # fmt: skip
+        # a sum of many shares, in another order
+        check(device, "affine_spread", [x, np.array(turned, dtype)], attrs, [layout, None], [layout], rtol=1e-5,
+              atol=1e-5)  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", [None, LAST])
+def test_the_adjoint_of_an_affine_map_gives_the_same_bits_and_sums_in_float32(device, layout):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    maps = np.array([[[0.0, 0.01, 2.0], [0.02, 0.0, 1.0]], [[0.7, 0.3, 0.1], [-0.3, 0.7, 2.0]]], np.float32)
+    for dtype in ("float32", "bfloat16", "float16"):
+        g = numbers(2, 3, 9, 7).astype(dtype)  # all of the first picture falls on few pixels
+        arrays, layouts = [g, maps], ([layout, None], [layout])
+        check(device, "affine_spread", arrays, {}, *layouts, rtol=1e-5, atol=1e-5)
+        one, two = (run(device, "affine_spread", arrays, {}, *layouts)[0] for _ in range(2))
+        np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

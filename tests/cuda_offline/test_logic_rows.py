@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from logic_check import LAST, check, numbers, run
@@ -9,6 +11,7 @@ from shim_device import COMPILER
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cuda.kernels.launch import using
+from prototorch.ops.core import evaluate
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -173,6 +176,8 @@ RECURRENT = [
     ("lstm_sequence", {"activation": "tanh", "recurrent_activation": "sigmoid"}),
     ("lstm_sequence", {"activation": "softsign", "recurrent_activation": "hard_sigmoid"}),
     ("gru_sequence", {"activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": True}),
+    ("gru_sequence", {"activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": False}),
+    ("gru_sequence", {"activation": "softsign", "recurrent_activation": "hard_sigmoid", "reset_after": False}),
 ]
 
 
@@ -193,6 +198,28 @@ def test_recurrent(device, name, attrs, reverse, masked):
     after = [made[0], *made[1 + op.states :]]
     grads = [numbers(*a.shape, seed=9 + j) for j, a in enumerate(made[: 1 + op.states])]
     check(device, f"{name}_grad", [*inputs, *after, *grads], attrs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("reset_after", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_recurrent_in_other_types(device, reset_after, dtype):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    samples, steps, units = 3, 4, 5
+    shapes = [(samples, steps, 3 * units), (units, 3 * units), (3 * units,), (samples, units)]
+    inputs = [(numbers(*shape, seed=k) / 2).astype(dtype) for k, shape in enumerate(shapes)]
+    attrs = {"reset_after": reset_after, "reverse": True}
+    # each product and state is rounded to 8 or 11 bits, and four steps and sums of twelve add such errors up
+    tolerance = {"float64": 1e-12, "bfloat16": 16 * 2.0**-8, "float16": 16 * 2.0**-11}[dtype]
+    plain = "float64" if dtype == "float64" else "float32"
+    name = "gru_sequence"
+    for _ in range(2):
+        made = run(device, name, inputs, attrs)
+        want = evaluate(partial(OPS[name], **attrs), *(a.astype(plain) for a in inputs))
+        for got, expected in zip(made, want, strict=True):
+            assert got.dtype.name == dtype
+            np.testing.assert_allclose(got.astype(plain), expected, rtol=tolerance, atol=tolerance)
+        grads = [(numbers(*a.shape, seed=9 + j) / 2).astype(dtype) for j, a in enumerate(made[:2])]
+        name, inputs = "gru_sequence_grad", [*inputs, made[0], *grads]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -178,3 +178,27 @@ def test_the_devices_own_kernels(device):
     for flag in (0, 1):
         player.launch(module, "copy_all", 24, 256, (np.uint32(24), table, np.array([flag], np.int32)))
         assert all(np.array_equal(t, s if flag else 0 * s) for t, s in pairs)
+
+
+def turned_sequences():
+    layers = pt.layers
+    return pt.Sequential([
+        pt.Input((1, 6, 6)), layers.Conv2D(2, 3, name="conv"), layers.RandomRotation(0.1, name="turn"),
+        layers.Reshape((4, 8), name="rows"), layers.GRU(4, reset_after=False, name="walk"),
+        layers.Dense(3, name="logits"),
+    ])  # fmt: skip
+
+
+def test_what_turns_pictures_and_a_gru_of_the_first_kind_are_recorded_and_give_the_same_bits_twice(device):
+    """The gradient passes through the turned pictures to the convolution; all steps of the plan are launches."""
+    x, y = data(20)
+    backends = plain_cpu(), CudaBackend(device), CudaBackend(device)
+    models = [compiled(b, turned_sequences, deterministic=True) for b in backends]
+    for model in models:
+        model.fit(x, y, batch_size=4, epochs=1, verbose=0)
+    assert {"affine_spread", "back_left"} <= set(device.player.launched)
+    assert runner_of(models[1]).graph is not None, runner_of(models[1]).refused
+    a, b, c = (m.get_weights() for m in models)
+    for name in a:  # five steps; sums in another order, float32
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-3, atol=1e-4, err_msg=name)
+        np.testing.assert_array_equal(b[name], c[name], err_msg=name)

@@ -71,6 +71,22 @@ def _loads(kind: str, name: str, masked: bool) -> list[str]:
     return [*made, *(["const bool keep0 = mask[b * STEPS + t];"] if masked else [])]
 
 
+def ends(kind: str) -> str:
+    """The text of what every walk back begins and ends with; ``kind`` is the type of what is added up."""
+    return f"""// the first state before each step, time first; the gradients of the last states as numbers to add to
+KERNEL before(index n, index samples, const X* first, const X* all, X* out) {{
+    EACH(i, n) {{
+        const index u = i % UNITS, b = i / UNITS % samples, place = i / UNITS / samples;
+        out[i] = place ? all[(b * STEPS + place - 1) * UNITS + u] : first[b * UNITS + u];
+    }}
+}}
+KERNEL begin(index n, const X* in, {kind}* out) {{ EACH(i, n) out[i] = get(in[i]); }}
+KERNEL finish(index n, const {kind}* d, const X* through, X* out) {{
+    EACH(i, n) put(out[i], d[i] + (through ? get(through[i]) : 0));
+}}
+"""
+
+
 @lru_cache(maxsize=256)
 def texts(name: str, units: int, steps: int, dtype: str, masked: bool, activation: str,
           gate: str) -> tuple[str, str] | None:  # fmt: skip
@@ -126,16 +142,5 @@ KERNEL back(index n, index t, index place, u32 carried, const X* x, const X* p{e
         {joined([*loads, *old, *seeds, *lines, *stores])}
     }}
 }}
-// the first state before each step, time first; and the gradients of the last states as numbers to add to
-KERNEL before(index n, index samples, const X* first, const X* all, X* out) {{
-    EACH(i, n) {{
-        const index u = i % UNITS, b = i / UNITS % samples, place = i / UNITS / samples;
-        out[i] = place ? all[(b * STEPS + place - 1) * UNITS + u] : first[b * UNITS + u];
-    }}
-}}
-KERNEL begin(index n, const X* in, {kind}* out) {{ EACH(i, n) out[i] = get(in[i]); }}
-KERNEL finish(index n, const {kind}* d, const X* through, X* out) {{
-    EACH(i, n) put(out[i], d[i] + (through ? get(through[i]) : 0));
-}}
-"""
+{ends(kind)}"""
     return assembled(one), assembled(two)
