@@ -196,8 +196,8 @@ def _long_value(head: str, value: Value, indent: int) -> list[str]:
         return _block(f"{head}{value.word}", value.body, indent)
     if isinstance(value, ListValue) and value.items:
         return _long_list(head, value, indent)
-    if isinstance(value, Body):
-        return _block(head.rstrip(), value, indent)
+    if isinstance(value, Body):  # a head of spaces alone is that of an item, whose brace stands where they end
+        return _block(head.rstrip() or head[:-1], value, indent)
     return [head + value_text(value)]
 
 

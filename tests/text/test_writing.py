@@ -100,6 +100,11 @@ def test_long_lists_are_broken():
     assert all(len(line) <= 110 for line in written.splitlines())
 
 
+def test_a_long_item_of_a_list_begins_where_the_items_stand():
+    written = fmt("a { b: [{ c: D { e: 1 }  f: 2 }, 3] }")
+    assert written == "a {\n  b: [\n    {\n      c: D { e: 1 }\n      f: 2\n    },\n    3\n  ]\n}\n"
+
+
 def test_empty():
     assert fmt("") == ""
     assert fmt("# only\n\n# comments\n") == "# only\n# comments\n"
