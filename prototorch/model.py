@@ -28,8 +28,9 @@ from prototorch.train.clock import OPEN, Clock
 from prototorch.train.declare import Compile, Fit, OutputLoss, with_classes
 from prototorch.train.intake import Intake, compared
 from prototorch.train.loop import Trainer
-from prototorch.train.program import TEST, TRAIN, Program, terms
+from prototorch.train.program import PREDICT, TEST, TRAIN, Program, terms
 from prototorch.train.progress import progress, shown
+from prototorch.train.single import Singles
 from prototorch.train.standard import History
 from prototorch.train.summary import summary, traced
 from prototorch.train.transform import Preparation
@@ -148,7 +149,11 @@ class Model:
         self.variables.drop(SLOT)
         self.variables.drop(METRIC)
         self.compile_block = block
+        self._train_with(program)
+
+    def _train_with(self, program: Program) -> None:
         self._trainer = Trainer(program, Preparation(self.net, backend_for("cpu")))
+        self._singles = Singles(self._trainer)
 
     @property
     def trainer(self) -> Trainer:
@@ -158,8 +163,7 @@ class Model:
                 self.set_compile(self.compile_block)
             else:
                 backend = backend_for("auto")
-                program = Program(self.net, self.variables, backend, None)
-                self._trainer = Trainer(program, Preparation(self.net, backend_for("cpu")))
+                self._train_with(Program(self.net, self.variables, backend, None))
         assert self._trainer is not None
         return self._trainer
 
@@ -285,18 +289,15 @@ class Model:
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for these samples, in one piece."""
-        data = self._intake().arrays(x, None, None)
-        return self.predict(data, batch_size=max(1, len(data)))
+        intake, backend = self._intake(), self.trainer.program.backend
+        found = self._singles.run(PREDICT, intake, intake.arrays(x))
+        copied = {name: np.array(backend.to_numpy(array)) for name, array in found.items()}
+        return next(iter(copied.values())) if len(copied) == 1 else copied
 
     def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any) -> dict[str, Any]:
-        trainer, intake = self._ready(), self._intake()
-        supply = intake.whole(intake.arrays(x, y, sample_weight), phase == TRAIN)
-        feed = trainer.feed(supply, phase == TRAIN, class_weight)
-        trainer.program.reset(phase)
-        for batch in supply.batches:
-            trainer.run(phase, feed, batch, batch.count)
-        trainer.settle()
-        return trainer.program.results(phase)
+        program, intake = self._ready().program, self._intake()
+        self._singles.run(phase, intake, intake.arrays(x, y, sample_weight), class_weight)
+        return program.results(phase)
 
     def _intake(self) -> Intake:
         return Intake(self.net, self.trainer, self._build)

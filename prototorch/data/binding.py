@@ -88,6 +88,18 @@ class Bound(Dataset):
         array = self._whole.held(column)
         return array if array is None or column not in self._fits else self._fits[column](array)
 
+    def over(self, whole: Dataset) -> Bound:
+        """Another set with the same columns, bound in the same way. Raises DataError for numbers outside a table."""
+        other = object.__new__(Bound)
+        other.__dict__.update(self.__dict__, _whole=whole)
+        check_held(other)
+        return other
+
+    def whole(self) -> Columns:
+        """All columns of a set that is in memory, as they are held."""
+        columns = {name: self.held(name) for name in self.columns}
+        return {name: array for name, array in columns.items() if array is not None}
+
     def _checked(self, columns: Columns, rows: np.ndarray) -> Columns:
         for column in self._unseen:
             if column in columns:
@@ -150,11 +162,16 @@ def bind(
         if fit is not None and column not in fits:
             fits[column] = fit
     bound = Bound(dataset, input_of, target_of, fits, indices)
+    check_held(bound)
+    return bound
+
+
+def check_held(bound: Bound) -> None:
+    """Check the numbers that are looked up in a table, of columns in memory. Raises DataError as `check_indices`."""
     for column in bound.indices:
-        values = dataset.held(column)
+        values = bound._whole.held(column)
         if values is not None:
             check_indices(bound, column, values)
-    return bound
 
 
 def check_indices(bound: Bound, column: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:

@@ -40,33 +40,44 @@ def check_dataset(dataset: Bound, targets: Mapping[str, Target] | None = None, *
         DataError: an empty set, labels out of range, targets that are no whole numbers or no distributions,
             not-finite values, columns that are not what they declare. The first one is named with its row.
     """
-    if not len(dataset):
-        raise DataError(f"{dataset.name}: the data set is empty")
-    _check_sample(dataset)
+    if len(dataset):
+        _check_sample(dataset)
+    check_values(dataset, targets or {})
     notes: list[str] = []
     for column in dataset.inputs:
         values = dataset.held(column)
         if values is not None:
-            check_finite(dataset, column, values)
             notes += _constant(dataset, column, values)
     for output, target in (targets or {}).items():
         column = dataset.target_of[output]
         values = dataset.held(column)
-        if values is None:
-            continue
-        check_target(dataset, column, values, target)
-        if target.kind == "classes":
+        if values is not None and target.kind == "classes":
             counting = values if target.ignored is None else values[values != target.ignored]
             notes += _class_notes(dataset, column, counting, target)
-    if dataset.weight is not None:
-        weights = dataset.held(dataset.weight)
-        if weights is not None:
-            _check_weights(dataset, dataset.weight, weights)
     notes = list(dict.fromkeys(notes))
     if warn:
         for note in notes:
             warnings.warn(note, DataWarning, stacklevel=2)
     return notes
+
+
+def check_values(dataset: Bound, targets: Mapping[str, Target]) -> None:
+    """Check the values of all columns in memory; for the arguments and errors see `check_dataset`."""
+    if not len(dataset):
+        raise DataError(f"{dataset.name}: the data set is empty")
+    for column in dataset.inputs:
+        values = dataset.held(column)
+        if values is not None:
+            check_finite(dataset, column, values)
+    for output, target in targets.items():
+        column = dataset.target_of[output]
+        values = dataset.held(column)
+        if values is not None:
+            check_target(dataset, column, values, target)
+    if dataset.weight is not None:
+        weights = dataset.held(dataset.weight)
+        if weights is not None:
+            _check_weights(dataset, dataset.weight, weights)
 
 
 def check_target(dataset: Dataset, column: str, values: np.ndarray, target: Target) -> None:

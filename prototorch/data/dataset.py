@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -182,7 +183,7 @@ class Arrays(Dataset):
         self._origins, self._first = origins or f"{name}, row {{}}", first_row
         self._arrays = {column: as_column(array, column, name) for column, array in columns.items()}
         self._count = same_length(self._arrays, name)
-        self.columns = {c: Spec(a.shape[1:], a.dtype.name) for c, a in self._arrays.items()}
+        self.columns = {c: Spec(a.shape[1:], _named(a.dtype)) for c, a in self._arrays.items()}
 
     def __len__(self) -> int:
         return self._count
@@ -196,6 +197,11 @@ class Arrays(Dataset):
         for view in views.values():
             view.flags.writeable = False
         return views
+
+    def emptied(self) -> Arrays:
+        """A set of the same columns without samples."""
+        columns = {name: np.empty((0, *spec.shape), spec.dtype) for name, spec in self.columns.items()}
+        return Arrays(columns, self.inputs, self.targets, weight=self.weight, classes=self.classes, name=self.name)
 
     def origin(self, index: int) -> str:
         return self._origins.replace("{}", str(index + self._first))
@@ -267,6 +273,11 @@ def same_length(arrays: Mapping[str, np.ndarray], name: str) -> int:
         shown = ", ".join(f"{column} has {count:,}" for column, count in counts.items())
         raise DataError(f"{name}: the columns do not have the same number of rows: {shown}")
     return next(iter(counts.values()))
+
+
+@cache
+def _named(dtype: np.dtype) -> str:
+    return dtype.name  # which NumPy makes anew each time
 
 
 def _as_slice(indices: np.ndarray) -> slice | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from prototorch.data.binding import Bound, Target
 from prototorch.data.checks import check_dataset, compare
-from prototorch.data.dataset import Dataset
+from prototorch.data.dataset import Arrays, Dataset
 from prototorch.data.declare import Data
 from prototorch.data.loader import Loader
 from prototorch.data.memory import as_dataset, is_stream
@@ -87,7 +87,7 @@ class Intake:
         found, held = data.open_both(self.net.inputs[0].shape if self.net.inputs else None)
         return found, data.loading(), held
 
-    def arrays(self, x: Any, y: Any, sample_weight: Any) -> Dataset:
+    def arrays(self, x: Any, y: Any = None, sample_weight: Any = None) -> Arrays:
         """Arrays in memory as a data set with the model's names. Targets bear the name of the column that their loss
         names, else of their output; an output that learns an input has none."""
         return as_dataset(x, y, sample_weight, inputs=[i.name for i in self.net.inputs], outputs=self._target_names())
@@ -113,21 +113,16 @@ class Intake:
             loading = {**{k: v for k, v in loading.items() if k != "drop_last"}, "shuffle": False}
         return Supply(held, Loader(held, batch_size, seed=seed, **loading))
 
-    def whole(self, given: Dataset, training: bool) -> Supply:
-        """A data set as one batch. What augmentation draws follows from the step."""
-        held = self.bound(given, True)
-        return Supply(held, Loader(held, len(held), shuffle=False, seed=self.trainer.program.seed,
-                                   epoch=self.trainer.step if training else 0, threads=0))  # fmt: skip
-
-    def bound(self, data: Dataset, supervised: bool) -> Bound:
-        """The data set as the model sees it, checked; the weights are made."""
+    def bound(self, data: Dataset, supervised: bool, warn: bool = True) -> Bound:
+        """The data set as the model sees it, checked; the weights are made. warn: of what is odd in a whole set."""
         held = bound(self.trainer.program, data, self.trainer.preparation, supervised)
-        check_dataset(held, self._targets(held) if supervised else None)
+        check_dataset(held, self.targets(held) if supervised else None, warn=warn)
         if not supervised:
             self.build(input_specs(self.net, held, self.trainer.preparation, 1))
         return held
 
-    def _targets(self, held: Bound) -> dict[str, Target]:
+    def targets(self, held: Bound) -> dict[str, Target]:
+        """What the loss of each output wants to be given; the weights are made."""
         specs = input_specs(self.net, held, self.trainer.preparation, 1)
         self.build(specs)
         program = self.trainer.program
@@ -140,7 +135,7 @@ class Intake:
         stream = Stream(source, inputs, {name: Target(()) for name in learned}, steps=steps, seed=seed)
         first = stream.first()
         held = bound(self.trainer.program, first, self.trainer.preparation, supervised)
-        targets = self._targets(held) if supervised else {}
+        targets = self.targets(held) if supervised else {}
         if not supervised:
             self.build(input_specs(self.net, held, self.trainer.preparation, 1))
         if self.trainer.preparation.needed:
