@@ -6,12 +6,15 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.constraints.base import Constraint
+from prototorch.errors import ShapeError
 from prototorch.schema import field
 
 _EPSILON = 1e-7  # Keras' epsilon: keeps the division by a norm of 0 finite
 
 
-def _norm(weight: Any, axis: Any) -> Any:
+def _norm(weight: Any, axis: tuple[int, ...]) -> Any:
+    if any(not -weight.ndim <= a < weight.ndim for a in axis):
+        raise ShapeError(f"a norm along {list(axis)} is not one of a weight of shape {list(weight.shape)}")
     return ops.sqrt(ops.sum_(ops.square(weight), axis=axis, keepdims=True))
 
 

@@ -91,6 +91,7 @@ class LayerContext:
             )
         if old is None:
             initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
+            checked(full, spec, initializer, regularizer, constraint)
             on = trainable and self.layer.trainable and self.root.trainable
             self.trace.weights[full] = Weight(full, spec, initializer, fans or fans_of(spec.shape), regularizer,
                                               constraint, on, self.root.lr_mult, self.root.decay_mult)  # fmt: skip
@@ -131,6 +132,21 @@ class LayerContext:
     def fail(self, message: str) -> NoReturn:
         """See `Context.fail`."""
         raise ShapeError(message)
+
+
+def checked(name: str, spec: Spec, initializer: Initializer, regularizer: Regularizer | None,
+            constraint: Constraint | None) -> None:  # fmt: skip
+    """Raise ShapeError, with the weight's name, where one of these does not take a weight of this spec."""
+    graph = Graph()
+    try:
+        initializer.check_shape(spec.shape)
+        with interpreting(graph):
+            if regularizer is not None:
+                regularizer.penalty(graph.state(name, spec))
+            if constraint is not None:
+                constraint.project(graph.state(name, spec))
+    except ModelError as exc:
+        raise ShapeError(f"the weight {name!r}: {exc}") from exc
 
 
 class InGraph(Protocol):

@@ -12,6 +12,9 @@ from prototorch.schema import Block
 class Initializer(Block, family="initializer"):
     """How a weight begins."""
 
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise ShapeError where a weight of this shape cannot begin so; asked before there are values."""
+
     def values(self, shape: tuple[int, ...], rng: np.random.Generator, fans: tuple[int, int]) -> np.ndarray:
         """The first values of a weight, float32 of the shape; ``fans`` are the connections into and out of a unit."""
         raise TypeError(f"{type(self).__name__} does not define values")

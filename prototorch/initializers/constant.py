@@ -37,7 +37,10 @@ class Identity(Initializer):
     aliases = ("IdentityInitializer",)
     gain: float = 1.0
 
-    def values(self, shape, rng, fans):
+    def check_shape(self, shape):
         if len(shape) != 2:
             raise ShapeError(f"Identity initialises matrices, not a weight of shape {list(shape)}")
+
+    def values(self, shape, rng, fans):
+        self.check_shape(shape)
         return np.eye(*shape, dtype=np.float32) * np.float32(self.gain)

@@ -14,9 +14,12 @@ class UnitForgetBias(Initializer):
 
     initializer: Initializer = field(default="zeros", doc="How the other three quarters begin.")
 
-    def values(self, shape, rng, fans):
+    def check_shape(self, shape):
         if len(shape) != 1 or shape[0] % 4:
             raise ShapeError(f"UnitForgetBias initialises the bias of an LSTM, not a weight of shape {list(shape)}")
+
+    def values(self, shape, rng, fans):
+        self.check_shape(shape)
         units = shape[0] // 4
         made = np.array(self.initializer.values(shape, rng, fans))
         made[units : 2 * units] = 1

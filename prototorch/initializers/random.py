@@ -199,9 +199,12 @@ class Orthogonal(_Drawing):
     aliases = ("OrthogonalInitializer",)
     gain: float = 1.0
 
-    def draw(self, shape, rng, fans):
+    def check_shape(self, shape):
         if len(shape) < 2:
             raise ShapeError(f"Orthogonal initialises weights of at least two dimensions, not {list(shape)}")
+
+    def draw(self, shape, rng, fans):
+        self.check_shape(shape)
         rows, columns = int(np.prod(shape[:-1])), shape[-1]
         q, r = np.linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))))
         q = q * np.sign(np.diag(r))

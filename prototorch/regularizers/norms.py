@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from prototorch import ops
+from prototorch.errors import ShapeError
 from prototorch.regularizers.base import Regularizer
 from prototorch.schema import field
 
@@ -47,6 +48,8 @@ class OrthogonalRegularizer(Regularizer):
     mode: Literal["rows", "columns"] = "rows"
 
     def penalty(self, weight: Any) -> Any:
+        if weight.ndim != 2:
+            raise ShapeError(f"OrthogonalRegularizer wants a matrix, not a weight of shape {list(weight.shape)}")
         w = weight if self.mode == "rows" else ops.transpose(weight, order=(1, 0))
         # Keras 3 normalises with l2_normalize, whose floor under the squared norm is 1e-12
         w = w * ops.rsqrt(ops.maximum(ops.sum_(ops.square(w), axis=1, keepdims=True), 1e-12))

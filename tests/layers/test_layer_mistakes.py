@@ -48,6 +48,22 @@ def test_wrong_field(text, message):
 
 SHAPES = [
     (
+        "Dense { units: 3  bias_initializer: identity }",
+        [(4,)],
+        "the weight 'layer/bias': Identity initialises matrices, not a weight of shape [3]",
+    ),
+    (
+        "Dense { units: 3  bias_regularizer: orthogonal_regularizer }",
+        [(4,)],
+        "the weight 'layer/bias': OrthogonalRegularizer wants a matrix, not a weight of shape [3]",
+    ),
+    (
+        "Dense { units: 3  bias_constraint: MaxNorm { axis: 1 } }",
+        [(4,)],
+        "the weight 'layer/bias': a norm along [1] is not one of a weight of shape [3]",
+    ),
+    ("LSTM { units: 3  kernel_initializer: unit_forget_bias }", [(4, 2)], "the weight 'layer/kernel': UnitForgetBias"),
+    (
         "Conv2D { filters: 4  kernel_size: 3 }",
         [(5, 5)],
         "it wants an input of 3 dimensions (channels, rows, columns), not 2",
