@@ -25,8 +25,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu_cell import INFERENCE, MODES, NETS_MEASURED, SMALL, TRAINING, measure
+from benchmarks.gpu_cell import MODES, SMALL, measure
 from benchmarks.gpu_checks import first_checks
+from benchmarks.rows import INFERENCE, NETS_MEASURED, TRAINING
 
 RESULTS = Path(__file__).parent / "results"
 PRECISIONS, BATCHES = ("bf16", "tf32", "fp32"), (256, 32, 1)

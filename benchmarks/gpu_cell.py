@@ -23,11 +23,9 @@ from benchmarks.contender import Setup
 from benchmarks.ours import Ours
 from benchmarks.peers.torch_nets import NETS
 from benchmarks.peers.torch_weights import load
-from benchmarks.rows import DECAY, MOMENTUM, RATE, ROWS, Row
+from benchmarks.rows import DECAY, INFERENCE, MOMENTUM, RATE, TRAINING, Row, row_of
 from prototorch.train.program import PREDICT, TRAIN
 
-TRAINING, INFERENCE = "train", "infer"
-NETS_MEASURED = ("lenet", "alexnet", "vgg16", "resnet50", "resnet101", "transformer", "lstm")
 #: PyTorch's ways, in the order in which they are tried
 MODES = ("eager", "channels_last", "compile", "graph")
 #: how far the outputs may lie from PyTorch's, relative to the largest: sums in another order, then 10 and 8 bits
@@ -37,13 +35,6 @@ SMALL = {"lenet": 5.0}
 
 #: a step, and waiting for all that was begun
 Steps = tuple[Callable[[], None], Callable[[], None]]
-
-
-def row_of(name: str) -> Row:
-    """The row of a net."""
-    if name == "resnet101":
-        return Row("resnet101", "resnet101", (3, 224, 224), 1000, (32,))
-    return ROWS[name]
 
 
 @dataclass

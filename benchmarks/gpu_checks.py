@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.rows import row_of
 from prototorch.backends.core import Backend
 from prototorch.backends.devices import backend_for
 from prototorch.backends.precision import numpy_type
@@ -224,7 +225,7 @@ def kernels(say: Say, folder: Path) -> None:
 
 def captured(say: Say, folder: Path) -> None:
     """6. A recorded step is the plain one, bit for bit, over 1000 steps; draws go on from step to step."""
-    from benchmarks.gpu_cell import Device, OursOnGpu, row_of
+    from benchmarks.gpu_cell import Device, OursOnGpu
 
     for name, batch, steps in RECORDED:
         row = row_of(name)
@@ -267,7 +268,7 @@ def collective(say: Say, folder: Path) -> None:
 
 def preparing(say: Say, folder: Path) -> None:
     """8. How long a net's kernels and plans take to be made: the first time, and again in the same process."""
-    from benchmarks.gpu_cell import Device, OursOnGpu, row_of
+    from benchmarks.gpu_cell import Device, OursOnGpu
 
     for name in ("lenet", "resnet50", "transformer"):
         for turn in ("first", "again"):
@@ -312,7 +313,7 @@ def feeding(say: Say, folder: Path) -> None:
 
 def memory(say: Say, folder: Path) -> None:
     """12. The plan's figure beside what is taken."""
-    from benchmarks.gpu_cell import Device, OursOnGpu, row_of
+    from benchmarks.gpu_cell import Device, OursOnGpu
 
     for name in ("alexnet", "resnet50"):
         row, device = row_of(name), Device("cuda")

@@ -11,6 +11,9 @@ import numpy as np
 MODELS = Path(__file__).parent / "models"
 #: what everybody trains with: SGD, momentum, and decay coupled to the gradient, on every parameter
 RATE, MOMENTUM, DECAY = 1e-4, 0.9, 5e-4
+TRAINING, INFERENCE = "train", "infer"
+#: the nets of the GPU's table
+NETS_MEASURED = ("lenet", "alexnet", "vgg16", "resnet50", "resnet101", "transformer", "lstm")
 #: the epoch as a whole process, which is to learn
 PICTURES, EPOCH_ROW, EPOCH_BATCH, EPOCH_RATE = 60_000, "lenet", 64, 1e-2
 
@@ -71,6 +74,11 @@ ROWS = {
         Row("vgg16", "vgg16", _PHOTO, 1000, (8,), goal=2.0, dropout=True),
     )
 }
+
+
+def row_of(name: str) -> Row:
+    """The row of a net; ResNet-101 is measured on a GPU alone."""
+    return Row(name, name, _PHOTO, 1000, (32,)) if name == "resnet101" else ROWS[name]
 
 
 def pictures(count: int = PICTURES) -> tuple[np.ndarray, np.ndarray]:
