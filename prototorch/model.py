@@ -144,6 +144,8 @@ class Model:
 
     def set_compile(self, block: Compile) -> None:
         """As `compile`, from a block."""
+        if self._trainer is not None:
+            self._trainer.idle("compile")
         backend = backend_for(block.device, block.threads, block.precision, block.deterministic, block.autotune)
         program = Program(self.net, self.variables, backend, block)
         self.variables.drop(SLOT)
@@ -233,6 +235,7 @@ class Model:
         if callbacks is None:
             callbacks = block.callbacks
         trainer, intake = self._ready(), self._intake()
+        trainer.idle("fit")
         trainer.clock = Clock()
         with trainer.clock(OPEN):
             data, held = intake.both(x, y, sample_weight, block, validation_data)
@@ -290,14 +293,16 @@ class Model:
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for these samples, in one piece."""
         intake, backend = self._intake(), self.trainer.program.backend
-        found = self._singles.run(PREDICT, intake, intake.arrays(x))
-        copied = {name: np.array(backend.to_numpy(array)) for name, array in found.items()}
+        with self.trainer.turn:
+            found = self._singles.run(PREDICT, intake, intake.arrays(x))
+            copied = {name: np.array(backend.to_numpy(array)) for name, array in found.items()}
         return next(iter(copied.values())) if len(copied) == 1 else copied
 
     def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any) -> dict[str, Any]:
         program, intake = self._ready().program, self._intake()
-        self._singles.run(phase, intake, intake.arrays(x, y, sample_weight), class_weight)
-        return program.results(phase)
+        with self.trainer.turn:
+            self._singles.run(phase, intake, intake.arrays(x, y, sample_weight), class_weight)
+            return program.results(phase)
 
     def _intake(self) -> Intake:
         return Intake(self.net, self.trainer, self._build)
@@ -311,15 +316,16 @@ class Model:
 
     def _build(self, specs: Mapping[str, Spec]) -> dict[str, Weight]:
         """Make the weights that are not there yet, for inputs of these specs."""
-        if self._known is None:
-            self._known = trace(self.net, specs, False).weights
-        self.trainer.program.check_weights(self._known.values())
-        seed = self.compile_block.seed if self.compile_block is not None else 0
-        for weight in self._known.values():
-            if weight.name not in self.variables:
-                self.variables.create(weight.name, initial(weight, seed), own=True)
-            self.variables.check(weight.name, weight.spec)
-        return self._known
+        with self.trainer.turn:
+            if self._known is None:
+                self._known = trace(self.net, specs, False).weights
+            self.trainer.program.check_weights(self._known.values())
+            seed = self.compile_block.seed if self.compile_block is not None else 0
+            for weight in self._known.values():
+                if weight.name not in self.variables:
+                    self.variables.create(weight.name, initial(weight, seed), own=True)
+                self.variables.check(weight.name, weight.spec)
+            return self._known
 
     def build(self, **shapes: Sequence[int]) -> None:
         """Make the weights now; inputs with sizes that only data tell need ``name=shape`` (no batch dimension)."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import signal
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from prototorch.errors import DataError, TrainingError, UsageError
 from prototorch.graph.trace import KEY
 from prototorch.optim import Schedule
 from prototorch.train.ahead import Ahead
+from prototorch.train.around import closing, stopping
 from prototorch.train.callbacks import Callback, CallbackList, Later
 from prototorch.train.clock import CALLBACKS, DATA, PREPARE, STEPS, VALIDATION, Clock
 from prototorch.train.clock import epoch as epoch_of
@@ -46,6 +48,12 @@ class Supply(NamedTuple):
         return len(self.batches)
 
 
+class _Waiting(threading.local):
+    """What a thread does when all its callbacks have been called; None while none is called."""
+
+    actions: list[Callable[[], None]] | None = None
+
+
 class Begun(NamedTuple):
     """A training step that was begun: where it stands, and what it was fed."""
 
@@ -55,6 +63,19 @@ class Begun(NamedTuple):
     inputs: Mapping[str, Any]
     columns: Mapping[str, np.ndarray]
     samples: int
+
+
+_trainers: WeakSet[Trainer] = WeakSet()
+
+
+def _after_fork() -> None:
+    """A forked child has none of the threads that may have held a turn."""
+    for trainer in _trainers:
+        trainer._locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Trainer:
@@ -70,6 +91,8 @@ class Trainer:
         pending: a state of an earlier fit, for the next one to go on from.
         clock: where the time of the last fit went; timing: that of its last epoch, seconds by purpose. They decide
             nothing and are in no state.
+        turn: whoever holds it may run a step, and read what it gave. Several threads may use a trainer: their steps
+            take turns. One fit runs at a time, and one evaluation.
     """
 
     def __init__(self, program: Program, preparation: Preparation):
@@ -85,8 +108,14 @@ class Trainer:
         self.clock, self.timing = Clock(), dict[str, float]()
         self._inside = self._trained = self._over = self._fitting = False
         self._recent: list[Begun] = []
-        self._later: list[Callable[[], None]] | None = None
+        self._locks()
+        self._later = _Waiting()
+        self._unread: Later | None = None
         self._ahead: Ahead | None = None
+        _trainers.add(self)
+
+    def _locks(self) -> None:
+        self.turn, self._evaluating = threading.RLock(), threading.RLock()
 
     # ---------------------------------------------------------------- steps
 
@@ -103,11 +132,18 @@ class Trainer:
         self.set_rate = float(value)
 
     def run(self, phase: str, feed: Feed, columns: Mapping[str, np.ndarray], count: int) -> dict[str, Any]:
-        """One step on a batch. What it gives back is the plan's memory, good until the next step.
+        """One step on a batch. What it gives back is the plan's memory, good until the next step: who reads it holds
+        ``turn`` until then.
 
         Raises TrainingError with the cause where the loss of a training step is not finite; the weights are then as
         they were before the step.
         """
+        with self.turn:
+            if self._unread is not None:
+                self._unread.keys()  # they tell of the step before
+            return self._run(phase, feed, columns, count)
+
+    def _run(self, phase: str, feed: Feed, columns: Mapping[str, np.ndarray], count: int) -> dict[str, Any]:
         runner = feed.runner(phase, count)
         if runner is None:
             with self.clock(PREPARE):
@@ -140,9 +176,18 @@ class Trainer:
         Raises TrainingError as `run` does. A GPU tells of a loss that is not finite some steps later; no weight has
         been changed since.
         """
-        for runner in self.program.runners():
-            self._watched(partial(runner.settle, guard))
-        self._recent = []
+        with self.turn:
+            for runner in self.program.runners():
+                self._watched(partial(runner.settle, guard))
+            self._recent = []
+
+    def idle(self, what: str) -> None:
+        """Raise UsageError where a fit is under way: ``what`` cannot be done beside it."""
+        if self._fitting:
+            raise UsageError(
+                f"{what}: the model is in the middle of a fit (this is called by a callback, or another thread trains "
+                "it); set model.stop_training = True to end that one, and wait for it"
+            )
 
     def _watched(self, work: Callable[[], Any]) -> Any:
         try:
@@ -189,14 +234,14 @@ class Trainer:
         self.passes = max(self.passes, initial_epoch)
         loader.epoch, loader.position = self.passes, 0
         calls = CallbackList(self.callbacks, model, params)
-        if state is not None:
-            self._restore(state, loader)
-            self.program.resolve(feed.specs(1))
-        self._call(calls, "on_train_begin")
-        if state is not None:
-            self._restore_callbacks(state)
         self._fitting = True
         try:
+            if state is not None:
+                self._restore(state, loader)
+                self.program.resolve(feed.specs(1))
+            self._call(calls, "on_train_begin")
+            if state is not None:
+                self._restore_callbacks(state)
             with stopping(self), self._prepared_ahead(feed, whole):
                 while self.epoch < epochs and not self.stop_training:
                     began = self.clock.reading()
@@ -219,7 +264,7 @@ class Trainer:
                 callback.on_failure()
             raise
         finally:
-            self._fitting = False
+            self._fitting, self._unread = False, None
         if self.interrupted is None:
             self.program.finish()
         self._call(calls, "on_train_end")
@@ -274,17 +319,25 @@ class Trainer:
                     return True
                 number = self.batch
                 self._call(calls, "on_train_batch_begin", number)
-                with self.clock(STEPS):
+                with self.clock(STEPS), self.turn:
                     outputs = self.run(TRAIN, feed, batch, batch.count)
-                logs = Later(partial(self._logs, outputs)) if wants else {}
+                    logs = self._logs(outputs) if wants else {}
                 self.batch, self.seen = number + 1, self.seen + batch.count
                 self._call(calls, "on_train_batch_end", number, logs)
+                self._unread = None
                 if steps is not None and self.batch >= steps:
                     return True
                 if self.stop_training:
                     return self.interrupted is None  # a callback ends the epoch here; a signal leaves it open
 
     def _logs(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Loss and metrics so far; from a device they are read when somebody looks, or before its next step."""
+        if self.program.backend.device is None:
+            return self._read(outputs)
+        self._unread = Later(partial(self._read, outputs))
+        return self._unread
+
+    def _read(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
         loss = float(self.program.backend.to_numpy(outputs["loss"]))
         return {**self.program.results(TRAIN), "batch_loss": loss}
 
@@ -303,19 +356,19 @@ class Trainer:
 
     def later(self, action: Callable[[], None]) -> None:
         """Do something when all callbacks have been called: what is saved then is what each of them knows by then."""
-        if self._later is None:
+        if self._later.actions is None:
             action()
         else:
-            self._later.append(action)
+            self._later.actions.append(action)
 
     def _call(self, calls: CallbackList, hook: str, *args: Any) -> None:
-        waiting, self._later = self._later, []
+        later, actions = self._later, list[Callable[[], None]]()
+        waiting, later.actions = later.actions, actions
         with self.clock(CALLBACKS):
             try:
                 calls.call(hook, *args)
-                actions = self._later
             finally:
-                self._later = waiting
+                later.actions = waiting
             for action in actions:
                 action()
 
@@ -385,8 +438,11 @@ class Trainer:
     def evaluate(self, model: Any, data: Supply, *, steps: int | None = None,
                  callbacks: CallbackList | None = None) -> dict[str, Any]:  # fmt: skip
         """Loss and metrics over a data set."""
+        with self._evaluating:
+            return self._evaluated(data, steps, callbacks or CallbackList([], model))
+
+    def _evaluated(self, data: Supply, steps: int | None, calls: CallbackList) -> dict[str, Any]:
         feed = self.feed(data, False)
-        calls = callbacks or CallbackList([], model)
         self.program.reset(TEST)
         self._call(calls, "on_test_begin")
         wants = calls.wants("on_test_batch_end")
@@ -412,8 +468,9 @@ class Trainer:
         with closing(iter(data.batches)) as batches:
             for number, batch in enumerate(batches):
                 self._call(calls, "on_predict_batch_begin", number)
-                outputs = self.run(PREDICT, feed, batch, batch.count)
-                copied = {k: np.array(self.program.backend.to_numpy(v)) for k, v in outputs.items()}
+                with self.turn:
+                    outputs = self.run(PREDICT, feed, batch, batch.count)
+                    copied = {k: np.array(self.program.backend.to_numpy(v)) for k, v in outputs.items()}
                 for name, array in copied.items():
                     parts[name].append(array)
                 self._call(calls, "on_predict_batch_end", number, {"outputs": copied})
@@ -433,34 +490,3 @@ def _batches(loader: Loader | Stream, steps: int | None) -> Iterator[Batch]:
             yield batch
         if not count:
             raise DataError(f"{loader.dataset.name}: no batch is left of it")
-
-
-@contextmanager
-def closing(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
-    """The loader's threads end when the loop does, however it ends."""
-    try:
-        yield batches
-    finally:
-        close = getattr(batches, "close", None)
-        if close is not None:
-            close()
-
-
-@contextmanager
-def stopping(trainer: Trainer) -> Iterator[None]:
-    """Inside, the first Ctrl-C (or SIGTERM) lets the step end and the fit return; the second one ends at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: Any) -> None:
-        if trainer.interrupted is not None:
-            raise KeyboardInterrupt
-        trainer.interrupted, trainer.stop_training = number, True
-
-    kept = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
