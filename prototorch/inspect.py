@@ -37,7 +37,7 @@ def checked(source: str, overrides: Sequence[str] = ()) -> Model:
             specs = probe_specs(model.net, 1)
             outputs = model.trainer.program.output_specs(specs)
             for term in model.trainer.program.terms:
-                target_of(term.loss, outputs[term.output])
+                target_of(term, outputs[term.output])
         except (UsageError, ModelError) as exc:
             raise TextError([Mistake(f"compile: {exc}")]) from exc
     return model

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 from zlib import crc32
@@ -147,6 +147,16 @@ def checked(name: str, spec: Spec, initializer: Initializer, regularizer: Regula
                 constraint.project(graph.state(name, spec))
     except ModelError as exc:
         raise ShapeError(f"the weight {name!r}: {exc}") from exc
+
+
+@contextmanager
+def told(graph: Graph, scope: str) -> Iterator[None]:
+    """A scope of a graph; a mistake in it is told with the scope's name."""
+    with graph.scope(scope):
+        try:
+            yield
+        except ModelError as exc:
+            raise ShapeError(f"{scope}: {exc}") from exc
 
 
 class InGraph(Protocol):

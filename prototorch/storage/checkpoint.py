@@ -124,7 +124,7 @@ def assign(here: Mapping[str, Any], given: Mapping[str, np.ndarray], *, by_name:
         raise WeightsError(f"{source} do not fit the model (by_name=True loads those that do):\n{report}{hint}")
     if report.mismatched and not skip_mismatch:
         raise WeightsError(f"{source} do not fit the model (skip_mismatch=True leaves these out):\n{report}")
-    if not report.loaded:
+    if not report.loaded and (here or given):
         raise WeightsError(f"{source}: no weight of the model is there:\n{report}")
     for name in report.loaded:
         here[name][...] = given[name]

@@ -13,15 +13,14 @@ from prototorch.data.dataset import Columns, Dataset
 from prototorch.engine.runner import Runner
 from prototorch.errors import DataError, ShapeError, UsageError
 from prototorch.graph.net import Net
-from prototorch.losses import Loss
 from prototorch.spec import Spec
-from prototorch.train.program import COUNTED, PREDICT, TARGET, TRAIN, WEIGHT, Program
+from prototorch.train.program import COUNTED, PREDICT, TARGET, TRAIN, WEIGHT, Program, Term
 from prototorch.train.transform import Preparation
 
 
-def target_of(loss: Loss, output: Spec) -> Target:
-    """What a loss wants to be given at an output of this spec, as the data room says it."""
-    spec = loss.target_spec(output)
+def target_of(term: Term, output: Spec) -> Target:
+    """What a loss wants to be given at its output, which is of this spec, as the data room says it."""
+    loss, spec = term.loss, term.target_spec(output)
     classes = output.shape[loss.class_axis] if loss.target_kind == "classes" else None
     return Target(spec.shape[1:], loss.target_kind, classes, type(loss).__name__, loss.class_axis, loss.ignored_class)
 
@@ -52,7 +51,7 @@ def bound(program: Program, dataset: Dataset, preparation: Preparation, supervis
     if supervised:
         specs = program.output_specs(input_specs(program.net, sizes, preparation, 1))
         own = own_targets(program, sizes)
-        targets = {t.output: target_of(t.loss, specs[t.output]) for t in program.terms if t.output not in own}
+        targets = {t.output: target_of(t, specs[t.output]) for t in program.terms if t.output not in own}
     said = {t.output: t.target for t in program.terms if t.target is not None}
     return bind(dataset, inputs, targets, said, indices_of(program.net, preparation))
 
@@ -198,8 +197,8 @@ class Feed:
 
     def _as_target(self, output: str, array: np.ndarray) -> np.ndarray:
         """An input as the target of an output; DataError where it has another number of elements."""
-        loss = next(t.loss for t in self.program.terms if t.output == output)
-        wanted = loss.target_spec(self.program.output_specs(self.specs(len(array)))[output])
+        term = next(t for t in self.program.terms if t.output == output)
+        wanted = term.target_spec(self.program.output_specs(self.specs(len(array)))[output])
         if array.size != wanted.size:
             raise DataError(
                 f"{self.data.name}: a sample has shape {list(array.shape[1:])} after preparation, the output "

@@ -127,7 +127,7 @@ class Intake:
         self.build(specs)
         program = self.trainer.program
         outputs = program.output_specs(specs)
-        return {t.output: target_of(t.loss, outputs[t.output]) for t in program.terms if t.output in held.target_of}
+        return {t.output: target_of(t, outputs[t.output]) for t in program.terms if t.output in held.target_of}
 
     def _stream(self, source: Any, supervised: bool, steps: int | None, seed: int) -> Supply:
         inputs: dict[str, tuple[int | None, ...]] = {i.name: i.shape for i in self.net.inputs}

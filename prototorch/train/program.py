@@ -21,7 +21,7 @@ from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.record import Graph, Value
 from prototorch.graph.rows import FREE, ROWS, SAME, alike, of_samples
-from prototorch.graph.trace import InGraph, Trace, Weight, trace
+from prototorch.graph.trace import InGraph, Trace, Weight, told, trace
 from prototorch.losses import Loss
 from prototorch.metrics import Metric, resolve
 from prototorch.metrics.base import masked
@@ -47,6 +47,13 @@ class Term:
     factor: float
     name: str
     target: str | None = None
+
+    def target_spec(self, output: Spec) -> Spec:
+        """As of the loss, see `Loss.target_spec`. Raises ShapeError that names the output."""
+        try:
+            return self.loss.target_spec(output)
+        except ShapeError as exc:
+            raise ShapeError(f"loss at {self.output!r}: {exc}") from exc
 
 
 @dataclass(frozen=True)
@@ -273,7 +280,7 @@ class Program:
         updates: dict[str, Value] = {}
         self._totals(graph, phase, count, {"loss": total, **(parts if len(self.terms) > 1 else {})}, updates, births)
         for measure in self.measured(traced):
-            with graph.scope(f"metric {measure.name}"):
+            with told(graph, f"metric {measure.name}"):
                 wanted = measure.metric.states(traced.values[measure.output].spec)
                 states = self._states(graph, f"{METRIC}{phase}:{measure.name}:", wanted, births)
                 mask = self._mask(traced, measure.output)
@@ -296,14 +303,14 @@ class Program:
         targets: dict[str, Value] = {}
         weights: dict[str, Value] = {}
         for name in dict.fromkeys(t.output for t in self.terms):
-            spec = self._target_spec(name, traced)
-            targets[name] = graph.input(TARGET + name, spec)
+            term = next(t for t in self.terms if t.output == name)
+            targets[name] = graph.input(TARGET + name, term.target_spec(traced.values[name].spec))
             weights[name] = graph.input(WEIGHT + name, Spec((batch,)))
         total: Value | None = None
         each: dict[str, Value] = {}
         parts: dict[str, Value] = {}
         for term in self.terms:
-            with graph.scope(f"loss {term.name}"):
+            with told(graph, f"loss {term.name}"):
                 mask = self._mask(traced, term.output)
                 masks = {} if mask is None else {"mask": mask}
                 own = each[term.name] = term.loss.per_sample(targets[term.output], traced.values[term.output], **masks)
@@ -327,11 +334,6 @@ class Program:
                 "which does not belong to it"
             )
         return mask
-
-    def _target_spec(self, output: str, traced: Trace) -> Spec:
-        spec = traced.values[output].spec
-        loss = next((t.loss for t in self.terms if t.output == output), None)
-        return loss.target_spec(spec) if loss is not None else spec
 
     def measured(self, traced: Trace) -> tuple[Measure, ...]:
         """The metrics, with "accuracy" made concrete by the loss and the output's shape."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.errors import ModelFileError, UsageError, WeightsError
+from prototorch.errors import ModelFileError, ShapeError, UsageError, WeightsError
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(20, 5)).astype(np.float32)
@@ -206,3 +206,21 @@ def test_what_a_model_is_made_of():
         pt.Sequential([pt.Input((5,)), "relu"])
     with pytest.raises(UsageError, match="wants inputs and outputs"):
         pt.Model(pt.Input((5,)))
+
+
+def test_a_loss_or_metric_that_does_not_fit_is_named():
+    x = np.zeros((4, 3), np.float32)
+    model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(2, name="score")])
+    model.compile("sgd", "contrastive_loss")
+    with pytest.raises(ShapeError, match=r"loss at 'score': ContrastiveLoss cannot take"):
+        model.fit(x, np.zeros((4, 2)), verbose=0)
+    model.compile("sgd", "mse", metrics=[pt.metrics.Precision(class_id=2)])
+    with pytest.raises(ShapeError, match=r"metric precision: Precision: there is no class 2"):
+        model.fit(x, np.zeros((4, 2)), verbose=0)
+
+
+def test_a_model_without_weights_takes_its_own():
+    model = pt.Sequential([pt.Input((3,)), pt.layers.ReLU()])
+    model.set_weights(model.get_weights())
+    with pytest.raises(WeightsError, match="extra"):
+        model.set_weights({"extra": np.zeros(2)})
