@@ -67,6 +67,8 @@ def text_file(path: str) -> str:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
     if has_mark(head):
         raise FileError(f"{path}: is no text but a saved model; `prototorch show {path}` prints the text inside")
+    if not head and path.endswith((".h5", ".hdf5")):
+        raise FileError(f"{path}: is empty")
     for magic, kind in _KINDS.items():
         if head.startswith(magic):
             raise FileError(f"{path}: is {kind}; a model is a UTF-8 text, or a file that prototorch saved")

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from prototorch.backends.devices import backend_for
-from prototorch.engine.variables import METRIC, SLOT, Variables, initial
+from prototorch.engine.variables import METRIC, SLOT, Named, Variables, initial
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.symbol import Symbol, net_of
@@ -23,7 +23,8 @@ from prototorch.spec import Spec
 from prototorch.storage import checkpoint, datafiles  # noqa: F401  (datafiles: HDF5 as a data source)
 from prototorch.text.tree import Body, Field
 from prototorch.text.writer import write_fields
-from prototorch.train.callbacks import Callback, CallbackList
+from prototorch.train.arguments import given, whole
+from prototorch.train.callbacks import Callback, CallbackList, listed
 from prototorch.train.clock import OPEN, Clock
 from prototorch.train.declare import Compile, Fit, OutputLoss, with_classes
 from prototorch.train.intake import Intake, compared
@@ -110,16 +111,49 @@ class Model:
 
     def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] = print) -> None:
         """Print layers, shapes and parameters; with a batch size also the memory of a training step."""
-        print_fn(str(summary(self.net, self.trainer.program, batch)))
+        print_fn(str(summary(self.net, self.trainer.program, given("batch", batch))))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a model is not pickled: nothing of a pickle is safe to open; use model.save(path) and load_model(path)"
         )
 
+    def __call__(self, *given: Any, **named: Any) -> NoReturn:
+        """A model is not called as a layer is. Raises UsageError that says what is."""
+        raise UsageError(
+            "a model is not called: model.predict(x) gives the outputs for samples, and its layers (model.layers) can "
+            "be called on symbols or tensors"
+        )
+
     def __repr__(self) -> str:
         ends = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
         return f"<Model {self.name!r}: {len(self.net.nodes)} layers, {ends}>"
+
+    @property
+    def trainable(self) -> bool:
+        """Whether any layer is trained; may be set, which is `set_trainable` for all layers."""
+        return any(node.layer.trainable for node in self.net.nodes)
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.set_trainable(value)
+
+    def set_trainable(self, trainable: bool, *names: str) -> None:
+        """Say whether the layers of these names are trained; without names all of them.
+
+        Layers that share their weights are trained together or not at all. Weights stay; where the model was compiled,
+        it is compiled again: the optimiser begins anew. Raises UsageError for a name that no layer has, and in the
+        middle of a fit.
+        """
+        if self._trainer is not None:
+            self._trainer.idle("set_trainable")
+        for name in names:
+            self.get_layer(name)
+        meant = {node.weights_key for node in self.net.nodes if not names or node.name in names}
+        self.net = replace(self.net, nodes=tuple(
+            replace(node, layer=node.layer.replace(trainable=trainable)) if node.weights_key in meant else node
+            for node in self.net.nodes))  # fmt: skip
+        self._known, self._trainer = None, None
 
     # ---------------------------------------------------------------- compile
 
@@ -196,7 +230,7 @@ class Model:
 
     def fit(self, x: Any = None, y: Any = None, *, batch_size: int | None = None, epochs: int | None = None,
             validation_split: float | None = None, validation_data: Any = None, shuffle: bool | None = None,
-            callbacks: Sequence[Callback] | None = None, class_weight: Mapping[int, float] | None = None,
+            callbacks: Sequence[Callback] | Callback | None = None, class_weight: Mapping[int, float] | None = None,
             sample_weight: Any = None, steps_per_epoch: int | None = None, validation_steps: int | None = None,
             validation_batch_size: int | None = None, validation_freq: int | None = None, initial_epoch: int = 0,
             verbose: Any = "auto", resume: bool | None = None) -> History:  # fmt: skip
@@ -228,12 +262,13 @@ class Model:
             TrainingError: a training that cannot go on exactly.
             ResourceError: a step that would not fit in memory; told before the first one, with a batch that would.
         """
-        given = {"batch_size": batch_size, "epochs": epochs, "validation_split": validation_split, "shuffle": shuffle,
+        said = {"batch_size": batch_size, "epochs": epochs, "validation_split": validation_split, "shuffle": shuffle,
                  "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
                  "validation_freq": validation_freq}  # fmt: skip
-        block = (self.fit_block or Fit()).replace(**{k: v for k, v in given.items() if v is not None})
-        if callbacks is None:
-            callbacks = block.callbacks
+        block = (self.fit_block or Fit()).replace(**{k: v for k, v in said.items() if v is not None})
+        calls = [*(block.callbacks if callbacks is None else listed(callbacks)), *progress(verbose)]
+        validation_batch_size = given("validation_batch_size", validation_batch_size)
+        initial_epoch = whole("initial_epoch", initial_epoch, 0)
         trainer, intake = self._ready(), self._intake()
         trainer.idle("fit")
         trainer.clock = Clock()
@@ -248,8 +283,8 @@ class Model:
                                            steps=block.validation_steps)  # fmt: skip
                 compared(training, validation)
         self.history = History()
-        return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=[*callbacks, *progress(verbose)],
-                           history=self.history, class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
+        return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=calls, history=self.history,
+                           class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
                            validation_steps=block.validation_steps, validation_freq=block.validation_freq,
                            initial_epoch=initial_epoch, resume=resume)  # fmt: skip
 
@@ -261,13 +296,14 @@ class Model:
         verbose: 0, or anything else for a line on standard error.
         """
         block = self.fit_block or Fit()
+        size, steps = given("batch_size", batch_size) or block.batch_size, given("steps", steps)
         trainer, intake = self._ready(), self._intake()
         if x is None:
             data, held = intake.both(None, None, None, block, None)
             data = held or data
         else:
             data = intake.given(x, y, sample_weight)
-        supply = intake.supply(data, batch_size or block.batch_size, supervised=True, steps=steps)
+        supply = intake.supply(data, size, supervised=True, steps=steps)
         found = trainer.evaluate(self, supply, steps=steps, callbacks=CallbackList(callbacks, self))
         if verbose:
             print(shown(found), file=sys.stderr)
@@ -276,8 +312,8 @@ class Model:
     def predict(self, x: Any, *, batch_size: int | None = None, steps: int | None = None,
                 callbacks: Sequence[Callback] = ()) -> Any:  # fmt: skip
         """The outputs for x [samples, ...] (or what `fit` takes): an array, or a dict for several outputs."""
-        intake = self._intake()
-        supply = intake.supply(intake.given(x), batch_size or 32, supervised=False, steps=steps)
+        intake, size, steps = self._intake(), given("batch_size", batch_size) or 32, given("steps", steps)
+        supply = intake.supply(intake.given(x), size, supervised=False, steps=steps)
         found = self.trainer.predict(self, supply, steps=steps, callbacks=CallbackList(callbacks, self))
         return next(iter(found.values())) if len(found) == 1 else found
 
@@ -345,13 +381,16 @@ class Model:
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
-        """The weights by name (``layer/weight``) in the order of the layers, the arrays themselves."""
+        """The weights by name (``layer/weight``) in the order of the layers, the arrays themselves.
+
+        ``model.weights[name] = array`` writes into one.
+        """
         if self._known is None:
             there = self.variables.weights()
             if there and any(self.net.unknown_sizes()):  # they came from a file: only their order is to be found
-                return {name: there[name] for name in traced(self.net, 1).weights if name in there}
+                return Named({name: there[name] for name in traced(self.net, 1).weights if name in there})
             self.build()
-        return {name: self.variables[name] for name in self._known or ()}
+        return Named({name: self.variables[name] for name in self._known or ()})
 
     def get_weights(self) -> dict[str, np.ndarray]:
         """Copies of the weights by name."""
@@ -364,7 +403,7 @@ class Model:
             if len(weights) != len(here):
                 raise UsageError(f"the model has {len(here)} weights, {len(weights)} are given")
             weights = dict(zip(here, weights, strict=True))
-        checkpoint.assign(here, weights)
+        checkpoint.assign(here, weights, source="the weights given", strict=True)
 
     def count_params(self) -> int:
         """The number of elements of all weights, running statistics included."""

@@ -243,7 +243,9 @@ def _input_fit(dataset: Dataset, name: str, column: str, want: Shape) -> Fitting
     if len(have) == len(want) == 3 and same((have[2], *have[:2]), want):
         return _channels_first
     hint = ""
-    if len(want) == len(have) == 3:
+    if have != want and same((len(dataset), *have), want):
+        hint = "; it seems to be a single sample, which is given as an array of one: x[np.newaxis]"
+    elif len(want) == len(have) == 3:
         hint = "; pictures are channels-first: [channels, height, width]. A size can be given in the data block"
     elif len(want) == 1 and len(have) > 1:
         hint = "; a Flatten layer makes vectors of them"

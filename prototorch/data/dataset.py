@@ -250,9 +250,12 @@ def as_column(array: object, column: str, name: str) -> np.ndarray:
     try:
         out = np.asarray(array)
     except ValueError as error:
-        raise DataError(f"{name}: {column} cannot become an array: {error}") from None
+        several = isinstance(array, list) and len(array) > 0 and isinstance(array[0], tuple)
+        hint = "; batches (x, y) come from a generator, or a function that makes one: a list is one array"
+        raise DataError(f"{name}: {column} cannot become an array: {error}{hint if several else ''}") from None
     if out.dtype.kind not in "buif":
         where, value = next(_first_values(out), ("", None))
+        value = value.item() if isinstance(value, np.generic) else value
         shown = f"; its first value{where} is {value!r:.60}" if value is not None else ""
         raise DataError(f"{name}: {column} holds {_words(out.dtype)}, not numbers{shown}")
     if out.dtype.itemsize > 8:

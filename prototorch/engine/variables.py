@@ -14,7 +14,7 @@ from prototorch.backends.core import Backend
 from prototorch.engine.changes import Changes
 from prototorch.engine.keeping import Store
 from prototorch.engine.mirror import Mirror
-from prototorch.errors import WeightsError
+from prototorch.errors import UsageError, WeightsError, did_you_mean
 from prototorch.graph.trace import Weight
 from prototorch.spec import Spec
 
@@ -128,6 +128,18 @@ class Variables(dict[str, Any]):
         """Forget the arrays whose names begin like this."""
         for name in [k for k in self if k.startswith(prefix)]:
             del self[name]
+
+
+class Named(dict[str, np.ndarray]):
+    """Arrays by name. To set one writes its elements: the names, and the arrays themselves, stay."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in self:
+            raise UsageError(f"there is no weight {name!r}.{did_you_mean(name, self)}")
+        array, given = self[name], np.asarray(value)
+        if given.shape != array.shape:
+            raise WeightsError(f"{name} has shape {list(array.shape)}; what is written there has {list(given.shape)}")
+        array[...] = given
 
 
 class _Own(Mapping[str, Any]):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from prototorch.errors import UsageError, did_you_mean
+from prototorch.graph.declared import NetInput
 from prototorch.graph.net import InputNode, Net
 from prototorch.graph.wiring import Placed, Wiring, count_inputs, tops_of
 from prototorch.layers.base import Layer
-from prototorch.schema import Block, Dims, field
 from prototorch.text.mistakes import Report
 from prototorch.text.naming import strings
 from prototorch.text.source import Span
@@ -26,20 +26,6 @@ _PLACES = {
 }
 _TOP = ("name", "input", "output", *LISTS, *SECTIONS)
 _CAFFE = ("layer", "layers", "base_lr", "solver_type", "lr_policy", "net", "train_net", "input_dim", "input_shape")
-
-
-class NetInput(Block):
-    """An input of the net: ``input { name: "image"  shape: [3, 224, 224] }``."""
-
-    called = "input"
-
-    name: str = field("input", doc="Its name, by which layers and data are tied to it.")
-    shape: tuple[int | None, ...] = field(type=Dims(), doc="Its shape without the batch dimension; none: found later.")
-    dtype: str = field(
-        "float32",
-        choices=("float32", "float64", "float16", "int32", "int64", "uint8", "int8", "bool"),
-        doc="Its element type.",
-    )
 
 
 def read_net(document: Document, report: Report) -> tuple[Net | None, dict[str, Field]]:

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from prototorch.errors import UsageError
+from prototorch.graph.declared import NetInput
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.layers.base import Layer
 from prototorch.text.names import snake_case
@@ -25,6 +26,12 @@ class Symbol:
     def __init__(self, call: LayerCall | None, index: int, input_node: InputNode | None = None):
         self.call, self.index, self.input_node = call, index, input_node
         self.number = next(_order)
+
+    def __repr__(self) -> str:
+        if self.call is None:
+            shape = list(self.input_node.shape) if self.input_node is not None else "?"
+            return f"<Input of shape {shape}>"
+        return f"<output of {self.call.layer!r}>"
 
     def take_layer(self, layer: Layer, inputs: tuple[Any, ...]) -> Any:
         """A layer called on symbols: one symbol, or a tuple of them."""
@@ -43,11 +50,12 @@ class LayerCall:
 
 
 def Input(shape: Sequence[int | None], name: str | None = None, dtype: str = "float32") -> Symbol:
-    """An input of a net. ``shape`` leaves out the batch dimension; None is a size that is found when data come."""
-    checked = tuple(None if n is None else int(n) for n in shape)
-    if any(n is not None and n < 1 for n in checked):
-        raise UsageError(f"an input's sizes are at least 1, not {list(shape)}")
-    return Symbol(None, 0, InputNode(name or "", checked, dtype))
+    """An input of a net. ``shape`` leaves out the batch dimension; None is a size that is found when data come.
+
+    Raises UsageError for what is no shape, name or element type.
+    """
+    said = NetInput(name=name or "input", shape=shape, dtype=dtype)
+    return Symbol(None, 0, InputNode(name or "", said.shape, said.dtype))
 
 
 def net_of(inputs: Sequence[Symbol], outputs: Sequence[Symbol], name: str) -> Net:

@@ -23,6 +23,7 @@ class Layer(Block, family="layer"):
     keeps_mask: ClassVar[bool] = False
     #: whether it takes masks into account (else a mask ends here)
     examples: ClassVar[list[Any]] = []
+    instead = {"trainable": "model.set_trainable(False, 'layer') says it of a layer in a model, or use .replace(...)"}
 
     name: str | None = field(default=None, doc="The layer's name; its type and a number where it is left out.")
     trainable: bool = field(default=True, doc="Whether its weights are trained.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -59,6 +60,8 @@ class Optimizer(Block, family="optimizer"):
         default=None, min=1, doc="Every so many steps the weights become their averages."
     )
 
+    instead = {"learning_rate": "set model.learning_rate for the steps to come"}
+
     #: whether `update` adds ``l2`` itself, in its op
     adds_l2: ClassVar[bool] = False
 
@@ -66,6 +69,8 @@ class Optimizer(Block, family="optimizer"):
         clips = [n for n in ("clipnorm", "clipvalue", "global_clipnorm") if getattr(self, n) is not None]
         if len(clips) > 1:
             self.refuse(f"only one of {' and '.join(clips)} can be given", clips[1])
+        if self.learning_rate == math.inf:
+            self.refuse("learning_rate must be finite", "learning_rate")
 
     # ------------------------------------------------------------------ what the trainer calls
 

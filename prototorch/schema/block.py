@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
 from ..errors import UsageError
@@ -61,6 +61,7 @@ class Block:
     called: ClassVar[str | None] = None  # what messages call it, where that is not the class's name
     aliases: ClassVar[Sequence[str]] = ()
     examples: ClassVar[Sequence[Example]] = ()
+    instead: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
 
     def __init_subclass__(cls, family: str | None = None, abstract: bool = False, **kwargs: Any) -> None:
         """``family=`` makes a root of a family; roots, ``abstract=True`` and a leading ``_`` are abstract."""
@@ -166,9 +167,8 @@ class Block:
         return {name: self.__dict__[name] for name in type(self).specs()}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(
-            f"a {type(self).__name__} does not change once it is made; use .replace({name}=...) to get another one"
-        )
+        instead = type(self).instead.get(name, f"use .replace({name}=...) to get another one")
+        raise AttributeError(f"{type(self).__name__} does not change once it is made; {instead}")
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)

@@ -86,12 +86,16 @@ class LoadReport:
     mismatched: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
 
     def __str__(self) -> str:
+        return self.told("in the file")
+
+    def told(self, where: str) -> str:
+        """As a text; ``where`` says where the given weights are."""
         lines = [f"{len(self.loaded)} weights loaded"]
-        for what, names in (("missing in the file", self.missing), ("not in the model", self.unexpected)):
+        for what, names in ((f"missing {where}", self.missing), ("not in the model", self.unexpected)):
             if names:
                 lines.append(f"{len(names)} {what}: {_some(names)}")
         for name, theirs, ours in self.mismatched[:10]:
-            lines.append(f"{name}: {list(theirs)} in the file, {list(ours)} in the model")
+            lines.append(f"{name}: {list(theirs)} {where}, {list(ours)} in the model")
         return "\n".join(lines)
 
 
@@ -113,17 +117,21 @@ def compared(here: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> LoadRe
 
 
 def assign(here: Mapping[str, Any], given: Mapping[str, np.ndarray], *, by_name: bool = False,
-           skip_mismatch: bool = False, source: str = "the weights") -> LoadReport:  # fmt: skip
-    """Write given weights over the ones that are there; nothing is written where anything is refused.
+           skip_mismatch: bool = False, source: str = "the weights", strict: bool = False) -> LoadReport:  # fmt: skip
+    """Write given weights over the ones that are there; nothing is written where anything is refused. strict: they come
+    from no file, and the caller cannot ask for less.
 
     Raises WeightsError as `load_into`.
     """
     report = compared(here, {n: np.asarray(a) for n, a in given.items()})
+    where = "among those given" if strict else "in the file"
     if not by_name and (report.missing or report.unexpected):
         hint = did_you_mean(report.missing[0], report.unexpected) if report.missing and report.unexpected else ""
-        raise WeightsError(f"{source} do not fit the model (by_name=True loads those that do):\n{report}{hint}")
+        way = "" if strict else " (by_name=True loads those that do)"
+        raise WeightsError(f"{source} do not fit the model{way}:\n{report.told(where)}{hint}")
     if report.mismatched and not skip_mismatch:
-        raise WeightsError(f"{source} do not fit the model (skip_mismatch=True leaves these out):\n{report}")
+        way = "" if strict else " (skip_mismatch=True leaves these out)"
+        raise WeightsError(f"{source} do not fit the model{way}:\n{report.told(where)}")
     if not report.loaded and (here or given):
         raise WeightsError(f"{source}: no weight of the model is there:\n{report}")
     for name in report.loaded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from prototorch.errors import UsageError
@@ -166,14 +166,27 @@ class LambdaCallback(Callback):
             setattr(self, name, function)
 
 
+def listed(callbacks: Any) -> list[Callback]:
+    """Callbacks as a list; one alone may be given as it is. Raises UsageError for anything else."""
+    if isinstance(callbacks, Callback):
+        return [callbacks]
+    if callbacks is None or isinstance(callbacks, str) or not isinstance(callbacks, Iterable):
+        raise UsageError(f"callbacks: a list of callbacks is wanted, not {callbacks!r}")
+    found = list(callbacks)
+    for callback in found:
+        if not isinstance(callback, Callback):
+            made = isinstance(callback, type) and issubclass(callback, Callback)
+            hint = f"; {callback.__name__}() makes one" if made else ""
+            raise UsageError(f"callbacks: {callback!r} is no prototorch.Callback{hint}")
+    return found
+
+
 class CallbackList:
     """Several callbacks called in turn."""
 
-    def __init__(self, callbacks: Sequence[Callback], model: Any, params: dict[str, Any] | None = None):
-        self.callbacks = list(callbacks)
+    def __init__(self, callbacks: Sequence[Callback] | Callback, model: Any, params: dict[str, Any] | None = None):
+        self.callbacks = listed(callbacks)
         for callback in self.callbacks:
-            if not isinstance(callback, Callback):
-                raise UsageError(f"callbacks: {callback!r} is no prototorch.Callback")
             object.__setattr__(callback, "model", model)
             object.__setattr__(callback, "params", params or {})
 

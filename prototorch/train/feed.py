@@ -89,7 +89,7 @@ class Feed:
     def __init__(self, program: Program, data: Bound, preparation: Preparation, training: bool,
                  class_weight: Mapping[int, float] | None = None, whole: int = 0):  # fmt: skip
         self.program, self.data, self.preparation, self.training = program, data, preparation, training
-        self.class_weight = checked(program, class_weight or {})
+        self.class_weight = checked(program, {} if class_weight is None else class_weight)
         self._specs: dict[int, dict[str, Spec]] = {}
         self._runners: dict[tuple[str, int], Runner] = {}
         self._ones: dict[int, np.ndarray] = {}
@@ -214,6 +214,10 @@ def _repeated(array: np.ndarray, size: int) -> np.ndarray:
 
 def checked(program: Program, weights: Mapping[int, float]) -> dict[int, float]:
     """Class weights that make sense. Raises UsageError for more outputs than one, or where there are no classes."""
+    if not isinstance(weights, Mapping):
+        raise UsageError(
+            f"class_weight is a dict of a number for each class number, {{0: 1.0, 1: 5.0}}, not {weights!r}"
+        )
     if not weights:
         return {}
     if len(program.terms) != 1:

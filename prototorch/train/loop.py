@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,7 +130,11 @@ class Trainer:
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
-        self.set_rate = float(value)
+        number = not isinstance(value, bool | str | bytes) and np.ndim(value) == 0
+        rate = float(value) if number and value is not None else math.nan
+        if not 0 <= rate < math.inf:
+            raise UsageError(f"learning_rate must be a number of at least 0, not {value!r}")
+        self.set_rate = rate
 
     def run(self, phase: str, feed: Feed, columns: Mapping[str, np.ndarray], count: int) -> dict[str, Any]:
         """One step on a batch. What it gives back is the plan's memory, good until the next step: who reads it holds

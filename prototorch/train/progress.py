@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from prototorch.errors import UsageError
 from prototorch.train.callbacks import Callback, Logs
 from prototorch.train.clock import waiting
 
@@ -20,6 +21,8 @@ _TOLD = 0.1  # the share of the training spent waiting for data from which on it
 
 def progress(verbose: Any = "auto", console: Console | None = None) -> list[Callback]:
     """The callbacks that show progress: "auto" and 1 a bar on a terminal and else a line an epoch, 2 lines, 0 none."""
+    if isinstance(verbose, str) != (verbose == "auto") or verbose not in ("auto", 0, 1, 2):
+        raise UsageError(f"verbose must be 'auto', 0 (nothing), 1 (a bar) or 2 (a line an epoch), not {verbose!r}")
     if verbose == 0:
         return []
     console = console or Console(file=sys.stderr, highlight=False)

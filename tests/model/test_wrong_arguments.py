@@ -1,0 +1,169 @@
+"""What is given to a model's methods wrongly, and what is said about it; and layers that are frozen after compile."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import prototorch as pt
+from prototorch.errors import DataError, FileError, PrototorchError, UsageError, WeightsError
+
+X = np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
+Y = np.arange(10) % 3
+SPARSE = pt.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def model() -> pt.Model:
+    made = pt.Sequential([pt.Input((4,)), pt.layers.Dense(5, "relu", name="a"), pt.layers.Dense(3, name="b")])
+    made.compile("sgd", SPARSE, ["accuracy"])
+    return made
+
+
+WRONG = [
+    (lambda m: m.fit(X, Y, class_weight=[1, 2, 3]), "class_weight is a dict of a number for each class number"),
+    (lambda m: m.fit(X, Y, callbacks="stop"), "callbacks: a list of callbacks is wanted, not 'stop'"),
+    (lambda m: m.fit(X, Y, callbacks=3), "callbacks: a list of callbacks is wanted, not 3"),
+    (lambda m: m.fit(X, Y, callbacks=[pt.callbacks.EarlyStopping]), "EarlyStopping() makes one"),
+    (lambda m: m.predict(X, callbacks=[3]), "callbacks: 3 is no prototorch.Callback"),
+    (lambda m: m.fit(X, Y, initial_epoch=-1), "initial_epoch must be a whole number of at least 0, not -1."),
+    (lambda m: m.fit(X, Y, initial_epoch=0.5), "initial_epoch must be a whole number of at least 0, not 0.5."),
+    (lambda m: m.fit(X, Y, validation_data=(X, Y), validation_batch_size=0), "validation_batch_size must be a whole"),
+    (lambda m: m.predict(X, batch_size=0), "batch_size must be a whole number of at least 1, not 0."),
+    (lambda m: m.predict(X, batch_size=True), "batch_size must be a whole number of at least 1, not True."),
+    (lambda m: m.predict(X, steps=0), "steps must be a whole number of at least 1, not 0."),
+    (lambda m: m.evaluate(X, Y, batch_size=0), "batch_size must be a whole number of at least 1, not 0."),
+    (lambda m: m.evaluate(X, Y, steps=-1), "steps must be a whole number of at least 1, not -1."),
+    (lambda m: m.fit(X, Y, verbose="loud"), "verbose must be 'auto', 0 (nothing), 1 (a bar) or 2 (a line an epoch)"),
+    (lambda m: m.fit(X, Y, verbose=7), "not 7"),
+    (lambda m: m.summary(batch=0), "batch must be a whole number of at least 1, not 0."),
+    (lambda m: setattr(m, "learning_rate", -1), "learning_rate must be a number of at least 0, not -1"),
+    (lambda m: setattr(m, "learning_rate", math.nan), "learning_rate must be a number of at least 0, not nan"),
+    (lambda m: setattr(m, "learning_rate", "0.1"), "learning_rate must be a number of at least 0, not '0.1'"),
+    (lambda m: setattr(m, "learning_rate", [0.1]), "learning_rate must be a number of at least 0, not [0.1]"),
+    (lambda m: m.compile(pt.optimizers.Adam(math.inf), SPARSE), "Adam: learning_rate must be finite"),
+    (lambda m: m.set_trainable(False, "c"), "the model has no layer 'c'"),
+    (lambda m: m(X), "a model is not called: model.predict(x)"),
+    (lambda m: pt.Input(2.5), "input.shape must be a list of dimensions"),
+    (lambda m: pt.Input((2.5,)), "input.shape must be a list of dimensions"),
+    (lambda m: pt.Input("3"), "input.shape must be a list of dimensions"),
+    (lambda m: pt.Input((-3,)), "input.shape must be a list of dimensions"),
+    (lambda m: pt.Input((3,), dtype="float8"), "input.dtype must be 'float32'"),
+]
+
+
+@pytest.mark.parametrize(("do", "said"), WRONG, ids=[said[:40] for _, said in WRONG])
+def test_a_wrong_argument_is_named(do, said):
+    made = model()
+    with pytest.raises(UsageError, match=re.escape(said)):
+        do(made)
+    assert len(made.fit(X, Y, verbose=0).history["loss"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (X[0], "it seems to be a single sample, which is given as an array of one: x[np.newaxis]"),
+        ([(X[:5], Y[:5])] * 2, "batches (x, y) come from a generator"),
+        (np.full((2, 4), "0.5"), "holds text, not numbers; its first value (row 0) is '0.5'"),
+    ],
+)
+def test_data_in_another_form_than_meant(x, said):
+    with pytest.raises(DataError, match=re.escape(said)):
+        model().predict(x)
+
+
+def test_one_callback_needs_no_list():
+    seen = []
+    call = pt.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
+    model().fit(X, Y, verbose=0, epochs=2, callbacks=call)
+    assert seen == [0, 1]
+
+
+def test_a_weight_that_is_set_by_name_is_written():
+    made = model()
+    before = made.weights["b/bias"]
+    made.weights["b/bias"] = [1, 2, 3]
+    assert before.tolist() == made.weights["b/bias"].tolist() == [1, 2, 3]
+    with pytest.raises(WeightsError, match=r"b/bias has shape \[3\]; what is written there has \[2\]"):
+        made.weights["b/bias"] = [1, 2]
+    with pytest.raises(UsageError, match=r"there is no weight 'b/bios'\. Did you mean 'b/bias'\?"):
+        made.weights["b/bios"] = [1, 2, 3]
+
+
+def test_weights_that_do_not_fit_came_from_no_file():
+    made = model()
+    with pytest.raises(WeightsError) as caught:
+        made.set_weights({"a/kernel": np.zeros((4, 5))})
+    assert str(caught.value).startswith("the weights given do not fit the model:\n1 weights loaded\n3 missing among")
+    with pytest.raises(WeightsError, match=r"b/bias: \[4\] among those given, \[3\] in the model") as caught:
+        made.set_weights({**made.get_weights(), "b/bias": np.zeros(4)})
+    assert "skip_mismatch" not in str(caught.value)
+
+
+def test_a_saved_file_that_is_empty_is_no_text(tmp_path):
+    (tmp_path / "model.h5").write_bytes(b"")
+    with pytest.raises(FileError, match=r"model\.h5: is empty"):
+        pt.load_model(tmp_path / "model.h5")
+
+
+def test_what_cannot_be_set_says_what_can():
+    made = model()
+    with pytest.raises(AttributeError, match=r"Dense does not change once it is made; model\.set_trainable"):
+        made.layers[0].trainable = False
+    with pytest.raises(AttributeError, match=r"SGD does not change once it is made; set model\.learning_rate"):
+        made.optimizer.learning_rate = 0.1
+    assert repr(pt.Input((1, 8, 8))) == "<Input of shape [1, 8, 8]>"
+    assert repr(pt.layers.Flatten()(pt.Input((2, 2)))) == "<output of Flatten()>"
+
+
+def changed(made: pt.Model, before: dict[str, np.ndarray]) -> set[str]:
+    return {name for name, array in made.weights.items() if not np.array_equal(array, before[name])}
+
+
+def test_layers_are_frozen_and_trained_again_after_compile():
+    made = model()
+    assert made.trainable
+    made.fit(X, Y, verbose=0)
+    before = made.get_weights()
+    made.set_trainable(False, "a")
+    assert changed(made, before) == set()
+    assert not made.get_layer("a").trainable
+    assert made.trainable
+    made.fit(X, Y, verbose=0)
+    made.train_on_batch(X, Y)
+    assert changed(made, before) == {"b/kernel", "b/bias"}
+    made.trainable = False
+    before = made.get_weights()
+    made.fit(X, Y, verbose=0)
+    assert changed(made, before) == set()
+    made.trainable = True
+    made.fit(X, Y, verbose=0)
+    assert changed(made, before) == set(before)
+
+
+def test_a_frozen_layer_is_said_in_the_text_and_in_the_file(tmp_path):
+    made = model()
+    made.set_trainable(False, "a")
+    made.save(tmp_path / "m.h5")
+    again = pt.load_model(tmp_path / "m.h5")
+    assert [layer.trainable for layer in again.layers] == [False, True]
+    before = again.get_weights()
+    again.fit(X, Y, verbose=0)
+    assert changed(again, before) == {"b/kernel", "b/bias"}
+
+
+def test_layers_that_share_weights_are_frozen_together():
+    a, b, tower = pt.Input((4,), name="l"), pt.Input((4,), name="r"), pt.layers.Dense(3)
+    made = pt.Model([a, b], pt.layers.Subtract()([tower(a), tower(b)]))
+    made.set_trainable(False, made.layers[1].name)
+    assert [layer.trainable for layer in made.layers] == [False, False, True]
+
+
+def test_layers_are_not_frozen_in_the_middle_of_a_fit():
+    made = model()
+    freeze = pt.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: made.set_trainable(False))
+    with pytest.raises(PrototorchError, match="set_trainable: the model is in the middle of a fit"):
+        made.fit(X, Y, verbose=0, callbacks=[freeze])
