@@ -27,6 +27,7 @@ METHODS = {"extractall", "unpack_archive", "exec_module", "load_module", "LoadLi
 # What is allowed in some modules: (rule, module path) -> why.
 ALLOWED = {
     ("subprocess", "backends/cpu/native/processes.py"): "starts this package's own compiling process, without a shell",
+    ("ctypes library", "backends/cpu/native/linked.py"): "asks this process for memset, pow and their like",
     ("ctypes library", "backends/cuda/facts.py"): "asks NVIDIA's driver, under its fixed name, for its version",
     ("load_module", "backends/cuda/device.py"): "compiles this package's own CUDA sources",
     ("load_module", "backends/cuda/asked.py"): "hands that on, where a plan's memory is counted",

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import importlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import llvmlite
-from llvmlite import binding as llvm
 
-from prototorch.backends.cpu.native import disk
-from prototorch.backends.cpu.native.compiler import object_code
+from prototorch.backends.cpu.native import disk, linked
 from prototorch.backends.cpu.native.emit import Kernel
 from prototorch.backends.cpu.native.machine import cpu, vector_bits
-from prototorch.backends.cpu.native.processes import Processes
 
 _FEW = 6  # kernels for which no process is started
 
@@ -72,7 +70,12 @@ _lock = threading.RLock()
 _addresses: dict[bytes, int] = {}  # of code, by key and by symbol
 _symbols: dict[bytes, str] = {}  # the symbol of IR, by its digest
 _firsts: dict[str, bytes] = {}  # the key under which the code of a symbol is kept
-_engines: list[llvm.ExecutionEngine] = []  # code lives as long as the process
+_engines: list[Any] = []  # LLVM's, which own the code that they have loaded
+
+
+def _compiler() -> Any:
+    """The room that compiles: LLVM is loaded only where something has to be compiled."""
+    return importlib.import_module(f"{__package__}.processes")
 
 
 def compiled(name: str, asked: object, make: Callable[[str], Kernel]) -> int:
@@ -121,7 +124,7 @@ def ahead(wanted: Sequence[Wanted], processes: int, stop: threading.Event) -> No
             yield symbol, one.make(symbol).finish()
 
     name, features = _processor()
-    codes = Processes(processes, name, features, aside=True).compile(emitted())
+    codes = _compiler().Processes(processes, name, features, aside=True).compile(emitted())
     with _lock:
         found = {one.key(): (s, codes[s]) for one in missing if (s := f"{one.name}_{one.key().hex()[:24]}") in codes}
         found = {key: held for key, held in found.items() if key not in _addresses}
@@ -153,7 +156,7 @@ def _compile(missing: dict[bytes, Wanted], found: dict[bytes, tuple[str, bytes]]
 
     with _no_collection():
         helpers = processes - 1 if len(missing) > _FEW else 0
-        codes = Processes(helpers, name, features).compile(emitted())
+        codes = _compiler().Processes(helpers, name, features).compile(emitted())
     Counts.compiled += len(codes)
     for symbol, keys in users.items():
         for key in keys:
@@ -180,22 +183,35 @@ def _no_collection() -> Iterator[None]:
 
 
 def _load(found: dict[bytes, tuple[str, bytes]]) -> None:
-    """Bring code into memory. Each has an engine of its own: MCJIT mixes up several objects in one."""
-    for key, (symbol, code) in found.items():
-        name = symbol.encode()
-        if name not in _addresses:
-            _addresses[name] = _engine(code).get_function_address(symbol)
-        _addresses[key] = _addresses[name]
+    """Bring code into memory."""
+    codes = {symbol: code for symbol, code in found.values() if symbol.encode() not in _addresses}
+    for symbol, functions in zip(codes, _functions([([s], code) for s, code in codes.items()]), strict=True):
+        _addresses[symbol.encode()] = functions[symbol]
+    for key, (symbol, _) in found.items():
+        _addresses[key] = _addresses[symbol.encode()]
 
 
-def _engine(code: bytes) -> llvm.ExecutionEngine:
-    cpu()  # LLVM knows this machine from now on
+def _functions(objects: Sequence[tuple[Sequence[str], bytes]]) -> list[dict[str, int]]:
+    """The addresses of the functions of these names in each object file."""
+    if linked.able() and objects:
+        try:
+            return linked.loaded([code for _, code in objects])
+        except linked.UnknownFormat:  # of another LLVM: it knows its own
+            pass
+    return [_by_llvm(names, code) for names, code in objects]
+
+
+def _by_llvm(names: Sequence[str], code: bytes) -> dict[str, int]:
+    """The same by LLVM's loader. Each object has an engine of its own: MCJIT mixes up several in one."""
+    llvm = importlib.import_module("llvmlite.binding")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="jitdefault", jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)  # it owns the target machine
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    return engine
+    return {name: engine.get_function_address(name) for name in names}
 
 
 def compiled_text(name: str, text: str, functions: tuple[str, ...]) -> dict[str, int]:
@@ -204,10 +220,9 @@ def compiled_text(name: str, text: str, functions: tuple[str, ...]) -> dict[str,
     with _lock:
         held = disk.read(key)
         if held is None:
-            held = name, object_code(text, *_processor())
+            held = name, _compiler().object_code(text, *_processor())
             disk.write(key, *held)
-        engine = _engine(held[1])
-        return {f: engine.get_function_address(f) for f in functions}
+        return _functions([(functions, held[1])])[0]
 
 
 def _before_fork() -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 _DIGEST = 32  # bytes of SHA-256 before the content
 _SUFFIX, _CHOICE, UNFINISHED = ".kernel", ".choice", ".unfinished-"
+PROCESSOR = ".processor"  # what LLVM said of this machine
 
 
 def folder() -> Path | None:
@@ -53,9 +54,9 @@ def usable() -> Path | None:
     return where if where is not None and _trusted(where) else None
 
 
-def _path(key: bytes) -> Path | None:
+def _path(key: bytes, suffix: str = _SUFFIX) -> Path | None:
     where = usable()
-    return None if where is None else where / f"{key.hex()}{_SUFFIX}"
+    return None if where is None else where / f"{key.hex()}{suffix}"
 
 
 def there(key: bytes) -> bool:
@@ -64,9 +65,9 @@ def there(key: bytes) -> bool:
     return path is not None and path.exists()
 
 
-def read(key: bytes) -> tuple[str, bytes] | None:
+def read(key: bytes, suffix: str = _SUFFIX) -> tuple[str, bytes] | None:
     """The name of the function and the object code; None where there is none that is whole."""
-    path = _path(key)
+    path = _path(key, suffix)
     if path is None:
         return None
     try:
@@ -80,9 +81,9 @@ def read(key: bytes) -> tuple[str, bytes] | None:
     return symbol.decode(), code
 
 
-def write(key: bytes, symbol: str, code: bytes) -> None:
+def write(key: bytes, symbol: str, code: bytes, suffix: str = _SUFFIX) -> None:
     """Keep code. Where that cannot be done, nothing happens: it only costs time later."""
-    path = _path(key)
+    path = _path(key, suffix)
     if path is None:
         return
     content = symbol.encode() + b"\0" + code
@@ -118,7 +119,7 @@ def clear() -> int:
         with suppress(OSError):
             path.unlink()
             count += 1
-    for path in [] if where is None else where.glob(f"*{_CHOICE}"):
+    for path in [] if where is None else [*where.glob(f"*{_CHOICE}"), *where.glob(f"*{PROCESSOR}")]:
         with suppress(OSError):
             path.unlink()
     return count

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import os
 import platform
 from functools import cache
 
-from llvmlite import binding as llvm
+import llvmlite
+
+from prototorch.backends.cpu.native import disk
 
 _BITS = {"float32": 32, "float64": 64, "int32": 32, "int64": 64}
 
 
 @cache
 def cpu() -> tuple[str, str]:
-    """LLVM's name of the processor and its features; both belong to the key of the code that is kept on disk."""
+    """LLVM's name of the processor and its features; both belong to the key of the code that is kept on disk.
+
+    They are kept there too, by what the system says of the processor: LLVM is not loaded to be asked again.
+    """
+    told = _told()
+    key = hashlib.sha256(f"{told} {platform.release()} {llvmlite.__version__}".encode()).digest()
+    kept = disk.read(key, disk.PROCESSOR) if told else None
+    if kept is not None:
+        return kept[0], kept[1].decode()
+    llvm = importlib.import_module("llvmlite.binding")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features()
-    return llvm.get_host_cpu_name(), features.flatten()
+    name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    if told:
+        disk.write(key, name, features.encode(), disk.PROCESSOR)
+    return name, features
+
+
+def _told() -> str:
+    """What Linux says of the first processor, without what changes while it runs; empty elsewhere."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            text = file.read(8192).decode(errors="replace")
+    except OSError:
+        return ""
+    first = text.partition("\n\n")[0].splitlines()
+    return "\n".join(line for line in first if not line.startswith(("cpu MHz", "bogomips"))) if "flags" in text else ""
 
 
 @cache

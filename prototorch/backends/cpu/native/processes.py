@@ -17,6 +17,7 @@ from pathlib import Path
 import llvmlite
 
 from prototorch.backends.cpu.native import compiler
+from prototorch.backends.cpu.native.compiler import object_code
 
 _MOST = 8  # processes that are started
 
@@ -67,7 +68,7 @@ class Processes:
     def _here(self) -> None:
         while (kernel := self._next(wait=False)) is not None:
             symbol, ir = kernel
-            self._made[symbol] = compiler.object_code(ir, self.name, self.features)
+            self._made[symbol] = object_code(ir, self.name, self.features)
 
     def _next(self, wait: bool) -> tuple[str, str] | None:
         with self._more:
