@@ -109,6 +109,11 @@ class CapturedRunner(Runner):
         self.device: Device = backend.device
         self._arena = backend.bytes(plan.arena) if arena is None else arena
         self._states, self._arrays, self._lent = states, {}, states.__getitem__
+        with backend.turn:
+            self._bind_all()
+
+    def _bind_all(self) -> None:
+        plan, states = self.plan, self.states
         self._feeding = Feeding(self.device, {name: v.spec for name, v in plan.inputs.items()})
         self._inputs = self._feeding.arrays
         self._outputs = {name: self.array(v) for name, v in plan.outputs.items()}
@@ -173,6 +178,10 @@ class CapturedRunner(Runner):
 
         ``guard`` is called with the loss of a step before this one, where it was not finite; see `Guard.look`.
         """
+        with self.backend.turn:
+            return self._begun(inputs, guard)
+
+    def _begun(self, inputs: Mapping[str, Any], guard: Look | None) -> dict[str, Any]:
         self.states.push()
         self._feeding(inputs)
         self._step()
@@ -188,8 +197,9 @@ class CapturedRunner(Runner):
     def settle(self, guard: Look) -> None:
         """Wait for all steps that were begun, and look at their losses as `__call__` does."""
         if self.guard is not None and self.guard.begun:
-            self.guard.ask()
-            self.guard.look(guard)
+            with self.backend.turn:
+                self.guard.ask()
+                self.guard.look(guard)
 
     def _step(self) -> None:
         if self.states.running is not self:
@@ -256,6 +266,10 @@ class CapturedRunner(Runner):
 
         The first piece, "prefetch", is the copy of the inputs from the host. In earnest it runs beside the step before.
         """
+        with self.backend.turn:
+            return self._times(inputs)
+
+    def _times(self, inputs: Mapping[str, Any]) -> list[tuple[Call, float]]:
         copied = self.device.event(timing=True), self.device.event(timing=True)
         self.states.push()
         self._feeding(inputs, copied)

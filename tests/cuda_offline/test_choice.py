@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from prototorch.backends.cuda.cudnn.choice import Choices
 from prototorch.backends.cuda.cudnn.request import Port, Request
+from prototorch.errors import ResourceError
 
 REQUEST = Request("conv", (("x", Port((1, 2), (2, 1), "float32")),), ())
 
@@ -77,6 +78,25 @@ def test_a_plan_that_is_gone_is_timed_anew(monkeypatch, tmp_path):
 def test_a_file_that_is_not_one_is_made_anew(monkeypatch, tmp_path):
     (tmp_path / "cudnn-A-GPU-91900.json").write_text("no json", encoding="utf-8")
     assert choices(monkeypatch, tmp_path).index(plan()) == 1
+
+
+def test_a_folder_that_cannot_be_written_to(monkeypatch, tmp_path):
+    """The choice is made all the same."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert choices(monkeypatch, tmp_path / "file").index(plan()) == 1
+
+
+def test_one_that_wants_too_much_memory_is_passed_over(monkeypatch, tmp_path):
+    made = choices(monkeypatch, tmp_path)
+    inner = made._time
+
+    def time(plan, number):
+        if plan.graph.names[number] == "slow":
+            raise ResourceError("the GPU has no room")
+        return inner(plan, number)
+
+    monkeypatch.setattr(made, "_time", time)
+    assert made.index(plan("slow", "fast", "fast")) == 1
 
 
 def test_where_nothing_can_be_timed_cudnn_decides(monkeypatch, tmp_path):

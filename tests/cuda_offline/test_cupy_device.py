@@ -16,7 +16,7 @@ from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.device import CupyDevice
 from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import Settings, precision_of
-from prototorch.errors import ResourceError
+from prototorch.errors import BackendError, ResourceError
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
 from fake_gpu import compiled, plain_cpu, runner_of
@@ -55,7 +55,7 @@ def test_a_training(cupy, optimizer):
         model.fit(x, y, batch_size=4, epochs=3, verbose=0, validation_split=0.1)
     runner = runner_of(models[1], batch=4)
     assert runner.graph is not None, runner.refused
-    assert cupy.told.count(f"graph of {len(runner.graph.work)}") > 5
+    assert cupy.told.count(f"graph of {len(runner.graph.graph.work)}") > 5
     a, b = (m.get_weights() for m in models)
     for name in a:  # float32 sums in another order, over fifteen steps
         np.testing.assert_allclose(a[name], b[name], rtol=1e-3, atol=1e-4, err_msg=name)
@@ -102,6 +102,51 @@ def test_memory(cupy):
     assert device.workspace() is first
     device.reserve(256)
     assert device.workspace().nbytes == 256
+
+
+def test_a_recording_has_memory_of_its_own(cupy):
+    """What is freed while a stream records is written to by the graph: nobody else gets it, and it is not given up."""
+    device = CupyDevice()
+    with device.running():
+        device.begin_capture()
+        taken = cupy.allocator(512)
+        graph = device.end_capture()
+        assert graph.memory
+        assert graph.memory[0] is taken
+        cupy.allocator(512)
+        assert len(graph.memory) == 1
+        device.begin_capture()
+        cupy.allocator(256)
+        device.abandon_capture()
+        after = cupy.allocator(256)
+        assert device._held == []
+        assert after not in graph.memory
+
+
+def test_pinned_memory_is_as_large_as_was_asked(cupy):
+    block = CupyDevice().pinned(1000)
+    assert (block.nbytes, cupy.pinned) == (1000, 1000)
+    block[...] = 7  # it can be written to
+
+
+def test_a_gpu_that_cannot_be_used(cupy, monkeypatch):
+    def lost():
+        raise RuntimeError('Failure finding "libnvrtc.so"')
+
+    monkeypatch.setattr(cupy.cuda.nvrtc, "getVersion", lost)
+    with pytest.raises(BackendError, match=r"the GPU cannot be used: RuntimeError: Failure finding"):
+        CupyDevice()
+
+
+def test_what_a_kernel_does_not_take(cupy):
+    device = CupyDevice()
+    module = device.load_module('extern "C" __global__ void fill(unsigned n, float* a) { a[0] = n; }')
+    target = device.upload(np.zeros(1, np.float32))
+    device.launch(module, "fill", 1, 1, (np.uint32(3), target))
+    assert device.fetch(target) == [3]
+    for bad in (3, [1], np.ones(2, np.float32)):
+        with pytest.raises(TypeError):
+            device.launch(module, "fill", 1, 1, (bad, target))
 
 
 def test_what_the_device_tells_of_itself(cupy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -79,6 +80,8 @@ class CudaBackend(Backend):
     def __init__(self, device: Device, kernels: bool = True):
         super().__init__(f"cuda ({device.name})", device.xp, (LEVEL,) if kernels else (), running=device.running)
         self.device = device
+        #: held by whoever gives the device work: while a thread records a step, another's work would be recorded, too
+        self.turn = threading.RLock()
         self.precision = device.settings.precision
         if self.precision.low is not None:
             numpy_type(self.precision.low)  # said now where it is missing
@@ -88,7 +91,7 @@ class CudaBackend(Backend):
 
     def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Runner:
         """See `Backend.prepare`; kernels are compiled here."""
-        with using(self.device):
+        with self.turn, using(self.device):
             run = super().prepare(op, ins, outs, attrs)
         return run if isinstance(run, Work) else Work(self.device, op.name, run)
 
@@ -177,11 +180,15 @@ class CudaBackend(Backend):
         """See `Backend.asarray`; an array of the host is copied to the device now."""
         if self.device.owns(array):
             return array if dtype is None or array.dtype == np.dtype(dtype) else array.astype(dtype)
-        return self.device.upload(np.asarray(array, dtype=dtype))
+        with self.turn:
+            return self.device.upload(np.asarray(array, dtype=dtype))
 
     def to_numpy(self, array: Any) -> np.ndarray:
         """See `Backend.to_numpy`; this waits until all that was begun is done."""
-        return self.device.fetch(array) if self.device.owns(array) else np.asarray(array)
+        if not self.device.owns(array):
+            return np.asarray(array)
+        with self.turn:
+            return self.device.fetch(array)
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -154,7 +154,8 @@ class Device(Protocol):
         """Give `main` work: a call that starts kernels."""
 
     def running(self) -> AbstractContextManager[Any]:
-        """Inside, CuPy's own kernels run on `main` and take their memory from a pool that graphs may keep."""
+        """Inside, CuPy's own kernels run on `main` and take their memory from a pool; while `main` records, from one
+        that the graph keeps for itself."""
 
     # graphs ---------------------------------------------------------------
 
@@ -198,17 +199,28 @@ def size_text(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
+class Recorded(NamedTuple):
+    """A graph, and the memory that what was recorded writes to: it lives as long as the graph."""
+
+    graph: Any
+    memory: list[Any]
+
+
 class CupyDevice:
-    """A GPU by CuPy. Raises BackendError where CuPy is not installed or finds no GPU."""
+    """A GPU by CuPy. Raises BackendError where CuPy is not installed, finds no GPU, or cannot use it."""
 
     def __init__(self, settings: Settings | None = None, index: int = 0):
         self.settings, self.index = settings or Settings(), index
         self.cp = load_cupy()
         cuda = self.cp.cuda
-        cuda.nvrtc.getVersion()  # loads NVRTC with its built-in functions, which cuDNN's own loading would not find
-        cuda.Device(index).use()
-        self.main, self.copies = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+        try:
+            cuda.nvrtc.getVersion()  # loads NVRTC with its built-in functions, which cuDNN's own loading would not find
+            cuda.Device(index).use()
+            self.main, self.copies = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+        except (RuntimeError, ImportError, OSError) as exc:
+            raise BackendError(f"the GPU cannot be used: {type(exc).__name__}: {exc}") from exc
         self.pool = cuda.MemoryPool()
+        self._taken_from, self._held = self.pool, list[Any]()
         self.xp = Namespace(self.cp)
         self._modules: dict[str, Any] = {}
         self._functions: dict[tuple[int, str], Any] = {}
@@ -241,12 +253,16 @@ class CupyDevice:
         """Memory of its own, beside CuPy's pools: it is just as large as was asked for."""
         cuda = self.cp.cuda
         try:
-            memory = cuda.MemoryPointer(cuda.Memory(max(nbytes, 1)), 0)
-        except (cuda.memory.OutOfMemoryError, cuda.runtime.CUDARuntimeError) as exc:
-            if getattr(exc, "status", NO_MEMORY) != NO_MEMORY:
+            memory = cuda.Memory(max(nbytes, 1))
+        except cuda.runtime.CUDARuntimeError as exc:
+            if exc.status != NO_MEMORY:
                 raise
-            raise out_of_memory(nbytes, *cuda.runtime.memGetInfo()) from exc
-        return self.cp.ndarray((nbytes,), dtype="uint8", memptr=memory)
+            self.pool.free_all_blocks()  # what plain bodies have left there; no graph knows of it
+            try:
+                memory = cuda.Memory(max(nbytes, 1))
+            except cuda.runtime.CUDARuntimeError:
+                raise out_of_memory(nbytes, *cuda.runtime.memGetInfo()) from exc
+        return self.cp.ndarray((nbytes,), dtype="uint8", memptr=cuda.MemoryPointer(memory, 0))
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """See `Device.empty`."""
@@ -278,9 +294,15 @@ class CupyDevice:
         self.main.synchronize()
 
     def pinned(self, nbytes: int) -> np.ndarray:
-        """See `Device.pinned`."""
-        memory = self.cp.cuda.alloc_pinned_memory(max(nbytes, 1))
-        return np.frombuffer(memory, np.uint8, max(nbytes, 1))[:nbytes]
+        """See `Device.pinned`; memory of its own, for CuPy's pool takes the next power of two."""
+        cuda, count = self.cp.cuda, max(nbytes, 1)
+        try:
+            memory = cuda.PinnedMemory(count)
+        except cuda.runtime.CUDARuntimeError as exc:
+            if exc.status != NO_MEMORY:
+                raise
+            raise ResourceError(f"the host has no room for {size_text(nbytes)} of pinned memory") from exc
+        return np.frombuffer(cuda.PinnedMemoryPointer(memory, 0), np.uint8, count)[:nbytes]
 
     def free_bytes(self) -> int | None:
         """See `Device.free_bytes`; what CuPy's pool holds and nobody uses counts."""
@@ -355,29 +377,48 @@ class CupyDevice:
         """See `Device.running`."""
         with ExitStack() as inside:
             inside.enter_context(self.cp.cuda.Device(self.index))
-            inside.enter_context(self.cp.cuda.using_allocator(self.pool.malloc))
+            inside.enter_context(self.cp.cuda.using_allocator(self._malloc))
             inside.enter_context(self.main)
             yield
 
+    def _malloc(self, nbytes: int) -> Any:
+        return self._taken_from.malloc(nbytes)
+
+    def _keep(self, nbytes: int) -> Any:
+        """Memory for the pool of a recording; the pool may give it up, the graph does not."""
+        cuda = self.cp.cuda
+        made = cuda.MemoryPointer(cuda.Memory(nbytes), 0)
+        self._held.append(made)
+        return made
+
     def begin_capture(self) -> None:
-        """See `Device.begin_capture`."""
+        """See `Device.begin_capture`.
+
+        Each recording has a pool of its own. What a recorded step leaves there when it is done is free to the pool,
+        but the graph goes on writing to it: of the common pool, others would get it meanwhile, and may give it back.
+        """
+        self._held = []
+        self._taken_from = self.cp.cuda.MemoryPool(self._keep)
         self.main.begin_capture()
 
     def end_capture(self) -> Any:
         """See `Device.end_capture`."""
         graph = self.main.end_capture()
         graph.upload(self.main)
-        return graph
+        made = Recorded(graph, self._held)
+        self._taken_from, self._held = self.pool, []
+        return made
 
     def abandon_capture(self) -> None:
         """See `Device.abandon_capture`."""
         # One that has become void must be ended, too, and says so by an error: it is given up either way.
         with suppress(RuntimeError, ValueError):
             self.main.end_capture()
+        self._taken_from, self._held = self.pool, []
 
     def launch_graph(self, graph: Any) -> None:
         """See `Device.launch_graph`."""
-        graph.launch(self.main)
+        graph.graph.launch(self.main)
 
     def load_module(self, source: str) -> Any:
         """See `Device.load_module`; compiled code is kept on disk by CuPy (CUPY_CACHE_DIR)."""

@@ -6,11 +6,15 @@ What was measured is kept in a file by device and version, in the folder PROTOTO
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 CANDIDATES = 12  # how many of cuDNN's ranking are timed
 RUNS = 5
@@ -65,8 +69,8 @@ class Choices:
         for i in range(min(count, CANDIDATES)):
             try:
                 times[i] = self._time(plan, i)
-            except (RuntimeError, self.library.module.cudnnGraphNotSupportedError):  # one that fails after all
-                continue
+            except Exception as why:  # one that fails after all, or wants more memory than there is
+                log.debug("cuDNN's plan %d of %s cannot be timed: %s", i, plan.request.kind, why)
         return min(times, key=times.__getitem__) if times else None
 
     def _time(self, plan: Any, number: int) -> float:
@@ -88,6 +92,11 @@ class Choices:
         return min(found)
 
     def _save(self) -> None:
+        """A folder that cannot be written to costs the next process the measuring, and nothing else."""
+        with suppress(OSError):
+            self._write()
+
+    def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         spare = self.path.with_suffix(f".{os.getpid()}.tmp")
         spare.write_text(json.dumps(self.known, indent=0, sort_keys=True), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from prototorch.backends.cuda.cudnn.request import Request
 if TYPE_CHECKING:
     from prototorch.backends.cuda.cudnn.library import Library
 
+
+log = logging.getLogger(__name__)
 
 #: bytes of workspace a plan may ask for
 WORKSPACE = 1 << 30
@@ -54,6 +57,9 @@ class Plan:
             else:
                 graph.build_plan_at_index(self.index)
         except (RuntimeError, ValueError, NotImplementedError, module.cudnnGraphNotSupportedError) as why:
+            raise Unsupported(str(why)) from why
+        except Exception as why:  # a mistake of ours or of cuDNN's: the next kernel is asked, but not in silence
+            log.warning("cuDNN failed at a graph %s (%s: %s)", request.kind, type(why).__name__, why)
             raise Unsupported(str(why)) from why
         self.uids = {name: tensor.get_uid() for name, tensor in self.tensors.items()}
         self.workspace = int(graph.get_workspace_size())
