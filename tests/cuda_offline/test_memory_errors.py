@@ -5,16 +5,9 @@ Slow: a process of its own. Run with: pytest -m slow tests/cuda_offline/test_mem
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from sanitizers import GCC, logic, sanitized
 
-HERE = Path(__file__).parent
-GCC = shutil.which("gcc")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(GCC is None, reason="the kernels are run on the CPU by g++, which is not installed"),
@@ -29,25 +22,12 @@ device.launch(device.load_module(text), "late", 1, 32, (np.uint32(40), np.ones(4
 """
 
 
-def sanitized(*arguments: str) -> subprocess.CompletedProcess[str]:
-    assert GCC is not None
-    found = subprocess.run([GCC, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout
-    if not Path(found.strip()).is_file():
-        pytest.skip("gcc's address sanitizer is not installed")
-    environment = {
-        **os.environ, "LD_PRELOAD": found.strip(), "ASAN_OPTIONS": "detect_leaks=0", "SHIM_SANITIZED": "1",
-        "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)]),
-    }  # fmt: skip
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=HERE.parent.parent)
-
-
 def test_a_read_beside_an_array_is_found():
-    done = sanitized("-c", PROBE)
+    done = sanitized("address", "-c", PROBE)
     assert "heap-buffer-overflow" in done.stderr
 
 
 @pytest.mark.parametrize("part", ["elementwise", "moves", "rows"])
 def test_no_kernel_reads_or_writes_beside_its_arrays(part):
-    done = sanitized("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/cuda_offline/test_logic_{part}.py")
+    done = logic("address", f"tests/cuda_offline/test_logic_{part}.py")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

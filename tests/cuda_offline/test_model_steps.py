@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from collect_device import PlanDevice
-from logic_check import laid, room
+from logic_check import laid, over_inputs, room
 from shim_device import COMPILER, ShimDevice
 
 import prototorch as pt
@@ -75,6 +75,7 @@ def test_steps(name, precision, device):
         arrays = [made_up(s, rng) for s in ins]
         made = [room(o)[0] for o in outs]
         runner([laid(a, s.layout) for a, s in zip(arrays, ins, strict=True)], made)
+        over_inputs(runner, arrays, ins, outs, made, op.inplace_of(attrs))
         wide = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in arrays]
         attrs = {k: "float32" if v == "bfloat16" else v for k, v in attrs.items()}
         with np.errstate(all="ignore"):

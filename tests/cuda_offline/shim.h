@@ -1,0 +1,44 @@
+// What stands for CUDA where a kernel is translated for the CPU.
+#include <math.h>
+#define _STRINGS_H 1
+#include <type_traits>
+#include <utility>
+
+struct dim { unsigned x; };
+static thread_local dim threadIdx, blockIdx, blockDim, gridDim;
+static thread_local void (*shim_meet)(int line);
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define __restrict__
+#define __syncthreads() shim_meet(__LINE__)
+static inline float __int_as_float(int v) { float r; __builtin_memcpy(&r, &v, 4); return r; }
+static inline int __float_as_int(float v) { int r; __builtin_memcpy(&r, &v, 4); return r; }
+static inline float rsqrtf(float v) { return 1.0f / sqrtf(v); }
+static inline double rsqrt(double v) { return 1.0 / sqrt(v); }
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return (unsigned long long)(((unsigned __int128)a * b) >> 64);
+}
+
+// The team says which thread of which block the caller is, and how it meets the others.
+extern "C" void shim_set(unsigned thread, unsigned block, unsigned threads, unsigned blocks, void (*meet)(int)) {
+    threadIdx.x = thread; blockIdx.x = block; blockDim.x = threads; gridDim.x = blocks; shim_meet = meet;
+}
+// Arguments are given as a driver takes them: the address of each. Their sizes and kinds are told, since nothing else
+// would notice a number of the wrong type.
+template <class... P, size_t... I> static void shim_play(void (*kernel)(P...), void** given, std::index_sequence<I...>) {
+    kernel(*(P*)given[I]...);
+}
+template <class... P> static void shim_play(void (*kernel)(P...), void** given) {
+    shim_play(kernel, given, std::index_sequence_for<P...>());
+}
+template <class... P> static int shim_kinds(void (*)(P...), char* kinds) {
+    const char each[] = {(char)(sizeof(P) + 16 * std::is_floating_point<P>::value + 32 * std::is_pointer<P>::value)..., 0};
+    __builtin_memcpy(kinds, each, sizeof...(P));
+    return sizeof...(P);
+}
+#define SHIM_ENTRY(name) \
+    extern "C" void play_##name(void** shim_given) { shim_play(name, shim_given); } \
+    extern "C" int kinds_##name(char* shim_told) { return shim_kinds(name, shim_told); }
