@@ -16,6 +16,7 @@ own, bounded reader of the plain subset (`plain`), never by the HDF5 library in 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import io
 import os
 import re
@@ -27,7 +28,7 @@ import numpy as np
 from prototorch.errors import ModelFileError
 from prototorch.spec import Spec
 from prototorch.storage.durable import digest_of, write_bytes
-from prototorch.storage.image import META, Scalar, make_image
+from prototorch.storage.names import META, Scalar
 from prototorch.storage.plain import Entry, NotPlainError, read_entries
 
 VERSION = 1
@@ -63,7 +64,8 @@ def write(
     The old file at ``path`` stays whole until the new one is written, synced and verified. Raises SnapshotError when
     the file cannot be written, UsageError for a name, type or value that cannot be kept.
     """
-    pieces = make_image(arrays, meta or {}, VERSION, USER_BLOCK)
+    image = importlib.import_module(f"{__package__}.image")  # h5py, which is imported only where something is written
+    pieces = image.make_image(arrays, meta or {}, VERSION, USER_BLOCK)
     digest = digest_of(pieces)
     size = USER_BLOCK + sum(len(piece) for piece in pieces)
     names = arrays.keys() | {f"{META}/{key}" for key in meta or {}}

@@ -16,13 +16,11 @@ import numpy as np
 from h5py import h5d, h5p, h5s, h5t
 
 from prototorch.errors import UsageError
-from prototorch.storage.names import fault_of_path
+from prototorch.storage.names import META, Scalar, fault_of_path
 
-META = "@meta"  # the group that holds the scalars and texts of a file
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
 )  # fmt: skip
-Scalar = str | int | float | bool
 _PAGE = 4096
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+META = "@meta"  # the group that holds the scalars and texts of a file
+Scalar = str | int | float | bool
 LONGEST_PART = 255
 LONGEST_PATH = 4096
 DEEPEST = 64
