@@ -16,6 +16,7 @@ from prototorch.schema import Block, Choice, FieldType, example, field
 from prototorch.schema.family import Nested
 from prototorch.schema.wrong import Wrong
 from prototorch.text.mistakes import Report
+from prototorch.text.names import snake_case
 from prototorch.text.tree import Body, ListValue, Value, Word
 from prototorch.train.callbacks import Callback
 
@@ -87,7 +88,8 @@ class _AtOutputs(FieldType):
         given = made.type
         if not isinstance(word, str) or not isinstance(given, Metric) or word == given.name:
             return made
-        return made if word == type(given).__name__ else made.replace(type=given.replace(name=word))
+        own = type(given).__name__
+        return made if word in (own, snake_case(own)) else made.replace(type=given.replace(name=word))
 
     def read(self, value: Value, report: Report) -> tuple[Any, ...]:
         made = []

@@ -12,6 +12,7 @@ from prototorch.errors import ShapeError, UsageError
 from prototorch.spec import Spec
 from prototorch.text.mistakes import Report
 from prototorch.text.reader import parse
+from prototorch.train.declare import Compile
 
 EXAMPLES = [(cls, e) for cls in M.Metric.members().values() for e in cls.examples]
 RNG = np.random.default_rng(3)
@@ -184,3 +185,16 @@ def test_messages(metric, target, output, words):
     with pytest.raises(ShapeError) as caught:
         measured(metric, np.zeros(target), np.zeros(output))
     assert words in str(caught.value)
+
+
+BARE = [c for c in M.Metric.members().values() if not any(s.required for s in c.specs().values())]
+
+
+@pytest.mark.parametrize("cls", BARE)
+def test_a_metric_is_the_same_after_a_text(cls):
+    block = Compile(loss="mse", metrics=[cls()])
+    report = Report()
+    again = Compile.from_fields(block.to_fields(), report)
+    report.raise_if_any()
+    assert again == block
+    assert again.metrics[0].type.name == cls().name
