@@ -27,6 +27,7 @@ from prototorch.graph.passes.norms import absorbed
 from prototorch.graph.passes.once import ONCE, mark_once
 from prototorch.graph.passes.recompute import Load, recomputed
 from prototorch.graph.passes.slices import sliced
+from prototorch.graph.passes.slopes import slopes_within
 from prototorch.graph.passes.sparse import small_first
 from prototorch.graph.record import Graph, Node, Value
 from prototorch.ops.batch import joined, part
@@ -130,6 +131,7 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         nodes = norms_apart(small_first(absorbed(nodes, wanted), wanted), backend)
         nodes = live_nodes(nodes, wanted)
         nodes = live_nodes(narrow_gradients(keeping(nodes, backend), backend), wanted)
+        nodes = live_nodes(slopes_within(nodes, wanted, backend), wanted)
         mark_late(nodes, outputs)
         nodes, stands = laid_out(nodes, outputs, updates, backend)
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)

@@ -122,6 +122,10 @@ def test_batch_norm(device, shape, layout):
     check(device, "batch_norm_grad", arrays, attrs, [layout, layout, None, None, None], one, rtol=1e-3, atol=1e-3)
     check(device, "batch_norm_inference", [x, gamma, beta, mean, var], attrs, [layout, *[None] * 4], [layout],
           rtol=1e-3, atol=1e-3)  # fmt: skip
+    for slope in ("relu_grad", "relu6_grad"):
+        given, laid = {**attrs, "slope": slope}, [layout, layout, *[None] * 4]
+        check(device, "batch_norm_slope_grad", [g, x, 4 * gamma, beta, mean, var], given, laid, one, rtol=1e-3,
+              atol=5e-3)  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -154,6 +158,8 @@ def test_norms_of_sixteen_bits_with_vectors_of_thirty_two(device):
     _, mean, var = check(device, "batch_norm", [x, gamma, beta], attrs, one, one, rtol=1e-4)
     assert mean.dtype == var.dtype == np.float32
     check(device, "batch_norm_grad", [g, x, gamma, mean, var], attrs, [LAST, LAST, *[None] * 3], one, rtol=1e-3)
+    given, laid = {**attrs, "slope": "relu_grad"}, [LAST, LAST, *[None] * 4]
+    check(device, "batch_norm_slope_grad", [g, x, gamma, beta, mean, var], given, laid, one, rtol=1e-3)
     check(device, "batch_norm_inference", [x, gamma, beta, mean, var], attrs, [LAST, *[None] * 4], [LAST])
     x, g = x.reshape(4, 72), g.reshape(4, 72)
     gamma, beta, attrs = numbers(72, seed=1), numbers(72, seed=2), {"axis": -1, "eps": 1e-5}

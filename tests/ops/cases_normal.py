@@ -62,6 +62,7 @@ def batch_norm(x, gamma, beta, eps, axis=1):
     return y, x.mean(over), x.var(over, unbiased=False)
 
 
+ACTIVATIONS = {"relu_grad": F.relu, "relu6_grad": F.relu6}
 for shape, axis in [((4, 3), 1), ((2, 3, 5), 1), ((2, 3, 2, 3), 1), ((3, 2, 4), 2), ((1, 2, 2, 1), 1)]:
     x, gamma, beta = normal(*shape) * 2 + 1, positive(shape[axis]), normal(shape[axis])
     over = tuple(i for i in range(len(shape)) if i != axis)
@@ -70,6 +71,10 @@ for shape, axis in [((4, 3), 1), ((2, 3, 5), 1), ((2, 3, 2, 3), 1), ((3, 2, 4), 
     case("batch_norm_grad", normal(*shape, seed=1), x, gamma, x.mean(axis=over), x.var(axis=over), attrs=attrs,
          oracle=lambda g, x, gamma, mean, var, **a: tape(lambda *t, **b: batch_norm(*t, **b)[0], 3)(
              g, x, gamma, np.zeros_like(gamma), **a), tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
+    case("batch_norm_slope_grad", normal(*shape, seed=1), x, gamma, beta, x.mean(axis=over), x.var(axis=over),
+         attrs={**attrs, "slope": "relu6_grad" if axis == 2 else "relu_grad"}, gradient=False,
+         oracle=lambda g, x, gamma, beta, mean, var, slope, **a: tape(lambda *t, **b: ACTIVATIONS[slope](
+             batch_norm(*t, **b)[0]), 3)(g, x, gamma, beta, **a), tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
     case("batch_norm_inference", x, gamma, beta, normal(shape[axis], seed=3), positive(shape[axis], seed=3),
          attrs=attrs, oracle=peer(lambda x, gamma, beta, mean, var, eps, axis: F.batch_norm(
              x.movedim(axis, 1), mean, var, gamma, beta, False, eps=eps).movedim(1, axis)))  # fmt: skip

@@ -60,9 +60,13 @@ FN void put(f16& to, float v) {
 #endif
 }
 FN void put(bf16& to, float v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(v));
+#else
     u32 all = __float_as_int(v);
     if ((all & 0x7fffffff) > 0x7f800000) to.bits = 0x7fc0;
     else to.bits = (u16)((all + 0x7fff + (all >> 16 & 1)) >> 16);
+#endif
 }
 template <class A> FN void put(float& to, A v) { to = (float)v; }
 template <class A> FN void put(double& to, A v) { to = (double)v; }

@@ -35,9 +35,7 @@ def _layer(x: Spec, gamma: Spec, attrs: dict[str, Any]) -> tuple[str, int, int, 
     if over != tuple(range(x.ndim - len(over), x.ndim)) or not x.is_float or n >= 1 << 31:
         return None
     wide = x.dtype == "float64"
-    names: dict[str, str | int] = {"X": c_type(x), "W": c_type(gamma), "V": c_type(gamma), "M": c_type(gamma)}
-    names.update({"C": 1, "INNER": 1, "PACK": 1})
-    text = source("norm", x.size, **names, sqrt_of="sqrt" if wide else "sqrtf")
+    text = source("layer", x.size, X=c_type(x), W=c_type(gamma), sqrt_of="sqrt" if wide else "sqrtf")
     return text, x.size // n, n, np.float64 if wide else np.float32
 
 

@@ -1,10 +1,20 @@
-// Normalisation. Batch norm: x lies as [outer, C, INNER]; statistics of each channel are partial ones of chunks (count,
-// mean, sum of squares around it), taken together afterwards, so that large means do no harm.
+// Batch norm. x lies as [outer, C, INNER]; statistics of each channel are partial ones of chunks (count, mean, sum of squares
+// around it), taken together afterwards, so that large means do no harm. What each channel needs in the sweep that follows is
+// made once, by the launch that takes them together.
 typedef typename arithmetic<X>::type A;
 template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
 typedef pack<X, PACK> XS;
 
 FN A root(A v) { return (A)1 / sqrt_of(v); }
+#ifdef SLOPE
+// a gradient where the activation that followed has a slope; y is what it was given, as it was stored
+FN A kept(A g, A y) {
+    X stored;
+    put(stored, y);
+    y = get(stored);
+    return g * (A)(SLOPE);
+}
+#endif
 
 // partial statistics of each channel: part[0] means, part[1] squares; neighbouring threads have neighbouring channels (INNER = 1)
 KERNEL stats_last(index rows, index chunks, index chunk, const X* x, A* part) {
@@ -47,7 +57,8 @@ KERNEL stats_first(index rows, index chunks, index chunk, const X* x, A* part) {
 }
 
 // a block for each channel
-KERNEL stats_end(index rows, index chunks, index chunk, const A* part, M* mean_out, M* var_out, A* mean_to, A* var_to) {
+KERNEL stats_end(index rows, index chunks, index chunk, const A* part, M* mean_out, M* var_out, const W* gamma, A eps,
+                 A* mean_to, A* scale_to) {
     __shared__ A room[MEET];
     for (index c = blockIdx.x; c < C; c += gridDim.x) {
         A sum = 0;
@@ -63,146 +74,87 @@ KERNEL stats_end(index rows, index chunks, index chunk, const A* part, M* mean_o
             square += part[(chunks + k) * C + c] + off * off * (A)count;
         }
         const A var = met_sum(square, room) / (A)rows;
-        if (threadIdx.x == 0) { put(mean_out[c], mean); put(var_out[c], var); mean_to[c] = mean; var_to[c] = var; }
+        if (threadIdx.x == 0) { put(mean_out[c], mean); put(var_out[c], var); mean_to[c] = mean; scale_to[c] = root(var + eps) * (A)get(gamma[c]); }
     }
 }
 
-KERNEL normalise(index n, const X* x, const W* gamma, const W* beta, const V* mean, const V* var, X* y, A eps) {
-    EACH(i, n) {
-        const index at = i * PACK;
-        const XS seen = *(const XS*)(x + at);
-        XS out;
-        for (int j = 0; j < PACK; j++) {
-            const index c = (at + j) / INNER % C;
-            put(out.v[j], ((A)get(seen.v[j]) - (A)get(mean[c])) * (root((A)get(var[c]) + eps) * (A)get(gamma[c])) + (A)get(beta[c]));
-        }
-        *(XS*)(y + at) = out;
-    }
-}
-
-// partial sums of g and of g times the normalised x
-KERNEL grads_last(index rows, index chunks, index chunk, const X* g, const X* x, const V* mean, const V* var, A eps, A* part) {
+#ifdef SLOPE
+#define GIVEN const W* gamma, const W* beta,
+#else
+#define GIVEN
+#endif
+// partial sums of g and of g times x without its mean
+KERNEL grads_last(index rows, index chunks, index chunk, const X* g, const X* x, const V* mean, const V* var, GIVEN A eps, A* part) {
     EACH(i, chunks * (C / PACK)) {
         const index c = i % (C / PACK) * PACK, k = i / (C / PACK), begin = k * chunk;
         const index end = begin + chunk < rows ? begin + chunk : rows;
         A sum[PACK], both[PACK], middle[PACK];
         for (int j = 0; j < PACK; j++) { sum[j] = 0; both[j] = 0; middle[j] = get(mean[c + j]); }
+#ifdef SLOPE
+        A scale[PACK], shift[PACK];
+        for (int j = 0; j < PACK; j++) {
+            scale[j] = root((A)get(var[c + j]) + eps) * (A)get(gamma[c + j]);
+            shift[j] = get(beta[c + j]);
+        }
+#endif
 #pragma unroll 4
         for (index r = begin; r < end; r++) {
             const XS gs = *(const XS*)(g + r * C + c), xs = *(const XS*)(x + r * C + c);
             for (int j = 0; j < PACK; j++) {
+                const A off = (A)get(xs.v[j]) - middle[j];
+#ifdef SLOPE
+                const A v = kept(get(gs.v[j]), off * scale[j] + shift[j]);
+#else
                 const A v = get(gs.v[j]);
+#endif
                 sum[j] += v;
-                both[j] += v * ((A)get(xs.v[j]) - middle[j]);
+                both[j] += v * off;
             }
         }
-        for (int j = 0; j < PACK; j++) {
-            part[k * C + c + j] = sum[j];
-            part[(chunks + k) * C + c + j] = both[j] * root((A)get(var[c + j]) + eps);
-        }
+        for (int j = 0; j < PACK; j++) { part[k * C + c + j] = sum[j]; part[(chunks + k) * C + c + j] = both[j]; }
     }
 }
-KERNEL grads_first(index rows, index chunks, index chunk, const X* g, const X* x, const V* mean, const V* var, A eps, A* part) {
+KERNEL grads_first(index rows, index chunks, index chunk, const X* g, const X* x, const V* mean, const V* var, GIVEN A eps, A* part) {
     __shared__ A room[MEET];
     for (index i = blockIdx.x; i < chunks * C; i += gridDim.x) {
         const index c = i % C, k = i / C, begin = k * chunk;
         const index end = begin + chunk < rows ? begin + chunk : rows;
         const A middle = get(mean[c]);
+#ifdef SLOPE
+        const A scale = root((A)get(var[c]) + eps) * (A)get(gamma[c]), shift = get(beta[c]);
+#endif
         A sum = 0, both = 0;
         for (index r = begin + threadIdx.x; r < end; r += blockDim.x) {
             const index at = (r / INNER * C + c) * INNER + r % INNER;
+            const A off = (A)get(x[at]) - middle;
+#ifdef SLOPE
+            const A v = kept(get(g[at]), off * scale + shift);
+#else
             const A v = get(g[at]);
+#endif
             sum += v;
-            both += v * ((A)get(x[at]) - middle);
+            both += v * off;
         }
         sum = met_sum(sum, room);
         both = met_sum(both, room);
-        if (threadIdx.x == 0) { part[k * C + c] = sum; part[(chunks + k) * C + c] = both * root((A)get(var[c]) + eps); }
+        if (threadIdx.x == 0) { part[k * C + c] = sum; part[(chunks + k) * C + c] = both; }
     }
 }
-KERNEL grads_end(index chunks, const A* part, W* dgamma, W* dbeta, A* sums) {
+// the gradients of the vectors, and what dx = a (g - b - (x - mean) d) needs of each channel: a, b, d
+KERNEL grads_end(index chunks, const A* part, const W* gamma, const V* var, W* dgamma, W* dbeta, A* own, A eps, A by) {
     __shared__ A room[MEET];
     for (index c = blockIdx.x; c < C; c += gridDim.x) {
         A sum = 0, both = 0;
         for (index k = threadIdx.x; k < chunks; k += blockDim.x) { sum += part[k * C + c]; both += part[(chunks + k) * C + c]; }
         sum = met_sum(sum, room);
         both = met_sum(both, room);
-        if (threadIdx.x == 0) { put(dbeta[c], sum); put(dgamma[c], both); sums[c] = sum; sums[C + c] = both; }
-    }
-}
-KERNEL grads_apply(index n, const X* g, const X* x, const W* gamma, const V* mean, const V* var, const A* sums, X* dx, A eps, A by) {
-    EACH(i, n) {
-        const index at = i * PACK;
-        const XS gs = *(const XS*)(g + at), xs = *(const XS*)(x + at);
-        XS out;
-        for (int j = 0; j < PACK; j++) {
-            const index c = (at + j) / INNER % C;
-            const A scale = root((A)get(var[c]) + eps), normal = ((A)get(xs.v[j]) - (A)get(mean[c])) * scale;
-            put(out.v[j], scale * (A)get(gamma[c]) * ((A)get(gs.v[j]) - sums[c] * by - normal * (sums[C + c] * by)));
+        if (threadIdx.x == 0) {
+            const A scale = root((A)get(var[c]) + eps);
+            put(dbeta[c], sum);
+            put(dgamma[c], both * scale);
+            own[c] = scale * (A)get(gamma[c]);
+            own[C + c] = sum * by;
+            own[2 * C + c] = both * scale * scale * by;
         }
-        *(XS*)(dx + at) = out;
-    }
-}
-
-// Layer norm: x lies as [rows, n]; a block for each row.
-KERNEL layer(index rows, i32 n, const X* x, const W* gamma, const W* beta, X* y, A eps) {
-    __shared__ A room[MEET];
-    for (index row = blockIdx.x; row < rows; row += gridDim.x) {
-        const X* from = x + row * n;
-        A sum = 0;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) sum += (A)get(from[k]);
-        const A mean = met_sum(sum, room) / (A)n;
-        A square = 0;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) { const A off = (A)get(from[k]) - mean; square += off * off; }
-        const A scale = root(met_sum(square, room) / (A)n + eps);
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x)
-            put(y[row * n + k], ((A)get(from[k]) - mean) * scale * (A)get(gamma[k]) + (A)get(beta[k]));
-    }
-}
-// dx, and each row's mean and scale for the gradients of the vectors
-KERNEL layer_grad(index rows, i32 n, const X* g, const X* x, const W* gamma, X* dx, A* stats, A eps) {
-    __shared__ A room[MEET];
-    for (index row = blockIdx.x; row < rows; row += gridDim.x) {
-        const X *from = x + row * n, *grad = g + row * n;
-        A sum = 0;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) sum += (A)get(from[k]);
-        const A mean = met_sum(sum, room) / (A)n;
-        A square = 0;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) { const A off = (A)get(from[k]) - mean; square += off * off; }
-        const A scale = root(met_sum(square, room) / (A)n + eps);
-        A one = 0, two = 0;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) {
-            const A scaled = (A)get(grad[k]) * (A)get(gamma[k]);
-            one += scaled;
-            two += scaled * ((A)get(from[k]) - mean) * scale;
-        }
-        one = met_sum(one, room) / (A)n;
-        two = met_sum(two, room) / (A)n;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) {
-            const A normal = ((A)get(from[k]) - mean) * scale;
-            put(dx[row * n + k], scale * ((A)get(grad[k]) * (A)get(gamma[k]) - one - normal * two));
-        }
-        if (threadIdx.x == 0) { stats[row] = mean; stats[rows + row] = scale; }
-    }
-}
-KERNEL layer_vectors(index rows, i32 n, index chunks, index chunk, const X* g, const X* x, const A* stats, A* part) {
-    EACH(i, chunks * n) {
-        const index c = i % n, k = i / n, begin = k * chunk, end = begin + chunk < rows ? begin + chunk : rows;
-        A sum = 0, both = 0;
-        for (index r = begin; r < end; r++) {
-            const A v = get(g[r * n + c]);
-            sum += v;
-            both += v * ((A)get(x[r * n + c]) - stats[r]) * stats[rows + r];
-        }
-        part[k * n + c] = sum;
-        part[(chunks + k) * n + c] = both;
-    }
-}
-KERNEL layer_end(index n, index chunks, const A* part, W* dgamma, W* dbeta) {
-    EACH(c, n) {
-        A sum = 0, both = 0;
-        for (index k = 0; k < chunks; k++) { sum += part[k * n + c]; both += part[(chunks + k) * n + c]; }
-        put(dgamma[c], both);
-        put(dbeta[c], sum);
     }
 }

@@ -25,22 +25,25 @@ from prototorch.backends.cuda.kernels.launch import (
     source,
     threads_for,
 )  # fmt: skip
+from prototorch.backends.cuda.kernels.norm_sweep import sweep_launch, sweep_text
 from prototorch.backends.cuda.kernels.reduce import ENOUGH
 from prototorch.ops.reduce import axes
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
+#: the slopes of activations, from what they were given: 1 where this holds, else 0
+SLOPES = {"relu_grad": "(y > 0)", "relu6_grad": "(y > 0 && y < 6)"}
 
 
 class Channels:
     """How a batch norm's input lies: [outer, channels, inner], and how its channels are cut into chunks.
 
     x, w, v, made: the input, a learned vector, given statistics, statistics that are written. beside: other arrays that
-    are read and written along with x.
+    are read and written along with x. slope: in the gradient, where the activation that followed lets it through.
     """
 
     def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], made: Spec | None = None,
-                 beside: Specs = ()):  # fmt: skip
+                 beside: Specs = (), slope: str | None = None):  # fmt: skip
         (axis,) = axes(attrs.get("axis", 1), x.ndim)
         last = x.layout is not None
         self.fits = x.is_float and not (last and axis != 1)
@@ -56,6 +59,8 @@ class Channels:
         names: dict[str, str | int] = {"X": c_type(x), "W": c_type(w), "V": c_type(v), "M": c_type(made or v)}
         names.update({"C": self.channels, "INNER": self.inner})
         names["sqrt_of"] = "sqrt" if self.wide == "float64" else "sqrtf"
+        if slope is not None:
+            names["SLOPE"] = slope
         self.text = source("norm", x.size, **names, PACK=self.pack)
         if self.last:
             chunks = min(-(-ENOUGH // (self.channels // self.pack)), -(-self.rows // 8), 4096)
@@ -64,7 +69,7 @@ class Channels:
         self.chunk = -(-self.rows // max(chunks, 1))
         self.chunks = -(-self.rows // self.chunk)
         self.part = aligned(2 * self.chunks * self.channels * ITEM_BYTES[self.wide])
-        self.own = aligned(2 * self.channels * ITEM_BYTES[self.wide])
+        self.own = aligned(self.channels * ITEM_BYTES[self.wide])
 
     def count(self, *values: int) -> tuple[Any, ...]:
         """Numbers of the kernels' index type."""
@@ -82,10 +87,23 @@ class Channels:
         """The launch that takes them together."""
         return block_launch(self.text, name, self.channels, *args, block=threads_for(self.chunks))
 
+    def statistics(self, x: Any, gamma: Any, mean: Any, variance: Any) -> tuple[Any, ...]:
+        """The launches that make the statistics, there and, as the sweep wants them, in the workspace."""
+        sizes, own = self.count(self.rows, self.chunks, self.chunk), (Space(self.part), Space(self.part + self.own))
+        end = self.end("stats_end", *sizes, Space(), mean, variance, gamma, self.eps, *own)
+        return self.partial("stats", x, Space()), end
+
     def each(self, name: str, *args: Any) -> Any:
         """The launch over all elements."""
-        n = self.x.size // self.pack
-        return launch(self.text, name, n, *self.count(n), *args)
+        return sweep_launch(self.text, name, self.x.size, self.channels, self.pack, self.last, *args)
+
+
+#: the sweep's arguments for what a batch norm is given, and what it needs of a channel: after statistics of its own,
+#: and with given ones
+OPERANDS = ("const W* gamma", "const W* beta", "const V* mean", "const V* var", "A eps")
+OWN = (("mean", "(A)get(mean[c])"), ("scale", "(A)get(var[c])"), ("shift", "(A)get(beta[c])"))
+GIVEN = (OWN[0], ("scale", "root((A)get(var[c]) + eps) * (A)get(gamma[c])"), OWN[2])
+NORMAL = "(seen - mean) * scale + shift"
 
 
 def _alike(*specs: Spec) -> bool:
@@ -101,12 +119,12 @@ def batch_norm(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | Non
     c = Channels(x, gamma, Spec((), "float64" if x.dtype == "float64" else "float32"), attrs, outs[1])
     if not c.fits:
         return None
-    own, second = Space(c.part), Space(c.part + c.own // 2)
+    c.text += sweep_text("normalise", OPERANDS, OWN, [("seen", x)], outs[:1], [], [NORMAL], c.last)
+    vectors = In(1), In(2), Space(c.part), Space(c.part + c.own)
     return Launches(
-        c.partial("stats", In(0), Space()),
-        c.end("stats_end", *c.count(c.rows, c.chunks, c.chunk), Space(), Out(1), Out(2), own, second),
-        c.each("normalise", In(0), In(1), In(2), own, second, Out(0), c.eps),
-        space=c.part + c.own,
+        *c.statistics(In(0), In(1), Out(1), Out(2)),
+        c.each("normalise", *vectors, c.eps, In(0), Out(0)),
+        space=c.part + 2 * c.own,
     )
 
 
@@ -114,17 +132,40 @@ def batch_norm(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | Non
 def batch_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
     """Gradients of x, gamma and beta."""
     g, x, gamma, mean, var = ins
+    return _gradient(g, x, gamma, None, mean, var, outs, attrs)
+
+
+@cuda_kernel("batch_norm_slope_grad", layouts=True)
+def batch_norm_slope_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+    """The same from the gradient of the activation that followed."""
+    g, x, gamma, beta, mean, var = ins
+    return None if beta.dtype != gamma.dtype else _gradient(g, x, gamma, beta, mean, var, outs, attrs)
+
+
+def _gradient(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spec, var: Spec, outs: Specs,
+              attrs: dict[str, Any]) -> Launches | None:  # fmt: skip
     if not _alike(g, x, outs[0]) or mean.dtype != var.dtype or any(o.dtype != gamma.dtype for o in outs[1:]):
         return None
-    c = Channels(x, gamma, mean, attrs)
+    c = Channels(x, gamma, mean, attrs, slope=SLOPES.get(attrs.get("slope", "")))
     if not c.fits:
         return None
-    sums, by = Space(c.part), c.number(1 / c.rows)
+    sloped = beta is not None
+    statistics = In(3 + sloped), In(4 + sloped)
+    vectors = [In(2), In(3)] if sloped else []
+    own = [("mean", "(A)get(mean[c])"), ("a", "own[c]"), ("b", "(own + C)[c]"), ("d", "(own + 2 * C)[c]")]
+    given, kept = ["const V* mean", "const A* own"], "g"
+    if sloped:
+        given.append("const W* beta")
+        own.append(("shift", "(A)get(beta[c])"))
+        kept = "kept(g, (seen - mean) * a + shift)"
+    result = f"a * ({kept} - b - (seen - mean) * d)"
+    c.text += sweep_text("grads_apply", given, own, [("g", g), ("seen", x)], outs[:1], [], [result], c.last)
+    made, by = Space(c.part), c.number(1 / c.rows)
     return Launches(
-        c.partial("grads", In(0), In(1), In(3), In(4), c.eps, Space()),
-        c.end("grads_end", *c.count(c.chunks), Space(), Out(1), Out(2), sums),
-        c.each("grads_apply", In(0), In(1), In(2), In(3), In(4), sums, Out(0), c.eps, by),
-        space=c.part + c.own,
+        c.partial("grads", In(0), In(1), *statistics, *vectors, c.eps, Space()),
+        c.end("grads_end", *c.count(c.chunks), Space(), In(2), statistics[1], Out(1), Out(2), made, c.eps, by),
+        c.each("grads_apply", statistics[0], made, *vectors[1:], In(0), In(1), Out(0)),
+        space=c.part + aligned(3 * c.channels * ITEM_BYTES[c.wide]),
     )
 
 
@@ -135,8 +176,11 @@ def batch_norm_inference(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Laun
     if not _alike(x, outs[0]) or gamma.dtype != beta.dtype or mean.dtype != var.dtype:
         return None
     c = Channels(x, gamma, mean, attrs)
-    return Launches(c.each("normalise", *map(In, range(5)), Out(0), c.eps)) if c.fits else None
+    if not c.fits:
+        return None
+    c.text += sweep_text("normalise", OPERANDS, GIVEN, [("seen", x)], outs, [], [NORMAL], c.last)
+    return Launches(c.each("normalise", *map(In, range(1, 5)), c.eps, In(0), Out(0)))
 
 
 channels_last("cuda", "follows", "batch_norm", "batch_norm_inference", ins=(0,), outs=(0,))
-channels_last("cuda", "follows", "batch_norm_grad", ins=(0, 1), outs=(0,))
+channels_last("cuda", "follows", "batch_norm_grad", "batch_norm_slope_grad", ins=(0, 1), outs=(0,))

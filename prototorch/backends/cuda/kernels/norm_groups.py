@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from prototorch.backends.core import fusable
 from prototorch.backends.cuda.kernels.fused import TRACED, formula
-from prototorch.backends.cuda.kernels.launch import In, Launches, Out, Space, c_type, cuda_kernel
-from prototorch.backends.cuda.kernels.norm import Channels
-from prototorch.backends.cuda.kernels.trace import Symbols
+from prototorch.backends.cuda.kernels.launch import In, Launches, Out, Space, cuda_kernel
+from prototorch.backends.cuda.kernels.norm import GIVEN, NORMAL, OPERANDS, OWN, Channels
+from prototorch.backends.cuda.kernels.norm_sweep import sweep_text
 from prototorch.ops.fused import Ref
 from prototorch.spec import Spec
 
@@ -40,39 +41,13 @@ class _Epilogue:
             self.found = formula(rest, tuple(moved(results[k]) for k in at), (*(ins[i].dtype for i in extras), x.dtype))
         self.ins, self.outs = [ins[i] for i in extras], [outs[k] for k in at]
 
-    def text(self) -> str:
-        """The kernel ``normalise_then``."""
+    def text(self, x: Spec, own: Sequence[tuple[str, str]], last: bool) -> str:
+        """The kernel ``normalise_then``; own: what it needs of a channel."""
         assert self.found is not None
         lines, names = self.found
-        kinds = Symbols()
-        args = [f"const {c_type(s)}* in{i}" for i, s in enumerate(self.ins)]
-        args += [f"{c_type(s)}* out{i}" for i, s in enumerate(self.outs)]
-        pack = "pack<{}, PACK>"
-        head = [f"const {pack.format(t)} p{i} = *(const {pack.format(t)}*)(in{i} + at);"
-                for i, t in enumerate(map(c_type, self.ins))]  # fmt: skip
-        head += [f"{pack.format(c_type(s))} r{i};" for i, s in enumerate(self.outs)]
-        load = [f"const {kinds.kind(s.dtype)} a{i} = get(p{i}.v[j]);" for i, s in enumerate(self.ins)]
-        store = [f"put(r{i}.v[j], {name});" for i, name in enumerate(names)]
-        last = [f"*({pack.format(c_type(s))}*)(out{i} + at) = r{i};" for i, s in enumerate(self.outs)]
-        inner = "\n            ".join([*load, *(f"const {line}" for line in lines), *store])
-        return f"""
-KERNEL normalise_then(index n, const X* x, const W* gamma, const W* beta, const V* mean, const V* var, A eps,
-                      {", ".join(args)}) {{
-    EACH(i, n) {{
-        const index at = i * PACK;
-        const XS seen = *(const XS*)(x + at);
-        {" ".join(head)}
-        #pragma unroll
-        for (int j = 0; j < PACK; j++) {{
-            const index c = (at + j) / INNER % C;
-            const A scale = root((A)get(var[c]) + eps) * (A)get(gamma[c]);
-            const A a{len(self.ins)} = ((A)get(seen.v[j]) - (A)get(mean[c])) * scale + (A)get(beta[c]);
-            {inner}
-        }}
-        {" ".join(last)}
-    }}
-}}
-"""
+        said = [f"const A a{len(self.ins)} = {NORMAL};", *(f"const {line}" for line in lines)]
+        ins = [*((f"a{i}", s) for i, s in enumerate(self.ins)), ("seen", x)]
+        return sweep_text("normalise_then", OPERANDS, own, ins, self.outs, said, names, last)
 
 
 @cuda_kernel("fused", layouts=True)
@@ -95,20 +70,20 @@ def normalised(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | Non
     c = Channels(x, gamma, statistics[0] if statistics else wide, dict(given), kept, beside)
     if not c.fits:
         return None
-    c.text += epilogue.text()
-    arrays = (*(In(i) for i in epilogue.extras), *(Out(k) for k in epilogue.at))
+    c.text += epilogue.text(x, GIVEN if statistics else OWN, c.last)
     operands = [In(i) for i in numbers]
+    arrays = (*(In(i) for i in epilogue.extras), operands[0], *(Out(k) for k in epilogue.at))
     if statistics:
-        return Launches(c.each("normalise_then", *operands, c.eps, *arrays))
-    own, second = Space(c.part), Space(c.part + c.own // 2)
-    first = [Out(k) if k is not None else place for k, place in zip(epilogue.statistics, (own, second), strict=True)]
+        return Launches(c.each("normalise_then", *operands[1:], c.eps, *arrays))
+    own = Space(c.part), Space(c.part + c.own)
+    spare = Space(c.part + 2 * c.own)  # for statistics that nobody asks for
+    first = [Out(k) if k is not None else spare for k in epilogue.statistics]
     if None in epilogue.statistics and means and kept.dtype != wide.dtype:
         return None
     return Launches(
-        c.partial("stats", operands[0], Space()),
-        c.end("stats_end", *c.count(c.rows, c.chunks, c.chunk), Space(), *first, own, second),
-        c.each("normalise_then", *operands, own, second, c.eps, *arrays),
-        space=c.part + c.own,
+        *c.statistics(operands[0], operands[1], *first),
+        c.each("normalise_then", *operands[1:], *own, c.eps, *arrays),
+        space=c.part + 3 * c.own,
     )
 
 

@@ -1,0 +1,56 @@
+"""Gradients of an activation and of the batch normalisation before it become one op where a backend has a kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import prototorch as pt
+from prototorch.backends.cuda.backend import CudaBackend
+from prototorch.backends.devices import backend_for
+from prototorch.engine.variables import Variables
+from prototorch.graph.describe import members
+from prototorch.spec import Spec
+from prototorch.train.program import TRAIN, Program
+
+
+def plan_device(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "cuda_offline"))
+    from collect_device import PlanDevice
+
+    return CudaBackend(PlanDevice("fp32"))
+
+
+def ops(activation, backend):
+    """The ops of a training step, those of groups too."""
+    layers = pt.layers
+    model = pt.Sequential([
+        pt.Input((3, 8, 8), name="x"), layers.Conv2D(8, 3, use_bias=False), layers.BatchNormalization(),
+        getattr(layers, activation)(), layers.Conv2D(8, 3, use_bias=False), layers.GlobalAveragePooling2D(),
+        layers.Dense(2),
+    ])  # fmt: skip
+    model.compile(optimizer="sgd", loss="mse")
+    program = Program(model.net, Variables(), backend, model.compile_block)
+    (name,) = model.inputs
+    plan = program.plan(TRAIN, {name: Spec((4, 3, 8, 8))}, create=False)
+    return [op for step in plan.steps for op in members(step.node.op.name, step.node.attrs)]
+
+
+@pytest.mark.parametrize(("activation", "slope"), [("ReLU", "relu_grad"), ("ReLU6", "relu6_grad")])
+def test_one_op_where_only_the_normalisation_reads_the_slope(monkeypatch, activation, slope):
+    found = ops(activation, plan_device(monkeypatch))
+    assert found.count("batch_norm_slope_grad") == 1
+    assert slope not in found
+    assert "batch_norm_grad" not in found
+
+
+def test_other_activations_stay(monkeypatch):
+    found = ops("Tanh", plan_device(monkeypatch))
+    assert "batch_norm_grad" in found
+    assert "batch_norm_slope_grad" not in found
+
+
+def test_the_cpu_s_plans_stay():
+    found = ops("ReLU", backend_for("cpu"))
+    assert "batch_norm_slope_grad" not in found
