@@ -51,7 +51,7 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="prototorch-bench-") as folder:
             place = Path(folder)
             weights = place / "weights.npz"
-            if {"train", "infer", "epoch"} & set(what):
+            if set(what) - {"memory", "first-step"}:
                 with Child(ENTRIES[OURS], row, self.threads) as child:
                     child.ask("weights", path=str(weights))
             if "train" in what:
@@ -61,6 +61,8 @@ class Bench:
                 lines += [self._infer(row, n, weights, place) for n in batches or row.infer]
             if "memory" in what:
                 lines += [self._memory(row, n) for n in batches or row.train]
+            if "infer-memory" in what:
+                lines += [self._memory(row, n, (weights, place)) for n in batches or row.infer]
             if "first-step" in what:
                 lines += self._first(row, (batches or row.train)[0])
             if "epoch" in what and row.name == EPOCH_ROW:
@@ -182,14 +184,20 @@ class Bench:
 
     # ------------------------------------------------------------------ processes as a whole
 
-    def _memory(self, row: Row, batch: int) -> Line | None:
+    def _memory(self, row: Row, batch: int, infer: tuple[Path, Path] | None = None) -> Line | None:
+        """The peaks of processes that train; or that predict, with weights from a file, and a folder for more."""
+        exported = {} if infer is None else self._export(row, batch, *infer)
+
         def peak(entry: Entry) -> float:
+            if entry.exported and not exported:
+                raise Unable("the net cannot be exported")
             with Child(entry, row, self.threads) as child:
-                child.ask("open", batch=batch)
-                child.ask("turn", what="train", times=STEPS)
+                child.ask("open", batch=batch, **(exported if entry.exported else {}))
+                child.ask("turn", what="train" if infer is None else "infer", times=STEPS)
                 return child.ask("memory") / 2**20
 
-        return self._line(row, f"{batch}", "memory", "MiB", self._each(row, "memory", peak), 1.0)
+        what = "memory" if infer is None else "memory, infer"
+        return self._line(row, f"{batch}", what, "MiB", self._each(row, what, peak, infer is None), 1.0)
 
     def _first(self, row: Row, batch: int) -> list[Line | None]:
         """Seconds from the command to the end of the first step: with no compiled code kept, and with it."""
@@ -243,9 +251,9 @@ class Bench:
             self._line(row, f"{EPOCH_BATCH}", "epoch, memory", "MiB", memory, 1.0),
         ]
 
-    def _each(self, row: Row, what: str, measure: Callable[[Entry], float]) -> dict[str, float]:
+    def _each(self, row: Row, what: str, measure: Callable[[Entry], float], training: bool = True) -> dict[str, float]:
         found = {}
-        for entry in self._taking(row, training=True):
+        for entry in self._taking(row, training):
             try:
                 found[entry.name] = measure(entry)
             except Unable as reason:

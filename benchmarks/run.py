@@ -3,7 +3,7 @@
     python -m benchmarks.run                                   every row, training and inference
     python -m benchmarks.run --rows lenet,two_layer --rounds 9
     python -m benchmarks.run --rows alexnet --what train --batches 16 --peers torch
-    python -m benchmarks.run --what train,infer,memory,first-step,epoch --write
+    python -m benchmarks.run --what train,infer,memory,infer-memory,first-step,epoch --write
 
 Each contender has a process of its own; they take turns, and the figure is the median. All begin with the same weights;
 equal parameter counts, losses of the first steps and outputs are checked. What a contender cannot do is said, and the
@@ -22,7 +22,7 @@ from benchmarks.peers import ENTRIES, OURS, entries
 from benchmarks.rows import PICTURES, ROWS
 from benchmarks.table import Line, head, write
 
-WHAT = ("train", "infer", "memory", "first-step", "epoch")
+WHAT = ("train", "infer", "memory", "infer-memory", "first-step", "epoch")
 PEERS = tuple(dict.fromkeys(entry.peer for entry in ENTRIES.values() if entry.peer != OURS))
 
 

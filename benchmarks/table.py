@@ -81,8 +81,8 @@ def head(entries: list[Entry], threads: int, rounds: int) -> list[str]:
         f"Medians of {rounds} turns (long steps, starts and epochs: {min(rounds, 3)} or more), taken turn by turn, "
         "each contender in a process of its own; float32; SGD with momentum 0.9 and decay 5e-4 on every parameter. The "
         "ratio is the best peer's figure over ours: above 1 prototorch is ahead. Memory is the peak of a process that "
-        "trains; a first step is counted from the start of the process. Check: equal parameter counts and losses of "
-        "the first steps (training), equal outputs (inference).",
+        "trains, or predicts; a first step is counted from the start of the process. Check: equal parameter counts and "
+        "losses of the first steps (training), equal outputs (inference).",
         "",
         f"| {' | '.join(COLUMNS)} |",
         f"|{' --- |' * len(COLUMNS)}",
