@@ -10,7 +10,8 @@ from typing import Any
 import click
 import numpy as np
 
-from prototorch.load import load_model
+from prototorch.backends.devices import NAMES
+from prototorch.load import find, is_saved, load_model
 from prototorch.model import Model
 
 
@@ -40,9 +41,21 @@ def threads_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--threads", type=click.IntRange(min=1), help="As --set compile.threads=N.")(function)
 
 
-def with_threads(overrides: tuple[str, ...], threads: int | None) -> tuple[str, ...]:
-    """The overrides with the number of threads, where it is given."""
-    return overrides if threads is None else (*overrides, f"compile.threads={threads}")
+def device_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--device``: where it runs."""
+    return click.option("--device", type=click.Choice(NAMES), help="As --set compile.device=NAME.")(function)
+
+
+def with_threads(overrides: tuple[str, ...], threads: int | None, device: str | None = None) -> tuple[str, ...]:
+    """The overrides with the number of threads and the device, where they are given."""
+    said = (("compile.threads", threads), ("compile.device", device))
+    return (*overrides, *(f"{name}={json.dumps(value)}" for name, value in said if value is not None))
+
+
+def note_fresh(file: str, does: str) -> None:
+    """Tell on standard error where FILE holds no weights."""
+    if not is_saved(find(file)):
+        click.echo(f"note: {file} is a text, which holds no weights: it {does} as it begins, untrained", err=True)
 
 
 def data_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,11 +4,13 @@ model.h5                      the trained model
 history.json, log.jsonl       loss and metrics of each epoch
 snapshot_step000123.h5        the training's whole state, the newest few
 latest.json                   the list of snapshots
+before/                       the snapshots and the log of a training that had not ended when another one began
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -35,6 +37,11 @@ class RunFolder:
         self.snapshots = SnapshotFolder(path, keep=keep)
         self._lock = RunLock(path)
 
+    @property
+    def log_path(self) -> Path:
+        """Where the log is."""
+        return self.path / "log.jsonl"
+
     def __enter__(self) -> RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -57,10 +64,24 @@ class RunFolder:
         """The newest snapshot that is whole, if there is one."""
         return self.snapshots.newest()
 
-    def clear(self) -> None:
-        """Remove the snapshots and the log of an earlier run."""
+    def begin(self) -> Path | None:
+        """Make room for a new training. The snapshots and the log of an earlier one that ended are removed; those of
+        one that did not end are moved into the folder ``before``, which is given back, in the place of what was there.
+        """
+        newest = max((path.stat().st_mtime_ns for path in self.snapshots.paths()), default=None)
+        model = self.path / "model.h5"
+        aside = None
+        if newest is not None and not (model.exists() and model.stat().st_mtime_ns >= newest):
+            aside = self.path / "before"
+            with RunFolder(aside) as before:
+                before.snapshots.clear()
+                before.log_path.unlink(missing_ok=True)
+                for path in (*self.snapshots.paths(), self.snapshots.list_path, self.log_path):
+                    if path.exists():
+                        os.replace(path, aside / path.name)
         self.snapshots.clear()
-        (self.path / "log.jsonl").unlink(missing_ok=True)
+        self.log_path.unlink(missing_ok=True)
+        return aside
 
     def snapshot(self, model: _Saves, step: int) -> Path:
         """Keep the state of a training at a step."""
@@ -69,10 +90,10 @@ class RunFolder:
     def log(self, entry: Mapping[str, Any]) -> None:
         """Add a line to the log."""
         try:
-            with open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
+            with open(self.log_path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(entry) + "\n")
         except OSError as error:
-            raise SnapshotError(f"{self.path / 'log.jsonl'}: cannot write it: {error.strerror}") from error
+            raise SnapshotError(f"{self.log_path}: cannot write it: {error.strerror}") from error
 
     def finish(self, model: _Saves, history: Mapping[str, Any]) -> Path:
         """Keep the trained model and its history."""

@@ -68,6 +68,11 @@ class SnapshotFolder:
         probe(self.directory, size, self.keep + 1)
         return sweep(self.directory)
 
+    @property
+    def list_path(self) -> Path:
+        """Where the list is."""
+        return self.directory / _LIST
+
     def path_of(self, step: int) -> Path:
         """The path of the snapshot of a step."""
         return self.directory / f"{self.name}_step{step:06d}.h5"
@@ -143,7 +148,7 @@ class SnapshotFolder:
         """Remove every snapshot and the list. Raises SnapshotError naming the one that cannot be removed."""
         for path in self.paths():
             _remove(path)
-        _remove(self.directory / _LIST)
+        _remove(self.list_path)
 
     def _ordered(self) -> _List:
         """The list, made to agree with the files that are there."""
@@ -163,7 +168,7 @@ class SnapshotFolder:
 
     def _read(self) -> _List:
         try:
-            with open(self.directory / _LIST, encoding="utf-8") as file:
+            with open(self.list_path, encoding="utf-8") as file:
                 found = json.loads(file.read(_LARGEST_LIST))
             names, best, pinned = found["snapshots"], found["best"], found["pinned"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -180,7 +185,7 @@ class SnapshotFolder:
             "best": now.best,
             "pinned": sorted(now.pinned),
         }
-        write_bytes(self.directory / _LIST, json.dumps(content, indent=1).encode())
+        write_bytes(self.list_path, json.dumps(content, indent=1).encode())
 
     def _prune(self, now: _List) -> None:
         ordinary = [name for name in now.names if name != now.best and name not in now.pinned]

@@ -13,10 +13,11 @@ from rich.table import Table
 
 from prototorch.errors import UsageError
 from prototorch.train.callbacks import Callback, Logs
-from prototorch.train.clock import waiting
+from prototorch.train.clock import DATA, waiting
 
 _EVERY = 0.1  # seconds between two drawings
 _TOLD = 0.1  # the share of the training spent waiting for data from which on it is told
+_LONG = 0.5  # seconds of an epoch spent so: less is not worth a word
 
 
 def progress(verbose: Any = "auto", console: Console | None = None) -> list[Callback]:
@@ -72,7 +73,8 @@ class _Shown(Callback, abstract=True):
         spent = time.perf_counter() - self.epoch_started
         rate = self.model.trainer.seen / max(spent, 1e-9)
         share = waiting(self.model.trainer.timing)
-        told = f"  data: waited {share:.0%} of the time" if share >= _TOLD else ""
+        long = self.model.trainer.timing.get(DATA, 0.0) >= _LONG
+        told = f"  data: waited {share:.0%} of the time" if share >= _TOLD and long else ""
         self.console.print(f"{self.title}  {clock(spent)}  {rate:,.0f}/s  {shown(logs or {})}{told}", soft_wrap=True)
 
     def on_train_end(self, logs: Logs | None = None) -> None:

@@ -92,9 +92,9 @@ def test_resume_refuses_what_would_not_be_the_same_training(here, shell):
     args = ("run", "mlp", "--set", "fit.data.limit=300", "--quiet")
     assert shell(*args, "--epochs", "1")[0] == 0
     for change, part in (
-        ("fit.batch_size=16", "fit block"),
+        ("fit.batch_size=16", "fit block (batch_size)"),
         ("hidden=[8]", "net"),
-        ("compile.seed=7", "compile block"),
+        ("compile.seed=7", "compile block (seed)"),
     ):
         code, _, err = shell(*args, "--epochs", "2", "--resume", "--set", change)
         assert code == 2
@@ -208,6 +208,9 @@ def test_devices_says_why_not(shell):
         (("run", "lenet", "--set", "fit.epoks=3"), 3, "Did you mean 'epochs'?"),
         (("run", "lenet", "--data", "fashion-mnist-mimi"), 4, "fashion-mnist-mini"),
         (("run", "lenet", "--device", "cuda"), 8, "cuda"),
+        (("run", "lenet", "--device", "tpu"), 2, "'tpu' is not one of 'auto', 'cpu', 'cuda'"),
+        (("evaluate", "lenet", "--device", "cuda"), 8, "cuda"),
+        (("predict", "lenet", "nothing.png", "--threads", "0"), 2, "--threads"),
         (("run", "lenet", "--resume"), 2, "no snapshot"),
         (("predict", "lenet", "nothing.png"), 4, "nothing.png"),
     ],
@@ -218,6 +221,45 @@ def test_wrong_usage_has_a_clear_message(here, shell, args, code, said):
     assert said in err
     assert "Traceback" not in out + err
     assert not list(here.glob("runs/*/model.h5"))
+
+
+def test_an_odd_number_of_threads_in_the_environment_is_told(shell, monkeypatch):
+    monkeypatch.setenv("PROTOTORCH_THREADS", "two")
+    code, _, err = shell("devices")
+    assert code == 2
+    assert "PROTOTORCH_THREADS is 'two'; it must be a whole number of at least 1" in err
+
+
+def test_weights_that_nobody_trained_are_told(here, shell):
+    Image.fromarray(np.full((28, 28), 200, np.uint8)).save("shoe.png")
+    code, out, err = shell("predict", "mlp", "shoe.png")
+    assert code == 0
+    assert "note: mlp is a text, which holds no weights: it predicts as it begins, untrained" in err
+    assert "note" not in out
+    code, _, err = shell("evaluate", "mlp", "--set", "fit.data.limit=300")
+    assert code == 0
+    assert "untrained" in err
+
+
+def test_what_is_wrong_with_a_run_costs_nothing_of_the_one_before(here, shell):
+    args = ("run", "mlp", "--set", "fit.data.limit=300", "--quiet")
+    assert shell(*args, "--epochs", "1")[0] == 0
+    before = {path: path.read_bytes() for path in (here / "runs/mlp").iterdir()}
+    for wrong, code in ((("--data", "nowhere"), 4), (("--set", "fit.data.part=tset"), 3)):
+        assert shell(*args, *wrong)[0] == code
+    assert {path: path.read_bytes() for path in (here / "runs/mlp").iterdir()} == before
+
+
+def test_several_files_are_checked_at_once(here, shell):
+    (here / "bad.proto").write_text("input { shape: [4] }\nDense { unit: 3 }\n")
+    good, bad = str(MODELS / "lenet.proto"), "bad.proto"
+    code, out, err = shell("check", bad, good)
+    assert code == 3
+    assert "lenet.proto: lenet, 7 layers, no mistakes" in out
+    assert "bad.proto:2:9" in err
+    code, out, _ = shell("check", bad, good, "--json")
+    assert code == 3
+    assert [one["ok"] for one in json.loads(out)] == [False, True]
 
 
 def test_help_has_examples(shell):

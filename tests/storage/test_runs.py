@@ -244,5 +244,34 @@ def test_a_run(tmp_path):
     with RunFolder(path) as folder:
         assert not orphan.exists()
         assert folder.newest() == newest
-        folder.clear()
+        assert folder.begin() is None  # that training had ended
+        assert folder.newest() is None
+        assert not folder.log_path.exists()
+
+
+def test_a_training_that_had_not_ended_is_put_aside_when_another_one_begins(tmp_path):
+    path = tmp_path / "net"
+    for number in (1, 2):
+        with RunFolder(path) as folder:
+            assert folder.begin() == (None if number == 1 else path / "before")
+            assert folder.newest() is None
+            folder.log({"epoch": number})
+            folder.snapshot(Model(number), 7)
+    with RunFolder(path) as folder, RunFolder(path / "before") as before:
+        assert container.read(before.newest()).arrays["w"][0] == 1
+        assert json.loads(before.log_path.read_text()) == {"epoch": 1}
+        with pytest.raises(FileError, match="before: this run folder is in use"):
+            folder.begin()
+        assert container.read(folder.newest()).arrays["w"][0] == 2
+    with RunFolder(path) as folder:
+        folder.begin()
+        with RunFolder(path / "before") as before:
+            assert container.read(before.newest()).arrays["w"][0] == 2
+            assert len(before.snapshots.paths()) == 1
+
+
+def test_a_training_whose_snapshots_are_all_damaged_does_not_stop_another_one(tmp_path):
+    with RunFolder(tmp_path) as folder:
+        folder.snapshot(Model(1), 1).write_bytes(b"nothing")
+        assert folder.begin() == tmp_path / "before"
         assert folder.newest() is None

@@ -24,12 +24,13 @@ def cpu(level: str | None = None, threads: int | None = None, strict: bool = Fal
     can run, else "numpy". ``threads`` is set for the whole process, which has one thread pool; without it, it stays as
     it is (see `pool.threads`). ``strict`` leaves out kernels that round more than a sum of products does (Winograd's
     convolutions). ``autotune``: native kernels are chosen by timing those that take a step, once (see `native.tuning`).
-    Raises UsageError for an unknown level or fewer than one thread, and BackendError where "native" is asked for and
-    cannot be had.
+    Raises UsageError for an unknown level, fewer than one thread or an odd PROTOTORCH_THREADS, and BackendError where
+    "native" is asked for and cannot be had.
     """
     said = level or os.environ.get("PROTOTORCH_CPU")
     if said is not None and said not in LEVELS:
         raise UsageError(f"there is no CPU level {said!r}; there are {', '.join(map(repr, LEVELS))}")
+    pool.check_environment()
     why = native.missing() if said in (None, "native") else None
     if said == "native" and why is not None:
         raise BackendError(f"the native CPU level cannot be used here: {why}")

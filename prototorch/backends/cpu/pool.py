@@ -35,6 +35,13 @@ def _from_environment() -> int:
     return (len(affinity(0)) if affinity else os.cpu_count()) or 1
 
 
+def check_environment() -> None:
+    """Raise UsageError where PROTOTORCH_THREADS is no number of threads. (OMP_NUM_THREADS is OpenMP's, not ours.)"""
+    said = os.environ.get("PROTOTORCH_THREADS", "").strip()
+    if said and not (said.isdigit() and int(said) > 0):
+        raise UsageError(f"PROTOTORCH_THREADS is {said!r}; it must be a whole number of at least 1")
+
+
 class Quiet:
     """NumPy without warnings of numbers that are not finite (whether they are is asked once a step, not in every
     kernel), and with a smaller buffer: NumPy copies rows that are shorter than its buffer, which takes longer than

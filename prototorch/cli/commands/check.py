@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from prototorch.cli.options import json_option, model_argument, print_json, set_option
+from prototorch.cli.options import json_option, print_json, set_option
 from prototorch.errors import TextError
 from prototorch.inspect import checked, notes
 from prototorch.load import find
 
 
 @click.command()
-@model_argument
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @set_option
 @json_option
-def command(file: str, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Check the model in FILE: syntax, fields, wiring, shapes, compile and fit. Prints every mistake with its line.
+def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> int:
+    """Check the model in each FILE: syntax, fields, wiring, shapes, compile and fit. Prints every mistake with its
+    line.
 
     \b
     Examples:
       prototorch check models/alexnet.proto
       prototorch check my.proto --set classes=10
+      prototorch check *.proto
     """
-    try:
-        model = checked(file, overrides)
-    except TextError as error:
-        if not as_json:
-            raise
-        print_json({"ok": False, "mistakes": [{"place": m.place, "message": m.message} for m in error.mistakes]})
-        return error.exit_code
-    count = len(model.net.nodes)
+    codes, found = [0], []
+    for file in files:
+        try:
+            found.append(_looked_at(file, overrides, as_json))
+        except TextError as error:
+            codes.append(error.exit_code)
+            if as_json:
+                said = [{"place": m.place, "message": m.message} for m in error.mistakes]
+                found.append({**({"file": file} if len(files) > 1 else {}), "ok": False, "mistakes": said})
+            else:
+                click.echo(str(error), err=True)
     if as_json:
-        print_json({"ok": True, "name": model.net.name, "layers": count, "notes": notes(model)})
-    else:
+        print_json(found if len(files) > 1 else found[0])
+    return max(codes)
+
+
+def _looked_at(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[str, Any]:
+    """What is known of a model without mistakes; printed where it is not wanted as JSON. Raises TextError."""
+    model = checked(file, overrides)
+    count, said = len(model.net.nodes), notes(model)
+    if not as_json:
         click.echo(f"{find(file)}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
-        for note in notes(model):
+        for note in said:
             click.echo(f"note: {note}")
-    return 0
+    return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": said}

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import click
 
-from prototorch.cli.options import data_option, json_option, model_argument, opened, print_json, set_option
+from prototorch.cli.options import (
+    data_option,
+    device_option,
+    json_option,
+    model_argument,
+    note_fresh,
+    opened,
+    print_json,
+    set_option,
+    threads_option,
+    with_threads,
+)
 from prototorch.train.progress import shown
 
 
@@ -13,8 +24,11 @@ from prototorch.train.progress import shown
 @data_option
 @set_option
 @click.option("--weights", metavar="FILE", help="Weights to load first, where FILE is a text.")
+@device_option
+@threads_option
 @json_option
-def command(file: str, data: str | None, overrides: tuple[str, ...], weights: str | None, as_json: bool) -> None:
+def command(file: str, data: str | None, overrides: tuple[str, ...], weights: str | None, device: str | None,
+            threads: int | None, as_json: bool) -> None:  # fmt: skip
     """Evaluate a model on the validation part of its data (or of --data).
 
     \b
@@ -22,10 +36,12 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], weights: st
       prototorch evaluate runs/lenet/model.h5
       prototorch evaluate models/lenet.proto --weights runs/lenet/model.h5 --data fashion-mnist
     """
-    model = opened(file, overrides, data)
+    model = opened(file, with_threads(overrides, threads, device), data)
     if weights is not None:
         model.load_weights(weights)
     found = model.evaluate()
+    if weights is None:
+        note_fresh(file, "was evaluated")
     if as_json:
         print_json(found)
     else:

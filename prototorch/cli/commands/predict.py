@@ -9,7 +9,16 @@ from pathlib import Path
 import click
 import numpy as np
 
-from prototorch.cli.options import json_option, model_argument, opened, print_json
+from prototorch.cli.options import (
+    device_option,
+    json_option,
+    model_argument,
+    note_fresh,
+    opened,
+    print_json,
+    threads_option,
+    with_threads,
+)
 from prototorch.errors import DataError, UsageError
 from prototorch.inspect import predictions
 from prototorch.storage.durable import write_bytes
@@ -20,9 +29,12 @@ from prototorch.storage.durable import write_bytes
 @click.argument("what", nargs=-1, required=True, metavar="WHAT...")
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many classes are shown.")
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the outputs to a .npy or .npz file instead.")
-@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True)
+@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True, help="Samples in one step.")
+@device_option
+@threads_option
 @json_option
-def command(file: str, what: tuple[str, ...], top: int, output: str | None, batch_size: int, as_json: bool) -> int:
+def command(file: str, what: tuple[str, ...], top: int, output: str | None, batch_size: int, device: str | None,
+            threads: int | None, as_json: bool) -> int:  # fmt: skip
     """Use the saved model FILE on WHAT: picture files, a folder of pictures, or an array (.npy, .npz).
 
     The model's own preprocess layers prepare the pictures; nothing else is needed.
@@ -34,10 +46,11 @@ def command(file: str, what: tuple[str, ...], top: int, output: str | None, batc
     """
     if output is not None and Path(output).suffix not in (".npy", ".npz"):
         raise UsageError(f"--output {output}: its name must end in .npy or .npz")
-    model = opened(file, ())
+    model = opened(file, with_threads((), threads, device))
     if output is not None and output.endswith(".npy") and len(model.net.outputs) > 1:
         raise UsageError(f"--output {output}: the model has several outputs, which go into a .npz file")
     found = predictions(model, what, batch_size)
+    note_fresh(file, "predicts")
     if output is not None:
         _write(output, found.outputs)
         click.echo(f"{len(found.names)} predictions in {output}", err=True)

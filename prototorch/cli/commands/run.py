@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 from prototorch.cli.began import BEGAN
 from prototorch.cli.options import (
     data_option,
+    device_option,
     json_option,
     model_argument,
     opened,
@@ -19,10 +19,13 @@ from prototorch.cli.options import (
     print_json,
     quiet_option,
     set_option,
+    threads_option,
+    with_threads,
 )
 from prototorch.errors import UsageError
 from prototorch.load import load_saved
 from prototorch.model import Model
+from prototorch.schema import Block
 from prototorch.storage.runs import RunFolder
 from prototorch.train.callbacks import Callback, Logs
 from prototorch.train.clock import SAVE, START, table, waiting
@@ -30,12 +33,20 @@ from prototorch.train.progress import clock, shown
 
 
 class _Snapshots(Callback):
-    """After each epoch the whole state goes into the run folder, so that ``--resume`` can go on."""
+    """After each epoch the whole state goes into the run folder, so that ``--resume`` can go on. What an earlier
+    training left there makes room when a new one begins, and not before: all that can be wrong with it has been looked
+    at by then."""
 
     display = True
 
-    def __init__(self, folder: RunFolder):
-        self.folder = folder
+    def __init__(self, folder: RunFolder, resume: bool, quiet: bool):
+        self.folder, self.resume, self.quiet = folder, resume, quiet
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        aside = None if self.resume else self.folder.begin()
+        if aside is not None and not self.quiet:
+            click.echo(f"note: the training in {self.folder.path} had not come to its end; what it left is in {aside} "
+                       f"now, and --resume --run-dir {aside} goes on with it", err=True)  # fmt: skip
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         trainer = self.model.trainer
@@ -51,8 +62,8 @@ class _Snapshots(Callback):
 @click.option("--epochs", type=click.IntRange(min=1), help="As --set fit.epochs=N.")
 @click.option("--run-dir", type=click.Path(file_okay=False), help="Where results go. Default: runs/NAME.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted training, bit for bit.")
-@click.option("--device", help="As --set compile.device=NAME.")
-@click.option("--threads", type=click.IntRange(min=1), help="As --set compile.threads=N.")
+@device_option
+@threads_option
 @click.option("--profile", is_flag=True, help="Show where the time went: data, steps, validation, ...")
 @quiet_option
 @json_option
@@ -72,10 +83,9 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
       prototorch run my.proto --resume
       prototorch run my.proto --epochs 1 --profile
     """
-    for name, value in (("fit.epochs", epochs), ("compile.device", device), ("compile.threads", threads)):
-        if value is not None:
-            overrides = (*overrides, f"{name}={json.dumps(value)}")
-    model = opened(file, overrides, data)
+    if epochs is not None:
+        overrides = (*overrides, f"fit.epochs={epochs}")
+    model = opened(file, with_threads(overrides, threads, device), data)
     if model.fit_block is None or model.fit_block.data is None:
         raise UsageError(f"{file} names no data: add fit {{ data {{ source: ... }} }}, or give --data")
     if model.compile_block is None or not model.compile_block.loss:
@@ -83,8 +93,6 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
     with RunFolder(Path(run_dir) if run_dir else Path("runs") / model.net.name) as folder:
         if resume:
             model = _resumed(folder, model)
-        elif folder.newest() is not None:
-            folder.clear()
         return _train(model, folder, quiet, as_json, resume, profile)
 
 
@@ -100,14 +108,24 @@ def _resumed(folder: RunFolder, fresh: Model) -> Model:
     if wanted.data is not None and saved.data is not None and not wanted.data.classes:
         wanted = wanted.replace(data=wanted.data.replace(classes=saved.data.classes))  # found when training began
     changed = [name for name, same in (("net", model.net == fresh.net),
-                                       ("compile block", model.compile_block == fresh.compile_block),
-                                       ("fit block", model.fit_block == wanted)) if not same]  # fmt: skip
+                                       (f"compile block{_other(model.compile_block, fresh.compile_block)}",
+                                        model.compile_block == fresh.compile_block),
+                                       (f"fit block{_other(model.fit_block, wanted)}",
+                                        model.fit_block == wanted)) if not same]  # fmt: skip
     if changed:
         raise UsageError(
             f"{newest} cannot go on exactly: another {' and another '.join(changed)} than it was trained with; take "
             "the changes (in the text, --set or --data) back, or run without --resume"
         )
     return model
+
+
+def _other(held: Block | None, wanted: Block | None) -> str:
+    """Which fields of two blocks differ, by name."""
+    if held is None or wanted is None:
+        return ""
+    said = wanted.field_values()
+    return f" ({', '.join(name for name, value in held.field_values().items() if value != said[name])})"
 
 
 def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: bool, profile: bool) -> int:
@@ -119,7 +137,9 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
         click.echo(f"{model.net.name}: {model.count_params():,} parameters on {device}", err=True)
     weights = sum(a.nbytes for a in model.weights.values())
     folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
-    history = model.fit(callbacks=[*block.callbacks, _Snapshots(folder)], verbose=0 if quiet else "auto", resume=resume)
+    history = model.fit(
+        callbacks=[*block.callbacks, _Snapshots(folder, resume, quiet)], verbose=0 if quiet else "auto", resume=resume
+    )
     stopped = model.trainer.interrupted
     if stopped is not None:
         folder.snapshot(model, model.trainer.step)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from prototorch.cli.options import (
+    device_option,
     json_option,
     model_argument,
     opened,
@@ -28,7 +27,7 @@ from prototorch.measure.table import table
 @click.option("--steps", type=click.IntRange(min=1), help="How often. Default: as often as fits in two seconds.")
 @click.option("--detail", is_flag=True, help="Also each step of the plan, with its kernel.")
 @click.option("--against", type=click.Choice(RIVALS), help="Also the same net in PyTorch, turn by turn.")
-@click.option("--device", help="As --set compile.device=NAME.")
+@device_option
 @threads_option
 @json_option
 def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str | None, steps: int | None,
@@ -48,9 +47,7 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
       prototorch time alexnet --batch 16 --phase predict --detail
       prototorch time resnet18 --batch 16 --against torch
     """
-    if device is not None:
-        overrides = (*overrides, f"compile.device={json.dumps(device)}")
-    model = opened(file, with_threads(overrides, threads))
+    model = opened(file, with_threads(overrides, threads, device))
     found = profiled(model, phase, batch, steps)
     if not as_json:
         click.echo("\n".join(table(found, detail)))
