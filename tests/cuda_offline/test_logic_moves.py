@@ -20,6 +20,20 @@ def test_lrn(device, beta, layout):
     check(device, "lrn_grad", [numbers(2, 7, 3, 2, seed=1), x, base], attrs, [layout] * 3, [layout], rtol=1e-5)
 
 
+@pytest.mark.parametrize("layout", [None, LAST])
+@pytest.mark.parametrize(
+    ("channels", "size", "beta"), [(7, 5, 0.75), (8, 5, 0.75), (16, 3, 0.5), (12, 11, 0.6), (8, 1, 1.0)]
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_lrn_without_its_base(device, channels, size, beta, layout, dtype):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    attrs = {"size": size, "alpha": 1e-1, "beta": beta, "k": 2.0}
+    x, g = (numbers(2, channels, 3, 2, seed=k).astype(dtype) for k in range(2))
+    check(device, "lrn_alone", [x], attrs, [layout], [layout], rtol=1e-5)
+    for slope in (False, True):
+        check(device, "lrn_alone_grad", [g, x], {**attrs, "slope": slope}, [layout] * 2, [layout], rtol=2e-5, atol=1e-5)
+
+
 KEY = np.array([(1 << 63) + 12345, 77], np.uint64)
 
 
@@ -139,3 +153,11 @@ def test_fixed_places(device):
     check(device, "scatter_rows", [numbers(2, 4, 3)], {**attrs, "size": 5})
     for reverse in (False, True):
         check(device, "cumsum", [numbers(2, 5, 3)], {"axis": 1, "reverse": reverse})
+
+
+@pytest.mark.parametrize(("height", "width"), [(3, 8), (5, 7), (2, 11), (1, 6)])
+def test_parts_of_pictures_at_places_of_their_own(device, height, width):
+    places = [np.array(p, np.int32).reshape(3, 1, 1, 1) for p in ((0, 2, 9), (3, -1, 1))]
+    attrs = {"height": height, "width": width}
+    check(device, "crop", [numbers(3, 2, 5, 11), *places], attrs)
+    check(device, "crop", [np.random.default_rng(0).integers(0, 256, (3, 2, 5, 11)).astype(np.uint8), *places], attrs)

@@ -30,6 +30,11 @@ def ops(activation, backend):
         getattr(layers, activation)(), layers.Conv2D(8, 3, use_bias=False), layers.GlobalAveragePooling2D(),
         layers.Dense(2),
     ])  # fmt: skip
+    return ops_of(model, backend)
+
+
+def ops_of(model, backend):
+    """The same of a model that takes pictures."""
     model.compile(optimizer="sgd", loss="mse")
     program = Program(model.net, Variables(), backend, model.compile_block)
     (name,) = model.inputs
@@ -54,3 +59,16 @@ def test_other_activations_stay(monkeypatch):
 def test_the_cpu_s_plans_stay():
     found = ops("ReLU", backend_for("cpu"))
     assert "batch_norm_slope_grad" not in found
+
+
+def test_a_response_normalisation_keeps_its_bases_to_itself(monkeypatch):
+    layers = pt.layers
+    model = pt.Sequential([
+        pt.Input((3, 8, 8), name="x"), layers.Conv2D(8, 3, activation="relu"), layers.LRN(), layers.Flatten(),
+        layers.Dense(2),
+    ])  # fmt: skip
+    for backend, expected in ((plan_device(monkeypatch), {"lrn_alone", "lrn_alone_grad"}),
+                              (backend_for("cpu"), {"lrn", "lrn_grad"})):  # fmt: skip
+        found = ops_of(model, backend)
+        assert {op for op in found if op.startswith("lrn")} == expected
+        assert ("relu_grad" in found) is ("lrn" in found)

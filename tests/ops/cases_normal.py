@@ -131,6 +131,12 @@ for shape, size in [((2, 5), 3), ((1, 2, 3), 5), ((2, 4, 2, 2), 1), ((0, 3, 2), 
     deep = torch.tensor(x).reshape(*shape, *(1,) * (3 - len(shape)))  # PyTorch wants three dimensions
     case("lrn", x, attrs=attrs, oracle=lambda x, deep=deep, base=base, **a: (
         lrn(torch.tensor(x).reshape(deep.shape), **a).reshape(x.shape).numpy(), base))  # fmt: skip
+    case("lrn_alone", x, attrs=attrs, gradient=False, oracle=lambda x, deep=deep, **a: lrn(
+        torch.tensor(x).reshape(deep.shape), **a).reshape(x.shape).numpy())  # fmt: skip
+    for slope in (False, True):
+        case("lrn_alone_grad", normal(*shape, seed=1), x, attrs={**attrs, "slope": slope}, gradient=False,
+             oracle=lambda g, x, deep=deep, slope=False, **a: ((x > 0) | (not slope)) * tape(lrn, 1)(
+                 g.reshape(deep.shape), x.reshape(deep.shape), **a).reshape(x.shape))  # fmt: skip
     case("lrn_grad", normal(*shape, seed=1), x, base, attrs=attrs, oracle=lambda g, x, base, deep=deep, **a: tape(
         lrn, 1)(g.reshape(deep.shape), x.reshape(deep.shape), **a).reshape(x.shape))  # fmt: skip
 

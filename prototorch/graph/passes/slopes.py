@@ -1,5 +1,9 @@
-"""The slope of an activation right after a batch normalisation follows from the normalisation's input: where a backend
-has a kernel for both gradients together, nothing is written between them, and the activation's output is not read."""
+"""Normalisations whose gradients compute again what they would otherwise read, where a backend has kernels for that.
+
+The slope of an activation right after a batch normalisation follows from the normalisation's input: with one kernel for
+both gradients nothing is written between them, and the activation's output is not read. A local response normalisation
+need not hand its bases on, and its gradient knows the slope of the ReLU before it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from prototorch.backends.core import Backend
 from prototorch.graph.passes.copies import adopt
 from prototorch.graph.record import Node, Value
-from prototorch.ops.norm import batch_norm, batch_norm_grad
-from prototorch.ops.norm_slope import FOLLOWS, batch_norm_slope_grad
+from prototorch.ops.activation import relu_grad
+from prototorch.ops.norm import batch_norm, batch_norm_grad, lrn, lrn_grad
+from prototorch.ops.norm_slope import FOLLOWS, batch_norm_slope_grad, lrn_alone, lrn_alone_grad
 
 
 def slopes_within(nodes: Sequence[Node], wanted: Iterable[Value], backend: Backend) -> list[Node]:
@@ -19,6 +24,7 @@ def slopes_within(nodes: Sequence[Node], wanted: Iterable[Value], backend: Backe
     for node in nodes:
         for v in node.inputs:
             readers[id(v)] = readers.get(id(v), 0) + 1
+    _lrn_alone(nodes, held, readers, backend)
     for node in nodes:
         slope = node.inputs[0].node if node.op is batch_norm_grad else None
         if slope is None or slope.op.name not in FOLLOWS:
@@ -36,6 +42,31 @@ def slopes_within(nodes: Sequence[Node], wanted: Iterable[Value], backend: Backe
             node.op, node.inputs, node.attrs = batch_norm_slope_grad, inputs, attrs
             adopt(node)
     return list(nodes)
+
+
+def _lrn_alone(nodes: Sequence[Node], held: set[int], readers: dict[int, int], backend: Backend) -> None:
+    """Let response normalisations keep their bases to themselves."""
+    grads: dict[int, list[Node]] = {}
+    for node in nodes:
+        if node.op is lrn_grad:
+            grads.setdefault(id(node.inputs[2]), []).append(node)
+    for node in nodes:
+        if node.op is lrn:
+            base, (x,) = node.outputs[1], node.inputs
+            own = grads.get(id(base), [])
+            known = readers.get(id(base), 0) == len(own) and id(base) not in held
+            known = known and all(g.inputs[1] is x and g.attrs == node.attrs for g in own)
+            if not (known and backend.accepts(lrn_alone, (x.spec,), (x.spec,), node.attrs)
+                    and backend.accepts(lrn_alone_grad, (x.spec, x.spec), (x.spec,), node.attrs)):  # fmt: skip
+                continue
+            node.op, node.outputs = lrn_alone, node.outputs[:1]
+            for g in own:
+                g.op, g.inputs = lrn_alone_grad, g.inputs[:2]
+        elif node.op is relu_grad:
+            before, x = node.inputs[0].node, node.inputs[1]
+            alone = readers[id(node.inputs[0])] == 1 and id(node.inputs[0]) not in held
+            if before is not None and before.op is lrn_alone_grad and alone and before.inputs[1] is x:
+                node.op, node.inputs, node.attrs = lrn_alone_grad, before.inputs, {**before.attrs, "slope": True}
 
 
 def _normalisation(slope: Node, grad: Node) -> Node | None:
