@@ -136,10 +136,13 @@ class CapturedRunner(Runner):
         bound = [self._prepared(step) for step in steps[cut:]]
         places = [(v, self.plan.places[id(v)]) for step in steps[cut:] for v in step.outputs]
         states = {id(self.array(v)): place.name for v, place in places if place.kind == "state"}
-        for run, ins, outs in self.backend.together(bound):
+        for run, _, outs in bound:
             names = {states[id(a)] for a in outs if id(a) in states}
             if self.guard is not None and (names or not outs):
-                run = run.gated(self.guard.alive if names and not names & self.plan.gated else self.guard.go)
+                run.gate = "alive" if names and not names & self.plan.gated else "go"
+        for run, ins, outs in self.backend.together(bound):
+            if self.guard is not None and run.gate:
+                run = run.gated(self.guard.alive if run.gate == "alive" else self.guard.go)
             calls.append(_call(run, ins, outs))
         return [*calls, *self._copies_at_end()]
 

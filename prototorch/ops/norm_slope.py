@@ -1,5 +1,5 @@
-"""Normalisations whose gradients compute again what they would otherwise read: a plan uses these ops where a backend has
-kernels for them.
+"""Normalisations whose gradients compute again what they would otherwise read: a plan uses these ops where a backend
+has kernels for them.
 
 The slope of an activation after a batch normalisation is told from what the normalisation gave, which follows from its
 input; the bases of a local response normalisation follow from its input as well.
@@ -47,7 +47,8 @@ class LrnAlone(Op):
 
 
 class LrnAloneGrad(Op):
-    """``lrn_alone_grad(g, x)``: the gradient of x from that of the output; with ``slope`` that of what ReLU made x from."""
+    """``lrn_alone_grad(g, x)``: the gradient of x from that of the output; with ``slope`` that of what ReLU made x
+    from."""
 
     def rule(self, g: Spec, x: Spec, size: int, alpha: float, beta: float, k: float, slope: bool = False) -> Spec:
         return lrn_alone.rule(x, size=size, alpha=alpha, beta=beta, k=k)

@@ -7,7 +7,7 @@ import pytest
 from logic_check import LAST, check, laid, numbers, room, run
 from shim_device import COMPILER
 
-from prototorch.backends.cuda.kernels import casts, reduce, update
+from prototorch.backends.cuda.kernels import casts, fused, reduce, update
 from prototorch.backends.cuda.kernels.fused import ELEMENTWISE
 from prototorch.backends.cuda.kernels.launch import using
 from prototorch.ops.operators import OPS
@@ -178,6 +178,28 @@ def test_updates_of_many_weights_are_one_launch(device):
         for (_, _, made), want in zip(calls, wanted, strict=True):
             for a, b in zip(made, want, strict=True):
                 np.testing.assert_allclose(a, b if flag else np.full_like(a, 7), rtol=2e-6, atol=1e-6)
+
+
+def test_running_statistics_of_many_layers_are_one_launch(device):
+    program = (
+        ("multiply", (("in", 0), ("const", 0.9, "float32")), ()),
+        ("multiply", (("in", 1), ("const", 0.1, "float32")), ()),
+        ("add", (("node", 0, 0), ("node", 1, 0)), ()),
+    )
+    calls, wanted = [], []
+    for k, size in enumerate((3, 70, 1)):
+        arrays = [laid(numbers(size, seed=2 * k + i), None) for i in range(2)]
+        spec = Spec((size,))
+        with using(device):
+            runner = fused.fused((spec, spec), (spec,), {"program": program, "outputs": (("node", 2, 0),)})
+        calls.append((runner, arrays, [room(spec)[0]]))
+        wanted.append(arrays[0] * np.float32(0.9) + arrays[1] * np.float32(0.1))
+    joined = update.combined(calls)
+    assert [runner is calls[2][0] for runner, _, _ in joined] == [False, True], "a single number stays by itself"
+    for runner, ins, outs in joined:
+        runner(ins, outs)
+    for (_, _, (made,)), want in zip(calls, wanted, strict=True):
+        np.testing.assert_allclose(made, want, rtol=2e-6)
 
 
 def test_a_gated_kernel_of_several_launches(device):

@@ -13,8 +13,9 @@ import numpy as np
 from prototorch.backends.core import Backend, Runner, Said
 from prototorch.backends.cuda.asked import Asked
 from prototorch.backends.cuda.device import CupyDevice, Device
+from prototorch.backends.cuda.kernels.fused import Sweep
 from prototorch.backends.cuda.kernels.launch import using
-from prototorch.backends.cuda.kernels.update import UpdateLaunches, combined
+from prototorch.backends.cuda.kernels.update import combined
 from prototorch.backends.precision import Settings, numpy_type
 from prototorch.ops.core import Op
 from prototorch.ops.linear import matmul
@@ -28,7 +29,8 @@ _NARROW = ("float16", "bfloat16")
 
 
 class Work:
-    """A runner that is given to the device's stream; ``scope`` and ``phase`` say where in a net it belongs.
+    """A runner that is given to the device's stream; ``scope`` and ``phase`` say where in a net it belongs, ``gate``
+    which of the step's flags it waits for ("": none).
 
     A kernel's runner may have an attribute ``why_not_captured`` (why a step with it cannot be captured; absent or "":
     it can), and, where it writes new weights, a method ``gated(flag)``, flag being int32[1] on the device, that gives a
@@ -37,6 +39,7 @@ class Work:
 
     def __init__(self, device: Device, op: str, run: Runner, scope: str = "", phase: str = ""):
         self.device, self.op, self.run, self.scope, self.phase = device, op, run, scope, phase
+        self.gate = ""
         self.why_not_captured = getattr(run, "why_not_captured", "")
         self.family = getattr(run, "family", "")
 
@@ -120,9 +123,9 @@ class CudaBackend(Backend):
         return run
 
     def together(self, calls: Sequence[Call]) -> list[Call]:
-        """Bound calls in which updates of one formula have become one launch, where nothing stands in the way: an
-        update is put off until the last of its group, past calls that neither write what it reads or writes nor read
-        what it writes."""
+        """Bound calls in which updates of one formula and one gate have become one launch, where nothing stands in the
+        way: an update is put off until the last of its group, past calls that neither write what it reads or writes nor
+        read what it writes."""
         made: list[Call] = []
         waiting: list[tuple[Call, Spans, Spans]] = []
         for call in calls:
@@ -130,18 +133,24 @@ class CudaBackend(Backend):
             if any(_meet(w, [*reads, *writes]) or _meet(writes, r) for _, r, w in waiting):
                 made += self._joined([one for one, _, _ in waiting])
                 waiting = []
-            if isinstance(call[0].run, UpdateLaunches):
+            if isinstance(call[0].run, Sweep):
                 waiting.append((call, reads, writes))
             else:
                 made.append(call)
         return made + self._joined([one for one, _, _ in waiting])
 
     def _joined(self, calls: Sequence[Call]) -> list[Call]:
-        with using(self.device):
-            joined = combined([(work.run, ins, outs) for work, ins, outs in calls])
-        if len(joined) == len(calls):
-            return list(calls)
-        return [(Work(self.device, "updates", run, "all weights", "update"), ins, outs) for run, ins, outs in joined]
+        made: list[Call] = []
+        for gate in dict.fromkeys(work.gate for work, _, _ in calls):
+            some = [call for call in calls if call[0].gate == gate]
+            known = {id(work.run): work for work, _, _ in some}
+            with using(self.device):
+                joined = combined([(work.run, ins, outs) for work, ins, outs in some])
+            for run, ins, outs in joined:
+                work = known.get(id(run)) or Work(self.device, "updates", run, "all weights", "update")
+                work.gate = gate
+                made.append((work, ins, outs))
+        return made
 
     def _range(self, array: Any) -> tuple[int, int]:
         start = self.device.pointer(array)

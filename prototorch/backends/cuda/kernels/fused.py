@@ -169,11 +169,33 @@ def sweep(program: Program, results: tuple[Ref, ...], ins: tuple[Spec, ...], out
     return Launches(launch(assembled(body, largest), "fused", count, *args))
 
 
+class Sweep(Launches):
+    """A sweep over arrays of one size and single numbers, with what `update.combined` needs to know of it."""
+
+    def __init__(self, made: Launches, key: tuple[Program, tuple[Ref, ...]], ins: tuple[Spec, ...],
+                 outs: tuple[Spec, ...]):  # fmt: skip
+        super().__init__(*made.launches)
+        self.key, self.ins, self.outs = key, ins, outs
+
+    def alike(self) -> tuple[Any, ...]:
+        """Sweeps with the same of this may be done in one launch."""
+        numbers = tuple(s.size == 1 for s in self.ins)
+        return (*self.key, tuple(s.dtype for s in (*self.ins, *self.outs)), numbers, id(self.device))
+
+
+def told(program: Program, results: tuple[Ref, ...], ins: tuple[Spec, ...], outs: tuple[Spec, ...]) -> Launches | None:
+    """`sweep`, which several may be joined to one where each array is read from its beginning to its end."""
+    made, size = sweep(program, results, ins, outs), outs[0].size
+    if made is None or any(s.layout or s.size not in (1, size) for s in (*ins, *outs)):
+        return made
+    return Sweep(made, (program, results), ins, outs)
+
+
 def _single(name: str) -> None:
     @cuda_kernel(name, layouts=True)
     def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
         refs = tuple(("in", i) for i in range(len(ins)))
-        return sweep(((name, refs, tuple(sorted(attrs.items()))),), (("node", 0, 0),), ins, outs)
+        return told(((name, refs, tuple(sorted(attrs.items()))),), (("node", 0, 0),), ins, outs)
 
 
 ELEMENTWISE = (
@@ -202,4 +224,4 @@ fusable("cuda", "elementwise", *ELEMENTWISE)
 @cuda_kernel("fused", layouts=True)
 def fused(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
     """A group of elementwise ops in one sweep."""
-    return sweep(attrs["program"], attrs["outputs"], ins, outs)
+    return told(attrs["program"], attrs["outputs"], ins, outs)

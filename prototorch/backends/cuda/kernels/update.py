@@ -1,6 +1,7 @@
 """Optimiser updates: one sweep reads weight, gradient and slots and writes the new ones, by the op's own formula.
 
-`combined` makes one launch of the updates of many weights: a table on the device says where each of them lies.
+`combined` makes one launch of the updates of many weights, and of running statistics: a table on the device says where
+each of them lies.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.cuda.kernels.fused import formula, sweep
+from prototorch.backends.cuda.kernels.fused import Sweep, formula, sweep
 from prototorch.backends.cuda.kernels.launch import (
     BLOCK,
     Device,
@@ -24,7 +25,6 @@ from prototorch.backends.cuda.kernels.launch import (
     using,
 )  # fmt: skip
 from prototorch.backends.cuda.kernels.trace import Symbols
-from prototorch.ops.fused import Program, Ref
 from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
@@ -34,26 +34,13 @@ CHUNK = 1 << 14  # elements that a block does at a time
 Call = tuple[Callable[[Sequence[Any], Sequence[Any]], None], Sequence[Any], Sequence[Any]]
 
 
-class UpdateLaunches(Launches):
-    """The update of one weight, with what `combined` needs to know of it."""
-
-    def __init__(self, made: Launches, key: tuple[Program, tuple[Ref, ...]], ins: tuple[Spec, ...],
-                 outs: tuple[Spec, ...]):  # fmt: skip
-        super().__init__(*made.launches)
-        self.key, self.ins, self.outs = key, ins, outs
-
-    def alike(self) -> tuple[Any, ...]:
-        """Updates with the same of this may be done in one launch."""
-        return (*self.key, tuple(s.dtype for s in (*self.ins, *self.outs)), id(self.device))
-
-
-def prepared(name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> UpdateLaunches | None:
+def prepared(name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Sweep | None:
     """The launch of an update; None where its formula is not one of single elements."""
     refs = tuple(("in", i) for i in range(len(ins)))
     program = ((name, refs, tuple(sorted(attrs.items()))),)
     results = tuple(("node", 0, k) for k in range(len(outs)))
     made = sweep(program, results, ins, outs)
-    return None if made is None else UpdateLaunches(made, (program, results), ins, outs)
+    return None if made is None else Sweep(made, (program, results), ins, outs)
 
 
 def _enter(name: str) -> None:
@@ -65,7 +52,7 @@ for _name, _op in OPS.items():
         _enter(_name)
 
 
-def _text(first: UpdateLaunches) -> str | None:
+def _text(first: Sweep) -> str | None:
     """The kernel ``updates`` over a table: for each weight the addresses of its arrays and its number of elements."""
     program, results = first.key
     found = formula(program, results, tuple(s.dtype for s in first.ins))
@@ -104,14 +91,14 @@ KERNEL updates(u32 chunks, const u64* table, const u32* where) {{
 
 
 def combined(calls: Sequence[Call]) -> list[Call]:
-    """The same work in fewer launches: bound calls (runner, inputs, outputs), of which updates of one formula become
+    """The same work in fewer launches: bound calls (runner, inputs, outputs), of which sweeps of one formula become
     one. The order of all others stays; an update comes where the last of its group was.
 
     No call of a group may read what another call in between writes, which holds for the updates of a step.
     """
     groups: dict[tuple[Any, ...], list[int]] = {}
     for i, (runner, _, _) in enumerate(calls):
-        if isinstance(runner, UpdateLaunches) and runner.outs[0].size > 1:
+        if isinstance(runner, Sweep) and runner.outs[0].size > 1:
             groups.setdefault(runner.alike(), []).append(i)
     made: dict[int, Call | None] = {}
     for members in groups.values():
@@ -125,7 +112,7 @@ def combined(calls: Sequence[Call]) -> list[Call]:
 
 def _together(calls: Sequence[Call]) -> Call | None:
     first = calls[0][0]
-    assert isinstance(first, UpdateLaunches)
+    assert isinstance(first, Sweep)
     text = _text(first)
     if text is None:
         return None
