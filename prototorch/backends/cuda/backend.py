@@ -147,7 +147,9 @@ class CudaBackend(Backend):
             with using(self.device):
                 joined = combined([(work.run, ins, outs) for work, ins, outs in some])
             for run, ins, outs in joined:
-                work = known.get(id(run)) or Work(self.device, "updates", run, "all weights", "update")
+                work = known.get(id(run)) or Work(
+                    self.device, getattr(run, "what", "updates"), run, "all weights", "update"
+                )
                 work.gate = gate
                 made.append((work, ins, outs))
         return made

@@ -34,6 +34,12 @@ CHUNK = 1 << 14  # elements that a block does at a time
 Call = tuple[Callable[[Sequence[Any], Sequence[Any]], None], Sequence[Any], Sequence[Any]]
 
 
+class Joined(Launches):
+    """The sweeps of many arrays in one launch; ``what`` they are."""
+
+    what = "updates"
+
+
 def prepared(name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Sweep | None:
     """The launch of an update; None where its formula is not one of single elements."""
     refs = tuple(("in", i) for i in range(len(ins)))
@@ -124,7 +130,6 @@ def _together(calls: Sequence[Call]) -> Call | None:
         where += [(number, k) for k in range(-(-size // CHUNK))]
     table, places = device.upload(np.array(rows, np.uint64)), device.upload(np.array(where, np.uint32))
     with using(device):
-        made = Launches(
-            block_launch(assembled(text), "updates", len(where), u32(len(where)), table, places, block=BLOCK)
-        )
+        made = Joined(block_launch(assembled(text), "updates", len(where), u32(len(where)), table, places, block=BLOCK))
+    made.what = "updates" if isinstance(OPS[first.key[0][0][0]], Update) else "statistics"
     return made, (), ()
