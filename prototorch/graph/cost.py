@@ -123,9 +123,9 @@ _FLOPS: dict[str, Callable[[Specs, Specs, Mapping[str, Any]], int]] = {
     **dict.fromkeys(("avg_pool", "avg_unpool", "max_pool"), _window),
     **dict.fromkeys(("sum", "mean", "max", "min", "prod", "all", "any", "argmax", "argmin", "put_rows", "put_along",
                      "top_k", "max_unpool"), _each_input),
-    **dict.fromkeys(("arrange", "broadcast_to", "cast", "concat", "flip", "full", "gather", "iota", "one_hot", "pad",
-                     "pick_pooled", "relabel", "reorder", "reshape", "scatter_rows", "slice", "stop_gradient", "take",
-                     "take_along", "transpose", "unslice"), _nothing),
+    **dict.fromkeys(("arrange", "broadcast_to", "cast", "concat", "crop", "flip", "full", "gather", "iota", "one_hot",
+                     "pad", "pick_pooled", "relabel", "reorder", "reshape", "scatter_rows", "slice", "stop_gradient",
+                     "take", "take_along", "transpose", "unslice"), _nothing),
     "softmax": _times(5), "log_softmax": _times(5), "gelu": _times(5), "silu": _times(3), "sigmoid": _times(3),
     "affine_sample": _times(8), "affine_spread": _times(8),
     "sgd_update": _times(2), "momentum_update": _times(4), "rmsprop_update": _times(8),
@@ -140,4 +140,5 @@ _MOVED: dict[str, Callable[[Specs, Specs], int]] = {
     "gather": lambda ins, outs: nbytes(ins[1:]) + 2 * nbytes(outs),
     "take_along": lambda ins, outs: nbytes(ins[1:]) + 2 * nbytes(outs),
     "slice": lambda ins, outs: 2 * nbytes(outs),
+    "crop": lambda ins, outs: nbytes(ins[1:]) + 2 * nbytes(outs),
 }

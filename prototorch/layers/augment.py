@@ -9,8 +9,11 @@ from prototorch import ops
 from prototorch.layers.context import Context
 from prototorch.layers.pictures import picture, smart_resize
 from prototorch.layers.random_layer import RandomLayer
+from prototorch.layers.rescaling import as_float
+from prototorch.layers.spatial import check_rank
 from prototorch.schema import Bounds, FieldType, Float, example, field
 from prototorch.schema.wrong import Wrong
+from prototorch.spec import FLOATS
 from prototorch.text.tree import Value, node
 
 
@@ -44,8 +47,8 @@ class Between(FieldType):
 
 def draw(ctx: Context, layer: RandomLayer, x: Any, low: float = 0.0, high: float = 1.0) -> Any:
     """A uniform number for each sample, [batch, 1, 1, 1]."""
-    shape = (x.shape[0], 1, 1, 1)
-    return ops.random_uniform(ctx.key(), site=layer.site(ctx), shape=shape, low=low, high=high, dtype=x.dtype)
+    shape, dtype = (x.shape[0], 1, 1, 1), x.dtype if x.dtype in FLOATS else "float32"
+    return ops.random_uniform(ctx.key(), site=layer.site(ctx), shape=shape, low=low, high=high, dtype=dtype)
 
 
 class RandomFlip(RandomLayer):
@@ -86,18 +89,15 @@ class RandomCrop(RandomLayer):
     ]
 
     def call(self, ctx: Context, x: Any) -> Any:
-        x = picture(ctx, x)
+        check_rank(ctx, x, 2)
         if not ctx.training or x.shape[2] < self.height or x.shape[3] < self.width:
-            return smart_resize(x, self.height, self.width)
-        x = self._along(ctx, x, self.width)
-        return ops.swap_axes(self._along(ctx, ops.swap_axes(x, 2, 3), self.height), 2, 3)
+            return smart_resize(as_float(x), self.height, self.width)
+        left, top = self._first(ctx, x, x.shape[3] - self.width), self._first(ctx, x, x.shape[2] - self.height)
+        return as_float(ops.crop(x, top, left, height=self.height, width=self.width))
 
-    def _along(self, ctx: Context, x: Any, size: int) -> Any:
-        """A random part of the last axis."""
-        spare = x.shape[3] - size
-        first = ops.minimum(ops.floor(draw(ctx, self, x, 0.0, spare + 1.0)), float(spare))
-        places = ops.cast(first, dtype="int32") + ops.iota(size=size)
-        return ops.take_along(x, ops.broadcast_to(places, shape=(*x.shape[:3], size)))
+    def _first(self, ctx: Context, x: Any, spare: int) -> Any:
+        """Where the part begins, [batch, 1, 1, 1]; `ops.crop` moves what rounding puts beyond ``spare`` inside."""
+        return ops.cast(ops.floor(draw(ctx, self, x, 0.0, spare + 1.0)), dtype="int32")
 
 
 class RandomContrast(RandomLayer):

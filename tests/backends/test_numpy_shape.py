@@ -111,3 +111,8 @@ def test_one_hot_iota_gather():
     check("gather", numbers(3, 5, 2), indices=(4, 0, 0), axis=1)
     check("scatter_rows", numbers(3, 3, 2), indices=(4, 0, 0), axis=1, size=5)
     check("scatter_rows", numbers(3), indices=(1, 0, 1), axis=0, size=2)
+
+
+def test_parts_of_pictures():
+    top, left = (np.array(p, np.int32).reshape(3, 1, 1, 1) for p in ((0, 2, 9), (3, -1, 1)))
+    check("crop", numbers(3, 2, 5, 6), top, left, height=3, width=4)

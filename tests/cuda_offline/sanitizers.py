@@ -28,7 +28,7 @@ def sanitized(sanitizer: str, *arguments: str) -> subprocess.CompletedProcess[st
         environment = {
             **os.environ, "LD_PRELOAD": found.strip(), "SHIM_SANITIZER": sanitizer, "SHIM_REPORTS": reports,
             "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)]),
-            "ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": f"log_path={reports} exitcode=0",
+            "ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": f"log_path={reports}",
             "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
         }  # fmt: skip
         command = [sys.executable, *arguments]

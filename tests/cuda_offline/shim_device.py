@@ -84,7 +84,7 @@ class ShimDevice:
             )
         for at in range(len(loaded), copies):
             copy = made.with_suffix(f".{at}.so") if at else made
-            if at:
+            if not copy.exists():  # one that is loaded already must stay as it is
                 shutil.copy(made, copy)
             loaded.append(ctypes.CDLL(str(copy)))
         return loaded[:copies]

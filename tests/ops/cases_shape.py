@@ -166,6 +166,19 @@ for shape, k in [((4,), 2), ((3, 5), 7), ((2, 1, 3), 1), ((0, 3), 2), ((2, 3), 0
     case("put_along", normal(*shape[:-1], k), indices, attrs={"size": shape[-1]}, oracle=put)
 
 
+def part(x, top, left, height, width):
+    out = np.zeros((*x.shape[:2], height, width))
+    for n, c, i, j in np.ndindex(*out.shape):
+        row = min(max(top[n, 0, 0, 0], 0), x.shape[2] - height) + i
+        out[n, c, i, j] = x[n, c, row, min(max(left[n, 0, 0, 0], 0), x.shape[3] - width) + j]
+    return out
+
+
+for shape, height, width in [((3, 2, 5, 6), 3, 4), ((2, 1, 3, 3), 3, 1), ((1, 2, 2, 4), 1, 4)]:
+    places = [np.array([[[[k % 5 - 1]]] for k in range(first, first + shape[0])], np.int32) for first in (0, 2)]
+    case("crop", normal(*shape), *places, attrs={"height": height, "width": width}, oracle=part)
+
+
 def hot(indices, classes, dtype="float32"):
     out = np.zeros((*indices.shape, classes), dtype)
     for place in np.ndindex(*indices.shape):

@@ -89,6 +89,21 @@ def take_along(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, A
     return run
 
 
+@kernel("numpy", "crop")
+def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    """A part of each picture, copied row by row."""
+    x, height, width = ins[0], attrs["height"], attrs["width"]
+    last, rightmost = x.shape[2] - height, x.shape[3] - width
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        tops, lefts = (places.reshape(-1).tolist() for places in inputs[1:])
+        for one, whole, top, left in zip(outputs[0], inputs[0], tops, lefts, strict=True):
+            i, j = min(max(top, 0), last), min(max(left, 0), rightmost)
+            np.copyto(one, whole[:, i : i + height, j : j + width])
+
+    return run
+
+
 @kernel("numpy", "put_along")
 def put_along(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
     """The adjoint of `take_along`, one column of indices after the other."""
