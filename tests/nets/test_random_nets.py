@@ -1,0 +1,48 @@
+"""Random nets on all levels of the CPU: the same results, the same bits on one thread and two, the same text again.
+
+The seeds of the ordinary suite are few. As many as one likes, from a first one on, 20 where nothing is said:
+
+    PROTOTORCH_NETS=1000:1200 pytest -m slow tests/nets -k many
+
+A seed that fails is looked at by `python tests/nets/one_net.py SEED`, which prints its text and tries it.
+"""
+
+import os
+
+import pytest
+from random_nets import random_model
+from trained_levels import checked
+
+from prototorch.backends.cpu import native
+from prototorch.load import model_of
+
+needs_native = pytest.mark.skipif(native.missing() is not None, reason="no native kernels here")
+
+FIRST, LAST = (int(n) for n in os.environ.get("PROTOTORCH_NETS", "100:120").split(":"))
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_texts_read_back_equal(seed):
+    made = random_model(seed)
+    assert made.text == random_model(seed).text, "the same number gives the same model"
+    model = model_of(made.text)
+    assert model.net == made.net
+    assert model.compile_block == made.compiled
+    assert model.to_text() == made.text
+
+
+#: one of each kind of net; all of them in some 25 s of one core
+SEEDS = (2, 7, 10, 11, 25, 53, 1003, 3004)
+
+
+@needs_native
+@pytest.mark.parametrize("seed", SEEDS)
+def test_levels_agree(seed):
+    assert checked(random_model(seed)) == "ok"
+
+
+@needs_native
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(FIRST, LAST))
+def test_levels_agree_on_many(seed):
+    checked(random_model(seed))
