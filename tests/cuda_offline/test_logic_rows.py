@@ -6,10 +6,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from logic_check import LAST, check, numbers, run
+from logic_check import LAST, check, laid, numbers, room, run
 from shim_device import COMPILER
 
 from prototorch.backends.core import Backend
+from prototorch.backends.cuda.kernels.epilogue import after
 from prototorch.backends.cuda.kernels.launch import using
 from prototorch.ops.core import evaluate
 from prototorch.ops.operators import OPS
@@ -148,6 +149,55 @@ def test_batch_norm_with_what_follows(device, dtype, shape, layout, inference):
     arrays = [x, *vectors, other]
     layouts = [layout, *[None] * len(vectors), layout]
     check(device, "fused", arrays, attrs, layouts, [*[None] * len(kept), layout], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize(("dtype", "shape"), [
+    ("float32", (4, 8, 3, 3)), ("bfloat16", (5, 8, 7, 1)), ("float32", (2, 3, 5, 4)),
+])  # fmt: skip
+def test_batch_norm_s_gradient_with_what_comes_before(device, dtype, shape, wanted):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    big = [numbers(*shape, seed=k).astype(dtype) for k in range(4)]
+    gamma, mean, var = (numbers(shape[1], seed=k) for k in range(5, 8))
+    var = np.abs(var) + 0.5
+    program = (
+        ("add", (("in", 0), ("in", 1)), ()),
+        ("relu_grad", (("node", 0, 0), ("in", 2)), ()),
+        ("batch_norm_grad", (("node", 1, 0), *(("in", k) for k in range(3, 7))), (("axis", 1), ("eps", 1e-3))),
+    )
+    outputs = (*([("node", 1, 0)] if wanted else []), *(("node", 2, k) for k in range(3)))
+    attrs, arrays = {"program": program, "outputs": outputs}, [*big, gamma, mean, var]
+    laid_out = [*([LAST] if wanted else []), LAST, None, None]
+    before = len(device.launched)
+    made = run(device, "fused", arrays, attrs, [LAST] * 4 + [None] * 3, laid_out)
+    want = evaluate(lambda *v: OPS["fused"](*v, **attrs), *(a.astype(np.float32) for a in arrays))
+    near = 1e-4 if dtype == "float32" else 2.0**-6  # what is written between the sweeps is rounded to 8 bits
+    for got, expected in zip(made, want, strict=True):
+        np.testing.assert_allclose(got.astype(np.float32), expected, rtol=near, atol=near)
+    assert device.launched[before : before + 3] == ["grads_then_last", "grads_end", "grads_apply"]
+    # behind an anchor the sweep's first input lies where an output will be
+    specs = [Spec(a.shape, a.dtype.name, LAST if a.ndim > 1 else None) for a in arrays]
+    outs = tuple(Spec(a.shape, a.dtype.name, LAST if a.ndim > 1 else None) for a in made)
+
+    def later(r):
+        return ("node", r[1] + 1, r[2]) if r[0] == "node" else ("node", 0, 0) if r == ("in", 0) else r
+
+    moved = tuple((n, tuple(map(later, refs)), a) for n, refs, a in program)
+    given = {
+        "program": (("conv", (("in", 0), ("in", 7)), ()), *moved),
+        "outputs": tuple(("node", r[1] + 1, r[2]) for r in outputs),
+    }
+    with using(device):
+        rest = after(given, (*specs, Spec((1,))), outs, specs[0])
+        rooms = [room(o)[0] for o in outs]
+
+        def anchor(inputs, results):
+            results[0][...] = inputs[0]
+
+        given_arrays = [laid(a, s.layout) for a, s in zip(arrays, specs, strict=True)]
+        rest.runner(anchor, [0, 7])([*given_arrays, gamma[:1]], rooms)
+    for got, expected in zip(rooms, made, strict=True):
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_norms_of_sixteen_bits_with_vectors_of_thirty_two(device):

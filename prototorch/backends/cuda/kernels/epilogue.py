@@ -10,6 +10,7 @@ from typing import Any
 from prototorch.backends.cuda.kernels.column_sums import summed
 from prototorch.backends.cuda.kernels.fused import sweep
 from prototorch.backends.cuda.kernels.launch import In, Launches, Out
+from prototorch.backends.cuda.kernels.norm_tail import graded
 from prototorch.ops.fused import Program, Ref
 from prototorch.spec import Spec
 
@@ -112,7 +113,8 @@ def after(attrs: dict[str, Any], ins: tuple[Spec, ...], outs: tuple[Spec, ...], 
     kept = [k for k, r in enumerate(results) if r != first]
     given = (outs[at], *(ins[i] for i in read)), tuple(outs[k] for k in kept)
     ends = tuple(moved(results[k]) for k in kept)
-    made = sweep(rest, ends, *given) or summed(*given, {"program": rest, "outputs": ends})
+    group = {"program": rest, "outputs": ends}
+    made = sweep(rest, ends, *given) or summed(*given, group) or graded(*given, group)
     if made is None:
         return None
     place: dict[Any, Any] = {In(0): Out(at), **{In(k): In(i) for i, k in number.items()}}

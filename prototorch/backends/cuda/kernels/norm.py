@@ -71,6 +71,9 @@ class Channels:
         self.part = aligned(2 * self.chunks * self.channels * ITEM_BYTES[self.wide])
         self.own = aligned(self.channels * ITEM_BYTES[self.wide])
 
+    #: what the sweep of the gradient needs of a channel
+    applied = (("mean", "(A)get(mean[c])"), ("a", "own[c]"), ("b", "(own + C)[c]"), ("d", "(own + 2 * C)[c]"))
+
     def count(self, *values: int) -> tuple[Any, ...]:
         """Numbers of the kernels' index type."""
         return tuple(index(v, self.x.size) for v in values)
@@ -104,6 +107,8 @@ OPERANDS = ("const W* gamma", "const W* beta", "const V* mean", "const V* var", 
 OWN = (("mean", "(A)get(mean[c])"), ("scale", "(A)get(var[c])"), ("shift", "(A)get(beta[c])"))
 GIVEN = (OWN[0], ("scale", "root((A)get(var[c]) + eps) * (A)get(gamma[c])"), OWN[2])
 NORMAL = "(seen - mean) * scale + shift"
+#: the gradient of x from that of y
+APPLIED = "a * ({} - b - (seen - mean) * d)"
 
 
 def _alike(*specs: Spec) -> bool:
@@ -152,14 +157,13 @@ def _gradient(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spec, var:
     sloped = beta is not None
     statistics = In(3 + sloped), In(4 + sloped)
     vectors = [In(2), In(3)] if sloped else []
-    own = [("mean", "(A)get(mean[c])"), ("a", "own[c]"), ("b", "(own + C)[c]"), ("d", "(own + 2 * C)[c]")]
-    given, kept = ["const V* mean", "const A* own"], "g"
+    own, given, kept = [*c.applied], ["const V* mean", "const A* own"], "g"
     if sloped:
         given.append("const W* beta")
         own.append(("shift", "(A)get(beta[c])"))
         kept = "kept(g, (seen - mean) * a + shift)"
-    result = f"a * ({kept} - b - (seen - mean) * d)"
-    c.text += sweep_text("grads_apply", given, own, [("g", g), ("seen", x)], outs[:1], [], [result], c.last)
+    c.text += sweep_text("grads_apply", given, own, [("g", g), ("seen", x)], outs[:1], [], [APPLIED.format(kept)],
+                         c.last)  # fmt: skip
     made, by = Space(c.part), c.number(1 / c.rows)
     return Launches(
         c.partial("grads", In(0), In(1), *statistics, *vectors, c.eps, Space()),
