@@ -3,12 +3,14 @@
     python -m benchmarks.gpu                                        every net, precision and batch size
     python -m benchmarks.gpu --nets lenet,alexnet --precisions bf16 --batches 256 --what train
     python -m benchmarks.gpu --budget 540 --no-compile              as much as fits in nine minutes
-    python -m benchmarks.gpu --first-checks                         what is to be verified first on a new machine
+    python -m benchmarks.gpu --first-checks --budget 540            what is to be verified first on a new machine
+    python -m benchmarks.gpu --first-checks --checks captured,memory    two of these checks
 
 Each cell (a net, a precision, a batch size, training or inference) has a process of its own, in which the contenders
 take turns: prototorch, and PyTorch eager, channels_last, compiled with max-autotune, and as a CUDA graph (in bf16 all
 of them under autocast). The figure is the median; a ratio is the best of PyTorch's times over ours. The table goes into
-benchmarks/results/gpu-<date>.md with the versions, and is written anew after every cell.
+benchmarks/results/gpu-<date>.md with the versions, and is written anew after every cell; lines of an earlier call on
+the same day stay, but for the cells that are measured again.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu_cell import MODES, SMALL, measure
-from benchmarks.gpu_checks import first_checks
+from benchmarks.alone import run_alone
+from benchmarks.gpu_cell import MODES, SMALL, Found, measure
+from benchmarks.gpu_checks import CHECKS, first_checks, one_check
 from benchmarks.rows import INFERENCE, NETS_MEASURED, TRAINING
 
 RESULTS = Path(__file__).parent / "results"
@@ -99,16 +102,33 @@ def cell(args: argparse.Namespace, net: str, what: str, precision: str, batch: i
         "name": net, "precision": precision, "batch": batch, "what": what, "modes": args.modes, "rounds": args.rounds,
         "least": args.least, "autotune": args.autotune, "device_name": args.device,
     })  # fmt: skip
-    command = [sys.executable, "-m", "benchmarks.gpu", "--cell", given]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return {"remarks": [f"not done within {limit:.0f} s"]}
-    for line in done.stdout.splitlines():
-        if line.startswith(MARK):
-            return json.loads(line[len(MARK) :])
-    last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-    return {"remarks": [f"the process ended with {done.returncode}: {last[:300]}"]}
+    done = run_alone([sys.executable, "-m", "benchmarks.gpu", "--cell", given], limit)
+    told = [line[len(MARK) :] for line in done.out.splitlines() if line.startswith(MARK)]
+    found = json.loads(told[-1]) if told else {"remarks": []}
+    if done.code is None:
+        found["remarks"].append(f"not done within {limit:.0f} s")
+    elif done.code:
+        last = (done.err.strip().splitlines() or ["no output"])[-1]
+        found["remarks"].append(f"the process ended with {done.code}: {last[:300]}")
+    return found
+
+
+def _tell(found: Found) -> None:
+    """Say what a cell has found so far; the last line counts."""
+    print(MARK + json.dumps(asdict(found)), flush=True)
+
+
+def kept(path: Path) -> dict[str, str]:
+    """The lines that a table has already, by their cell."""
+    if not path.exists():
+        return {}
+    rows = [r for r in path.read_text(encoding="utf-8").splitlines() if r.startswith("| ")]
+    return {cell_of(row): row for row in rows if row != COLUMNS and "---" not in row}
+
+
+def cell_of(line: str) -> str:
+    """Which cell a line is about: net, training or inference, precision, batch."""
+    return "|".join(line.split("|")[1:5])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -120,13 +140,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--least", type=float, default=0.1, help="seconds of a turn at least")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no cell is begun")
-    parser.add_argument("--limit", type=float, default=600, help="seconds for one cell")
+    parser.add_argument("--limit", type=float, default=240, help="seconds for one cell")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which is slow to begin")
     parser.add_argument("--autotune", action="store_true", help="let prototorch choose kernels by timing")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try this command itself")
     parser.add_argument("--no-write", action="store_true", help="write no file")
     parser.add_argument("--first-checks", action="store_true", help="verify what has never run on a GPU, step by step")
+    parser.add_argument("--checks", help="which of the first checks, by name: " + ", ".join(c.__name__ for c in CHECKS))
     parser.add_argument("--cell", help=argparse.SUPPRESS)
+    parser.add_argument("--check", help=argparse.SUPPRESS)
     return parser
 
 
@@ -135,14 +157,18 @@ def main(arguments: list[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     if args.cell:
         given = json.loads(args.cell)
-        found = measure(**{**given, "modes": tuple(given["modes"])})
-        print(MARK + json.dumps(asdict(found)), flush=True)
+        given["modes"] = tuple(given["modes"])
+        _tell(measure(**given, tell=_tell))
         return 0
+    if args.check:
+        return one_check(args.check, RESULTS)
     if args.first_checks:
-        return first_checks(RESULTS, versions())
+        names = args.checks.split(",") if args.checks else None
+        return first_checks(RESULTS, versions(), names, args.budget)
     args.modes = [m for m in MODES if not (m == "compile" and args.no_compile)]
-    begun, lines, notes = time.monotonic(), [], []
+    begun, notes = time.monotonic(), list[str]()
     path = RESULTS / f"gpu-{datetime.date.today()}.md"
+    lines = {} if args.no_write else kept(path)
     print(COLUMNS, flush=True)
     left = []
     for net in args.nets.split(","):
@@ -154,14 +180,15 @@ def main(arguments: list[str] | None = None) -> int:
                         left.append(f"{net} {what} {precision} {batch}")
                         continue
                     found = cell(args, net, what, precision, batch, min(args.limit, spare + 30))
-                    lines.append(line_of(net, what, precision, batch, found))
-                    print(lines[-1], flush=True)
+                    line = line_of(net, what, precision, batch, found)
+                    lines[cell_of(line)] = line
+                    print(line, flush=True)
                     if not args.no_write:
-                        path.write_text(table(lines, notes, args.rounds), encoding="utf-8")
+                        path.write_text(table(list(lines.values()), notes, args.rounds), encoding="utf-8")
     if left:
         notes.append(f"not measured, for the time was up: {', '.join(left)}")
     if not args.no_write:
-        path.write_text(table(lines, notes, args.rounds), encoding="utf-8")
+        path.write_text(table(list(lines.values()), notes, args.rounds), encoding="utf-8")
         print(f"written to {path}")
     return 0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import math
 import sys
 import time
 import traceback
@@ -16,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.alone import run_alone
+from benchmarks.gpu_calls import Say, calls
 from benchmarks.rows import row_of
 from prototorch.backends.core import Backend
 from prototorch.backends.devices import backend_for
@@ -26,7 +29,6 @@ from prototorch.spec import Spec
 from prototorch.train.memory import SCRATCH
 from prototorch.train.summary import memory as by_purpose
 
-Say = Callable[[str], None]
 #: relative to the largest element: sums of about 1000 products in another order; 10 and 8 bits of mantissa
 CLOSE = {"fp32": 1e-5, "tf32": 4e-3, "bf16": 3e-2, "fp16": 4e-3}
 LOW = {"bf16": "bfloat16", "fp16": "float16"}
@@ -80,7 +82,7 @@ def gpu(precision: str, **more: Any) -> Any:
 
 
 def properties(say: Say, folder: Path) -> None:
-    """1. The device as cuDNN sees it, kept as a file for the plans that are made without one."""
+    """2. The device as cuDNN sees it, kept as a file for the plans that are made without one."""
     gpu("fp32")
     cudnn = importlib.import_module("cudnn")
     text = cudnn.create_device_properties(0).serialize()
@@ -90,7 +92,7 @@ def properties(say: Say, folder: Path) -> None:
 
 
 def libraries(say: Say, folder: Path) -> None:
-    """2. PyTorch, CuPy and cuDNN in one process, and one CUDA runtime."""
+    """3. PyTorch, CuPy and cuDNN in one process, and one CUDA runtime."""
     for name in ("torch", "cupy", "cudnn"):
         importlib.import_module(name)
     gpu("fp32")
@@ -101,7 +103,7 @@ def libraries(say: Say, folder: Path) -> None:
 
 
 def convolutions(say: Say, folder: Path) -> None:
-    """3. Convolution in three directions against float64, with groups, in each precision."""
+    """4. Convolution in three directions against float64, with groups, in each precision."""
     rng = np.random.default_rng(0)
     cases: list[tuple[tuple[int, ...], tuple[int, ...], int, int, int]] = [
         ((4, 16, 13, 13), (24, 16, 3, 3), 1, 1, 1), ((4, 16, 13, 13), (24, 8, 3, 3), 2, 1, 2),
@@ -133,7 +135,7 @@ def convolutions(say: Say, folder: Path) -> None:
 
 
 def products(say: Say, folder: Path) -> None:
-    """4. Dense layers as 1x1 convolutions beside cuBLAS: accuracy and speed."""
+    """8. Dense layers as 1x1 convolutions beside cuBLAS: accuracy and speed."""
     cupy = importlib.import_module("cupy")
     rng = np.random.default_rng(0)
     for precision in ("fp32", "tf32", "bf16"):
@@ -193,7 +195,7 @@ def cupy_clocked(cupy: Any, work: Callable[[], Any], times: int = 50) -> float:
 
 
 def kernels(say: Say, folder: Path) -> None:
-    """5. All kernels against the plain bodies: every case of the ops' table, in float32."""
+    """13. All kernels against the plain bodies: every case of the ops' table, in float32."""
     cases = Path(__file__).parent.parent / "tests" / "ops"
     assert cases.is_dir(), "the tests are not here: run from a source tree"
     sys.path.insert(0, str(cases))
@@ -224,7 +226,7 @@ def kernels(say: Say, folder: Path) -> None:
 
 
 def captured(say: Say, folder: Path) -> None:
-    """6. A recorded step is the plain one, bit for bit, over 1000 steps; draws go on from step to step."""
+    """5. A recorded step is the plain one, bit for bit, over 1000 steps; draws go on from step to step."""
     from benchmarks.gpu_cell import Device, OursOnGpu
 
     for name, batch, steps in RECORDED:
@@ -248,7 +250,7 @@ def captured(say: Say, folder: Path) -> None:
 
 
 def collective(say: Say, folder: Path) -> None:
-    """7. NCCL with one rank inside a recording."""
+    """12. NCCL with one rank inside a recording."""
     cupy = importlib.import_module("cupy")
     nccl = importlib.import_module("cupy.cuda.nccl")
     comm = nccl.NcclCommunicator(1, nccl.get_unique_id(), 0)
@@ -267,7 +269,7 @@ def collective(say: Say, folder: Path) -> None:
 
 
 def preparing(say: Say, folder: Path) -> None:
-    """8. How long a net's kernels and plans take to be made: the first time, and again in the same process."""
+    """11. How long a net's kernels and plans take to be made: the first time, and again in the same process."""
     from benchmarks.gpu_cell import Device, OursOnGpu
 
     for name in ("lenet", "resnet50", "transformer"):
@@ -303,7 +305,7 @@ def rates(say: Say, folder: Path) -> None:
 
 
 def feeding(say: Say, folder: Path) -> None:
-    """11. Whether copies from the host run beside the steps."""
+    """7. Whether copies from the host run beside the steps."""
     from benchmarks.gpu_cell import TRAINING, measure
 
     found = measure("alexnet", "bf16", BATCH, TRAINING, (), 3, 0.3, False)
@@ -312,7 +314,7 @@ def feeding(say: Say, folder: Path) -> None:
 
 
 def memory(say: Say, folder: Path) -> None:
-    """12. The plan's figure beside what is taken."""
+    """6. The plan's figure beside what is taken."""
     from benchmarks.gpu_cell import Device, OursOnGpu
 
     for name in ("alexnet", "resnet50"):
@@ -329,33 +331,59 @@ def memory(say: Say, folder: Path) -> None:
             "code and libraries")  # fmt: skip
 
 
-CHECKS = (properties, libraries, convolutions, products, kernels, captured, collective, preparing, choices, rates,
-          feeding, memory)  # fmt: skip
+CHECKS = (calls, properties, libraries, convolutions, captured, memory, feeding, products, choices, rates, preparing,
+          collective, kernels)  # fmt: skip
+LIMIT = 240  # seconds for a check
+VERDICT = "VERDICT "
 
 
-def first_checks(folder: Path, versions: str) -> int:
-    """Run all, print and keep what they say; the number of checks that failed."""
+def one_check(name: str, folder: Path) -> int:
+    """Run a check in this process; 0 where it passed. What it says is printed as it comes, its verdict at the end."""
+    check = next(c for c in CHECKS if c.__name__ == name)
+    try:
+        check(lambda text: print(text.replace("\n", " "), flush=True), folder)
+    except Exception as why:
+        traceback.print_exc(limit=-4)
+        print(VERDICT + f"FAIL: {type(why).__name__}: {str(why)[:2000]}".replace("\n", " "), flush=True)
+        return 1
+    print(VERDICT + "PASS", flush=True)
+    return 0
+
+
+def first_checks(folder: Path, versions: str, names: Sequence[str] | None = None, budget: float = math.inf) -> int:
+    """Run all checks, or those of these names, print and keep what they say; the number of checks that failed.
+
+    Each has a process of its own: after an error inside a kernel a process can do nothing more on the GPU. ``budget``:
+    seconds after which none is begun.
+    """
+    begun = time.perf_counter()
     lines = [f"# First checks on a GPU, {datetime.date.today()}", "", f"{versions}.", ""]
     failed = 0
     for number, check in enumerate(CHECKS, 1):
-        title = (check.__doc__ or check.__name__).split(". ", 1)[-1]
-        said: list[str] = []
-
-        def say(text: str, said: list[str] = said) -> None:
-            said.append(text)
+        if names is not None and check.__name__ not in names:
+            continue
+        title = f"{number}. `{check.__name__}`: " + (check.__doc__ or "").split(". ", 1)[-1].split("\n")[0]
+        print(title, flush=True)
+        spare = budget - (time.perf_counter() - begun)
+        if spare <= 0:
+            verdict, said, took = "left out, for the time was up", [], 0.0
+        else:
+            begin = time.perf_counter()
+            command = [sys.executable, "-m", "benchmarks.gpu", "--check", check.__name__]
+            done = run_alone(command, min(LIMIT, spare + 30))
+            took = time.perf_counter() - begin
+            told = done.out.splitlines()
+            said = [line for line in told if not line.startswith(VERDICT)]
+            last = (done.err.strip().splitlines() or [""])[-1]
+            ended = f"not done within {took:.0f} s" if done.code is None else f"ended with {done.code}: {last[:300]}"
+            verdict = next((t[len(VERDICT) :] for t in told if t.startswith(VERDICT)), f"FAIL: the process {ended}")
+            if verdict != "PASS":
+                failed += 1
+                print(done.err[-3000:], flush=True)
+        for text in said:
             print(f"   {text}", flush=True)
-
-        print(f"{number}. {title}", flush=True)
-        begin = time.perf_counter()
-        try:
-            check(say, folder)
-            verdict = "PASS"
-        except Exception as why:
-            failed += 1
-            verdict = f"FAIL: {type(why).__name__}: {str(why)[:2000]}"
-            print(traceback.format_exc(limit=-3), flush=True)
-        print(f"   {verdict} ({time.perf_counter() - begin:.1f} s)", flush=True)
-        lines += [f"{number}. {title} **{verdict}**", *(f"   * {text}" for text in said)]
+        print(f"   {verdict} ({took:.1f} s)", flush=True)
+        lines += [f"{title} **{verdict}** ({took:.1f} s)", *(f"   * {text}" for text in said)]
         path = folder / f"gpu-first-checks-{datetime.date.today()}.md"
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return failed

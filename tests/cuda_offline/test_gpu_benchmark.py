@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtype
 
 import torch
 
-from benchmarks import gpu, gpu_cell, gpu_checks
+from benchmarks import alone, gpu, gpu_cell, gpu_checks
 from benchmarks.rows import ROWS
 from prototorch.backends.core import Choice
 from prototorch.backends.cuda.backend import CudaBackend
@@ -47,6 +48,68 @@ def test_the_page_has_a_column_for_each_cell():
     rows = [row for row in page.splitlines() if row.startswith("|")]
     assert len({row.count("|") for row in rows}) == 1
     assert page.rstrip().endswith("* a note")
+
+
+def test_a_process_is_ended_with_what_it_started():
+    """Also where a child of its holds the output open."""
+    begun = time.perf_counter()
+    code = "import subprocess, sys; print('said', flush=True); subprocess.run(['sleep', '60'])"
+    ended = alone.run_alone([sys.executable, "-c", code], 2)
+    assert (ended.code, ended.out) == (None, "said\n")
+    left = "import subprocess, sys; subprocess.Popen(['sleep', '60']); sys.exit(3)"
+    assert alone.run_alone([sys.executable, "-c", left], 60).code == 3
+    assert time.perf_counter() - begun < 50
+
+
+def test_a_cell_that_is_ended_keeps_what_it_told(monkeypatch):
+    args = gpu._parser().parse_args([])
+    args.modes = ()
+    told = gpu.MARK + '{"seconds": {"prototorch": 1.0}, "bytes": {}, "remarks": []}'
+    monkeypatch.setattr(gpu, "run_alone", lambda command, limit: alone.Ended(None, told, ""))
+    found = gpu.cell(args, "lenet", "train", "bf16", 1, 5)
+    assert found == {"seconds": {"prototorch": 1.0}, "bytes": {}, "remarks": ["not done within 5 s"]}
+    monkeypatch.setattr(gpu, "run_alone", lambda command, limit: alone.Ended(1, "", "Trace\nno driver"))
+    assert gpu.cell(args, "lenet", "train", "bf16", 1, 5)["remarks"] == ["the process ended with 1: no driver"]
+
+
+def test_lines_of_an_earlier_call_stay(monkeypatch, tmp_path):
+    """All that one call measures is added to the day's table; a cell that is measured again is replaced."""
+    monkeypatch.setattr(gpu, "RESULTS", tmp_path)
+    monkeypatch.setattr(gpu, "versions", lambda: "")
+    seconds = iter((1.0, 2.0, 4.0))
+    monkeypatch.setattr(gpu, "cell", lambda *_: {"seconds": {"prototorch": next(seconds)}})
+    for net in ("lenet", "alexnet", "lenet"):
+        gpu.main(["--nets", net, "--precisions", "bf16", "--batches", "8", "--what", "train"])
+    (page,) = tmp_path.iterdir()
+    rows = [r for r in page.read_text(encoding="utf-8").splitlines() if "| train |" in r]
+    assert [r[:36] for r in rows] == ["| lenet | train | bf16 | 8 | 2 |  | ", "| alexnet | train | bf16 | 8 | 4 |  "]
+
+
+def test_each_first_check_has_a_process_of_its_own(monkeypatch, tmp_path):
+    """One that dies, and one that says nothing in time, do not keep the others from running; all is written down."""
+    ends = {
+        "calls": alone.Ended(-9, "one\n", "Segmentation fault"), "properties": alone.Ended(None, "", ""),
+        "libraries": alone.Ended(0, f"a\n{gpu_checks.VERDICT}PASS\n", ""),
+    }  # fmt: skip
+    monkeypatch.setattr(gpu_checks, "run_alone", lambda command, limit: ends[command[-1]])
+    assert gpu_checks.first_checks(tmp_path, "versions", tuple(ends)) == 2
+    (page,) = tmp_path.iterdir()
+    text = page.read_text(encoding="utf-8")
+    assert "**FAIL: the process ended with -9: Segmentation fault**" in text
+    assert "**FAIL: the process not done within" in text
+    assert "**PASS**" in text
+    assert gpu_checks.first_checks(tmp_path, "versions", ("calls",), budget=-1) == 0
+    assert "left out" in page.read_text(encoding="utf-8")
+
+
+def test_a_check_tells_its_verdict(monkeypatch, tmp_path, capsys):
+    def calls(say, folder):
+        say("two\nlines")
+        raise ValueError("no\ngood")
+
+    monkeypatch.setattr(gpu_checks, "CHECKS", (calls,))
+    assert gpu_checks.one_check("calls", tmp_path) == 1
+    assert capsys.readouterr().out == "two lines\nVERDICT FAIL: ValueError: no good\n"
 
 
 def test_every_check_says_what_it_is():
@@ -113,7 +176,8 @@ def once(steps, rounds, least):
 @pytest.fixture
 def small(monkeypatch):
     """Sizes that the CPU does at once, and PyTorch's figures of a GPU."""
-    monkeypatch.setattr(gpu_cell, "row_of", lambda name: ROWS["lenet"])
+    for module in (gpu_cell, gpu_checks):
+        monkeypatch.setattr(module, "row_of", lambda name: ROWS["lenet"])
     monkeypatch.setattr(gpu_checks, "RECORDED", (("lenet", 2, 5),))
     monkeypatch.setattr(gpu_checks, "PRODUCTS", ((3, 4, 5, {}), (3, 4, 5, {"transpose_b": True})))
     monkeypatch.setattr(gpu_checks, "LAYERS", (("conv", (2, 3, 8, 8), (4, 3, 3, 3), 1, 1, 1),))

@@ -1,0 +1,121 @@
+"""The first of the first checks on a GPU: every kind of call that the device makes, by itself.
+
+What cannot be decided from the sources of CuPy and from CUDA's documents is said here by the GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.devices import backend_for
+from prototorch.backends.precision import numpy_type
+from prototorch.errors import ResourceError
+
+Say = Callable[[str], None]
+KINDS = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "uint64", "bool")
+ADD = """extern "C" __global__ void add(unsigned n, float* a, float b) {
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) a[i] += b;
+}"""
+
+
+def calls(say: Say, folder: Path) -> None:
+    """1. Each kind of call by itself: memory, copies, events, a kernel, a recorded graph, what CUDA does not record."""
+    device = backend_for("cuda", precision="fp32").device
+    moved(device)
+    say("memory of each type, copies through pinned memory on a second stream: right")
+    if getattr(device, "player", device) is None:
+        say("this stand-in plays no kernels: none is recorded")
+        return
+    target, step = device.upload(np.zeros(1000, np.float32)), np.float32(2)
+    module = device.load_module(ADD)
+
+    def add() -> None:
+        device.launch(module, "add", 4, 64, (np.uint32(target.size), target, step))
+
+    def total(wanted: float, what: str) -> None:
+        found = device.fetch(target)
+        assert (found == wanted).all(), f"{what}: {found[0]}, not {wanted}"
+
+    add()
+    total(2, "a kernel, with a float as its argument")
+    with device.running():
+        device.begin_capture()
+        add()
+        graph = device.end_capture()
+        for _ in range(3):
+            device.launch_graph(graph)
+    total(8, "a recorded kernel, three times")
+    recording(say, device)
+    device.launch_graph(graph)
+    total(10, "a graph after recordings that failed")
+    free = device.free_bytes()
+    held = device.alloc(1 << 28)
+    less = device.free_bytes()
+    del held
+    say(f"{free / 2**30:.1f} GiB are free, {(free - less) / 2**20:.0f} MiB less with 256 MiB taken, "
+        f"{(device.free_bytes() - less) / 2**20:.0f} MiB of them back")  # fmt: skip
+    try:
+        device.alloc(1 << 46)
+    except ResourceError as why:
+        say(f"64 TiB: {why}")
+    else:
+        raise AssertionError("64 TiB were given")
+    device.launch_graph(graph)
+    total(12, "a graph after memory that is not there")
+
+
+def moved(device: Any) -> None:
+    """Memory there and back, and copies on two streams."""
+    for kind in KINDS:
+        given = np.arange(24).reshape(2, 3, 4).astype(numpy_type(kind))
+        made = device.upload(given)
+        assert np.array_equal(device.fetch(made), given), kind
+        # a result with the channels last is such a view: CuPy's own kernel puts it in order
+        assert np.array_equal(device.fetch(made.transpose(0, 2, 1)), given.transpose(0, 2, 1)), f"{kind}, turned"
+    there, back = device.pinned(4096), device.pinned(4096)
+    there[...], back[...] = np.arange(4096) % 251, 0
+    first, second = device.alloc(4096), device.alloc(4096)
+    arrived, done = device.event(timing=True), device.event(timing=True)
+    device.wait_host(arrived)  # a mark that no stream was given is passed
+    device.copy_in(first, there, device.copies)
+    device.record(arrived, device.copies)
+    device.wait(device.main, arrived)
+    device.copy(second, first)
+    device.copy_out(back, second, device.main)
+    device.record(done, device.main)
+    device.wait_host(done)
+    assert np.array_equal(there, back), "through pinned memory"
+    assert device.elapsed(arrived, done) >= 0
+
+
+def recording(say: Say, device: Any) -> None:
+    """What is tried while a stream records. A refusal is an error then, and the next recording knows nothing of it.
+
+    The first two must be refused: a graph without them would be another step. The others are what a step may do.
+    """
+    block, spare = device.alloc(1024), [device.alloc(1 << 20)]
+
+    def temporaries() -> None:
+        device.xp.zeros(1000, dtype="float32")
+
+    for name, wanted, work in (
+        ("reading back", False, lambda: device.fetch(block)), ("waiting", False, device.main.synchronize),
+        ("taking memory", True, lambda: spare.append(device.alloc(1 << 20))), ("freeing memory", True, spare.clear),
+        ("a temporary of CuPy's", True, temporaries),
+    ):  # fmt: skip
+        try:
+            with device.running():
+                device.begin_capture()
+                work()
+                device.end_capture()
+            how = ""
+        except Exception as why:
+            device.abandon_capture()
+            how = f"{type(why).__name__}: {str(why)[:100]}"
+        say(f"{name} while a stream records: {how or 'taken'}")
+        assert (not how) == wanted, f"{name}: {how or 'taken'}"
+        device.fetch(block)
