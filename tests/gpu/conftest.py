@@ -34,6 +34,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.parent.name == "gpu":
             item.add_marker(pytest.mark.gpu)
+            # what CuPy and NumPy are going to change is no fault of what is checked here
+            item.add_marker(pytest.mark.filterwarnings("default::DeprecationWarning"))
+            item.add_marker(pytest.mark.filterwarnings("default::FutureWarning"))
 
 
 @pytest.fixture
