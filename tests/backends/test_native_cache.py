@@ -6,6 +6,8 @@ import os
 import stat
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from prototorch.backends.cpu.native import build, compiler, disk, machine, proce
 from prototorch.backends.cpu.native.build import Counts, Wanted, provide
 from prototorch.backends.cpu.native.emit import Kernel
 from prototorch.backends.cpu.native.team import Program, Task
+from prototorch.errors import FileError
 
 cpu("native")  # tells why where there is none
 
@@ -145,6 +148,36 @@ def test_a_folder_that_cannot_be_made(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("PROTOTORCH_CACHE", str(tmp_path / "file"))
     assert counted(scaled(3)) == (1, 0)
     assert disk.told().startswith("none: ")
+
+
+def test_a_user_without_a_home_folder(cache, monkeypatch):
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("PROTOTORCH_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(disk.Path, "home", nobody)
+    assert counted(scaled(3)) == (1, 0)
+    assert disk.told() == "nowhere (no home folder; PROTOTORCH_CACHE names one)"
+    with pytest.raises(FileError, match=r"cannot be kept \(nowhere"):
+        disk.check()
+
+
+def test_code_that_nobody_has_used_for_long_is_removed_once_a_day(cache):
+    counted(scaled(3))
+    counted(scaled(4))
+    left, used = cache / f"{disk.UNFINISHED}x", cache / f"{scaled(4).key().hex()}.kernel"
+    left.write_bytes(b"")
+    long_ago = time.time() - 2 * disk.UNUSED
+    for path in cache.iterdir():
+        os.utime(path, (long_ago, long_ago))
+    forget()
+    assert counted(scaled(4)) == (0, 1)  # it is used again
+    disk.age()
+    assert len(list(cache.iterdir())) == 3  # it was looked at today
+    os.utime(cache.with_name("kernels.aged"), (long_ago, long_ago))
+    disk.age()
+    assert list(cache.iterdir()) == [used]
 
 
 def test_a_file_that_cannot_be_written(cache, monkeypatch):

@@ -41,6 +41,15 @@ def plans(out: str) -> list[tuple[str, int, bool, bool]]:
     return [(p["phase"], p["batch"], p["compiled"] > 0, p["loaded"] > 0) for p in found]
 
 
+def test_a_folder_where_nothing_can_be_kept_is_an_error(shell, monkeypatch):
+    monkeypatch.setenv("PROTOTORCH_CACHE", "")
+    code, out, err = shell("warmup", "two_layer")
+    assert code == 5
+    assert not out
+    assert "compiled kernels cannot be kept (nowhere (PROTOTORCH_CACHE is empty)); PROTOTORCH_CACHE=FOLDER says" in err
+    assert shell("warmup")[0] == 0
+
+
 def test_what_was_compiled_once_is_on_disk(shell):
     command = ("warmup", "two_layer", "--phase", "train", "--batch", "4", "--json")
     code, out, _ = shell(*command)

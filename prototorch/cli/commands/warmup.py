@@ -34,6 +34,8 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], batches: tuple[i
       prototorch warmup my.proto --batch 1 --batch 16 --phase predict
       prototorch warmup --clear
     """
+    if files:
+        disk.check()
     removed = disk.clear() if clear else 0
     made = [one for file in files for one in warmed(opened(file, with_threads(overrides, threads)), phases, batches)]
     if as_json:

@@ -168,6 +168,7 @@ def _compile(missing: dict[bytes, Wanted], found: dict[bytes, tuple[str, bytes]]
                 held = disk.read(_firsts[symbol])
                 if held is not None:
                     disk.write(key, *held)
+    disk.age()
 
 
 @contextmanager

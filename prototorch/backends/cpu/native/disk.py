@@ -4,6 +4,8 @@ Files are written whole under another name and then renamed, so that nobody sees
 of its key and content: what does not match (it was cut off, changed, or put there under another name) is as if it were
 not there, and is made again. A file is never anything but object code and the name of its function.
 
+What no process has used for 90 days is removed by one that compiles.
+
 The folder is PROTOTORCH_CACHE, else the user's cache folder; an empty PROTOTORCH_CACHE keeps nothing. It is the user's
 alone: code in a folder that others may write to is not run.
 """
@@ -15,12 +17,17 @@ import os
 import stat
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from prototorch.errors import FileError
+
 _DIGEST = 32  # bytes of SHA-256 before the content
 _SUFFIX, _CHOICE, UNFINISHED = ".kernel", ".choice", ".unfinished-"
+_AGED = "kernels.aged"  # beside the folder; its time is when old files were last removed
+DAY, UNUSED = 86_400.0, 90 * 86_400.0  # seconds; code that has not been used for longer is removed
 PROCESSOR = ".processor"  # what LLVM said of this machine
 
 
@@ -29,9 +36,14 @@ def folder() -> Path | None:
     said = os.environ.get("PROTOTORCH_CACHE")
     if said is not None:
         return Path(said) / "kernels" if said else None
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "prototorch" / "kernels"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prototorch" / "kernels"
+    given = os.environ.get("XDG_CACHE_HOME")
+    if given and sys.platform != "darwin":
+        return Path(given) / "prototorch" / "kernels"
+    try:
+        home = Path.home()
+    except RuntimeError:  # nobody knows this user, as in a container that runs under a number
+        return None
+    return home.joinpath(*(("Library", "Caches") if sys.platform == "darwin" else (".cache",)), "prototorch", "kernels")
 
 
 @cache
@@ -74,6 +86,9 @@ def read(key: bytes, suffix: str = _SUFFIX) -> tuple[str, bytes] | None:
         held = path.read_bytes()
     except OSError:
         return None
+    with suppress(OSError):
+        if time.time() - path.stat().st_mtime > UNUSED / 10:
+            os.utime(path)
     content = held[_DIGEST:]
     if hashlib.sha256(key + content).digest() != held[:_DIGEST]:
         return None
@@ -104,8 +119,41 @@ def write(key: bytes, symbol: str, code: bytes, suffix: str = _SUFFIX) -> None:
 def held() -> tuple[int, int]:
     """How many files there are, and how many bytes."""
     where = usable()
-    sizes = [] if where is None else [p.stat().st_size for p in where.glob(f"*{_SUFFIX}")]
-    return len(sizes), sum(sizes)
+    count = size = 0
+    for path in [] if where is None else where.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):  # another process has removed it
+            size += path.stat().st_size
+            count += 1
+    return count, size
+
+
+def age() -> None:
+    """Once a day, remove what no process has read or written for a long time: code of other versions, mostly."""
+    where = usable()
+    if where is None:
+        return
+    mark, now = where.with_name(_AGED), time.time()
+    try:
+        if now - mark.stat().st_mtime < DAY:
+            return
+    except FileNotFoundError:
+        pass
+    try:
+        mark.touch()
+        with os.scandir(where) as found:
+            old = [e.path for e in found if e.is_file() and now - e.stat().st_mtime > _allowed(e.name)]
+    except OSError:
+        return
+    for path in old:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _allowed(name: str) -> float:
+    """The seconds that a file of this name may lie unused."""
+    if name.startswith(UNFINISHED):
+        return DAY
+    return UNUSED if name.endswith(_SUFFIX) else float("inf")
 
 
 def clear() -> int:
@@ -125,11 +173,21 @@ def clear() -> int:
     return count
 
 
+def check() -> None:
+    """Raise FileError where code cannot be kept, with the reason."""
+    where = usable()
+    if where is None or not os.access(where, os.W_OK):
+        raise FileError(f"compiled kernels cannot be kept ({told()}); PROTOTORCH_CACHE=FOLDER says where they can")
+
+
 def told() -> str:
     """Where code is kept and how much, or why it is not."""
     where = folder()
     if where is None:
-        return "nowhere (PROTOTORCH_CACHE is empty)"
+        empty = os.environ.get("PROTOTORCH_CACHE") is not None
+        return (
+            "nowhere (PROTOTORCH_CACHE is empty)" if empty else "nowhere (no home folder; PROTOTORCH_CACHE names one)"
+        )
     if usable() is None:
         return f"none: {where} cannot be made, or others may write to it"
     count, size = held()
