@@ -15,6 +15,7 @@ from prototorch.graph.passes.arrange import arranged_once
 from prototorch.graph.passes.common import merged
 from prototorch.graph.passes.constants import folded
 from prototorch.graph.passes.copies import copied, renamed
+from prototorch.graph.passes.crops import cropped_first
 from prototorch.graph.passes.dead_code import live_nodes
 from prototorch.graph.passes.fusion import fused
 from prototorch.graph.passes.gram import norms_apart
@@ -128,7 +129,7 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
         outputs, updates = renamed(outputs, stands), renamed(updates, stands)
     if backend is not None and transforms:
         wanted = (*outputs.values(), *updates.values())
-        nodes = norms_apart(small_first(absorbed(nodes, wanted), wanted), backend)
+        nodes = norms_apart(small_first(absorbed(cropped_first(nodes, wanted), wanted), wanted), backend)
         nodes = live_nodes(nodes, wanted)
         nodes = live_nodes(narrow_gradients(keeping(nodes, backend), backend), wanted)
         nodes = live_nodes(slopes_within(nodes, wanted, backend), wanted)

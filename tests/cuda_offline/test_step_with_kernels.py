@@ -88,8 +88,8 @@ def test_what_follows_from_the_weights_alone_is_computed_when_they_change(device
 def pictures():
     layers = pt.layers
     return pt.Sequential(
-        [pt.Input((1, 6, 6)), layers.Flatten(), layers.Dense(3, name="logits")],
-        preprocess=[layers.Rescaling(1 / 255)],
+        [pt.Input((1, 5, 4)), layers.Flatten(), layers.Dense(3, name="logits")],
+        preprocess=[layers.Rescaling(1 / 255), layers.RandomCrop(5, 4)],
         augment=[layers.RandomFlip("horizontal")],
     )
 
@@ -104,6 +104,8 @@ def test_a_step_prepares_its_pictures_itself(device):
     runner = runner_of(models[1])
     (fed,) = (v for name, v in runner.plan.inputs.items() if v.dtype == "uint8")
     assert fed.shape == (4, 1, 6, 6)
+    (cropped,) = (s for s in runner.plan.steps if s.node.op.name == "crop")
+    assert cropped.inputs[0].dtype == "uint8"
     assert runner.graph is not None, runner.refused
     a, b = (m.get_weights() for m in models)
     for name in a:

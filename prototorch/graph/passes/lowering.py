@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from prototorch.backends.core import Backend
 from prototorch.graph.passes.copies import copied
 from prototorch.graph.record import Graph, Node, Value
+from prototorch.ops.core import interpreting
 
 
 def lowered(graph: Graph, nodes: Sequence[Node], backend: Backend) -> tuple[list[Node], dict[int, Value]]:
@@ -23,7 +24,7 @@ def lowered(graph: Graph, nodes: Sequence[Node], backend: Backend) -> tuple[list
             made.append(node)
             continue
         start = len(graph.nodes)
-        with graph.scope(node.scope), graph.phase(node.phase):
+        with interpreting(graph), graph.scope(node.scope), graph.phase(node.phase):
             found = node.op.expand(*node.inputs, **node.attrs)
         made += graph.nodes[start:]
         del graph.nodes[start:]  # the graph stays as it was said
