@@ -116,12 +116,12 @@ def _by_name(given: Any, names: Sequence[str], kind: str, data: str) -> dict[str
     if isinstance(given, Mapping):
         wrong = [str(n) for n in given if n not in names]
         missing = [n for n in names if n not in given]
-        if wrong or (missing and kind == "input"):
+        if wrong or missing:
             raise DataError(
                 f"{data}: arrays are given for {', '.join(map(repr, given)) or 'nothing'}; "
                 f"the model's {kind}s are {', '.join(map(repr, names))}"
             )
-        return {n: as_column(given[n], n, data) for n in names if n in given}
+        return {n: as_column(given[n], n, data) for n in names}
     several = isinstance(given, list | tuple) and all(hasattr(g, "shape") for g in given) and len(given) > 0
     if len(names) == 1 and not (several and len(given) == 1):
         if several:

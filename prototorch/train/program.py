@@ -435,7 +435,7 @@ def key_of(seed: int, step: int) -> np.ndarray:
 
 def terms(net: Net, compiled: Compile) -> tuple[Term, ...]:
     """The losses, each at its output. Raises UsageError for an output that does not exist or a loss without a place."""
-    made = []
+    made: list[Term] = []
     for i, given in enumerate(compiled.loss):
         output = given.output
         if output is None:
@@ -448,7 +448,9 @@ def terms(net: Net, compiled: Compile) -> tuple[Term, ...]:
                     f"the net has {len(net.outputs)} outputs ({', '.join(net.outputs)}): say loss {{ output: ... }}"
                 )
         check_output(net, output, "loss")
-        made.append(Term(output, given.type, given.weight, f"{output}_loss", given.target))
+        before = sum(t.output == output for t in made)
+        name = f"{output}_loss_{before + 1}" if before else f"{output}_loss"
+        made.append(Term(output, given.type, given.weight, name, given.target))
     return tuple(made)
 
 
@@ -476,7 +478,7 @@ def measures(net: Net, compiled: Compile, losses: Sequence[Term], traced: Trace)
     made: list[Measure] = []
     found = [(one, False) for one in compiled.metrics] + [(one, True) for one in compiled.weighted_metrics]
     for given, weighted in found:
-        at = [given.output] if given.output is not None else [t.output for t in losses]
+        at = [given.output] if given.output is not None else list(dict.fromkeys(t.output for t in losses))
         for output in at:
             loss = next((t.loss for t in losses if t.output == output), None)
             metric = given.type

@@ -75,6 +75,30 @@ def test_data_in_another_form_than_meant(x, said):
         model().predict(x)
 
 
+def two_outputs() -> pt.Model:
+    x = pt.Input((4,))
+    made = pt.Model(x, [pt.layers.Dense(1, name="p")(x), pt.layers.Dense(3, name="q")(x)])
+    made.compile("sgd", {"p": "mse", "q": SPARSE})
+    return made
+
+
+def test_a_target_that_is_left_out_is_told_and_not_taken_from_another_output():
+    with pytest.raises(DataError, match="arrays are given for 'p'; the model's outputs are 'p', 'q'"):
+        two_outputs().fit(X, {"p": X[:, :1]}, verbose=0)
+    one = two_outputs()
+    one.compile("sgd", {"p": "mse"})
+    assert one.fit(X, {"p": X[:, :1]}, verbose=0).history["loss"]
+
+
+def test_several_losses_at_one_output_have_names_of_their_own():
+    made = model()
+    made.compile("sgd", ["mse", "mae"], ["mae"])
+    found = made.evaluate(X, np.eye(3)[Y])
+    assert set(found) == {"loss", "b_loss", "b_loss_2", "mae"}
+    assert found["loss"] == pytest.approx(found["b_loss"] + found["b_loss_2"], rel=1e-6)
+    assert found["b_loss_2"] == pytest.approx(found["mae"], rel=1e-6)
+
+
 def test_one_callback_needs_no_list():
     seen = []
     call = pt.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
