@@ -1,8 +1,9 @@
 """The runner on a GPU: a whole step is recorded once as a CUDA graph, and then launched with one call.
 
 The first runs of a plan in a row are made kernel by kernel (they compile and upload what a recording must not); the
-next one is recorded. A plan that never runs so often in a row, the last and smaller batch of an epoch for one, is never
-recorded. Learning rate, step number and random key are inputs like any other, so a recorded step reads them anew.
+next one is recorded. A plan that never runs so often in a row, such as that of a smaller last batch which cannot be
+filled up, is never recorded. Learning rate, step number and random key are inputs like any other, so a recorded step
+reads them anew.
 
 A loss that is not finite is noticed on the device: from that step on no update counts, and the host is told within
 `LAG` steps. Nothing is copied to the host for a step but the 16 bytes that say so, every `EVERY`-th step.

@@ -140,8 +140,8 @@ class Program:
 
     def ahead(self, phase: str, specs: Mapping[str, Spec], stop: Event) -> None:
         """Make a plan and have its kernels compiled, beside what runs, so that `runner` finds them; until ``stop``."""
-        if self.compiled is not None and self.compiled.autotune:
-            return  # what is timed beside something else would be timed wrongly
+        if self.backend.device is not None or (self.compiled is not None and self.compiled.autotune):
+            return  # on a device a kernel is made for its first launch; what is timed beside something is timed wrongly
         made = self._planned(phase, specs)
         if not stop.is_set():
             self.backend.ahead([self.backend.prepare(*said) for said in made[0].said()], stop)

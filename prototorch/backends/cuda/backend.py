@@ -79,6 +79,8 @@ class CudaBackend(Backend):
 
     #: how often a plan's inputs lie on the device: where the step reads them, and where the next ones arrive
     input_copies = 2
+    #: a recorded step is for one batch size: the smaller last batch is filled up and goes through it, too
+    specialised = True
 
     def __init__(self, device: Device, kernels: bool = True):
         super().__init__(f"cuda ({device.name})", device.xp, (LEVEL,) if kernels else (), running=device.running)
