@@ -168,6 +168,9 @@ def test_batch_norm_s_gradient_with_what_comes_before(device, dtype, shape, want
     outputs = (*([("node", 1, 0)] if wanted else []), *(("node", 2, k) for k in range(3)))
     attrs, arrays = {"program": program, "outputs": outputs}, [*big, gamma, mean, var]
     laid_out = [*([LAST] if wanted else []), LAST, None, None]
+    # as plans lay outputs: the sum over what it is made of, the vectors' gradients over the statistics
+    last = len(outputs) - 1
+    attrs["inplace"] = (*([(0, 0)] if wanted else []), (last - 2, 1), (last - 1, 5), (last, 6))
     before = len(device.launched)
     made = run(device, "fused", arrays, attrs, [LAST] * 4 + [None] * 3, laid_out)
     want = evaluate(lambda *v: OPS["fused"](*v, **attrs), *(a.astype(np.float32) for a in arrays))

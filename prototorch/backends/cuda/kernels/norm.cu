@@ -7,13 +7,8 @@ typedef pack<X, PACK> XS;
 
 FN A root(A v) { return (A)1 / sqrt_of(v); }
 #ifdef SLOPE
-// a gradient where the activation that followed has a slope; y is what it was given, as it was stored
-FN A kept(A g, A y) {
-    X stored;
-    put(stored, y);
-    y = get(stored);
-    return g * (A)(SLOPE);
-}
+// a gradient where the activation that followed has a slope; y is what it was given
+FN A kept(A g, A y) { return g * (A)(SLOPE); }
 #endif
 
 // partial statistics of each channel: part[0] means, part[1] squares; neighbouring threads have neighbouring channels (INNER = 1)
@@ -140,8 +135,10 @@ KERNEL grads_first(index rows, index chunks, index chunk, const X* g, const X* x
         if (threadIdx.x == 0) { part[k * C + c] = sum; part[(chunks + k) * C + c] = both; }
     }
 }
-// the gradients of the vectors, and what dx = a (g - b - (x - mean) d) needs of each channel: a, b, d
-KERNEL grads_end(index chunks, const A* part, const W* gamma, const V* var, W* dgamma, W* dbeta, A* own, A eps, A by) {
+// the gradients of the vectors, and what dx = a (g - b - (x - mean) d) needs of each channel: a, b, d, mean. A gradient may
+// lie over the mean or the variance, which nobody reads afterwards.
+KERNEL grads_end(index chunks, const A* part, const W* gamma, const V* mean, const V* var, W* dgamma, W* dbeta, A* own,
+                 A eps, A by) {
     __shared__ A room[MEET];
     for (index c = blockIdx.x; c < C; c += gridDim.x) {
         A sum = 0, both = 0;
@@ -150,11 +147,12 @@ KERNEL grads_end(index chunks, const A* part, const W* gamma, const V* var, W* d
         both = met_sum(both, room);
         if (threadIdx.x == 0) {
             const A scale = root((A)get(var[c]) + eps);
-            put(dbeta[c], sum);
-            put(dgamma[c], both * scale);
             own[c] = scale * (A)get(gamma[c]);
             own[C + c] = sum * by;
             own[2 * C + c] = both * scale * scale * by;
+            own[3 * C + c] = get(mean[c]);
+            put(dbeta[c], sum);
+            put(dgamma[c], both * scale);
         }
     }
 }

@@ -72,7 +72,7 @@ class Channels:
         self.own = aligned(self.channels * ITEM_BYTES[self.wide])
 
     #: what the sweep of the gradient needs of a channel
-    applied = (("mean", "(A)get(mean[c])"), ("a", "own[c]"), ("b", "(own + C)[c]"), ("d", "(own + 2 * C)[c]"))
+    applied = (("a", "own[c]"), ("b", "(own + C)[c]"), ("d", "(own + 2 * C)[c]"), ("mean", "(own + 3 * C)[c]"))
 
     def count(self, *values: int) -> tuple[Any, ...]:
         """Numbers of the kernels' index type."""
@@ -157,7 +157,7 @@ def _gradient(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spec, var:
     sloped = beta is not None
     statistics = In(3 + sloped), In(4 + sloped)
     vectors = [In(2), In(3)] if sloped else []
-    own, given, kept = [*c.applied], ["const V* mean", "const A* own"], "g"
+    own, given, kept = [*c.applied], ["const A* own"], "g"
     if sloped:
         given.append("const W* beta")
         own.append(("shift", "(A)get(beta[c])"))
@@ -167,9 +167,9 @@ def _gradient(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spec, var:
     made, by = Space(c.part), c.number(1 / c.rows)
     return Launches(
         c.partial("grads", In(0), In(1), *statistics, *vectors, c.eps, Space()),
-        c.end("grads_end", *c.count(c.chunks), Space(), In(2), statistics[1], Out(1), Out(2), made, c.eps, by),
-        c.each("grads_apply", statistics[0], made, *vectors[1:], In(0), In(1), Out(0)),
-        space=c.part + aligned(3 * c.channels * ITEM_BYTES[c.wide]),
+        c.end("grads_end", *c.count(c.chunks), Space(), In(2), *statistics, Out(1), Out(2), made, c.eps, by),
+        c.each("grads_apply", made, *vectors[1:], In(0), In(1), Out(0)),
+        space=c.part + aligned(4 * c.channels * ITEM_BYTES[c.wide]),
     )
 
 

@@ -47,24 +47,23 @@ def graded(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
     read = [(f"a{i}", ins[i]) for i in numbers]
     seen = f"a{refs[1][1]}"
     c.text += _sums(read, [outs[k] for k in others], said, names, g, seen)
-    vectors, made = ("const V* mean", "const A* own"), Space(c.part)
+    made = Space(c.part)
     if own:
         again, arrays, more = [("g", x), ("seen", x)], [Out(own[0]), In(refs[1][1])], []
         result = APPLIED.format("g")
     else:
         again, arrays, more = read, [In(i) for i in numbers], [*said, f"const A seen = {seen};"]
         result = APPLIED.format(g)
-    c.text += sweep_text("grads_apply", vectors, c.applied, again, [outs[at[0]]], more, [result], True)
+    c.text += sweep_text("grads_apply", ["const A* own"], c.applied, again, [outs[at[0]]], more, [result], True)
     first = (*(In(i) for i in numbers), *(Out(k) for k in others), Space())
-    statistics = In(refs[3][1]), In(refs[4][1])
-    by = c.number(1 / c.rows)
+    vectors = [In(r[1]) for r in refs[2:]]
+    ends_at, by = [Out(k) for k in at], c.number(1 / c.rows)
     return Launches(
-        c.partial("grads_then", statistics[0], *first),
-        c.end("grads_end", *c.count(c.chunks), Space(), In(refs[2][1]), statistics[1], Out(at[1]), Out(at[2]), made,
-              c.eps, by),
-        c.each("grads_apply", statistics[0], made, *arrays, Out(at[0])),
-        space=c.part + aligned(3 * c.channels * ITEM_BYTES[c.wide]),
-    )  # fmt: skip
+        c.partial("grads_then", vectors[1], *first),
+        c.end("grads_end", *c.count(c.chunks), Space(), *vectors, *ends_at[1:], made, c.eps, by),
+        c.each("grads_apply", made, *arrays, ends_at[0]),
+        space=c.part + aligned(4 * c.channels * ITEM_BYTES[c.wide]),
+    )
 
 
 def _sums(ins: Sequence[tuple[str, Spec]], outs: Sequence[Spec], lines: Sequence[str], names: Sequence[str], g: str,
