@@ -43,7 +43,16 @@ def densenet():
     return pt.Model(x, L.Dense(5)(L.Flatten()(L.SpatialDropout2D(0.2)(y))))
 
 
-NETS = {"resnet": resnet, "mlp": mlp, "densenet": densenet}
+def average():
+    """Two ops of a group read a value behind a convolution: beside one of them alone it would be rounded otherwise."""
+    x = pt.Input((3, 16, 16))
+    y = L.SELU()(L.Conv2D(32, 3, padding="same")(L.Conv2D(16, 3, padding="same")(x)))
+    z = L.HardSigmoid()(y)
+    y = L.Sigmoid()(L.Average()([z, y]))
+    return pt.Model(x, L.Dense(5)(L.Flatten()(L.Concatenate()([L.Conv2D(3, 1)(z), y]))))
+
+
+NETS = {"resnet": resnet, "mlp": mlp, "densenet": densenet, "average": average}
 
 
 def trained(name: str, memory: str, level: str, monkeypatch):

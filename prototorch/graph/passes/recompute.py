@@ -13,7 +13,8 @@ This runs after fusion: a group is computed again by the kernel that computed it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -235,7 +236,8 @@ def _shorter(value: Value, node: Node, backend: Backend | None) -> Node | None:
     """The node that computes an output of a group from the group's other outputs, if that is less than the group.
 
     So what follows a product is computed again without the product. Only in a group of full precision: what is stored
-    there is what the group goes on with.
+    there is what the group goes on with. And only if what stays is read as often as in the group: a compiler makes one
+    rounding of a product and a sum where nobody else reads the product.
     """
     if backend is None or "program" not in node.attrs or not _is_product(node):
         return None
@@ -264,10 +266,22 @@ def _shorter(value: Value, node: Node, backend: Backend | None) -> Node | None:
         return "node", where[ref[1]], ref[2]
 
     own = said(refs[value.index])
+    if not _read_as_often(program, refs, lines, where):
+        return None
     attrs = {"program": tuple(lines), "outputs": (own,), "inplace": ()}
     made = Node(fused, tuple(inputs), attrs, (value,), node.scope, node.phase, node.scopes)
     taken = backend.accepts(fused, tuple(v.spec for v in inputs), (value.spec,), attrs)
     return made if taken and not _is_product(made) else None
+
+
+def _read_as_often(
+    program: Sequence[Line], refs: Sequence[Ref], lines: Sequence[Line], where: Mapping[int, int]
+) -> bool:
+    """Whether the lines of a group that stay (``where``: line of the group -> line) have as many readers as before."""
+    before = Counter(ref for _, operands, _ in program for ref in operands) + Counter(refs)
+    after = Counter(ref for _, operands, _ in lines for ref in operands)
+    back = {new: old for old, new in where.items()}
+    return all(count == before["node", back[ref[1]], ref[2]] for ref, count in after.items() if ref[0] == "node")
 
 
 def _bite(choices: Sequence[_Choice], wanted: float) -> list[_Choice]:
