@@ -101,6 +101,20 @@ def test_the_command(monkeypatch):
     assert "pip install" in told["cuda"]["why"]
 
 
+def test_cupy_that_fails_is_told(monkeypatch):
+    """Installed, but a library of its is not there: the report says so and does not end in a traceback."""
+
+    def broken(name):
+        raise ImportError("libcublas.so.13: cannot open shared object file")
+
+    gpus = facts.gpus
+    there(monkeypatch, facts.Driver(13000, 1), cupy=True)
+    monkeypatch.setattr(facts, "gpus", gpus)
+    monkeypatch.setattr(facts.importlib, "import_module", broken)
+    assert facts.facts()["in use"] == "no"
+    assert "CuPy cannot use the GPU: ImportError: libcublas.so.13" in facts.facts()["why"]
+
+
 def test_auto_is_the_gpu_where_there_is_one(monkeypatch):
     monkeypatch.delenv(devices.VARIABLE)
     made = fake()

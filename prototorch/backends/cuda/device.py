@@ -448,6 +448,8 @@ def load_cupy() -> Any:
         import cupy
     except ImportError as exc:
         raise BackendError(f"CuPy is not installed ({exc}): pip install 'prototorch[cuda13]' (or [cuda12])") from exc
+    except (OSError, RuntimeError) as exc:  # a library of CUDA's is not there, or is another version
+        raise BackendError(f"CuPy cannot be loaded: {exc}; pip install 'prototorch[cuda13]' (or [cuda12])") from exc
     if not cupy.cuda.is_available():
         raise BackendError("CuPy finds no GPU: is the NVIDIA driver installed? `nvidia-smi` tells")
     return cupy

@@ -109,12 +109,21 @@ def _version(distribution: str) -> str | None:
 
 
 def gpus() -> list[str]:
-    """Each GPU in a line: name, compute capability, memory. Raises BackendError where CuPy finds none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cupy = importlib.import_module("cupy")
-    if not cupy.cuda.is_available():
-        raise BackendError("CuPy finds no GPU: does its version fit the driver's?")
+    """Each GPU in a line: name, compute capability, memory. Raises BackendError where CuPy finds none, or fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cupy = importlib.import_module("cupy")
+        if not cupy.cuda.is_available():
+            raise BackendError("CuPy finds no GPU: does its version fit the driver's?")
+        return _lines(cupy)
+    except (ImportError, OSError, RuntimeError) as exc:
+        if isinstance(exc, BackendError):
+            raise
+        raise BackendError(f"CuPy cannot use the GPU: {type(exc).__name__}: {exc}") from exc
+
+
+def _lines(cupy: Any) -> list[str]:
     lines = []
     for i in range(cupy.cuda.runtime.getDeviceCount()):
         found = cupy.cuda.runtime.getDeviceProperties(i)
