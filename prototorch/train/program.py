@@ -142,10 +142,13 @@ class Program:
         """Make a plan and have its kernels compiled, beside what runs, so that `runner` finds them; until ``stop``."""
         if self.backend.device is not None or (self.compiled is not None and self.compiled.autotune):
             return  # on a device a kernel is made for its first launch; what is timed beside something is timed wrongly
+        key = _key(phase, specs, False, False)
+        if key in self._runners or key in self._made:
+            return
         made = self._planned(phase, specs)
         if not stop.is_set():
             self.backend.ahead([self.backend.prepare(*said) for said in made[0].said()], stop)
-            self._made[_key(phase, specs, False, False)] = made
+            self._made[key] = made
 
     def runners(self) -> list[Runner]:
         """The bound plans there are."""

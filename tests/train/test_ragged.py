@@ -191,3 +191,24 @@ def test_what_fails_beside_the_training_is_told_where_it_is_needed(monkeypatch):
 
     monkeypatch.setattr(program, "ahead", fail)
     assert np.isfinite(model.fit(x, y, batch_size=16, epochs=1, verbose=0).history["loss"][0])
+
+
+@needs_native
+def test_what_is_there_is_not_prepared_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("PROTOTORCH_CACHE", str(tmp_path))
+    x, y = data(40)
+    model = made(monkeypatch, "native", L.BatchNormalization())
+    model.fit(x, y, batch_size=16, verbose=0)
+
+    begun = []
+
+    def refused(*args, **kwargs):
+        begun.append(args)
+        raise OSError
+
+    monkeypatch.setattr("prototorch.backends.cpu.native.processes.subprocess.Popen", refused)
+    monkeypatch.setattr(model.trainer.program, "_planned", refused)
+    assert len(model.fit(x, y, batch_size=16, epochs=2, verbose=0).history["loss"]) == 2
+    again = made(monkeypatch, "native", L.BatchNormalization())  # its kernels are known: none is compiled beside
+    assert len(again.fit(x, y, batch_size=16, verbose=0).history["loss"]) == 1
+    assert not begun

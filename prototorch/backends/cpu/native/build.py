@@ -115,6 +115,8 @@ def ahead(wanted: Sequence[Wanted], processes: int, stop: threading.Event) -> No
     else wants; until ``stop`` is set. Others may ask for kernels meanwhile: these are then compiled twice."""
     with _lock:
         missing = [one for one in wanted if not known(one)]
+    if not missing:
+        return
 
     def emitted() -> Iterator[tuple[str, str]]:
         for one in missing:
