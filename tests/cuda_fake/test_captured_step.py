@@ -5,6 +5,7 @@ import pytest
 from fake_gpu import FakeDevice, compiled, data, fake, plain_cpu, runner_of, same
 
 import prototorch as pt
+from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.fake import CaptureError
 from prototorch.engine.captured import EVERY, WARM_UP
 
@@ -217,3 +218,11 @@ def test_times_of_the_pieces():
     assert found[0][0].op == "prefetch"
     assert [call for call, _ in found[1:]] == runner.calls
     assert all(ms > 0 for _, ms in found)
+
+
+def test_a_backend_has_a_product_of_its_own():
+    """Neither NumPy's nor that of another backend of the device becomes a kernel's."""
+    device = FakeDevice()
+    with_kernels, without = CudaBackend(device), CudaBackend(device, kernels=False)
+    assert with_kernels.xp.matmul == with_kernels.product
+    assert without.xp.matmul is device.xp.matmul is np.matmul

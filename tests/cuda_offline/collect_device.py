@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
+from prototorch.backends.cuda.namespace import Namespace
 from prototorch.backends.precision import Settings, precision_of
 
 
@@ -45,7 +46,7 @@ class PlanDevice(CollectDevice):
     """A device that plans are made for, without cuDNN."""
 
     main = copies = None
-    xp = np
+    xp = Namespace(np)
     running = staticmethod(nullcontext)
     name = "planning"
 

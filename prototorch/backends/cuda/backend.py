@@ -16,6 +16,7 @@ from prototorch.backends.cuda.device import CupyDevice, Device
 from prototorch.backends.cuda.kernels.fused import Sweep
 from prototorch.backends.cuda.kernels.launch import using
 from prototorch.backends.cuda.kernels.update import combined
+from prototorch.backends.cuda.namespace import Namespace
 from prototorch.backends.precision import Settings, numpy_type
 from prototorch.ops.core import Op
 from prototorch.ops.linear import matmul
@@ -83,7 +84,8 @@ class CudaBackend(Backend):
     specialised = True
 
     def __init__(self, device: Device, kernels: bool = True):
-        super().__init__(f"cuda ({device.name})", device.xp, (LEVEL,) if kernels else (), running=device.running)
+        xp = Namespace(device.xp.module)  # of this backend alone: it gets a product of its own
+        super().__init__(f"cuda ({device.name})", xp, (LEVEL,) if kernels else (), running=device.running)
         self.device = device
         #: held by whoever gives the device work: while a thread records a step, another's work would be recorded, too
         self.turn = threading.RLock()
@@ -172,7 +174,7 @@ class CudaBackend(Backend):
                 self._products[specs] = out, next((run for run in found if run is not None), None)
         out, run = self._products[specs]
         if run is None:
-            return self.device.xp.module.matmul(a, b)
+            return self.xp.module.matmul(a, b)
         made = self.xp.empty(out.shape, dtype=out.dtype)
         run((self.xp.ascontiguousarray(a), self.xp.ascontiguousarray(b)), (made,))
         return made
