@@ -21,6 +21,7 @@ from prototorch.backends.cuda import kernels as _kernels  # noqa: F401 - enters 
 from prototorch.backends.cuda.cudnn.library import use
 from prototorch.backends.cuda.cudnn.request import Port, Request
 from prototorch.backends.cuda.kernels.launch import ITEM_BYTES
+from prototorch.backends.cuda.namespace import Namespace
 from prototorch.backends.precision import Settings, precision_of
 from prototorch.graph.cost import cost
 from prototorch.ops.operators import OPS
@@ -71,7 +72,7 @@ class RecordingDevice:
     capability = (9, 0)
     name = "recording"
     main = copies = None
-    xp = np
+    xp = Namespace(np)
     running = staticmethod(nullcontext)
 
     def __init__(self, precision: str):

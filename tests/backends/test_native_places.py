@@ -68,3 +68,17 @@ def test_borders(bits, shape, mode):
         for dtype in ("int32", "int64", "uint8"):
             if mode == "edge" or mode == "constant":
                 check("pad", np.abs(numbers(*shape)).astype(dtype), pads=pads, mode=mode, value=3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "int64", "float64"])
+@pytest.mark.parametrize(("shape", "height", "width"), [
+    ((3, 2, 5, 6), 3, 4), ((2, 3, 40, 37), 33, 37), ((1, 1, 1, 1), 1, 1), ((5, 17, 3, 70), 1, 66),
+    ((70, 3, 32, 32), 28, 28),
+])  # fmt: skip
+def test_parts_of_pictures(bits, shape, height, width, dtype):
+    """Also where places lie outside: they are moved inside."""
+    rng = np.random.default_rng(2)
+    top, left = (rng.integers(-3, n + 3, (shape[0], 1, 1, 1)).astype("int32") for n in shape[2:])
+    for layout in (None, LAST):
+        x = (rng.normal(size=shape) * 50 + 99).astype(dtype)
+        check("crop", x, top, left, layouts=(layout, None, None), out_layouts=(layout,), height=height, width=width)

@@ -15,15 +15,12 @@ import numpy as np
 from prototorch.backends.cpu.native.call import Tasks, code, native
 from prototorch.backends.cpu.native.emit import SIZES, Int, Kernel, Num, Pointer, Unsupported
 from prototorch.backends.cpu.native.kernels.elementwise import memory_order
-from prototorch.backends.cpu.native.kernels.slices import Axis, copies, full, strides
-from prototorch.backends.cpu.native.machine import lanes_of
+from prototorch.backends.cpu.native.kernels.slices import WORDS, Axis, copied_lanes, copies, full, strides
 from prototorch.backends.cpu.native.team import Task
 from prototorch.ops.shape import pad_sources
 from prototorch.spec import Spec
 
 PIECE = 1 << 14
-#: types by which elements are copied, by their bytes
-_WORDS = {1: "uint8", 4: "float32", 8: "float64"}
 
 
 class Line(NamedTuple):
@@ -61,7 +58,7 @@ def _bordered(k: Kernel, line: Line, word: str) -> None:
 
 
 def _run(k: Kernel, x: Pointer, y: Pointer, count: int) -> None:
-    lanes = lanes_of("float32") if x.dtype == "uint8" else lanes_of(x.dtype)
+    lanes = copied_lanes(x.dtype)
 
     def body(i: Int, mask: Num | None, lanes: int = lanes) -> None:
         y.store(x.load(i, lanes, mask), i, mask)
@@ -76,7 +73,7 @@ def _run(k: Kernel, x: Pointer, y: Pointer, count: int) -> None:
 def pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Tasks | None:
     """The input with a border around it."""
     x, y, mode = ins[0], outs[0], attrs.get("mode", "constant")
-    if x.layout != y.layout or SIZES.get(x.dtype) not in _WORDS:
+    if x.layout != y.layout or SIZES.get(x.dtype) not in WORDS:
         raise Unsupported("arrays that lie differently, or of this type")
     given = memory_order(x.shape, x.layout)
     pads = [attrs["pads"][i] for i in memory_order(tuple(range(x.ndim)), x.layout)]
@@ -87,7 +84,7 @@ def pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) ->
     line = Line(tuple(len(t) for t in tables[:last]), tuple(strides(given)[:last]), given[last],
                 prod(given[last + 1 :]), *pads[last])  # fmt: skip
     held = np.array([i for t in tables[: last + 1] for i in t], np.int64)
-    made, items = code(_bordered, line, _WORDS[SIZES[x.dtype]]), prod(line.outer)
+    made, items = code(_bordered, line, WORDS[SIZES[x.dtype]]), prod(line.outer)
     grain = items if y.size <= PIECE else max(PIECE // line.size, 1)
     return Tasks(lambda i, o: [Task(made.address, (*i, *o, held.ctypes.data), items, grain)], keep=held)
 

@@ -18,7 +18,7 @@ from prototorch.spec import Spec
 
 PIECE = 1 << 15
 #: types by which elements are copied, by their bytes
-_WORDS = {1: "uint8", 4: "float32", 8: "float64"}
+WORDS = {1: "uint8", 4: "float32", 8: "float64"}
 
 
 class Axis(NamedTuple):
@@ -47,7 +47,8 @@ def merged(axes: Sequence[Axis]) -> tuple[Axis, ...]:
     return tuple(found) or (Axis(1, 1, 1),)
 
 
-def _lanes(dtype: str) -> int:
+def copied_lanes(dtype: str) -> int:
+    """Words that are copied at once."""
     return lanes_of("float32") if dtype == "uint8" else lanes_of(dtype)
 
 
@@ -66,7 +67,7 @@ def _copy(k: Kernel, axes: tuple[Axis, ...], dtype: str, span: int, filled: bool
 
 
 def _line(k: Kernel, x: Pointer, y: Pointer, axis: Axis, count: Any, filled: bool) -> None:
-    lanes = _lanes(x.dtype)
+    lanes = copied_lanes(x.dtype)
     if axis.target == 1 and (axis.source == 1 or filled):
 
         def body(i: Int, mask: Num | None) -> None:
@@ -81,9 +82,9 @@ def _line(k: Kernel, x: Pointer, y: Pointer, axis: Axis, count: Any, filled: boo
 def copies(axes: Sequence[Axis], dtype: str, source: int, target: int, filled: bool = False) -> Any:
     """A function from the addresses of source and target to a task that copies; offsets in elements."""
     size = SIZES[dtype]
-    if size not in _WORDS:
+    if size not in WORDS:
         raise Unsupported(dtype)
-    word, found = _WORDS[size], merged(axes)
+    word, found = WORDS[size], merged(axes)
     total, last = prod(a.size for a in found), found[-1].size
     span = min(last, PIECE)
     items = total // last * -(-last // span)
@@ -148,7 +149,7 @@ def broadcast_to(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str,
 
 
 def _full(k: Kernel, value: float, dtype: str) -> None:
-    y, lanes = k.pointer(0, dtype), _lanes(dtype)
+    y, lanes = k.pointer(0, dtype), copied_lanes(dtype)
     number = k.num(value, dtype).splat(lanes)
     k.vectors(k.last - k.first, lambda i, mask: y.store(number, k.first + i, mask), lanes)
 
