@@ -1,7 +1,13 @@
 """Functions of single numbers on native kernels: sines, powers and quotients, with all their limits."""
 
+import inspect
+
 import numpy as np
 import pytest
+
+from prototorch.backends.cpu import cpu
+from prototorch.errors import PrototorchError
+from prototorch.ops.operators import OPS
 
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
 check = native_check.check
@@ -58,3 +64,51 @@ def test_quotients(bits, name):
     np.testing.assert_array_equal(got, want)
     rng = np.random.default_rng(4)
     check(name, rng.integers(-99, 99, 301).astype("float32"), rng.integers(1, 9, 301).astype("float32"))
+
+
+def on(level, name, arrays, **attrs):
+    """What a level gives."""
+    ins = native_check.specs_of(arrays, None)
+    outs = native_check.outputs_of(name, ins, attrs, None)
+    made = [np.empty(o.shape, o.dtype) for o in outs]
+    with np.errstate(all="ignore"):
+        cpu(level).prepare(OPS[name], ins, outs, attrs)(list(arrays), made)
+    return made
+
+
+def said_of(count):
+    """The ops of single numbers that take ``count`` arrays."""
+    for name, op in OPS.items():
+        if getattr(op, "elementwise", False):
+            given = [
+                p.annotation for p in inspect.signature(op.rule).parameters.values() if p.kind is not p.VAR_KEYWORD
+            ]
+            if given == ["Spec"] * count:
+                yield name
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_limits_are_those_of_the_plain_level(bits, count):
+    """What is infinite, or no number, on one level is so on the other: nothing is an estimate that has no limits."""
+    arrays, met = [a.reshape(-1) for a in np.meshgrid(*[np.float32(EDGES)] * count)], set()
+    for name in said_of(count):
+        try:
+            pairs = zip(on("native", name, arrays), on("plain", name, arrays), strict=True)
+        except (PrototorchError, TypeError):  # of truth values, of whole numbers, or with options that must be given
+            continue
+        for got, want in pairs:
+            # GELU of -3 is what is left of 1
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-7, err_msg=name)
+        met.add(name)
+    assert len(met) > 15
+    assert met & {"rsqrt", "divide"}
+
+
+@pytest.mark.parametrize("size", [4, 50])
+def test_a_norm_of_numbers_whose_squares_are_infinite(bits, size):
+    x = np.linspace(-9e19, 9e19, 2 * size, dtype="float32").reshape(2, size)
+    x[1] = np.arange(size)
+    arrays = [x, x[1], np.ones(size, "float32")]
+    (got,), (want,) = (on(level, "layer_norm", arrays, axis=-1, eps=1e-3) for level in ("native", "plain"))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    assert (got[0] == 1).all()

@@ -22,7 +22,8 @@ TYPES: dict[str, Any] = {
 SIZES = {"bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
          "float32": 4, "float64": 8}  # fmt: skip
 FLOATS = ("float32", "float64")
-_FAST = ("contract", "nsz", "arcp")  # products may fuse with sums; nothing is reordered
+#: products may fuse with sums; nothing is reordered, and no quotient becomes an estimate (1 / sqrt(0) is infinite)
+_FAST = ("contract", "nsz")
 
 
 class Unsupported(Exception):
