@@ -122,11 +122,11 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Mode
     model = model_of(found.text, fspath(path), overrides)
     _check_weights(model, found, fspath(path))
     for name, array in found.arrays.items():
-        model.variables.create(name, array)
+        model.variables.create(name, array, own=True)
     if found.training is not None and model.compile_block is not None:
         trainer = model.trainer
         for name, array in found.arrays.items():  # compiling has dropped the optimiser's slots
-            model.variables.create(name, array)
+            model.variables.create(name, array, own=True)
         trainer.take(found.training)
     return model
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Literal
 
 import numpy as np
@@ -34,7 +33,8 @@ class _Drawing(Initializer, abstract=True):
 def _drawn(rng: np.random.Generator, shape: tuple[int, ...], fill: Fill) -> np.ndarray:
     """An array that ``fill(rng, part)`` fills part by part: the first from ``rng``, each other one from a stream that
     begins further on, so that it does not matter which thread draws it."""
-    values = np.empty(prod(shape), np.float32)
+    made = np.empty(shape, np.float32)
+    values = made.reshape(-1)
     starts = range(0, values.size, _STREAM)
     begins = rng.bit_generator
     streams = [rng, *(np.random.Generator(begins.jumped(i)) for i in range(1, len(starts)))]  # type: ignore[attr-defined]
@@ -44,7 +44,7 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, ...], fill: Fill) -> np.n
             fill(streams[i], values[starts[i] : starts[i] + _STREAM])
 
     parallel(work, len(starts), 1)
-    return values.reshape(shape)
+    return made
 
 
 def _truncated(rng: np.random.Generator, values: np.ndarray) -> None:
