@@ -110,7 +110,17 @@ class Preparation:
         if not value.spec.is_float:
             value = ops.cast(value, dtype="float32")
         value = self._chain(trace, value, self.net.preprocess, "preprocess")
-        return self._chain(trace, value, self.net.augment, "augment") if training else value
+        if not training:
+            return value
+        made = self._chain(trace, value, self.net.augment, "augment")
+        if made.shape != value.shape:
+            raise ShapeError(
+                f"augment makes samples of shape {list(made.shape[1:])} of {list(value.shape[1:])}, but the net gets "
+                "the same shape outside training, where augment does not run; a layer that changes the shape belongs "
+                "into preprocess (RandomCrop resizes outside training), or the shape is to be changed before: "
+                "ZeroPadding2D, then RandomCrop"
+            )
+        return made
 
     def _chain(self, trace: Trace, value: Value, layers: Sequence[Layer], where: str) -> Value:
         for i, layer in enumerate(layers):

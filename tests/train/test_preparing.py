@@ -5,9 +5,11 @@ import threading
 import numpy as np
 import pytest
 
+import prototorch as pt
 from prototorch.backends.cpu import LEVELS
 from prototorch.backends.cpu import cpu as backend
 from prototorch.backends.cpu.pool import alone
+from prototorch.errors import PrototorchError
 from prototorch.load import load_model
 from prototorch.train.transform import Preparation
 
@@ -53,3 +55,23 @@ def test_a_key_is_drawn_only_where_something_is_random(tmp_path):
     assert asked == []
     prepare(pictures, True, lambda: asked.append(1) or 0)
     assert asked == [1]
+
+
+def test_augment_leaves_the_shape_as_it_is():
+    """Else the net would get another shape in training than elsewhere."""
+    layers = pt.layers
+    x, y = np.zeros((8, 1, 12, 12), np.uint8), np.arange(8) % 2
+
+    def fitted(shape, **preparation):
+        image = pt.Input(shape)
+        made = pt.Model(image, layers.Dense(2, activation="softmax")(layers.Flatten()(image)), **preparation)
+        made.compile("sgd", "sparse_categorical_crossentropy")
+        made.fit(x, y, batch_size=4, epochs=1, verbose=0)
+        assert made.predict(x).shape == (8, 2)
+
+    crop = layers.RandomCrop(8, 8)
+    words = r"augment makes samples of shape \[1, 8, 8\] of \[1, 12, 12\].*belongs into preprocess"
+    with pytest.raises(PrototorchError, match=words):
+        fitted((1, 12, 12), augment=[crop])
+    fitted((1, 8, 8), preprocess=[crop])
+    fitted((1, 12, 12), augment=[layers.ZeroPadding2D(2), layers.RandomCrop(12, 12)])

@@ -2,17 +2,22 @@
 typedef typename arithmetic<X>::type A;
 
 FN A root(A v) { return (A)1 / sqrt_of(v); }
+// a row's mean, and 1 / deviation, for all threads of its block
+FN void statistics(const X* from, i32 n, A eps, A* room, A& mean, A& scale) {
+    A sum = 0;
+    for (i32 k = threadIdx.x; k < n; k += blockDim.x) sum += (A)get(from[k]);
+    mean = met_sum(sum, room) / (A)n;
+    A square = 0;
+    for (i32 k = threadIdx.x; k < n; k += blockDim.x) { const A off = (A)get(from[k]) - mean; square += off * off; }
+    scale = root(met_sum(square, room) / (A)n + eps);
+}
 
 KERNEL layer(index rows, i32 n, const X* x, const W* gamma, const W* beta, X* y, A eps) {
     __shared__ A room[MEET];
     for (index row = blockIdx.x; row < rows; row += gridDim.x) {
         const X* from = x + row * n;
-        A sum = 0;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) sum += (A)get(from[k]);
-        const A mean = met_sum(sum, room) / (A)n;
-        A square = 0;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) { const A off = (A)get(from[k]) - mean; square += off * off; }
-        const A scale = root(met_sum(square, room) / (A)n + eps);
+        A mean, scale;
+        statistics(from, n, eps, room, mean, scale);
         for (i32 k = threadIdx.x; k < n; k += blockDim.x)
             put(y[row * n + k], ((A)get(from[k]) - mean) * scale * (A)get(gamma[k]) + (A)get(beta[k]));
     }
@@ -22,12 +27,8 @@ KERNEL layer_grad(index rows, i32 n, const X* g, const X* x, const W* gamma, X* 
     __shared__ A room[MEET];
     for (index row = blockIdx.x; row < rows; row += gridDim.x) {
         const X *from = x + row * n, *grad = g + row * n;
-        A sum = 0;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) sum += (A)get(from[k]);
-        const A mean = met_sum(sum, room) / (A)n;
-        A square = 0;
-        for (i32 k = threadIdx.x; k < n; k += blockDim.x) { const A off = (A)get(from[k]) - mean; square += off * off; }
-        const A scale = root(met_sum(square, room) / (A)n + eps);
+        A mean, scale;
+        statistics(from, n, eps, room, mean, scale);
         A one = 0, two = 0;
         for (i32 k = threadIdx.x; k < n; k += blockDim.x) {
             const A scaled = (A)get(grad[k]) * (A)get(gamma[k]);
