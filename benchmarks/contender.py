@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.rows import Row
+from benchmarks.workloads import Workload
 
 #: weights in prototorch's names, order and layouts (convolutions [out, in, ...], dense layers [in, out])
 Weights = Mapping[str, np.ndarray]
 
 
-class Unable(Exception):
+class UnsupportedError(Exception):
     """A contender cannot do what a line of the table asks; its text is the reason that the table shows."""
 
 
@@ -32,10 +32,10 @@ class Contender(ABC):
     """A net in one framework, with a batch in its hands.
 
     Made with the first weights of its own framework; `load` gives everybody the same. What a contender does not do
-    raises `Unable`.
+    raises `UnsupportedError`.
     """
 
-    def __init__(self, row: Row, setup: Setup):
+    def __init__(self, row: Workload, setup: Setup):
         self.row, self.setup = row, setup
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Contender(ABC):
 
     def train(self) -> float:
         """One whole step of training on the batch; its loss, so that it has ended."""
-        raise Unable("it does not train")
+        raise UnsupportedError("it does not train")
 
     @abstractmethod
     def infer(self) -> np.ndarray:
@@ -60,4 +60,4 @@ class Contender(ABC):
 
     def epoch(self, x: np.ndarray, y: np.ndarray, batch: int) -> float:
         """One shuffled epoch over pictures (uint8, to be divided by 255), as its users write it; the mean loss."""
-        raise Unable("it does not train")
+        raise UnsupportedError("it does not train")

@@ -27,17 +27,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.feeding import digits
-from prototorch.data.bounded import resolve
+from benchmarks.data_loading import make_images
+from prototorch.data.builtin_datasets import find_idx_files, search_folders
 from prototorch.data.idx import encode_idx, read_idx
-from prototorch.data.named import idx_files, places
+from prototorch.data.safe_io import expand_path
 
 MODEL = "models/lenet.proto"
-PEERS = {"torch_channels_last": [], "torch": ["--plain"]}
+PEER_OPTIONS = {"torch_channels_last": [], "torch": ["--plain"]}
 
 
 @dataclass
-class Turn:
+class ProcessRun:
     """One process: wall seconds, peak memory in bytes, and what it found."""
 
     seconds: float
@@ -47,7 +47,7 @@ class Turn:
 
 def data_folder(scratch: Path, limit: int | None) -> Path:
     """A folder of MNIST's four files: the machine's own Fashion-MNIST, or its first pictures, or made-up ones."""
-    have = next((place for place in places("fashion-mnist") if idx_files(resolve(place))), None)
+    have = next((place for place in search_folders("fashion-mnist") if find_idx_files(expand_path(place))), None)
     if have is not None and limit is None:
         return have
     for part, count in (("train", limit or 60_000), ("t10k", (limit or 60_000) // 6)):
@@ -56,13 +56,13 @@ def data_folder(scratch: Path, limit: int | None) -> Path:
                 read_idx(have / f"{part}-{kind}-ubyte.gz")[:count] for kind in ("images-idx3", "labels-idx1")
             )
         else:
-            images, labels = digits(count)
+            images, labels = make_images(count)
         for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
             (scratch / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(encode_idx(np.asarray(array)), 6))
     return scratch
 
 
-def run(command: list[str], folder: Path) -> Turn:
+def run(command: list[str], folder: Path) -> ProcessRun:
     """Run a process whose last lines of output are JSON. Raises CalledProcessError where it fails."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         begin = time.perf_counter()
@@ -75,7 +75,7 @@ def run(command: list[str], folder: Path) -> Turn:
         if process.returncode:
             sys.stderr.write(errors.read().decode(errors="replace"))
             raise subprocess.CalledProcessError(process.returncode, command)
-        return Turn(seconds, usage.ru_maxrss * 1024, json.loads(out.read()))
+        return ProcessRun(seconds, usage.ru_maxrss * 1024, json.loads(out.read()))
 
 
 def main() -> None:
@@ -97,8 +97,15 @@ def main() -> None:
         command_line = [sys.executable, "-c", "from prototorch.cli import main; main()"]
         commands = {"prototorch": [*command_line, *ours, "--run-dir", str(scratch / "run"), *threads]}
         for peer in args.peers.split(","):
-            commands[peer] = [sys.executable, "-m", "benchmarks.peers.torch_epoch", str(data), *PEERS[peer], *threads]
-        turns: dict[str, list[Turn]] = {name: [] for name in commands}
+            commands[peer] = [
+                sys.executable,
+                "-m",
+                "benchmarks.peers.torch_epoch",
+                str(data),
+                *PEER_OPTIONS[peer],
+                *threads,
+            ]
+        turns: dict[str, list[ProcessRun]] = {name: [] for name in commands}
         for number in range(args.rounds + 1):
             for name, command in commands.items():
                 turn = run(command, root)
@@ -109,7 +116,7 @@ def main() -> None:
     report(turns, args.json)
 
 
-def report(turns: dict[str, list[Turn]], as_json: bool) -> None:
+def report(turns: dict[str, list[ProcessRun]], as_json: bool) -> None:
     """Medians, ratios, and where prototorch's own time went."""
     rows = {}
     for name, all_turns in turns.items():

@@ -27,22 +27,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.alone import run_alone
-from benchmarks.gpu_cell import MODES, SMALL, Found, measure
+from benchmarks.gpu_cell import MODES, SPEEDUP_GOALS, CellResult, measure
 from benchmarks.gpu_checks import CHECKS, first_checks, one_check
-from benchmarks.rows import INFERENCE, NETS_MEASURED, TRAINING
+from benchmarks.isolated_process import run_isolated
+from benchmarks.workloads import GPU_WORKLOADS, INFERENCE, TRAINING
 
 RESULTS = Path(__file__).parent / "results"
 PRECISIONS, BATCHES = ("bf16", "tf32", "fp32"), (256, 32, 1)
 PACKAGES = ("prototorch", "numpy", "torch", "cupy-cuda13x", "cupy-cuda12x", "nvidia-cudnn-cu13",
             "nvidia-cudnn-frontend", "nvidia-cuda-nvrtc")  # fmt: skip
 MARK = "CELL "
-NAMES = ("net", "what", "precision", "batch", "img/s", "fed img/s", "best of torch", "ratio", "goal", "MiB",
+HEADERS = ("net", "what", "precision", "batch", "img/s", "fed img/s", "best of torch", "ratio", "goal", "MiB",
          "torch MiB", "the others, remarks")  # fmt: skip
-COLUMNS = f"| {' | '.join(NAMES)} |"
+COLUMNS = f"| {' | '.join(HEADERS)} |"
 
 
-def versions() -> str:
+def describe_versions() -> str:
     """The software and the GPU."""
     found = []
     for name in PACKAGES:
@@ -58,7 +58,7 @@ def versions() -> str:
     return f"{gpu or 'no GPU'}; Python {platform.python_version()}, {', '.join(found)}"
 
 
-def line_of(net: str, what: str, precision: str, batch: int, found: dict[str, Any]) -> str:
+def format_row(net: str, what: str, precision: str, batch: int, found: dict[str, Any]) -> str:
     """A cell as a line of the table."""
     seconds, held = found.get("seconds", {}), found.get("bytes", {})
 
@@ -66,7 +66,7 @@ def line_of(net: str, what: str, precision: str, batch: int, found: dict[str, An
         return f"{batch / seconds[name]:,.0f}" if name in seconds else ""
 
     peers = sorted((s, n) for n, s in seconds.items() if n.startswith("torch"))
-    goal = SMALL.get(net, 1.2)
+    goal = SPEEDUP_GOALS.get(net, 1.2)
     best = ratio = reached = ""
     if peers:
         best = f"{rate(peers[0][1])} ({peers[0][1].removeprefix('torch ')})"
@@ -81,28 +81,29 @@ def line_of(net: str, what: str, precision: str, batch: int, found: dict[str, An
     return f"{first}| {best} | {ratio} | {reached} | {mine} | {theirs} | {tail} |"
 
 
-def table(lines: list[str], notes: list[str], rounds: int) -> str:
+def format_page(lines: list[str], notes: list[str], rounds: int) -> str:
     """The whole page."""
     head = [
         f"# Against PyTorch on a GPU, {datetime.date.today()}",
         "",
-        f"{versions()}. Medians of {rounds} turns, taken turn by turn in one process for each line. Samples a second; "
+        f"{describe_versions()}. Medians of {rounds} turns, taken turn by turn in one process for each line. "
+        "Samples a second; "
         "SGD with momentum 0.9 and decay 5e-4. Data lie on the device; 'fed' has them come from the host. MiB: what is "
         "taken of the GPU's memory by prototorch in all, and the peak of PyTorch's allocator for its best way.",
         "",
         COLUMNS,
-        f"| {' | '.join(['---'] * len(NAMES))} |",
+        f"| {' | '.join(['---'] * len(HEADERS))} |",
     ]
     return "\n".join([*head, *lines, "", *(f"* {note}" for note in notes)]) + "\n"
 
 
-def cell(args: argparse.Namespace, net: str, what: str, precision: str, batch: int, limit: float) -> dict[str, Any]:
+def run_cell(args: argparse.Namespace, net: str, what: str, precision: str, batch: int, limit: float) -> dict[str, Any]:
     """Measure a cell in a process of its own."""
     given = json.dumps({
         "name": net, "precision": precision, "batch": batch, "what": what, "modes": args.modes, "rounds": args.rounds,
         "least": args.least, "autotune": args.autotune, "device_name": args.device,
     })  # fmt: skip
-    done = run_alone([sys.executable, "-m", "benchmarks.gpu", "--cell", given], limit)
+    done = run_isolated([sys.executable, "-m", "benchmarks.gpu", "--cell", given], limit)
     told = [line[len(MARK) :] for line in done.out.splitlines() if line.startswith(MARK)]
     found = json.loads(told[-1]) if told else {"remarks": []}
     if done.code is None:
@@ -113,27 +114,27 @@ def cell(args: argparse.Namespace, net: str, what: str, precision: str, batch: i
     return found
 
 
-def _tell(found: Found) -> None:
+def _print_result(found: CellResult) -> None:
     """Say what a cell has found so far; the last line counts."""
     print(MARK + json.dumps(asdict(found)), flush=True)
 
 
-def kept(path: Path) -> dict[str, str]:
+def read_rows(path: Path) -> dict[str, str]:
     """The lines that a table has already, by their cell."""
     if not path.exists():
         return {}
     rows = [r for r in path.read_text(encoding="utf-8").splitlines() if r.startswith("| ")]
-    return {cell_of(row): row for row in rows if row != COLUMNS and "---" not in row}
+    return {row_key(row): row for row in rows if row != COLUMNS and "---" not in row}
 
 
-def cell_of(line: str) -> str:
+def row_key(line: str) -> str:
     """Which cell a line is about: net, training or inference, precision, batch."""
     return "|".join(line.split("|")[1:5])
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nets", default=",".join(NETS_MEASURED))
+    parser.add_argument("--nets", default=",".join(GPU_WORKLOADS))
     parser.add_argument("--precisions", default=",".join(PRECISIONS))
     parser.add_argument("--batches", default=",".join(map(str, BATCHES)))
     parser.add_argument("--what", default=f"{TRAINING},{INFERENCE}")
@@ -158,17 +159,17 @@ def main(arguments: list[str] | None = None) -> int:
     if args.cell:
         given = json.loads(args.cell)
         given["modes"] = tuple(given["modes"])
-        _tell(measure(**given, tell=_tell))
+        _print_result(measure(**given, report=_print_result))
         return 0
     if args.check:
         return one_check(args.check, RESULTS)
     if args.first_checks:
         names = args.checks.split(",") if args.checks else None
-        return first_checks(RESULTS, versions(), names, args.budget)
+        return first_checks(RESULTS, describe_versions(), names, args.budget)
     args.modes = [m for m in MODES if not (m == "compile" and args.no_compile)]
     begun, notes = time.monotonic(), list[str]()
     path = RESULTS / f"gpu-{datetime.date.today()}.md"
-    lines = {} if args.no_write else kept(path)
+    lines = {} if args.no_write else read_rows(path)
     print(COLUMNS, flush=True)
     left = []
     for net in args.nets.split(","):
@@ -179,16 +180,16 @@ def main(arguments: list[str] | None = None) -> int:
                     if spare <= 0:
                         left.append(f"{net} {what} {precision} {batch}")
                         continue
-                    found = cell(args, net, what, precision, batch, min(args.limit, spare + 30))
-                    line = line_of(net, what, precision, batch, found)
-                    lines[cell_of(line)] = line
+                    found = run_cell(args, net, what, precision, batch, min(args.limit, spare + 30))
+                    line = format_row(net, what, precision, batch, found)
+                    lines[row_key(line)] = line
                     print(line, flush=True)
                     if not args.no_write:
-                        path.write_text(table(list(lines.values()), notes, args.rounds), encoding="utf-8")
+                        path.write_text(format_page(list(lines.values()), notes, args.rounds), encoding="utf-8")
     if left:
         notes.append(f"not measured, for the time was up: {', '.join(left)}")
     if not args.no_write:
-        path.write_text(table(list(lines.values()), notes, args.rounds), encoding="utf-8")
+        path.write_text(format_page(list(lines.values()), notes, args.rounds), encoding="utf-8")
         print(f"written to {path}")
     return 0
 

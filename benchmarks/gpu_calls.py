@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.devices import backend_for
-from prototorch.backends.precision import numpy_type
+from prototorch.backends.precision import numpy_dtype
 from prototorch.errors import ResourceError
 
-Say = Callable[[str], None]
-KINDS = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "uint64", "bool")
+Report = Callable[[str], None]
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "uint64", "bool")
 ADD = """extern "C" __global__ void add(unsigned n, float* a, float b) {
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) a[i] += b;
 }"""
 
 
-def calls(say: Say, folder: Path) -> None:
+def calls(say: Report, folder: Path) -> None:
     """1. Each kind of call by itself: memory, copies, events, a kernel, a recorded graph, what CUDA does not record."""
     device = backend_for("cuda", precision="fp32").device
-    moved(device)
+    check_copies(device)
     say("memory of each type, copies through pinned memory on a second stream: right")
-    if getattr(device, "player", device) is None:
+    if getattr(device, "emulator", device) is None:
         say("this stand-in plays no kernels: none is recorded")
         return
     target, step = device.upload(np.zeros(1000, np.float32)), np.float32(2)
@@ -37,7 +37,7 @@ def calls(say: Say, folder: Path) -> None:
         device.launch(module, "add", 4, 64, (np.uint32(target.size), target, step))
 
     def total(wanted: float, what: str) -> None:
-        found = device.fetch(target)
+        found = device.download(target)
         assert (found == wanted).all(), f"{what}: {found[0]}, not {wanted}"
 
     add()
@@ -49,7 +49,7 @@ def calls(say: Say, folder: Path) -> None:
         for _ in range(3):
             device.launch_graph(graph)
     total(8, "a recorded kernel, three times")
-    recording(say, device)
+    check_capture(say, device)
     device.launch_graph(graph)
     total(10, "a graph after recordings that failed")
     free = device.free_bytes()
@@ -68,31 +68,31 @@ def calls(say: Say, folder: Path) -> None:
     total(12, "a graph after memory that is not there")
 
 
-def moved(device: Any) -> None:
+def check_copies(device: Any) -> None:
     """Memory there and back, and copies on two streams."""
-    for kind in KINDS:
-        given = np.arange(24).reshape(2, 3, 4).astype(numpy_type(kind))
+    for kind in DTYPES:
+        given = np.arange(24).reshape(2, 3, 4).astype(numpy_dtype(kind))
         made = device.upload(given)
-        assert np.array_equal(device.fetch(made), given), kind
+        assert np.array_equal(device.download(made), given), kind
         # a result with the channels last is such a view: CuPy's own kernel puts it in order
-        assert np.array_equal(device.fetch(made.transpose(0, 2, 1)), given.transpose(0, 2, 1)), f"{kind}, turned"
-    there, back = device.pinned(4096), device.pinned(4096)
+        assert np.array_equal(device.download(made.transpose(0, 2, 1)), given.transpose(0, 2, 1)), f"{kind}, turned"
+    there, back = device.alloc_pinned(4096), device.alloc_pinned(4096)
     there[...], back[...] = np.arange(4096) % 251, 0
     first, second = device.alloc(4096), device.alloc(4096)
-    arrived, done = device.event(timing=True), device.event(timing=True)
-    device.wait_host(arrived)  # a mark that no stream was given is passed
-    device.copy_in(first, there, device.copies)
-    device.record(arrived, device.copies)
-    device.wait(device.main, arrived)
-    device.copy(second, first)
-    device.copy_out(back, second, device.main)
-    device.record(done, device.main)
-    device.wait_host(done)
+    arrived, done = device.create_event(timing=True), device.create_event(timing=True)
+    device.synchronize_event(arrived)  # a mark that no stream was given is passed
+    device.copy_from_host(first, there, device.copy_stream)
+    device.record_event(arrived, device.copy_stream)
+    device.wait_event(device.compute_stream, arrived)
+    device.copy_on_device(second, first)
+    device.copy_to_host(back, second, device.compute_stream)
+    device.record_event(done, device.compute_stream)
+    device.synchronize_event(done)
     assert np.array_equal(there, back), "through pinned memory"
-    assert device.elapsed(arrived, done) >= 0
+    assert device.elapsed_ms(arrived, done) >= 0
 
 
-def recording(say: Say, device: Any) -> None:
+def check_capture(say: Report, device: Any) -> None:
     """What is tried while a stream records. A refusal is an error then, and the next recording knows nothing of it.
 
     The first two must be refused: a graph without them would be another step. The others are what a step may do.
@@ -103,7 +103,7 @@ def recording(say: Say, device: Any) -> None:
         device.xp.zeros(1000, dtype="float32")
 
     for name, wanted, work in (
-        ("reading back", False, lambda: device.fetch(block)), ("waiting", False, device.main.synchronize),
+        ("reading back", False, lambda: device.download(block)), ("waiting", False, device.compute_stream.synchronize),
         ("taking memory", True, lambda: spare.append(device.alloc(1 << 20))), ("freeing memory", True, spare.clear),
         ("a temporary of CuPy's", True, temporaries),
     ):  # fmt: skip
@@ -118,4 +118,4 @@ def recording(say: Say, device: Any) -> None:
             how = f"{type(why).__name__}: {str(why)[:100]}"
         say(f"{name} while a stream records: {how or 'taken'}")
         assert (not how) == wanted, f"{name}: {how or 'taken'}"
-        device.fetch(block)
+        device.download(block)

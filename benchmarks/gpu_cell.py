@@ -20,25 +20,25 @@ import torch
 from torch import nn
 
 from benchmarks.contender import Setup
-from benchmarks.ours import Ours
 from benchmarks.peers.torch_nets import NETS
 from benchmarks.peers.torch_weights import load
-from benchmarks.rows import DECAY, INFERENCE, MOMENTUM, RATE, TRAINING, Row, row_of
-from prototorch.train.program import PREDICT, TRAIN
+from benchmarks.prototorch_contender import PrototorchContender
+from benchmarks.workloads import DECAY, INFERENCE, MOMENTUM, RATE, TRAINING, Workload, find_workload
+from prototorch.train.plan_cache import PREDICT, TRAIN
 
 #: PyTorch's ways, in the order in which they are tried
 MODES = ("eager", "channels_last", "compile", "graph")
 #: how far the outputs may lie from PyTorch's, relative to the largest: sums in another order, then 10 and 8 bits
-CLOSE = {"fp32": 1e-3, "tf32": 3e-2, "bf16": 0.2}
+TOLERANCE = {"fp32": 1e-3, "tf32": 3e-2, "bf16": 0.2}
 #: where launches dominate, five times PyTorch is the goal
-SMALL = {"lenet": 5.0}
+SPEEDUP_GOALS = {"lenet": 5.0}
 
 #: a step, and waiting for all that was begun
-Steps = tuple[Callable[[], None], Callable[[], None]]
+StepAndWait = tuple[Callable[[], None], Callable[[], None]]
 
 
 @dataclass
-class Found:
+class CellResult:
     """What a cell found: seconds of a step by contender, the most bytes each held, and remarks."""
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -46,18 +46,18 @@ class Found:
     remarks: list[str] = field(default_factory=list)
 
 
-class Device:
+class DeviceMonitor:
     """The clock and the memory of the device: of the GPU, or of the CPU, where only the harness itself is tried."""
 
     def __init__(self, name: str):
         self.name = name
 
-    def wait(self) -> None:
+    def synchronize(self) -> None:
         """Wait for all that was begun by PyTorch."""
         if self.name == "cuda":
             torch.cuda.synchronize()
 
-    def used(self) -> int:
+    def used_bytes(self) -> int:
         """Bytes of the device's memory that are taken, by anybody."""
         if self.name != "cuda":
             return 0
@@ -68,8 +68,8 @@ class Device:
 class OursOnGpu:
     """prototorch: the bound plan of the net; its inputs stay where the first call has put them."""
 
-    def __init__(self, row: Row, device: Device, precision: str, autotune: bool):
-        self.ours = Ours(row, Setup(threads=os.cpu_count() or 1))
+    def __init__(self, row: Workload, device: DeviceMonitor, precision: str, autotune: bool):
+        self.ours = PrototorchContender(row, Setup(threads=os.cpu_count() or 1))
         model = self.ours.model
         block = model.compile_block
         assert block is not None
@@ -83,32 +83,32 @@ class OursOnGpu:
         """Take the batch."""
         self.ours.feed(x, y)
 
-    def begin(self, what: str) -> Callable[[], None]:
+    def make_step(self, what: str) -> Callable[[], None]:
         """A step that runs on what lies on the device; three are made, which compile, plan and record."""
         phase = TRAIN if what == TRAINING else PREDICT
         first = self.ours.train if what == TRAINING else self.ours.infer
         for _ in range(4):
             first()
         self.runner = self.ours._runner(phase)
-        step = getattr(self.runner, "_step", None)  # the recorded step without the feeding around it
+        step = getattr(self.runner, "_run_step", None)  # the recorded step without the feeding around it
         return step if step is not None else (lambda: self.runner(self.ours.inputs))  # type: ignore[return-value]
 
-    def fed(self) -> Callable[[], None]:
+    def make_fed_step(self) -> Callable[[], None]:
         """A step whose batch comes from the host."""
         return lambda: self.runner(self.ours.inputs)  # type: ignore[return-value]
 
-    def wait(self) -> None:
+    def synchronize(self) -> None:
         """Wait for all that was begun."""
-        main = getattr(getattr(self.ours.model.trainer.program.backend, "device", None), "main", None)
+        main = getattr(getattr(self.ours.model.trainer.plan_cache.backend, "device", None), "compute_stream", None)
         if main is not None and hasattr(main, "synchronize"):
             main.synchronize()
 
-    def slowest(self, most: int = 6) -> str:
+    def slowest_ops(self, most: int = 6) -> str:
         """Where a step's time goes, by op."""
-        if not hasattr(self.runner, "times"):
+        if not hasattr(self.runner, "time_launches"):
             return ""
         total: Counter[str] = Counter()
-        for call, ms in self.runner.times(self.ours.inputs):
+        for call, ms in self.runner.time_launches(self.ours.inputs):
             total[call.op] += ms
         return ", ".join(f"{op} {ms:.3f} ms" for op, ms in total.most_common(most))
 
@@ -116,7 +116,7 @@ class OursOnGpu:
 class TorchOnGpu:
     """PyTorch in one of its ways."""
 
-    def __init__(self, row: Row, device: Device, precision: str, mode: str, weights: Any):
+    def __init__(self, row: Workload, device: DeviceMonitor, precision: str, mode: str, weights: Any):
         torch.manual_seed(0)
         self.device, self.mode, self.low = device, mode, precision == "bf16"
         strict = precision == "fp32"
@@ -126,8 +126,8 @@ class TorchOnGpu:
         self.net = NETS[row.name]()
         load(self.net, weights)
         self.net.to(device.name)
-        self.format = torch.channels_last if mode != "eager" and row.pictures else torch.contiguous_format
-        if mode != "eager" and row.pictures:
+        self.format = torch.channels_last if mode != "eager" and row.has_image_input else torch.contiguous_format
+        if mode != "eager" and row.has_image_input:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         trained = [p for p in self.net.parameters() if p.requires_grad]
         self.optimizer = torch.optim.SGD(trained, lr=RATE, momentum=MOMENTUM, weight_decay=DECAY, fused=True)
@@ -155,7 +155,7 @@ class TorchOnGpu:
         with torch.inference_mode(), self._narrow():
             return self.run(self.x)
 
-    def begin(self, what: str) -> Callable[[], None]:
+    def make_step(self, what: str) -> Callable[[], None]:
         """A step; the first ones are made, which compile and record."""
         self.net.train(what == TRAINING)
         step: Callable[[], Any] = self._train if what == TRAINING else self.infer
@@ -175,7 +175,7 @@ class TorchOnGpu:
         return graph.replay
 
 
-def timed(
+def time_steps(
     steps: dict[str, tuple[Callable[[], None], Callable[[], None]]], rounds: int, least: float
 ) -> dict[str, float]:
     """The median seconds of a step of each, taken turn by turn: (step, wait) by name."""
@@ -199,41 +199,41 @@ def timed(
 
 
 @contextlib.contextmanager
-def _remarked(found: Found, name: str) -> Iterator[None]:
+def _record_failure(found: CellResult, name: str) -> Iterator[None]:
     try:
         yield
     except Exception as why:  # a contender that fails leaves a remark, and the others are measured
         found.remarks.append(f"{name} failed: {type(why).__name__}: {str(why)[:300]}")
 
 
-def measure(name: str, precision: str, batch: int, what: str, modes: tuple[str, ...], rounds: int, least: float,
+def measure(name: str, precision: str, batch: int, what: str, modes: tuple[str, ...], rounds: int, min_seconds: float,
             autotune: bool, device_name: str = "cuda",
-            tell: Callable[[Found], None] | None = None) -> Found:  # fmt: skip
+            report: Callable[[CellResult], None] | None = None) -> CellResult:  # fmt: skip
     """Measure a cell. ``tell`` is given what has been found before what takes long to begin, PyTorch's compiler."""
-    row, device, found = row_of(name), Device(device_name), Found()
+    row, device, found = find_workload(name), DeviceMonitor(device_name), CellResult()
     x, y = row.batch(batch)
-    steps: dict[str, Steps] = {}
-    before = device.used()
+    steps: dict[str, StepAndWait] = {}
+    before = device.used_bytes()
     ours = OursOnGpu(row, device, precision, autotune)
     ours.ours.model.build()
     weights = {k: np.array(v) for k, v in ours.ours.model.weights.items()}
-    with _remarked(found, "prototorch"):
+    with _record_failure(found, "prototorch"):
         ours.feed(x, y)
         if what == INFERENCE:
-            first = np.asarray(ours.ours.model.trainer.program.backend.to_numpy(ours.ours.infer()), np.float32)
-        steps["prototorch"] = ours.begin(what), ours.wait
-        ours.wait()
-        found.bytes["prototorch"] = device.used() - before
-        refused = getattr(ours.runner, "refused", "")
+            first = np.asarray(ours.ours.model.trainer.plan_cache.backend.to_numpy(ours.ours.infer()), np.float32)
+        steps["prototorch"] = ours.make_step(what), ours.synchronize
+        ours.synchronize()
+        found.bytes["prototorch"] = device.used_bytes() - before
+        refused = getattr(ours.runner, "capture_failure", "")
         if refused:
             found.remarks.append(f"prototorch's step was not recorded: {refused}")
     for mode in sorted(modes, key=lambda mode: mode == "compile"):
-        if (mode == "channels_last" and not row.pictures) or (mode == "graph" and device.name != "cuda"):
+        if (mode == "channels_last" and not row.has_image_input) or (mode == "graph" and device.name != "cuda"):
             continue
-        if mode == "compile" and tell is not None and steps:
-            found.seconds = timed(steps, max(rounds // 2, 1), least)
-            tell(found)
-        with _remarked(found, f"torch {mode}"):
+        if mode == "compile" and report is not None and steps:
+            found.seconds = time_steps(steps, max(rounds // 2, 1), min_seconds)
+            report(found)
+        with _record_failure(found, f"torch {mode}"):
             if device.name == "cuda":
                 torch.cuda.reset_peak_memory_stats()
                 held = torch.cuda.memory_allocated()
@@ -243,20 +243,22 @@ def measure(name: str, precision: str, batch: int, what: str, modes: tuple[str, 
                 peer.net.eval()
                 wanted = peer.infer().float().cpu().numpy()
                 off = float(np.abs(first - wanted).max() / np.abs(wanted).max())
-                far = "" if off <= CLOSE[precision] else " - TOO FAR"
+                far = "" if off <= TOLERANCE[precision] else " - TOO FAR"
                 found.remarks.append(f"outputs differ from torch's by {off:.1e} of the largest{far}")
-            steps[f"torch {mode}"] = peer.begin(what), device.wait
-            device.wait()
+            steps[f"torch {mode}"] = peer.make_step(what), device.synchronize
+            device.synchronize()
             if device.name == "cuda":
                 found.bytes[f"torch {mode}"] = torch.cuda.max_memory_allocated() - held
-    found.seconds = timed(steps, rounds, least)
+    found.seconds = time_steps(steps, rounds, min_seconds)
     if "prototorch" in steps:
-        with _remarked(found, "prototorch fed from the host"):
-            found.seconds.update(timed({"fed": (ours.fed(), ours.wait)}, max(rounds // 2, 1), least))
+        with _record_failure(found, "prototorch fed from the host"):
+            found.seconds.update(
+                time_steps({"fed": (ours.make_fed_step(), ours.synchronize)}, max(rounds // 2, 1), min_seconds)
+            )
         best = min((s for n, s in found.seconds.items() if n.startswith("torch")), default=None)
-        if best is not None and best / found.seconds["prototorch"] < SMALL.get(name, 1.2):
-            with _remarked(found, "profile"):
-                slowest = ours.slowest()
+        if best is not None and best / found.seconds["prototorch"] < SPEEDUP_GOALS.get(name, 1.2):
+            with _record_failure(found, "profile"):
+                slowest = ours.slowest_ops()
                 if slowest:
                     found.remarks.append(f"most time in: {slowest}")
     return found

@@ -17,53 +17,53 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.alone import run_alone
-from benchmarks.gpu_calls import Say, calls
-from benchmarks.rows import row_of
+from benchmarks.gpu_calls import Report, calls
+from benchmarks.isolated_process import run_isolated
+from benchmarks.workloads import find_workload
 from prototorch.backends.core import Backend
 from prototorch.backends.devices import backend_for
-from prototorch.backends.precision import numpy_type
-from prototorch.ops.core import evaluate
+from prototorch.backends.precision import numpy_dtype
+from prototorch.ops.core import run_on_arrays
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
-from prototorch.train.memory import SCRATCH
-from prototorch.train.summary import memory as by_purpose
+from prototorch.train.memory_estimate import SCRATCH
+from prototorch.train.summary import memory_by_purpose as by_purpose
 
 #: relative to the largest element: sums of about 1000 products in another order; 10 and 8 bits of mantissa
-CLOSE = {"fp32": 1e-5, "tf32": 4e-3, "bf16": 3e-2, "fp16": 4e-3}
-LOW = {"bf16": "bfloat16", "fp16": "float16"}
+TOLERANCE = {"fp32": 1e-5, "tf32": 4e-3, "bf16": 3e-2, "fp16": 4e-3}
+LOW_PRECISION = {"bf16": "bfloat16", "fp16": "float16"}
 #: what is recorded and compared: a row, its batch, how many steps
-RECORDED = (("lenet", 32, 1000), ("alexnet", 16, 30))
+CAPTURED_NETS = (("lenet", 32, 1000), ("alexnet", 16, 30))
 #: products [m, k] x [k, n], and which operand is turned
-PRODUCTS: tuple[tuple[int, int, int, dict[str, bool]], ...] = (
+MATMUL_CASES: tuple[tuple[int, int, int, dict[str, bool]], ...] = (
     (256, 4096, 4096, {}), (256, 4096, 1000, {"transpose_b": True}), (256, 4096, 4096, {"transpose_a": True}),
     (64, 800, 500, {}),
 )  # fmt: skip
 #: layers of AlexNet: input, weights, groups, padding, stride
-LAYERS = (
+CONV_LAYERS = (
     ("conv1", (256, 3, 227, 227), (96, 3, 11, 11), 1, 0, 4), ("conv2", (256, 96, 27, 27), (256, 48, 5, 5), 2, 2, 1),
     ("conv3", (256, 256, 13, 13), (384, 256, 3, 3), 1, 1, 1),
 )  # fmt: skip
 BATCH = 256  # of the first look at rates, feeding and memory
 
 
-def run(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any],
+def run_op(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any],
         layouts: Sequence[str | None] | None = None) -> tuple[tuple[np.ndarray, ...], str]:  # fmt: skip
     """What an op gives on the GPU by the kernel the backend takes, and the level of that kernel."""
     op = OPS[name]
     specs = tuple(Spec(a.shape, a.dtype.name) for a in arrays)
-    outs = op.rule(*specs, **attrs)  # type: ignore[attr-defined]
+    outs = op.infer_spec(*specs, **attrs)  # type: ignore[attr-defined]
     outs = outs if isinstance(outs, tuple) else (outs,)
-    choice = backend.choice(op, specs, outs, attrs)
+    choice = backend.choose_kernel(op, specs, outs, attrs)
     runner = backend.prepare(op, specs, outs, attrs)
     ins = [backend.asarray(a) for a in arrays]
     made = [backend.empty(o) for o in outs]
-    with backend.running():
+    with backend.run_context():
         runner(ins, made)
     return tuple(np.asarray(backend.to_numpy(m)) for m in made), choice.level
 
 
-def off(got: Any, want: Any) -> float:
+def relative_error(got: Any, want: Any) -> float:
     """The largest difference relative to the largest wanted element; infinite where a number is not one, or the other
     way round."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
@@ -76,14 +76,14 @@ def off(got: Any, want: Any) -> float:
     return float(np.abs(got[other] - want[other]).max() / largest)
 
 
-def gpu(precision: str, **more: Any) -> Any:
+def gpu_backend(precision: str, **more: Any) -> Any:
     """The backend of the GPU."""
     return backend_for("cuda", precision=precision, **more)
 
 
-def properties(say: Say, folder: Path) -> None:
+def properties(say: Report, folder: Path) -> None:
     """2. The device as cuDNN sees it, kept as a file for the plans that are made without one."""
-    gpu("fp32")
+    gpu_backend("fp32")
     cudnn = importlib.import_module("cudnn")
     text = cudnn.create_device_properties(0).serialize()
     text = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
@@ -91,18 +91,18 @@ def properties(say: Say, folder: Path) -> None:
     say(f"kept in gpu-properties.json: {text[:200]}")
 
 
-def libraries(say: Say, folder: Path) -> None:
+def libraries(say: Report, folder: Path) -> None:
     """3. PyTorch, CuPy and cuDNN in one process, and one CUDA runtime."""
     for name in ("torch", "cupy", "cudnn"):
         importlib.import_module(name)
-    gpu("fp32")
+    gpu_backend("fp32")
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").split("\n")
     loaded = sorted({line.split("/")[-1] for line in maps if "libcudart" in line or "libcudnn.so" in line})
     say(f"loaded: {', '.join(loaded)}")
     assert sum("libcudart" in name for name in loaded) <= 1, "several CUDA runtimes"
 
 
-def convolutions(say: Say, folder: Path) -> None:
+def convolutions(say: Report, folder: Path) -> None:
     """4. Convolution in three directions against float64, with groups, in each precision."""
     rng = np.random.default_rng(0)
     cases: list[tuple[tuple[int, ...], tuple[int, ...], int, int, int]] = [
@@ -111,77 +111,77 @@ def convolutions(say: Say, folder: Path) -> None:
     ]  # fmt: skip
     for precision in ("fp32", "tf32", "bf16", "fp16"):
         for deterministic in (False, True):
-            backend = gpu(precision, deterministic=deterministic)
+            backend = gpu_backend(precision, deterministic=deterministic)
             worst = 0.0
             for x_shape, w_shape, groups, pad, stride in cases:
                 attrs = {"strides": (stride,) * 2, "pads": ((pad, pad),) * 2, "dilation": (1, 1), "groups": groups}
                 x, w = rng.standard_normal(x_shape), rng.standard_normal(w_shape)
-                y = np.asarray(evaluate(lambda a, b: OPS["conv"](a, b, **attrs), x, w))  # noqa: B023 - called at once
+                y = np.asarray(run_on_arrays(lambda a, b: OPS["conv"](a, b, **attrs), x, w))  # noqa: B023 - called at once
                 g = rng.standard_normal(y.shape)
                 for name, ins, more in (
                     ("conv", (x, w), {}),
                     ("conv_input_grad", (g, w), {"size": x_shape[2:]}),
                     ("conv_weight_grad", (x, g), {"kernel": w_shape[2:]}),
                 ):
-                    kind = LOW.get(precision, "float32")
+                    kind = LOW_PRECISION.get(precision, "float32")
                     given = [np.asarray(a, dtype=kind) for a in ins]
-                    made, level = run(backend, name, given, {**attrs, **more})
+                    made, level = run_op(backend, name, given, {**attrs, **more})
                     assert level == "cuda", f"{name} fell to the plain body"
-                    want = OPS[name].plain(np, *(a.astype(np.float64) for a in given), **attrs, **more)
-                    error = off(made[0].astype(np.float64), want)
+                    want = OPS[name].reference(np, *(a.astype(np.float64) for a in given), **attrs, **more)
+                    error = relative_error(made[0].astype(np.float64), want)
                     worst = max(worst, error)
-                    assert error < CLOSE[precision], f"{name} {x_shape} {w_shape}: {error:.1e}"
+                    assert error < TOLERANCE[precision], f"{name} {x_shape} {w_shape}: {error:.1e}"
             say(f"{precision}{', deterministic' if deterministic else ''}: within {worst:.1e} of the largest")
 
 
-def products(say: Say, folder: Path) -> None:
+def products(say: Report, folder: Path) -> None:
     """8. Dense layers as 1x1 convolutions beside cuBLAS: accuracy and speed."""
     cupy = importlib.import_module("cupy")
     rng = np.random.default_rng(0)
     for precision in ("fp32", "tf32", "bf16"):
-        backend = gpu(precision)
-        kind = LOW.get(precision, "float32")
-        for m, k, n, attrs in PRODUCTS:
+        backend = gpu_backend(precision)
+        kind = LOW_PRECISION.get(precision, "float32")
+        for m, k, n, attrs in MATMUL_CASES:
             a = rng.standard_normal((k, m) if attrs.get("transpose_a") else (m, k)).astype(kind)
             b = rng.standard_normal((n, k) if attrs.get("transpose_b") else (k, n)).astype(kind)
-            made, level = run(backend, "matmul", [a, b], attrs)
+            made, level = run_op(backend, "matmul", [a, b], attrs)
             wide = [v.astype(np.float64) for v in (a, b)]
             want = (wide[0].T if attrs.get("transpose_a") else wide[0]) @ (
                 wide[1].T if attrs.get("transpose_b") else wide[1]
             )
-            error = off(made[0].astype(np.float64), want)
-            ours = clocked(backend, "matmul", [a, b], attrs)
+            error = relative_error(made[0].astype(np.float64), want)
+            ours = time_kernel(backend, "matmul", [a, b], attrs)
             one, two = (cupy.asarray(v) for v in (a, b))
             one, two = (one.T if attrs.get("transpose_a") else one), (two.T if attrs.get("transpose_b") else two)
-            theirs = cupy_clocked(cupy, lambda: cupy.matmul(one, two))  # noqa: B023 - called at once
+            theirs = time_cupy(cupy, lambda: cupy.matmul(one, two))  # noqa: B023 - called at once
             flops = 2e-12 * m * k * n
             say(f"{precision} {m}x{k}x{n} {attrs or ''}: error {error:.1e}, {flops / ours:.0f} TFLOP/s, "
                 f"cuBLAS by CuPy {flops / theirs:.0f} TFLOP/s")  # fmt: skip
             assert level == "cuda"
-            assert error < CLOSE[precision], "too far"
+            assert error < TOLERANCE[precision], "too far"
 
 
-def clocked(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any], times: int = 50) -> float:
+def time_kernel(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any], times: int = 50) -> float:
     """Seconds of a kernel on the device."""
     op, device = OPS[name], backend.device
     specs = tuple(Spec(a.shape, a.dtype.name) for a in arrays)
-    outs = op.rule(*specs, **attrs)  # type: ignore[attr-defined]
+    outs = op.infer_spec(*specs, **attrs)  # type: ignore[attr-defined]
     outs = outs if isinstance(outs, tuple) else (outs,)
     runner = backend.prepare(op, specs, outs, attrs)
     ins, made = [backend.asarray(a) for a in arrays], [backend.empty(o) for o in outs]
-    start, end = device.event(timing=True), device.event(timing=True)
-    with backend.running():
+    start, end = device.create_event(timing=True), device.create_event(timing=True)
+    with backend.run_context():
         for _ in range(3):
             runner(ins, made)
-        device.record(start, device.main)
+        device.record_event(start, device.compute_stream)
         for _ in range(times):
             runner(ins, made)
-        device.record(end, device.main)
-    device.wait_host(end)
-    return device.elapsed(start, end) / times / 1e3
+        device.record_event(end, device.compute_stream)
+    device.synchronize_event(end)
+    return device.elapsed_ms(start, end) / times / 1e3
 
 
-def cupy_clocked(cupy: Any, work: Callable[[], Any], times: int = 50) -> float:
+def time_cupy(cupy: Any, work: Callable[[], Any], times: int = 50) -> float:
     """Seconds of CuPy's work on the device."""
     start, end = cupy.cuda.Event(), cupy.cuda.Event()
     for _ in range(3):
@@ -194,7 +194,7 @@ def cupy_clocked(cupy: Any, work: Callable[[], Any], times: int = 50) -> float:
     return float(cupy.cuda.get_elapsed_time(start, end)) / times / 1e3
 
 
-def kernels(say: Say, folder: Path) -> None:
+def kernels(say: Report, folder: Path) -> None:
     """13. All kernels against the plain bodies: every case of the ops' table, in float32."""
     cases = Path(__file__).parent.parent / "tests" / "ops"
     assert cases.is_dir(), "the tests are not here: run from a source tree"
@@ -202,14 +202,14 @@ def kernels(say: Say, folder: Path) -> None:
     table = importlib.import_module("op_case")
     for module in sorted(cases.glob("cases_*.py")):
         importlib.import_module(module.stem)
-    backend, plain = gpu("fp32"), Backend("plain", np, ())
+    backend, plain = gpu_backend("fp32"), Backend("plain", np, ())
     count, failed, fell = 0, [], set()
     for case in table.CASES:
         arrays = case.arrays("float32")
         with np.errstate(all="ignore"):
-            want = case.plain(arrays)
+            want = case.reference(arrays)
         try:
-            made, level = run(backend, case.op, arrays, case.attrs)
+            made, level = run_op(backend, case.op, arrays, case.attrs)
         except Exception as why:
             failed.append(f"{case}: {type(why).__name__}: {str(why)[:120]}")
             continue
@@ -217,7 +217,7 @@ def kernels(say: Say, folder: Path) -> None:
         if level != "cuda":
             fell.add(case.op)
             continue
-        worst = max((off(a, b) for a, b in zip(made, want, strict=True)), default=0.0)
+        worst = max((relative_error(a, b) for a, b in zip(made, want, strict=True)), default=0.0)
         if not worst < max(case.tolerance32, 1e-4):  # sums in another order, and the GPU's own exp and log
             failed.append(f"{case}: {worst:.1e}")
     del plain
@@ -225,31 +225,33 @@ def kernels(say: Say, folder: Path) -> None:
     assert not failed, f"{len(failed)} failed: " + "; ".join(failed[:40])
 
 
-def captured(say: Say, folder: Path) -> None:
+def captured(say: Report, folder: Path) -> None:
     """5. A recorded step is the plain one, bit for bit, over 1000 steps; draws go on from step to step."""
-    from benchmarks.gpu_cell import Device, OursOnGpu
+    from benchmarks.gpu_cell import DeviceMonitor, OursOnGpu
 
-    for name, batch, steps in RECORDED:
-        row = row_of(name)
+    for name, batch, steps in CAPTURED_NETS:
+        row = find_workload(name)
         x, y = row.batch(batch)
         ends = []
         for recorded in (True, False):
-            one = OursOnGpu(row, Device("cuda"), "fp32", False)
+            one = OursOnGpu(row, DeviceMonitor("cuda"), "fp32", False)
             one.ours.feed(x, y)
             if not recorded:
-                runner = one.ours.model.trainer.program.runner("train", one.ours.specs)
-                runner.refused = "left out for the comparison"  # type: ignore[attr-defined]
+                runner = one.ours.model.trainer.plan_cache.executor("train", one.ours.specs)
+                runner.capture_failure = "left out for the comparison"  # type: ignore[attr-defined]
             losses = [one.ours.train() for _ in range(steps)]
-            runner = one.ours.model.trainer.program.runner("train", one.ours.specs)
+            runner = one.ours.model.trainer.plan_cache.executor("train", one.ours.specs)
             if recorded:
-                assert getattr(runner, "graph", None) is not None, f"not recorded: {getattr(runner, 'refused', '?')}"
+                assert getattr(runner, "graph", None) is not None, (
+                    f"not recorded: {getattr(runner, 'capture_failure', '?')}"
+                )
             ends.append((losses[-1], {k: np.array(v) for k, v in one.ours.model.weights.items()}))
         same = all(np.array_equal(ends[0][1][k], ends[1][1][k], equal_nan=True) for k in ends[0][1])
         say(f"{name}: {steps} steps, last losses {ends[0][0]:.6f} and {ends[1][0]:.6f}")
         assert same, f"{name}: the weights differ"
 
 
-def collective(say: Say, folder: Path) -> None:
+def collective(say: Report, folder: Path) -> None:
     """12. NCCL with one rank inside a recording."""
     cupy = importlib.import_module("cupy")
     nccl = importlib.import_module("cupy.cuda.nccl")
@@ -268,32 +270,32 @@ def collective(say: Say, folder: Path) -> None:
     say("an all-reduce of one rank is recorded and replayed")
 
 
-def preparing(say: Say, folder: Path) -> None:
+def preparing(say: Report, folder: Path) -> None:
     """11. How long a net's kernels and plans take to be made: the first time, and again in the same process."""
-    from benchmarks.gpu_cell import Device, OursOnGpu
+    from benchmarks.gpu_cell import DeviceMonitor, OursOnGpu
 
     for name in ("lenet", "resnet50", "transformer"):
         for turn in ("first", "again"):
-            row = row_of(name)
-            one = OursOnGpu(row, Device("cuda"), "bf16", False)
+            row = find_workload(name)
+            one = OursOnGpu(row, DeviceMonitor("cuda"), "bf16", False)
             one.ours.feed(*row.batch(32))
             begin = time.perf_counter()
             one.ours.train()
             say(f"{name} {turn}: {time.perf_counter() - begin:.1f} s to the end of the first step")
 
 
-def choices(say: Say, folder: Path) -> None:
+def choices(say: Report, folder: Path) -> None:
     """9. What timing the candidates gains over cuDNN's first choice, for the layers of AlexNet."""
     rng = np.random.default_rng(0)
-    for label, x, w, groups, pad, stride in LAYERS:
+    for label, x, w, groups, pad, stride in CONV_LAYERS:
         attrs = {"strides": (stride,) * 2, "pads": ((pad, pad),) * 2, "dilation": (1, 1), "groups": groups}
-        arrays = [rng.standard_normal(s).astype(numpy_type("bfloat16")) for s in (x, w)]
-        first = clocked(gpu("bf16"), "conv", arrays, attrs, 20)
-        best = clocked(gpu("bf16", autotune=True), "conv", arrays, attrs, 20)
+        arrays = [rng.standard_normal(s).astype(numpy_dtype("bfloat16")) for s in (x, w)]
+        first = time_kernel(gpu_backend("bf16"), "conv", arrays, attrs, 20)
+        best = time_kernel(gpu_backend("bf16", autotune=True), "conv", arrays, attrs, 20)
         say(f"{label}: {first * 1e3:.3f} ms by heuristic, {best * 1e3:.3f} ms by timing")
 
 
-def rates(say: Say, folder: Path) -> None:
+def rates(say: Report, folder: Path) -> None:
     """10. A first look at the rates."""
     from benchmarks.gpu_cell import TRAINING, measure
 
@@ -304,7 +306,7 @@ def rates(say: Say, folder: Path) -> None:
             say(f"{name} {precision}: {shown} img/s; {'; '.join(found.remarks)}")
 
 
-def feeding(say: Say, folder: Path) -> None:
+def feeding(say: Report, folder: Path) -> None:
     """7. Whether copies from the host run beside the steps."""
     from benchmarks.gpu_cell import TRAINING, measure
 
@@ -313,26 +315,41 @@ def feeding(say: Say, folder: Path) -> None:
     say(f"AlexNet, {BATCH}: {shown}; the batch alone is {BATCH * 3 * 227 * 227 * 4 / 2**20:.0f} MiB")
 
 
-def memory(say: Say, folder: Path) -> None:
+def memory(say: Report, folder: Path) -> None:
     """6. The plan's figure beside what is taken."""
-    from benchmarks.gpu_cell import Device, OursOnGpu
+    from benchmarks.gpu_cell import DeviceMonitor, OursOnGpu
 
     for name in ("alexnet", "resnet50"):
-        row, device = row_of(name), Device("cuda")
-        before = device.used()
+        row, device = find_workload(name), DeviceMonitor("cuda")
+        before = device.used_bytes()
         one = OursOnGpu(row, device, "bf16", False)
         one.ours.feed(*row.batch(BATCH))
         for _ in range(4):
             one.ours.train()
-        program = one.ours.model.trainer.program
+        program = one.ours.model.trainer.plan_cache
         figure = {k: v / 2**20 for k, v in by_purpose(program, BATCH).items()}
-        say(f"{name}: {figure['total']:,.0f} MiB by the plan ({figure['both, sharing memory']:,.0f} of it the arena, "
-            f"{figure[SCRATCH]:,.0f} the kernels'), {(device.used() - before) / 2**20:,.0f} MiB taken with CUDA's "
-            "code and libraries")  # fmt: skip
+        say(
+            f"{name}: {figure['total']:,.0f} MiB by the plan ({figure['both, sharing memory']:,.0f} of it the arena, "
+            f"{figure[SCRATCH]:,.0f} the kernels'), {(device.used_bytes() - before) / 2**20:,.0f} MiB taken with "
+            "CUDA's code and libraries"
+        )
 
 
-CHECKS = (calls, properties, libraries, convolutions, captured, memory, feeding, products, choices, rates, preparing,
-          collective, kernels)  # fmt: skip
+CHECKS = (
+    calls,
+    properties,
+    libraries,
+    convolutions,
+    captured,
+    memory,
+    feeding,
+    products,
+    choices,
+    rates,
+    preparing,
+    collective,
+    kernels,
+)
 LIMIT = 240  # seconds for a check
 VERDICT = "VERDICT "
 
@@ -370,7 +387,7 @@ def first_checks(folder: Path, versions: str, names: Sequence[str] | None = None
         else:
             begin = time.perf_counter()
             command = [sys.executable, "-m", "benchmarks.gpu", "--check", check.__name__]
-            done = run_alone(command, min(LIMIT, spare + 30))
+            done = run_isolated(command, min(LIMIT, spare + 30))
             took = time.perf_counter() - begin
             told = done.out.splitlines()
             said = [line for line in told if not line.startswith(VERDICT)]

@@ -29,12 +29,12 @@ def peak_memory() -> int:
     return most if sys.platform == "darwin" else most * 1024
 
 
-def cores() -> int:
+def available_cores() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def processor() -> str:
+def processor_name() -> str:
     """The processor's name, and the vectors it has."""
     name, flags = platform.processor() or platform.machine(), ""
     try:
@@ -51,7 +51,7 @@ def processor() -> str:
     return f"{name} ({', '.join(has)})" if has else name
 
 
-def busy(seconds: float = 0.5) -> float:
+def cpu_load(seconds: float = 0.5) -> float:
     """The share of the processors' time, 0 to 1, that is in use over the next moments; NaN where it is not known."""
 
     def counted() -> tuple[int, int]:
@@ -67,7 +67,7 @@ def busy(seconds: float = 0.5) -> float:
     return 1 - (second[1] - first[1]) / max(second[0] - first[0], 1)
 
 
-def load() -> float:
+def load_average() -> float:
     """The mean number of running processes over the last minute: above the cores, figures are rough."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks.contender import Unable
-from benchmarks.machine import cores
-from benchmarks.measure import Bench
-from benchmarks.peers import ENTRIES, OURS, entries
-from benchmarks.rows import PICTURES, ROWS
-from benchmarks.table import Line, head, write
+from benchmarks.contender import UnsupportedError
+from benchmarks.machine import available_cores
+from benchmarks.peers import ENTRIES, OURS, select_entries
+from benchmarks.runner import WorkloadRunner
+from benchmarks.table import ResultLine, table_head, write
+from benchmarks.workloads import IMAGE_COUNT, WORKLOADS
 
 WHAT = ("train", "infer", "memory", "infer-memory", "first-step", "epoch")
 PEERS = tuple(dict.fromkeys(entry.peer for entry in ENTRIES.values() if entry.peer != OURS))
@@ -31,14 +31,14 @@ def _parser() -> argparse.ArgumentParser:
     names = ", ".join(name for name in ENTRIES if name != OURS)
     parser.add_argument("--peers", default=",".join(PEERS), help=f"of {names}; 'torch' means all its modes")
     parser.add_argument("--compile", action="store_true", help="torch.compile too, which is slow to begin")
-    parser.add_argument("--rows", default=",".join(ROWS), help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--rows", default=",".join(WORKLOADS), help=f"of {', '.join(WORKLOADS)}")
     parser.add_argument("--batches", help="batch sizes in place of the rows' own, as 1,16")
     parser.add_argument("--what", default="train,infer", help=f"of {', '.join(WHAT)}")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each contender")
     parser.add_argument("--least", type=float, default=0.2, help="seconds of a turn at least")
     parser.add_argument("--most", type=float, default=120.0, help="seconds of all turns of a line")
-    parser.add_argument("--threads", type=int, default=cores(), help="of each contender")
-    parser.add_argument("--pictures", type=int, default=PICTURES, help="of the epoch")
+    parser.add_argument("--threads", type=int, default=available_cores(), help="of each contender")
+    parser.add_argument("--pictures", type=int, default=IMAGE_COUNT, help="of the epoch")
     parser.add_argument("--no-check", action="store_true", help="leave out the comparison of losses and outputs")
     parser.add_argument("--write", action="store_true", help="write the table into benchmarks/results/")
     return parser
@@ -56,24 +56,26 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the rows asked for, and print (or write) the table."""
     parser = _parser()
     args = parser.parse_args(arguments)
-    rows = _chosen(parser, args.rows, tuple(ROWS), "--rows")
+    rows = _chosen(parser, args.rows, tuple(WORKLOADS), "--rows")
     what = _chosen(parser, args.what, WHAT, "--what")
     peers = _chosen(parser, args.peers, (*PEERS, *ENTRIES), "--peers")
     if args.rounds < 1 or args.threads < 1:
         parser.error("--rounds and --threads are at least 1")
     batches = [int(n) for n in args.batches.split(",")] if args.batches else None
-    found, notes = entries(peers, args.compile)
-    bench = Bench(found, args.threads, args.rounds, args.least, args.most, not args.no_check, args.pictures, notes)
-    top = head(found, args.threads, args.rounds)
+    found, notes = select_entries(peers, args.compile)
+    bench = WorkloadRunner(
+        found, args.threads, args.rounds, args.least, args.most, not args.no_check, args.pictures, notes
+    )
+    top = table_head(found, args.threads, args.rounds)
     print("\n".join(top), flush=True)
     for note in notes:
         print(f"  ({note})", file=sys.stderr)
-    lines: list[Line] = []
+    lines: list[ResultLine] = []
     try:
         for name in rows:
             try:
-                lines += bench.row(ROWS[name], what, batches)
-            except Unable as reason:
+                lines += bench.row(WORKLOADS[name], what, batches)
+            except UnsupportedError as reason:
                 bench.notes.append(f"{name}: {reason}")
                 print(f"  ({name}: {reason})", file=sys.stderr, flush=True)
     except KeyboardInterrupt:

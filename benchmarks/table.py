@@ -6,15 +6,15 @@ import datetime
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.machine import load, processor, versions
-from benchmarks.peers import OURS, Entry
+from benchmarks.machine import load_average, processor_name, versions
+from benchmarks.peers import OURS, PeerEntry
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("net", "batch", "what", "unit", "prototorch", "best peer", "ratio", "goal", "check", "the others")
 
 
 @dataclass(frozen=True)
-class Line:
+class ResultLine:
     """A line: what each contender took (less is better). goal: the least ratio; limit: the most that ours may take."""
 
     net: str
@@ -43,7 +43,7 @@ class Line:
         return self.best[1] / self.mine if self.best is not None and self.mine else None
 
     @property
-    def reached(self) -> bool | None:
+    def is_goal_reached(self) -> bool | None:
         """Whether the goal is reached; None where there is no goal, or no figure."""
         if self.limit is not None:
             return None if self.mine is None else self.mine <= self.limit
@@ -51,23 +51,32 @@ class Line:
 
     def text(self) -> str:
         """The line in the table."""
-        best = "" if self.best is None else f"{self.best[0]} {number(self.best[1])}"
+        best = "" if self.best is None else f"{self.best[0]} {format_number(self.best[1])}"
         others = sorted((v, k) for k, v in self.found.items() if k != OURS)[1:]
         goal = f"<= {self.limit:g}" if self.limit is not None else "" if self.goal is None else f">= {self.goal:g}"
-        if self.reached is not None:
-            goal += " yes" if self.reached else " **no**"
-        cells = (self.net, self.batch, self.what, self.unit, "failed" if self.mine is None else number(self.mine), best,
-                 "" if self.ratio is None else f"{self.ratio:.2f}", goal, self.check,
-                 ", ".join(f"{k} {number(v)}" for v, k in others))  # fmt: skip
+        if self.is_goal_reached is not None:
+            goal += " yes" if self.is_goal_reached else " **no**"
+        cells = (
+            self.net,
+            self.batch,
+            self.what,
+            self.unit,
+            "failed" if self.mine is None else format_number(self.mine),
+            best,
+            "" if self.ratio is None else f"{self.ratio:.2f}",
+            goal,
+            self.check,
+            ", ".join(f"{k} {format_number(v)}" for v, k in others),
+        )
         return f"| {' | '.join(cells)} |"
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Three digits or more, without an exponent."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}" if value < 100 else f"{value:.1f}"
 
 
-def head(entries: list[Entry], threads: int, rounds: int) -> list[str]:
+def table_head(entries: list[PeerEntry], threads: int, rounds: int) -> list[str]:
     """What the figures are, the versions, the machine."""
     found = dict(versions())
     for entry in entries:
@@ -76,7 +85,7 @@ def head(entries: list[Entry], threads: int, rounds: int) -> list[str]:
         f"# Measurements on the CPU, {datetime.date.today()}",
         "",
         f"{', '.join(f'{name} {version}' for name, version in found.items())}; {threads} threads "
-        f"of {processor()}; load at the beginning {load():.1f}.",
+        f"of {processor_name()}; load at the beginning {load_average():.1f}.",
         "",
         f"Medians of {rounds} turns (long steps, starts and epochs: {min(rounds, 3)} or more), taken turn by turn, "
         "each contender in a process of its own; float32; SGD with momentum 0.9 and decay 5e-4 on every parameter. The "
@@ -89,7 +98,7 @@ def head(entries: list[Entry], threads: int, rounds: int) -> list[str]:
     ]
 
 
-def write(top: list[str], lines: list[Line], notes: list[str], folder: Path = RESULTS) -> Path:
+def write(top: list[str], lines: list[ResultLine], notes: list[str], folder: Path = RESULTS) -> Path:
     """Write the table into a file with the date, beside those of the same day."""
     stem, count = f"cpu-{datetime.date.today()}", 1
     path = folder / f"{stem}.md"

@@ -19,26 +19,26 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contender import Contender, Setup, Unable, Weights
+from benchmarks.contender import Contender, Setup, UnsupportedError, Weights
 from benchmarks.machine import peak_memory
-from benchmarks.peers import ENTRIES, Entry
-from benchmarks.rows import EPOCH_BATCH, ROWS, Row
+from benchmarks.peers import ENTRIES, PeerEntry
+from benchmarks.workloads import EPOCH_BATCH, WORKLOADS, Workload
 
 
 class Worker:
     """What the commands do; `opened` is the contender in hand."""
 
-    def __init__(self, entry: Entry, row: Row, threads: int):
+    def __init__(self, entry: PeerEntry, row: Workload, threads: int):
         self.entry, self.row, self.threads = entry, row, threads
-        self.opened: Contender | None = None
+        self.contender: Contender | None = None
 
     def open(self, batch: int, weights: str | None = None, onnx: str | None = None, dropout: bool = True) -> None:
         """Make the contender, with these weights or its own, and give it the batch."""
         setup = Setup(self.threads, dropout, Path(onnx) if onnx else None)
-        self.opened = self.entry.make(self.row, setup)
+        self.contender = self.entry.make(self.row, setup)
         if weights is not None:
-            self.opened.load(_read(weights))
-        self.opened.feed(*self.row.batch(batch))
+            self.contender.load(_read(weights))
+        self.contender.feed(*self.row.batch(batch))
 
     def parameters(self) -> int | None:
         """How many numbers are trained."""
@@ -72,15 +72,15 @@ class Worker:
 
     def weights(self, path: str) -> None:
         """Write the first weights (of prototorch, whose names and layouts everybody reads)."""
-        from benchmarks.ours import model_of
+        from benchmarks.prototorch_contender import build_model
 
-        arrays: dict[str, Any] = dict(model_of(self.row).weights)
+        arrays: dict[str, Any] = dict(build_model(self.row).weights)
         np.savez(path, **arrays)
 
     def _contender(self) -> Contender:
-        if self.opened is None:
-            raise Unable("nothing is open")
-        return self.opened
+        if self.contender is None:
+            raise UnsupportedError("nothing is open")
+        return self.contender
 
 
 def _read(path: str) -> Weights:
@@ -103,14 +103,14 @@ def main() -> None:
     """Begin, and serve."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("entry", choices=list(ENTRIES))
-    parser.add_argument("row", choices=list(ROWS))
+    parser.add_argument("row", choices=list(WORKLOADS))
     parser.add_argument("--threads", type=int, required=True)
     args = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])  # some pools count the processors
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not come between the answers
-    serve(Worker(ENTRIES[args.entry], ROWS[args.row], args.threads), answers)
+    serve(Worker(ENTRIES[args.entry], WORKLOADS[args.row], args.threads), answers)
 
 
 if __name__ == "__main__":

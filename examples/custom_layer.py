@@ -40,7 +40,7 @@ class RadialBasis(pt.Layer):
             ctx.fail("it wants an input [n]")
         centres = ctx.weight("centres", (self.units, x.shape[1]), self.centres_initializer)
         away = ops.expand_dims(x, 1) - centres  # [batch, units, n]
-        return ops.exp(ops.sum_(ops.square(away), axis=-1) * (-0.5 / self.width**2))
+        return ops.exp(ops.sum(ops.square(away), axis=-1) * (-0.5 / self.width**2))
 
 
 TEXT = """

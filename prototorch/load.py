@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from prototorch.engine.variables import METRIC, SLOT
 from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mean
-from prototorch.graph.read import read_net
+from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
 from prototorch.model import Model
-from prototorch.resources import shipped_models
+from prototorch.package_files import shipped_models
+from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
 from prototorch.storage import checkpoint
-from prototorch.storage.container import has_mark, is_own
-from prototorch.text.load import load, load_text
-from prototorch.text.mistakes import Report
-from prototorch.text.tree import Body, Document
-from prototorch.train.declare import Compile, Fit
-from prototorch.train.loop import FIT_STATE, STATE
+from prototorch.storage.container import has_container_header, is_container
+from prototorch.text.diagnostics import Report
+from prototorch.text.loader import load_document, load_text
+from prototorch.text.syntax_tree import Body, Document
+from prototorch.train.config import Compile, Fit
+from prototorch.train.trainer import FIT_STATE_KEYS, STATE_KEYS
 
 
 def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **params: Any) -> Model:
@@ -28,21 +28,21 @@ def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **
     params: the text's parameters, ``classes=10``. overrides: as ``--set`` of the command line, ``"fit.epochs=3"``.
     Raises TextError with every mistake of the text, ModelFileError for a damaged file, FileError for none.
     """
-    path = find(source)
+    path = find_model_file(source)
     if is_saved(path):
         if params:
             raise UsageError(f"{path} is a saved model, which has no parameters any more ({', '.join(params)})")
         return load_saved(path, overrides)
     report = Report()
-    return _model(load(text_file(path), params, overrides, report), report)
+    return _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
 
 
 def is_saved(path: str) -> bool:
     """Whether a file is one that `Model.save` wrote."""
-    return is_own(path)
+    return is_container(path)
 
 
-def find(source: str | PathLike[str]) -> str:
+def find_model_file(source: str | PathLike[str]) -> str:
     """The path that a source means. Raises FileError where there is none."""
     name = fspath(source)
     if os.path.isfile(name):
@@ -58,18 +58,18 @@ def find(source: str | PathLike[str]) -> str:
     )
 
 
-def text_file(path: str) -> str:
+def check_text_file(path: str) -> str:
     """The path again, where a model text can be there. Raises FileError for a file of another kind, naming the kind."""
     try:
         with open(path, "rb") as file:
             head = file.read(4096)
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
-    if has_mark(head):
+    if has_container_header(head):
         raise FileError(f"{path}: is no text but a saved model; `prototorch show {path}` prints the text inside")
     if not head and path.endswith((".h5", ".hdf5")):
         raise FileError(f"{path}: is empty")
-    for magic, kind in _KINDS.items():
+    for magic, kind in _FILE_KINDS.items():
         if head.startswith(magic):
             raise FileError(f"{path}: is {kind}; a model is a UTF-8 text, or a file that prototorch saved")
     if b"\0" in head:
@@ -77,7 +77,7 @@ def text_file(path: str) -> str:
     return path
 
 
-_KINDS = {
+_FILE_KINDS = {
     b"\x89HDF\r\n\x1a\n": "an HDF5 file of another program",
     b"\xff\xfe": "a UTF-16 text: save it as UTF-8",
     b"\xfe\xff": "a UTF-16 text: save it as UTF-8",
@@ -91,14 +91,14 @@ _KINDS = {
 }
 
 
-def model_of(text: str, path: str | None = None, overrides: Sequence[str] = (),
+def model_from_text(text: str, path: str | None = None, overrides: Sequence[str] = (),
              params: Mapping[str, Any] | None = None) -> Model:  # fmt: skip
     """A model from a text. Raises TextError with every mistake."""
     report = Report()
-    return _model(load_text(text, path, params, overrides, report), report)
+    return _model_from_document(load_text(text, path, params, overrides, report), report)
 
 
-def _model(document: Document, report: Report) -> Model:
+def _model_from_document(document: Document, report: Report) -> Model:
     net, sections = read_net(document, report)
     blocks: dict[str, Any] = {}
     for name, block in (("compile", Compile), ("fit", Fit)):
@@ -119,7 +119,7 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Mode
     whose weights are not those of its own text.
     """
     found = checkpoint.load(path)
-    model = model_of(found.text, fspath(path), overrides)
+    model = model_from_text(found.text, fspath(path), overrides)
     _check_weights(model, found, fspath(path))
     for name, array in found.arrays.items():
         model.variables.create(name, array, own=True)
@@ -127,20 +127,20 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Mode
         trainer = model.trainer
         for name, array in found.arrays.items():  # compiling has dropped the optimiser's slots
             model.variables.create(name, array, own=True)
-        trainer.take(found.training)
+        trainer.load_state(found.training)
     return model
 
 
 def _check_weights(model: Model, found: checkpoint.Checkpoint, path: str) -> None:
     """Where the text tells the sizes of the inputs, the weights must be exactly the ones it leads to."""
     state = found.training
-    if state is not None and not (state.keys() >= STATE and _whole(state["fit"])):
+    if state is not None and not (state.keys() >= STATE_KEYS and _has_fit_state(state["fit"])):
         raise ModelFileError(f"{path}: its training state is not whole")
     if any(None in node.shape for node in model.net.inputs):
         return  # checked when data have told the sizes
     known = {name: weight.spec for name, weight in trace(model.net, model.input_specs(1), False).weights.items()}
-    given = {name: array for name, array in found.arrays.items() if not name.startswith((SLOT, METRIC))}
-    report = checkpoint.compared(known, given)
+    given = {name: array for name, array in found.arrays.items() if not name.startswith((SLOT_PREFIX, METRIC_PREFIX))}
+    report = checkpoint.compare_weights(known, given)
     if report.missing or report.unexpected or report.mismatched:
         raise ModelFileError(f"{path}: its weights are not those of its own text:\n{report}")
     for name, spec in known.items():
@@ -148,5 +148,5 @@ def _check_weights(model: Model, found: checkpoint.Checkpoint, path: str) -> Non
             raise ModelFileError(f"{path}: {name} is {given[name].dtype}, its own text makes it {spec.dtype}")
 
 
-def _whole(fit: Any) -> bool:
-    return fit is None or (isinstance(fit, dict) and fit.keys() >= FIT_STATE)
+def _has_fit_state(fit: Any) -> bool:
+    return fit is None or (isinstance(fit, dict) and fit.keys() >= FIT_STATE_KEYS)

@@ -11,30 +11,30 @@ from typing import Any, NoReturn
 import numpy as np
 
 from prototorch.backends.devices import backend_for
-from prototorch.engine.variables import METRIC, SLOT, Named, Variables, initial
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import LayerNode, Net
-from prototorch.graph.symbol import Symbol, net_of
-from prototorch.graph.trace import Weight, trace
-from prototorch.graph.write import net_fields
+from prototorch.graph.net_writer import net_fields
+from prototorch.graph.symbolic import SymbolicTensor, build_net
+from prototorch.graph.trace import WeightSpec, trace
 from prototorch.layers.base import Layer
-from prototorch.optim import Optimizer
+from prototorch.optimizers import Optimizer
+from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, NamedWeights, Variables, initial_value
 from prototorch.spec import Spec
-from prototorch.storage import checkpoint, datafiles  # noqa: F401  (datafiles: HDF5 as a data source)
-from prototorch.text.tree import Body, Field
-from prototorch.text.writer import write_fields
-from prototorch.train.arguments import given, whole
-from prototorch.train.callbacks import Callback, CallbackList, listed
-from prototorch.train.clock import OPEN, Clock
-from prototorch.train.declare import Compile, Fit, OutputLoss, with_classes
-from prototorch.train.intake import Intake, compared
-from prototorch.train.loop import Trainer
-from prototorch.train.program import PREDICT, TEST, TRAIN, Program, terms
-from prototorch.train.progress import progress, shown
-from prototorch.train.single import Singles
-from prototorch.train.standard import History
-from prototorch.train.summary import summary, traced
-from prototorch.train.transform import Preparation
+from prototorch.storage import checkpoint, hdf5_source  # noqa: F401  (hdf5_source: HDF5 as a data source)
+from prototorch.text.syntax_tree import Body, Field
+from prototorch.text.writer import format_fields
+from prototorch.train.argument_checks import check_integer, check_optional_integer
+from prototorch.train.builtin_callbacks import History
+from prototorch.train.callbacks import Callback, CallbackList, callback_list
+from prototorch.train.config import Compile, Fit, OutputLoss, record_class_names
+from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
+from prototorch.train.on_batch import OnBatchRunner
+from prototorch.train.plan_cache import PREDICT, TEST, TRAIN, PlanCache, resolve_loss_terms
+from prototorch.train.preprocessing import Preprocessor
+from prototorch.train.profiler import OPEN, Profiler
+from prototorch.train.progress import format_logs, progress_callbacks
+from prototorch.train.summary import summarize, trace_net
+from prototorch.train.trainer import Trainer
 
 
 class Model:
@@ -48,27 +48,34 @@ class Model:
         preprocess: layers that every sample goes through first; augment: layers that training samples go through next.
     """
 
-    def __init__(self, inputs: Symbol | Sequence[Symbol] | Net, outputs: Symbol | Sequence[Symbol] | None = None,
-                 name: str = "model", *, preprocess: Sequence[Layer] = (), augment: Sequence[Layer] = ()):  # fmt: skip
+    def __init__(
+        self,
+        inputs: SymbolicTensor | Sequence[SymbolicTensor] | Net,
+        outputs: SymbolicTensor | Sequence[SymbolicTensor] | None = None,
+        name: str = "model",
+        *,
+        preprocess: Sequence[Layer] = (),
+        augment: Sequence[Layer] = (),
+    ):
         if isinstance(inputs, Net):
             self.net = inputs
         elif outputs is None:
             raise UsageError("Model wants inputs and outputs")
         else:
-            net = net_of(_listed(inputs), _listed(outputs), name)
-            self.net = replace(net, nodes=tuple(replace(node, layer=_named(node)) for node in net.nodes))
+            net = build_net(_as_list(inputs), _as_list(outputs), name)
+            self.net = replace(net, nodes=tuple(replace(node, layer=_with_name(node)) for node in net.nodes))
         if preprocess or augment:
             self.net = replace(self.net, preprocess=tuple(preprocess), augment=tuple(augment))
         self.variables = Variables()
         self.compile_block: Compile | None = None
         self.fit_block: Fit | None = None
         self._trainer: Trainer | None = None
-        self._known: dict[str, Weight] | None = None
+        self._weight_specs: dict[str, WeightSpec] | None = None
         self.history: History | None = None
 
     def to_text(self) -> str:
         """The model as canonical text, with all blocks and repeats expanded; `load_model` reads it back equal."""
-        return write_fields([*net_fields(self.net), *self._blocks()])
+        return format_fields([*net_fields(self.net), *self._blocks()])
 
     def _blocks(self) -> list[Field]:
         found = (("compile", self.compile_block), ("fit", self.fit_block))
@@ -94,7 +101,7 @@ class Model:
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers in their order, each with the name it has in this net."""
-        return tuple(_named(node) for node in self.net.nodes)
+        return tuple(_with_name(node) for node in self.net.nodes)
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
         """A layer by its name or its place. Raises UsageError where there is none."""
@@ -104,14 +111,14 @@ class Model:
         if index is not None:
             if not -len(names) <= index < len(names):
                 raise UsageError(f"there is no layer {index}; the model has {len(names)} layers")
-            return _named(self.net.nodes[index])
+            return _with_name(self.net.nodes[index])
         if name not in names:
             raise UsageError(f"the model has no layer {name!r}.{did_you_mean(str(name), names)}")
-        return _named(self.net.node(str(name)))
+        return _with_name(self.net.node(str(name)))
 
     def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] = print) -> None:
         """Print layers, shapes and parameters; with a batch size also the memory of a training step."""
-        print_fn(str(summary(self.net, self.trainer.program, given("batch", batch))))
+        print_fn(str(summarize(self.net, self.trainer.plan_cache, check_optional_integer("batch", batch))))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -146,14 +153,14 @@ class Model:
         middle of a fit.
         """
         if self._trainer is not None:
-            self._trainer.idle("set_trainable")
+            self._trainer.ensure_idle("set_trainable")
         for name in names:
             self.get_layer(name)
         meant = {node.weights_key for node in self.net.nodes if not names or node.name in names}
         self.net = replace(self.net, nodes=tuple(
             replace(node, layer=node.layer.replace(trainable=trainable)) if node.weights_key in meant else node
             for node in self.net.nodes))  # fmt: skip
-        self._known, self._trainer = None, None
+        self._weight_specs, self._trainer = None, None
 
     # ---------------------------------------------------------------- compile
 
@@ -173,23 +180,23 @@ class Model:
                         weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
                         seed=seed, threads=threads, deterministic=deterministic, autotune=autotune)  # fmt: skip
         if loss_weights is not None:
-            block = block.replace(loss=_weighted(block, self.net, loss_weights))
+            block = block.replace(loss=_apply_loss_weights(block, self.net, loss_weights))
         self.set_compile(block)
 
     def set_compile(self, block: Compile) -> None:
         """As `compile`, from a block."""
         if self._trainer is not None:
-            self._trainer.idle("compile")
+            self._trainer.ensure_idle("compile")
         backend = backend_for(block.device, block.threads, block.precision, block.deterministic, block.autotune)
-        program = Program(self.net, self.variables, backend, block)
-        self.variables.drop(SLOT)
-        self.variables.drop(METRIC)
+        program = PlanCache(self.net, self.variables, backend, block)
+        self.variables.drop_prefix(SLOT_PREFIX)
+        self.variables.drop_prefix(METRIC_PREFIX)
         self.compile_block = block
-        self._train_with(program)
+        self._make_trainer(program)
 
-    def _train_with(self, program: Program) -> None:
-        self._trainer = Trainer(program, Preparation(self.net, backend_for("cpu")))
-        self._singles = Singles(self._trainer)
+    def _make_trainer(self, program: PlanCache) -> None:
+        self._trainer = Trainer(program, Preprocessor(self.net, backend_for("cpu")))
+        self._on_batch_runner = OnBatchRunner(self._trainer)
 
     @property
     def trainer(self) -> Trainer:
@@ -199,14 +206,14 @@ class Model:
                 self.set_compile(self.compile_block)
             else:
                 backend = backend_for("auto")
-                self._train_with(Program(self.net, self.variables, backend, None))
+                self._make_trainer(PlanCache(self.net, self.variables, backend, None))
         assert self._trainer is not None
         return self._trainer
 
     @property
     def optimizer(self) -> Optimizer:
         """The optimiser. Raises UsageError where the model is not compiled."""
-        return self.trainer.program.optimizer
+        return self.trainer.plan_cache.optimizer
 
     @property
     def learning_rate(self) -> float:
@@ -266,22 +273,22 @@ class Model:
                  "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
                  "validation_freq": validation_freq}  # fmt: skip
         block = (self.fit_block or Fit()).replace(**{k: v for k, v in said.items() if v is not None})
-        calls = [*(block.callbacks if callbacks is None else listed(callbacks)), *progress(verbose)]
-        validation_batch_size = given("validation_batch_size", validation_batch_size)
-        initial_epoch = whole("initial_epoch", initial_epoch, 0)
-        trainer, intake = self._ready(), self._intake()
-        trainer.idle("fit")
-        trainer.clock = Clock()
-        with trainer.clock(OPEN):
-            data, held = intake.both(x, y, sample_weight, block, validation_data)
-            self.fit_block = with_classes(self.fit_block, x, data.source)
-            training = intake.supply(data, block.batch_size, supervised=True, training=True, shuffle=block.shuffle,
-                                     steps=block.steps_per_epoch)  # fmt: skip
+        calls = [*(block.callbacks if callbacks is None else callback_list(callbacks)), *progress_callbacks(verbose)]
+        validation_batch_size = check_optional_integer("validation_batch_size", validation_batch_size)
+        initial_epoch = check_integer("initial_epoch", initial_epoch, 0)
+        trainer, intake = self._compiled_trainer(), self._data_adapter()
+        trainer.ensure_idle("fit")
+        trainer.profiler = Profiler()
+        with trainer.profiler(OPEN):
+            data, held = intake.adapt_fit_data(x, y, sample_weight, block, validation_data)
+            self.fit_block = record_class_names(self.fit_block, x, data.source)
+            training = intake.make_batches(data, block.batch_size, supervised=True, training=True,
+                                     shuffle=block.shuffle, steps=block.steps_per_epoch)  # fmt: skip
             validation = None
             if held is not None:
-                validation = intake.supply(held, validation_batch_size or block.batch_size, supervised=True,
+                validation = intake.make_batches(held, validation_batch_size or block.batch_size, supervised=True,
                                            steps=block.validation_steps)  # fmt: skip
-                compared(training, validation)
+                warn_of_overlap(training, validation)
         self.history = History()
         return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=calls, history=self.history,
                            class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
@@ -296,24 +303,31 @@ class Model:
         verbose: 0, or anything else for a line on standard error.
         """
         block = self.fit_block or Fit()
-        size, steps = given("batch_size", batch_size) or block.batch_size, given("steps", steps)
-        trainer, intake = self._ready(), self._intake()
+        size, steps = (
+            check_optional_integer("batch_size", batch_size) or block.batch_size,
+            check_optional_integer("steps", steps),
+        )
+        trainer, intake = self._compiled_trainer(), self._data_adapter()
         if x is None:
-            data, held = intake.both(None, None, None, block, None)
+            data, held = intake.adapt_fit_data(None, None, None, block, None)
             data = held or data
         else:
-            data = intake.given(x, y, sample_weight)
-        supply = intake.supply(data, size, supervised=True, steps=steps)
+            data = intake.adapt(x, y, sample_weight)
+        supply = intake.make_batches(data, size, supervised=True, steps=steps)
         found = trainer.evaluate(self, supply, steps=steps, callbacks=CallbackList(callbacks, self))
         if verbose:
-            print(shown(found), file=sys.stderr)
+            print(format_logs(found), file=sys.stderr)
         return found
 
     def predict(self, x: Any, *, batch_size: int | None = None, steps: int | None = None,
                 callbacks: Sequence[Callback] = ()) -> Any:  # fmt: skip
         """The outputs for x [samples, ...] (or what `fit` takes): an array, or a dict for several outputs."""
-        intake, size, steps = self._intake(), given("batch_size", batch_size) or 32, given("steps", steps)
-        supply = intake.supply(intake.given(x), size, supervised=False, steps=steps)
+        intake, size, steps = (
+            self._data_adapter(),
+            check_optional_integer("batch_size", batch_size) or 32,
+            check_optional_integer("steps", steps),
+        )
+        supply = intake.make_batches(intake.adapt(x), size, supervised=False, steps=steps)
         found = self.trainer.predict(self, supply, steps=steps, callbacks=CallbackList(callbacks, self))
         return next(iter(found.values())) if len(found) == 1 else found
 
@@ -328,40 +342,40 @@ class Model:
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for these samples, in one piece."""
-        intake, backend = self._intake(), self.trainer.program.backend
-        with self.trainer.turn:
-            found = self._singles.run(PREDICT, intake, intake.arrays(x))
+        intake, backend = self._data_adapter(), self.trainer.plan_cache.backend
+        with self.trainer.lock:
+            found = self._on_batch_runner.run(PREDICT, intake, intake.arrays(x))
             copied = {name: np.array(backend.to_numpy(array)) for name, array in found.items()}
         return next(iter(copied.values())) if len(copied) == 1 else copied
 
     def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any) -> dict[str, Any]:
-        program, intake = self._ready().program, self._intake()
-        with self.trainer.turn:
-            self._singles.run(phase, intake, intake.arrays(x, y, sample_weight), class_weight)
-            return program.results(phase)
+        program, intake = self._compiled_trainer().plan_cache, self._data_adapter()
+        with self.trainer.lock:
+            self._on_batch_runner.run(phase, intake, intake.arrays(x, y, sample_weight), class_weight)
+            return program.metric_results(phase)
 
-    def _intake(self) -> Intake:
-        return Intake(self.net, self.trainer, self._build)
+    def _data_adapter(self) -> DataAdapter:
+        return DataAdapter(self.net, self.trainer, self._build)
 
-    def _ready(self) -> Trainer:
+    def _compiled_trainer(self) -> Trainer:
         """The trainer of a model with a loss; one without is told so before data are read."""
-        _ = self.trainer.program.optimizer
+        _ = self.trainer.plan_cache.optimizer
         return self.trainer
 
     # ---------------------------------------------------------------- weights
 
-    def _build(self, specs: Mapping[str, Spec]) -> dict[str, Weight]:
+    def _build(self, specs: Mapping[str, Spec]) -> dict[str, WeightSpec]:
         """Make the weights that are not there yet, for inputs of these specs."""
-        with self.trainer.turn:
-            if self._known is None:
-                self._known = trace(self.net, specs, False).weights
-            self.trainer.program.check_weights(self._known.values())
+        with self.trainer.lock:
+            if self._weight_specs is None:
+                self._weight_specs = trace(self.net, specs, False).weights
+            self.trainer.plan_cache.check_weights(self._weight_specs.values())
             seed = self.compile_block.seed if self.compile_block is not None else 0
-            for weight in self._known.values():
+            for weight in self._weight_specs.values():
                 if weight.name not in self.variables:
-                    self.variables.create(weight.name, initial(weight, seed), own=True)
-                self.variables.check(weight.name, weight.spec)
-            return self._known
+                    self.variables.create(weight.name, initial_value(weight, seed), own=True)
+                self.variables.check_spec(weight.name, weight.spec)
+            return self._weight_specs
 
     def build(self, **shapes: Sequence[int]) -> None:
         """Make the weights now; inputs with sizes that only data tell need ``name=shape`` (no batch dimension)."""
@@ -385,12 +399,12 @@ class Model:
 
         ``model.weights[name] = array`` writes into one.
         """
-        if self._known is None:
+        if self._weight_specs is None:
             there = self.variables.weights()
             if there and any(self.net.unknown_sizes()):  # they came from a file: only their order is to be found
-                return Named({name: there[name] for name in traced(self.net, 1).weights if name in there})
+                return NamedWeights({name: there[name] for name in trace_net(self.net, 1).weights if name in there})
             self.build()
-        return Named({name: self.variables[name] for name in self._known or ()})
+        return NamedWeights({name: self.variables[name] for name in self._weight_specs or ()})
 
     def get_weights(self) -> dict[str, np.ndarray]:
         """Copies of the weights by name."""
@@ -403,7 +417,7 @@ class Model:
             if len(weights) != len(here):
                 raise UsageError(f"the model has {len(here)} weights, {len(weights)} are given")
             weights = dict(zip(here, weights, strict=True))
-        checkpoint.assign(here, weights, source="the weights given", strict=True)
+        checkpoint.assign_weights(here, weights, source="the weights given", strict=True)
 
     def count_params(self) -> int:
         """The number of elements of all weights, running statistics included."""
@@ -427,16 +441,18 @@ class Model:
         Strict by default: every weight must be there, with its shape, and no other. ``by_name`` lets weights be missing
         or left over, ``skip_mismatch`` also lets shapes differ. Raises WeightsError, ModelFileError.
         """
-        return checkpoint.load_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
+        return checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
 
 
-def _weighted(block: Compile, net: Net, weights: Mapping[str, float] | Sequence[float]) -> tuple[OutputLoss, ...]:
+def _apply_loss_weights(
+    block: Compile, net: Net, weights: Mapping[str, float] | Sequence[float]
+) -> tuple[OutputLoss, ...]:
     """The losses with Keras' loss_weights in them."""
     if not isinstance(weights, Mapping):
         if len(weights) != len(block.loss):
             raise UsageError(f"loss_weights has {len(weights)} numbers for {len(block.loss)} losses")
         return tuple(one.replace(weight=float(w)) for one, w in zip(block.loss, weights, strict=True))
-    found = terms(net, block)
+    found = resolve_loss_terms(net, block)
     for name in weights:
         if name not in {t.output for t in found}:
             raise UsageError(
@@ -447,18 +463,18 @@ def _weighted(block: Compile, net: Net, weights: Mapping[str, float] | Sequence[
     )
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _named(node: LayerNode) -> Layer:
+def _with_name(node: LayerNode) -> Layer:
     return node.layer if node.layer.name == node.name else node.layer.replace(name=node.name)
 
 
 def Sequential(layers: Sequence[Any], name: str = "sequential", *, preprocess: Sequence[Layer] = (),
                augment: Sequence[Layer] = ()) -> Model:  # fmt: skip
     """A model of layers one after the other. The first item is an `Input`. preprocess, augment: as for `Model`."""
-    if not layers or not isinstance(layers[0], Symbol):
+    if not layers or not isinstance(layers[0], SymbolicTensor):
         raise UsageError("Sequential wants pt.Input(shape) as its first item")
     value: Any = layers[0]
     for place, layer in enumerate(layers[1:], 1):

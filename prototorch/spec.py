@@ -9,7 +9,7 @@ _ITEMSIZE = {
     "bool": 1, "uint8": 1, "int8": 1, "float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2,
     "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8,
 }  # fmt: skip
-FLOATS = ("float16", "bfloat16", "float32", "float64")
+FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Spec:
     @property
     def is_float(self) -> bool:
         """Whether the elements are floating-point numbers, so that a gradient exists."""
-        return self.dtype in FLOATS
+        return self.dtype in FLOAT_DTYPES
 
     def __str__(self) -> str:
         return f"{self.dtype}{list(self.shape)}"

@@ -19,10 +19,10 @@ RANKS = {
     "initializers": 3, "regularizers": 3, "constraints": 3,
     "layers": 4,
     "graph": 5,
-    "engine": 6, "data": 6,
+    "runtime": 6, "data": 6, "eager": 6.1,
     "optim": 6.5, "losses": 6.5, "metrics": 6.6,
     "train": 7, "storage": 7,
-    "model": 8, "load": 8.1, "inspect": 8.2, "manual": 8.2, "interop": 8.2, "measure": 8.3, "testing": 8.5,
+    "model": 8, "load": 8.1, "checking": 8.2, "docs_pages": 8.2, "interop": 8.2, "measure": 8.3, "testing": 8.5,
     "cli": 9,
 }  # fmt: skip
 

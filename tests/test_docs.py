@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from prototorch.checking import check_model
 from prototorch.cli.main import group
 from prototorch.errors import TextError
-from prototorch.inspect import checked
 from prototorch.layers import Layer
-from prototorch.load import model_of
+from prototorch.load import model_from_text
 from prototorch.text.reader import parse
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,9 +35,9 @@ def test_every_model_text_is_read_and_whole_models_are_checked(where, text, tmp_
     if "input {" in text:
         path = tmp_path / "model.proto"
         path.write_text(text)
-        model = checked(str(path))
+        model = check_model(str(path))
         assert model.net.nodes
-        assert model_of(model.to_text()).to_text() == model.to_text()
+        assert model_from_text(model.to_text()).to_text() == model.to_text()
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "python.md"], ids=lambda p: p.name)
@@ -67,7 +67,7 @@ def test_the_layer_of_the_architecture_page_works():
     exec(head + code.replace("class Scale", "class ScaleOfTheDocs"), {"__name__": "docs"})
     found = Layer.lookup("ScaleOfTheDocs")
     assert found.specs()["initial"].doc
-    model = model_of('input { name: "a"  shape: [3, 4, 4] }\nScaleOfTheDocs { initial: 2 }')
+    model = model_from_text('input { name: "a"  shape: [3, 4, 4] }\nScaleOfTheDocs { initial: 2 }')
     assert (model.predict(np.ones((1, 3, 4, 4), np.float32)) == 2).all()
     family = Layer._family
     assert family is not None
@@ -94,7 +94,7 @@ def test_the_message_that_is_shown_is_the_real_one(page, tmp_path, monkeypatch):
     Path("models").mkdir()
     Path("models/alexnet.proto").write_text("input { shape: [3, 9, 9] }" + "\n" * 11 + line + "\n")
     with pytest.raises(TextError) as wrong:
-        checked("models/alexnet.proto")
+        check_model("models/alexnet.proto")
     assert str(wrong.value).strip() == shown.strip()
 
 

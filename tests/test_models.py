@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.inspect import summary
-from prototorch.load import model_of
-from prototorch.resources import shipped_models
-from prototorch.text.load import load_text
+from prototorch.checking import summary
+from prototorch.load import model_from_text
+from prototorch.package_files import shipped_models
+from prototorch.text.loader import load_text
 from prototorch.text.reader import parse
-from prototorch.text.writer import write
+from prototorch.text.writer import format_document
 
 #: trained parameters, all at the models' defaults; for the published nets the numbers of their papers' reference code
 PARAMETERS = {
@@ -50,15 +50,17 @@ def test_text_is_short_and_canonical_form_is_stable(name: str):
     path = shipped_models()[name]
     text, root = path.read_text(encoding="utf-8"), str(path.parent)
     assert len(text.splitlines()) <= 90
-    once = write(parse(text, name, trivia=True))
-    assert write(parse(once, name, trivia=True)) == once
-    assert write(load_text(once, root=root)) == write(load_text(text, root=root))  # the layout alone has changed
+    once = format_document(parse(text, name, trivia=True))
+    assert format_document(parse(once, name, trivia=True)) == once
+    assert format_document(load_text(once, root=root)) == format_document(
+        load_text(text, root=root)
+    )  # the layout alone has changed
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_text_of_the_model_reads_back_equal(name: str):
     model = pt.load_model(name)
-    again = model_of(model.to_text())
+    again = model_from_text(model.to_text())
     assert again.net == model.net
     assert (again.compile_block, again.fit_block) == (model.compile_block, model.fit_block)
     assert again.to_text() == model.to_text()

@@ -26,16 +26,19 @@ METHODS = {"extractall", "unpack_archive", "exec_module", "load_module", "LoadLi
 
 # What is allowed in some modules: (rule, module path) -> why.
 ALLOWED = {
-    ("subprocess", "backends/cpu/native/processes.py"): "starts this package's own compiling process, without a shell",
-    ("ctypes library", "backends/cpu/native/linked.py"): "asks this process for memset, pow and their like",
-    ("ctypes library", "backends/cuda/facts.py"): "asks NVIDIA's driver, under its fixed name, for its version",
+    (
+        "subprocess",
+        "backends/cpu/native/compile_workers.py",
+    ): "starts this package's own compiling process, without a shell",
+    ("ctypes library", "backends/cpu/native/elf_loader.py"): "asks this process for memset, pow and their like",
+    ("ctypes library", "backends/cuda/availability.py"): "asks NVIDIA's driver, under its fixed name, for its version",
     ("load_module", "backends/cuda/device.py"): "compiles this package's own CUDA sources",
-    ("load_module", "backends/cuda/asked.py"): "hands that on, where a plan's memory is counted",
-    ("load_module", "backends/cuda/fake.py"): "stands in for that in tests",
-    ("subprocess", "storage/foreign.py"): "starts this package's own reading process, without a shell",
-    ("h5py.File", "storage/image.py"): "writes into memory",
-    ("h5py.File", "storage/strict.py"): "names the type of an argument",
-    ("h5py.File", "storage/child.py"): "runs in the sandboxed process alone",
+    ("load_module", "backends/cuda/dry_run_device.py"): "hands that on, where a plan's memory is counted",
+    ("load_module", "testing/fake_device.py"): "stands in for that in tests",
+    ("subprocess", "storage/foreign_hdf5.py"): "starts this package's own reading process, without a shell",
+    ("h5py.File", "storage/hdf5_encoder.py"): "writes into memory",
+    ("h5py.File", "storage/hdf5_validator.py"): "names the type of an argument",
+    ("h5py.File", "storage/hdf5_sandbox.py"): "runs in the sandboxed process alone",
 }
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.engine.eager_layer import weights_of
-from prototorch.engine.tensor import tensor
+from prototorch.eager.layer_call import weights_of
+from prototorch.eager.tensor import tensor
 from prototorch.layers import Dense
 from prototorch.testing import CHECKS, check_layer, temporary_definitions
-from prototorch.testing.reading import layer_of
+from prototorch.testing.parse_example import parse_layer
 
 SOURCE = '''
 """Swish with a slope that is trained."""
@@ -70,7 +70,7 @@ def test_its_tests_appear_by_themselves(trained_swish):
 
 
 def test_its_name_is_known_in_a_text(trained_swish):
-    assert layer_of("trained_swish { }") == trained_swish()
+    assert parse_layer("trained_swish { }") == trained_swish()
 
 
 TEXT = """

@@ -10,7 +10,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.errors import TextError, did_you_mean
-from prototorch.load import model_of
+from prototorch.load import model_from_text
 
 HEAD = 'input { name: "x"  shape: [4] }\nDense { units: 2 }\n'
 
@@ -66,4 +66,4 @@ def test_a_cell_that_defines_a_layer_runs_twice():
 )
 def test_a_field_at_the_top_is_told_its_place(line, place):
     with pytest.raises(TextError, match=f"It belongs into {place} {{ }}"):
-        model_of(HEAD + line)
+        model_from_text(HEAD + line)

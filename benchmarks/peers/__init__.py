@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.contender import Contender, Setup
-from benchmarks.rows import Row
+from benchmarks.workloads import Workload
 
 OURS = "prototorch"
 
 
 @dataclass(frozen=True)
-class Entry:
+class PeerEntry:
     """A contender: a framework in one of its modes.
 
     peer: the framework's name on the command line. place: module and class. modes: how the class is set. needs: the
@@ -42,38 +42,38 @@ class Entry:
         """The versions of its packages."""
         return {name: importlib.metadata.version(name) for name in self.needs}
 
-    def takes(self, row: Row, training: bool) -> bool:
+    def takes(self, row: Workload, training: bool) -> bool:
         """Whether it has a line of its own here."""
-        return (self.trains if training else self.infers) and (row.pictures or not self.layout)
+        return (self.trains if training else self.infers) and (row.has_image_input or not self.layout)
 
-    def make(self, row: Row, setup: Setup) -> Contender:
+    def make(self, row: Workload, setup: Setup) -> Contender:
         """The contender itself; imports its framework."""
         module, _, name = self.place.partition(":")
         return getattr(importlib.import_module(module), name)(row, setup, **self.modes)
 
 
-def _torch(name: str, modes: dict[str, Any], **more: bool) -> Entry:
-    return Entry(name, "torch", "benchmarks.peers.torch_peer:Torch", ("torch",), modes, **more)
+def _torch(name: str, modes: dict[str, Any], **more: bool) -> PeerEntry:
+    return PeerEntry(name, "torch", "benchmarks.peers.torch_peer:TorchContender", ("torch",), modes, **more)
 
 
 ENTRIES = {
     entry.name: entry
     for entry in (
-        Entry(OURS, OURS, "benchmarks.ours:Ours"),
+        PeerEntry(OURS, OURS, "benchmarks.prototorch_contender:PrototorchContender"),
         _torch("torch", {"fused": False}),
         _torch("torch-fused", {}, infers=False),
         _torch("torch-channels_last", {"channels_last": True}, layout=True),
         _torch("torch-compile", {"compiled": True}, always=False),
-        Entry("keras-jax", "keras-jax", "benchmarks.peers.keras_peer:KerasJax", ("keras", "jax")),
-        Entry("onnxruntime", "onnxruntime", "benchmarks.peers.onnxruntime_peer:OnnxRuntime",
+        PeerEntry("keras-jax", "keras-jax", "benchmarks.peers.keras_peer:KerasJax", ("keras", "jax")),
+        PeerEntry("onnxruntime", "onnxruntime", "benchmarks.peers.onnxruntime_peer:OnnxRuntime",
               ("onnxruntime", "onnx", "torch"), trains=False, exported=True),
-        Entry("openvino", "openvino", "benchmarks.peers.openvino_peer:OpenVino",
+        PeerEntry("openvino", "openvino", "benchmarks.peers.openvino_peer:OpenVino",
               ("openvino", "onnx", "torch"), trains=False, exported=True),
     )
 }  # fmt: skip
 
 
-def entries(peers: list[str], compiled: bool = False) -> tuple[list[Entry], list[str]]:
+def select_entries(peers: list[str], compiled: bool = False) -> tuple[list[PeerEntry], list[str]]:
     """The contenders that these names stand for, ours first, and a line for each that is not installed.
 
     A framework's name stands for all its modes (``torch-compile``, which is slow to begin, only if ``compiled``); the

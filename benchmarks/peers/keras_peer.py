@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.contender import Contender, Setup, Weights
 from benchmarks.peers.keras_nets import make
-from benchmarks.rows import DECAY, EPOCH_RATE, MOMENTUM, RATE, Row
+from benchmarks.workloads import DECAY, EPOCH_RATE, MOMENTUM, RATE, Workload
 
 FACTORS = (1.0, 0.3, 0.3)
 
@@ -19,7 +19,7 @@ FACTORS = (1.0, 0.3, 0.3)
 class KerasJax(Contender):
     """The net of Keras without state, in functions that JAX compiles; ``fit`` for the epoch."""
 
-    def __init__(self, row: Row, setup: Setup):
+    def __init__(self, row: Workload, setup: Setup):
         super().__init__(row, setup)
         keras.utils.set_random_seed(0)
         dtype = "int32" if row.numbers else "float32"

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 
 from benchmarks.peers.torch_nets import LRN
-from benchmarks.peers.torch_peer import net_of
+from benchmarks.peers.torch_peer import build_net
 from benchmarks.peers.torch_weights import load
-from benchmarks.rows import ROWS, Row
+from benchmarks.workloads import WORKLOADS, Workload
 
 
-def export(row: Row, batch: int, weights: str, path: str) -> None:
+def export(row: Workload, batch: int, weights: str, path: str) -> None:
     """Write the net with these weights for this batch size; opset 17 has the layer normalisation as one node."""
-    net = net_of(row).eval()
+    net = build_net(row).eval()
     with np.load(weights) as given:
         load(net, {name: given[name] for name in given.files})
     LRN.exporting = True
@@ -30,4 +30,4 @@ def export(row: Row, batch: int, weights: str, path: str) -> None:
 
 
 if __name__ == "__main__":
-    export(ROWS[sys.argv[1]], int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    export(WORKLOADS[sys.argv[1]], int(sys.argv[2]), sys.argv[3], sys.argv[4])

@@ -6,13 +6,13 @@ import numpy as np
 import onnxruntime
 
 from benchmarks.contender import Contender, Setup, Weights
-from benchmarks.rows import Row
+from benchmarks.workloads import Workload
 
 
 class OnnxRuntime(Contender):
     """ONNX Runtime on its CPU kernels with all graph optimisations."""
 
-    def __init__(self, row: Row, setup: Setup):
+    def __init__(self, row: Workload, setup: Setup):
         super().__init__(row, setup)
         assert setup.onnx is not None
         options = onnxruntime.SessionOptions()

@@ -6,13 +6,13 @@ import numpy as np
 import openvino
 
 from benchmarks.contender import Contender, Setup, Weights
-from benchmarks.rows import Row
+from benchmarks.workloads import Workload
 
 
 class OpenVino(Contender):
     """OpenVINO's CPU plugin for one request at a time; unasked, it would compute in bfloat16 where the CPU can."""
 
-    def __init__(self, row: Row, setup: Setup):
+    def __init__(self, row: Workload, setup: Setup):
         super().__init__(row, setup)
         settings = {
             "INFERENCE_NUM_THREADS": setup.threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32",

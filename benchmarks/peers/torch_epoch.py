@@ -77,7 +77,7 @@ def main() -> None:
     if args.threads is not None:
         torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    form = torch.contiguous_format if args.plain else torch.channels_last
+    form = torch.contiguous_format if args.reference else torch.channels_last
     net = lenet().to(memory_format=form)  # type: ignore[call-overload]
     train, test = load(args.folder, "train"), load(args.folder, "t10k")
     epoch = Epoch(net, form)

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from benchmarks.contender import Contender, Setup, Weights
 from benchmarks.peers.torch_nets import NETS
 from benchmarks.peers.torch_weights import load
-from benchmarks.rows import DECAY, EPOCH_RATE, MOMENTUM, RATE, Row
+from benchmarks.workloads import DECAY, EPOCH_RATE, MOMENTUM, RATE, Workload
 
 #: the factors of GoogLeNet's losses, the first of which is every other net's
 FACTORS = (1.0, 0.3, 0.3)
 
 
-def net_of(row: Row, dropout: bool = True) -> nn.Module:
+def build_net(row: Workload, dropout: bool = True) -> nn.Module:
     """The row's net with PyTorch's own first weights."""
     torch.manual_seed(0)
     net = NETS[row.name]()
@@ -28,13 +28,15 @@ def net_of(row: Row, dropout: bool = True) -> nn.Module:
     return net
 
 
-class Torch(Contender):
+class TorchContender(Contender):
     """A training step and an inference of PyTorch: eager, with the memory format, optimiser and compiler given."""
 
-    def __init__(self, row: Row, setup: Setup, channels_last: bool = False, fused: bool = True, compiled: bool = False):
+    def __init__(
+        self, row: Workload, setup: Setup, channels_last: bool = False, fused: bool = True, compiled: bool = False
+    ):
         super().__init__(row, setup)
         torch.set_num_threads(setup.threads)
-        self.net = net_of(row, setup.dropout)
+        self.net = build_net(row, setup.dropout)
         self.format = torch.channels_last if channels_last else torch.contiguous_format
         if channels_last:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

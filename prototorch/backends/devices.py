@@ -11,12 +11,12 @@ import numpy as np
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import LEVELS, cpu, native
-from prototorch.backends.cuda.facts import facts, usable, why_not
-from prototorch.backends.precision import STRICT, Settings, precision_of
+from prototorch.backends.cuda.availability import describe_cuda, is_available, unavailable_reason
+from prototorch.backends.precision import STRICT_NAMES, ExecutionSettings, resolve_precision
 from prototorch.errors import BackendError, did_you_mean
 
 NAMES = ("auto", "cpu", "cuda")
-VARIABLE = "PROTOTORCH_DEVICE"  # what "auto" means
+ENV_VAR = "PROTOTORCH_DEVICE"  # what "auto" means
 
 
 def backend_for(device: str = "auto", threads: int | None = None, precision: str = "auto",
@@ -25,37 +25,41 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     PROTOTORCH_DEVICE may say which.
 
     threads: of the CPU. precision: see `backends.precision`; on the CPU all is float32, and "fp32" leaves out what
-    rounds more than a sum of products. deterministic, autotune: see `Settings`; of them
+    rounds more than a sum of products. deterministic, autotune: see `ExecutionSettings`; of them
     the CPU knows autotune. Raises BackendError for a device that cannot be used, UsageError for a precision that there
     is none of.
     """
     if device == "auto":
-        device = os.environ.get(VARIABLE) or ("cuda" if usable() else "cpu")
+        device = os.environ.get(ENV_VAR) or ("cuda" if is_available() else "cpu")
     if device == "cuda":
-        return cuda_backend(Settings(precision_of(precision, gpu=True), deterministic, autotune))
+        return cuda_backend(ExecutionSettings(resolve_precision(precision, gpu=True), deterministic, autotune))
     if device != "cpu":
         raise BackendError(f"there is no device {device!r}; there are cpu and cuda.{did_you_mean(device, NAMES)}")
-    precision_of(precision, gpu=False)
-    return cpu(threads=threads, strict=precision in STRICT, autotune=autotune)
+    resolve_precision(precision, gpu=False)
+    return cpu(threads=threads, strict=precision in STRICT_NAMES, autotune=autotune)
 
 
-def cuda_backend(settings: Settings) -> Backend:
+def cuda_backend(settings: ExecutionSettings) -> Backend:
     """The GPU's backend; only here is anything of CUDA loaded. Raises BackendError with what mends it."""
-    why = why_not()
+    why = unavailable_reason()
     if why:
         raise BackendError(f"the device 'cuda' cannot be used: {why}; or use 'cpu' or 'auto'")
-    made: Backend = importlib.import_module("prototorch.backends.cuda.backend").cuda(settings)
+    made: Backend = importlib.import_module("prototorch.backends.cuda.backend").get_backend(settings)
     return made
 
 
-def _why(level: str) -> str:
+def _level_reason(level: str) -> str:
     """Why this level of kernels runs, of those there are."""
     if os.environ.get("PROTOTORCH_CPU"):
         return "said by PROTOTORCH_CPU"
-    return "the fastest; PROTOTORCH_CPU chooses another" if level == "native" else f"not native: {native.missing()}"
+    return (
+        "the fastest; PROTOTORCH_CPU chooses another"
+        if level == "native"
+        else f"not native: {native.unavailable_reason()}"
+    )
 
 
-def devices() -> dict[str, dict[str, Any]]:
+def describe_devices() -> dict[str, dict[str, Any]]:
     """What `prototorch devices` shows: each device with the libraries in use, or why it is not used."""
     here = cpu()
     level = next(name for name, tried in LEVELS.items() if tried == here.levels)
@@ -63,12 +67,12 @@ def devices() -> dict[str, dict[str, Any]]:
     return {
         "cpu": {
             "in use": "yes",
-            "level": f"{level} ({_why(level)})",
+            "level": f"{level} ({_level_reason(level)})",
             "machine": platform.machine(),
             "threads": here.threads,
-            **native.facts(),
+            **native.describe(),
             "numpy": np.__version__,
             "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
         },
-        "cuda": facts(),
+        "cuda": describe_cuda(),
     }

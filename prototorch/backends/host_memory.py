@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prototorch.errors import UsageError
 
-VARIABLE = "PROTOTORCH_MEMORY"
+ENV_VAR = "PROTOTORCH_MEMORY"
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -20,24 +20,24 @@ def free_bytes(root: Path = Path("/")) -> int | None:
     The environment variable PROTOTORCH_MEMORY ("12GiB", "800M", bytes) takes the place of all of them; "unlimited"
     means that nothing is known. ``root`` is where /proc and /sys are. Raises UsageError for a variable that is neither.
     """
-    said = os.environ.get(VARIABLE)
+    said = os.environ.get(ENV_VAR)
     if said:
-        return _said(said)
-    found = [n for n in (_available(root), *_groups(root), _address_space(root)) if n is not None]
+        return _parse_limit(said)
+    found = [n for n in (_available_bytes(root), *_cgroup_limits(root), _address_space_limit(root)) if n is not None]
     return max(0, min(found)) if found else None
 
 
-def _said(text: str) -> int | None:
+def _parse_limit(text: str) -> int | None:
     if text.strip().lower() == "unlimited":
         return None
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
     if match is None:
-        raise UsageError(f"{VARIABLE} is {text!r}; it must be a size such as 12GiB, or 'unlimited'")
+        raise UsageError(f"{ENV_VAR} is {text!r}; it must be a size such as 12GiB, or 'unlimited'")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def _available(root: Path) -> int | None:
-    text = _read(root / "proc/meminfo") or ""
+def _available_bytes(root: Path) -> int | None:
+    text = _read_text(root / "proc/meminfo") or ""
     match = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
     if match is not None:
         return int(match[1]) << 10
@@ -47,9 +47,9 @@ def _available(root: Path) -> int | None:
         return None
 
 
-def _groups(root: Path) -> Iterator[int]:
+def _cgroup_limits(root: Path) -> Iterator[int]:
     """What each control group above this process leaves; file pages that are not in use count as free."""
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+    for line in (_read_text(root / "proc/self/cgroup") or "").splitlines():
         _, kinds, path = line.split(":", 2)
         if kinds == "":
             base, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
@@ -61,25 +61,25 @@ def _groups(root: Path) -> Iterator[int]:
         parts = [p for p in path.split("/") if p not in ("", "..")]
         for depth in range(len(parts), -1, -1):
             folder = base.joinpath(*parts[:depth])
-            limit, used = (_number(_read(folder / name)) for name in names[:2])
+            limit, used = (_parse_int(_read_text(folder / name)) for name in names[:2])
             if limit is not None and used is not None:
-                match = re.search(rf"^{names[2]} (\d+)$", _read(folder / "memory.stat") or "", re.MULTILINE)
+                match = re.search(rf"^{names[2]} (\d+)$", _read_text(folder / "memory.stat") or "", re.MULTILINE)
                 yield limit - used + (int(match[1]) if match is not None else 0)
 
 
-def _address_space(root: Path) -> int | None:
-    match = re.search(r"^Max address space\s+(\d+)\s", _read(root / "proc/self/limits") or "", re.MULTILINE)
-    used = _number((_read(root / "proc/self/statm") or "").split(" ")[0])
+def _address_space_limit(root: Path) -> int | None:
+    match = re.search(r"^Max address space\s+(\d+)\s", _read_text(root / "proc/self/limits") or "", re.MULTILINE)
+    used = _parse_int((_read_text(root / "proc/self/statm") or "").split(" ")[0])
     if match is None or used is None:
         return None
     return int(match[1]) - used * os.sysconf("SC_PAGE_SIZE")
 
 
-def _number(text: str | None) -> int | None:
+def _parse_int(text: str | None) -> int | None:
     return int(text) if text is not None and text.strip().isdigit() else None
 
 
-def _read(path: Path) -> str | None:
+def _read_text(path: Path) -> str | None:
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:

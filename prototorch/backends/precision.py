@@ -11,13 +11,13 @@ import numpy as np
 from prototorch.errors import BackendError, UsageError, did_you_mean
 
 #: what a model text may say; "auto" is tf32 on a GPU and fp32 on the CPU, "float32" is another word for fp32
-WORDS = ("auto", "fp32", "tf32", "bf16", "fp16", "float32")
+PRECISION_NAMES = ("auto", "fp32", "tf32", "bf16", "fp16", "float32")
 #: words that forbid faster ways to the same sums that round more: TF32 on a GPU, Winograd's convolutions on the CPU
-STRICT = ("fp32", "float32")
+STRICT_NAMES = ("fp32", "float32")
 
 
 @dataclass(frozen=True)
-class Precision:
+class PrecisionPolicy:
     """What arithmetic a model runs in.
 
     Attributes:
@@ -31,21 +31,21 @@ class Precision:
     """
 
     name: str
-    low: str | None = None
+    low_dtype: str | None = None
     tf32: bool = False
-    scaled: bool = False
+    loss_scaling: bool = False
 
 
 #: TF32 is allowed for bf16 and fp16, too: a float32 product that is left there is no finer than its neighbours.
-_PRECISIONS = {
-    "fp32": Precision("fp32"),
-    "tf32": Precision("tf32", tf32=True),
-    "bf16": Precision("bf16", "bfloat16", tf32=True),
-    "fp16": Precision("fp16", "float16", tf32=True, scaled=True),
+_POLICIES = {
+    "fp32": PrecisionPolicy("fp32"),
+    "tf32": PrecisionPolicy("tf32", tf32=True),
+    "bf16": PrecisionPolicy("bf16", "bfloat16", tf32=True),
+    "fp16": PrecisionPolicy("fp16", "float16", tf32=True, loss_scaling=True),
 }
 
 
-def numpy_type(name: str) -> np.dtype[Any]:
+def numpy_dtype(name: str) -> np.dtype[Any]:
     """The element type of this name in NumPy. Raises BackendError for bfloat16 where ml_dtypes is not installed."""
     if name == "bfloat16":
         try:
@@ -55,25 +55,28 @@ def numpy_type(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-def precision_of(word: str, gpu: bool) -> Precision:
+def resolve_precision(name: str, gpu: bool) -> PrecisionPolicy:
     """The precision a word stands for on a GPU or on the CPU. Raises UsageError for another word.
 
     On the CPU all of them are fp32: its arithmetic is never coarser than what is asked for.
     """
-    if word not in WORDS:
-        raise UsageError(f"there is no precision {word!r}; there are {', '.join(WORDS)}.{did_you_mean(word, WORDS)}")
+    if name not in PRECISION_NAMES:
+        raise UsageError(
+            f"there is no precision {name!r}; there are {', '.join(PRECISION_NAMES)}."
+            f"{did_you_mean(name, PRECISION_NAMES)}"
+        )
     if not gpu:
-        return _PRECISIONS["fp32"]
-    return _PRECISIONS[{"auto": "tf32", "float32": "fp32"}.get(word, word)]
+        return _POLICIES["fp32"]
+    return _POLICIES[{"auto": "tf32", "float32": "fp32"}.get(name, name)]
 
 
 @dataclass(frozen=True)
-class Settings:
+class ExecutionSettings:
     """How a GPU computes: the precision, whether every run gives the same bits, whether kernels are chosen by timing.
 
     cuDNN's plans and cuBLAS's mode follow from here and from nowhere else.
     """
 
-    precision: Precision = _PRECISIONS["tf32"]
+    precision: PrecisionPolicy = _POLICIES["tf32"]
     deterministic: bool = False
     autotune: bool = False

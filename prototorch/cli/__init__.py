@@ -1,6 +1,6 @@
 """The command line: one file for each command."""
 
-from prototorch.cli.began import BEGAN
 from prototorch.cli.main import main
+from prototorch.cli.process_start import PROCESS_START
 
-__all__ = ["BEGAN", "main"]
+__all__ = ["PROCESS_START", "main"]

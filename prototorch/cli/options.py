@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from prototorch.backends.devices import NAMES
-from prototorch.load import find, is_saved, load_model
+from prototorch.load import find_model_file, is_saved, load_model
 from prototorch.model import Model
 
 
@@ -46,15 +46,15 @@ def device_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--device", type=click.Choice(NAMES), help="As --set compile.device=NAME.")(function)
 
 
-def with_threads(overrides: tuple[str, ...], threads: int | None, device: str | None = None) -> tuple[str, ...]:
+def add_device_overrides(overrides: tuple[str, ...], threads: int | None, device: str | None = None) -> tuple[str, ...]:
     """The overrides with the number of threads and the device, where they are given."""
     said = (("compile.threads", threads), ("compile.device", device))
     return (*overrides, *(f"{name}={json.dumps(value)}" for name, value in said if value is not None))
 
 
-def note_fresh(file: str, does: str) -> None:
+def warn_untrained(file: str, does: str) -> None:
     """Tell on standard error where FILE holds no weights."""
-    if not is_saved(find(file)):
+    if not is_saved(find_model_file(file)):
         click.echo(f"note: {file} is a text, which holds no weights: it {does} as it begins, untrained", err=True)
 
 
@@ -63,7 +63,7 @@ def data_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--data", metavar="SOURCE", help="Data: a name (fashion-mnist-mini) or a path.")(function)
 
 
-def opened(file: str, overrides: tuple[str, ...], data: str | None = None) -> Model:
+def open_model(file: str, overrides: tuple[str, ...], data: str | None = None) -> Model:
     """The model of a command's arguments."""
     extra = (f"fit.data.source={json.dumps(data)}",) if data is not None else ()
     return load_model(file, overrides=(*overrides, *extra))
@@ -71,25 +71,25 @@ def opened(file: str, overrides: tuple[str, ...], data: str | None = None) -> Mo
 
 def print_json(value: Any) -> None:
     """A result as JSON; numbers that are not finite, which JSON does not know, as null."""
-    click.echo(json.dumps(_finite(plain(value)), indent=2, allow_nan=False))
+    click.echo(json.dumps(_replace_nonfinite(to_plain_types(value)), indent=2, allow_nan=False))
 
 
-def plain(value: Any) -> Any:
+def to_plain_types(value: Any) -> Any:
     """Numbers and arrays of NumPy as Python's own."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): to_plain_types(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [to_plain_types(v) for v in value]
     return value
 
 
-def _finite(value: Any) -> Any:
+def _replace_nonfinite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    return [_finite(v) for v in value] if isinstance(value, list) else value
+        return {k: _replace_nonfinite(v) for k, v in value.items()}
+    return [_replace_nonfinite(v) for v in value] if isinstance(value, list) else value

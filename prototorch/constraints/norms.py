@@ -15,7 +15,7 @@ _EPSILON = 1e-7  # Keras' epsilon: keeps the division by a norm of 0 finite
 def _norm(weight: Any, axis: tuple[int, ...]) -> Any:
     if any(not -weight.ndim <= a < weight.ndim for a in axis):
         raise ShapeError(f"a norm along {list(axis)} is not one of a weight of shape {list(weight.shape)}")
-    return ops.sqrt(ops.sum_(ops.square(weight), axis=axis, keepdims=True))
+    return ops.sqrt(ops.sum(ops.square(weight), axis=axis, keepdims=True))
 
 
 class NonNeg(Constraint):

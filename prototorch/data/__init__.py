@@ -1,41 +1,41 @@
 """Data: sources told apart by their content, data sets, the loader, and the checks before the first step."""
 
-from .batch import Batch, Place
-from .binding import Bound, Target, bind
-from .checks import DataWarning, check_dataset, compare
-from .dataset import Arrays, Dataset, SampleError
-from .declare import Data
-from .folders import Pictures, picture_files
-from .loader import Loader
-from .memory import as_dataset
-from .named import NAMES
-from .pairs import Pairs
-from .pictures import PictureReader
-from .sources import Options, add_array_files, open_source
-from .stream import Stream
+from prototorch.data.array_conversion import as_dataset
+from prototorch.data.batch import Batch, BatchContext
+from prototorch.data.binding import BoundDataset, TargetSpec, bind
+from prototorch.data.builtin_datasets import DATASET_NAMES
+from prototorch.data.checks import DataWarning, check_dataset, check_overlap
+from prototorch.data.data_block import Data
+from prototorch.data.dataset import ArrayDataset, Dataset, SampleError
+from prototorch.data.image_folder import ImageFileDataset, open_image_files
+from prototorch.data.image_io import ImageReader
+from prototorch.data.loader import Loader
+from prototorch.data.siamese_pairs import SiamesePairs
+from prototorch.data.sources import SourceOptions, open_source, register_array_format
+from prototorch.data.stream import BatchStream
 
 __all__ = [
-    "NAMES",
-    "Arrays",
+    "DATASET_NAMES",
+    "ArrayDataset",
     "Batch",
-    "Bound",
+    "BatchContext",
+    "BatchStream",
+    "BoundDataset",
     "Data",
     "DataWarning",
     "Dataset",
+    "ImageFileDataset",
+    "ImageReader",
     "Loader",
-    "Options",
-    "Pairs",
-    "PictureReader",
-    "Pictures",
-    "Place",
     "SampleError",
-    "Stream",
-    "Target",
-    "add_array_files",
+    "SiamesePairs",
+    "SourceOptions",
+    "TargetSpec",
     "as_dataset",
     "bind",
     "check_dataset",
-    "compare",
+    "check_overlap",
+    "open_image_files",
     "open_source",
-    "picture_files",
+    "register_array_format",
 ]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .dataset import Columns, SampleError
-from .order import batch_key, generator
+from prototorch.data.dataset import Columns, SampleError
+from prototorch.data.shuffling import batch_generator, batch_key
 
 
 @dataclass(frozen=True)
-class Place:
+class BatchContext:
     """Where a batch belongs. All randomness of its augmentation follows from this and nothing else.
 
     seed, epoch: of the loader; position: how many samples of the epoch's order came before this batch;
@@ -31,26 +31,28 @@ class Place:
 
     def generator(self) -> np.random.Generator:
         """A new NumPy generator that belongs to this place."""
-        return generator(self.seed, self.epoch, self.position)
+        return batch_generator(self.seed, self.epoch, self.position)
 
 
-Transform = Callable[[Columns, Place], Columns]
+BatchTransform = Callable[[Columns, BatchContext], Columns]
 
 
 class Batch(dict[str, np.ndarray]):
     """Column name -> array [n, ...], with its ``place`` and the samples that had to be left out."""
 
-    def __init__(self, columns: Mapping[str, np.ndarray], place: Place, wrong: list[SampleError] | None = None):
+    def __init__(
+        self, columns: Mapping[str, np.ndarray], context: BatchContext, errors: list[SampleError] | None = None
+    ):
         super().__init__(columns)
-        self.place, self.wrong = place, wrong or []
+        self.context, self.errors = context, errors or []
 
     @property
-    def count(self) -> int:
+    def num_samples(self) -> int:
         """The number of samples."""
-        return len(self.place.indices)
+        return len(self.context.indices)
 
 
-def convert(columns: Columns, dtypes: Mapping[str, str]) -> Columns:
+def cast_columns(columns: Columns, dtypes: Mapping[str, str]) -> Columns:
     """The columns with the element types asked for; what has its type already is not copied."""
     return {
         name: array.astype(dtypes[name], copy=False) if name in dtypes else array for name, array in columns.items()

@@ -8,16 +8,16 @@ from typing import Literal
 
 import numpy as np
 
-from ..errors import DataError
-from ..spec import Spec
-from .dataset import Columns, Dataset, SampleError
+from prototorch.data.dataset import Columns, Dataset, SampleError
+from prototorch.errors import DataError
+from prototorch.spec import Spec
 
 Shape = tuple[int | None, ...]
-Fitting = Callable[[np.ndarray], np.ndarray]
+ColumnAdapter = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetSpec:
     """What the loss of one output wants to be given.
 
     shape: of one target, the batch dimension left out; for ``"classes"`` () or one position each, e.g. (time,).
@@ -34,70 +34,78 @@ class Target:
     classes: int | None = None
     loss: str = "the loss"
     axis: int = -1
-    ignored: int | None = None
+    ignored_class: int | None = None
 
 
 @dataclass(frozen=True)
-class Indices:
+class IndexRange:
     """What a column that is looked up in a table must hold: whole numbers 0..count-1, for the layer of this name."""
 
     count: int
     layer: str
 
-    def outside(self, values: np.ndarray) -> np.ndarray:
+    def is_out_of_range(self, values: np.ndarray) -> np.ndarray:
         """True where a value lies outside; numbers that are not whole are rounded towards 0, NaN is outside."""
         return ~((values > -1) & (values < self.count))
 
 
-class Bound(Dataset):
+class BoundDataset(Dataset):
     """A data set whose columns have the shapes a model wants.
 
     input_of: the model's input -> the column it reads; target_of: the model's output -> the column it learns;
     indices: columns that a layer looks up in a table. Those that are not in memory are checked as they are read.
     """
 
-    def __init__(self, whole: Dataset, input_of: dict[str, str], target_of: dict[str, str], fits: dict[str, Fitting],
-                 indices: Mapping[str, Indices] | None = None):  # fmt: skip
-        self._whole, self._fits = whole, fits
-        self.input_of, self.target_of = input_of, target_of
-        self.indices = {input_of[name]: wanted for name, wanted in (indices or {}).items() if name in input_of}
-        self._unseen = [column for column in self.indices if whole.held(column) is None]
-        self.name, self.weight, self.classes = whole.name, whole.weight, whole.classes
-        self.cheap, self.grain, self.most_threads = whole.cheap, whole.grain, whole.most_threads
-        self.sorted_by_class = whole.sorted_by_class
-        self.inputs = tuple(dict.fromkeys(input_of.values()))
-        self.targets = tuple(dict.fromkeys(target_of.values()))
+    def __init__(
+        self,
+        dataset: Dataset,
+        input_columns: dict[str, str],
+        target_columns: dict[str, str],
+        adapters: dict[str, ColumnAdapter],
+        indices: Mapping[str, IndexRange] | None = None,
+    ):
+        self._dataset, self._fits = dataset, adapters
+        self.input_columns, self.target_columns = input_columns, target_columns
+        self.indices = {
+            input_columns[name]: wanted for name, wanted in (indices or {}).items() if name in input_columns
+        }
+        self._unseen = [column for column in self.indices if dataset.column_array(column) is None]
+        self.name, self.weight, self.classes = dataset.name, dataset.weight, dataset.classes
+        self.is_cheap, self.grain_size, self.max_threads = dataset.is_cheap, dataset.grain_size, dataset.max_threads
+        self.sorted_by_class = dataset.sorted_by_class
+        self.inputs = tuple(dict.fromkeys(input_columns.values()))
+        self.targets = tuple(dict.fromkeys(target_columns.values()))
         self.columns = {name: self._spec(name) for name in [*self.inputs, *self.targets]}
         if self.weight is not None:
-            self.columns[self.weight] = whole.columns[self.weight]
+            self.columns[self.weight] = dataset.columns[self.weight]
 
     def __len__(self) -> int:
-        return len(self._whole)
+        return len(self._dataset)
 
     def read(self, indices: np.ndarray) -> Columns:
-        return self._fitted(self._checked(self._whole.read(indices), indices))
+        return self._fitted(self._checked(self._dataset.read(indices), indices))
 
-    def read_good(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
-        columns, kept, wrong = self._whole.read_good(indices)
+    def read_valid(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
+        columns, kept, wrong = self._dataset.read_valid(indices)
         return self._fitted(self._checked(columns, kept)), kept, wrong
 
     def origin(self, index: int) -> str:
-        return self._whole.origin(index)
+        return self._dataset.origin(index)
 
-    def held(self, column: str) -> np.ndarray | None:
-        array = self._whole.held(column)
+    def column_array(self, column: str) -> np.ndarray | None:
+        array = self._dataset.column_array(column)
         return array if array is None or column not in self._fits else self._fits[column](array)
 
-    def over(self, whole: Dataset) -> Bound:
+    def rebind(self, dataset: Dataset) -> BoundDataset:
         """Another set with the same columns, bound in the same way. Raises DataError for numbers outside a table."""
-        other = object.__new__(Bound)
-        other.__dict__.update(self.__dict__, _whole=whole)
-        check_held(other)
+        other = object.__new__(BoundDataset)
+        other.__dict__.update(self.__dict__, _dataset=dataset)
+        check_indices_in_memory(other)
         return other
 
-    def whole(self) -> Columns:
+    def arrays_in_memory(self) -> Columns:
         """All columns of a set that is in memory, as they are held."""
-        columns = {name: self.held(name) for name in self.columns}
+        columns = {name: self.column_array(name) for name in self.columns}
         return {name: array for name, array in columns.items() if array is not None}
 
     def _checked(self, columns: Columns, rows: np.ndarray) -> Columns:
@@ -114,7 +122,7 @@ class Bound(Dataset):
         }
 
     def _spec(self, name: str) -> Spec:
-        spec = self._whole.columns[name]
+        spec = self._dataset.columns[name]
         if name not in self._fits:
             return spec
         return Spec(self._fits[name](np.empty((0, *spec.shape), np.uint8)).shape[1:], spec.dtype)
@@ -123,10 +131,10 @@ class Bound(Dataset):
 def bind(
     dataset: Dataset,
     inputs: Mapping[str, Shape],
-    targets: Mapping[str, Target] | None = None,
+    targets: Mapping[str, TargetSpec] | None = None,
     columns: Mapping[str, str] | None = None,
-    indices: Mapping[str, Indices] | None = None,
-) -> Bound:
+    indices: Mapping[str, IndexRange] | None = None,
+) -> BoundDataset:
     """The data set as a model sees it.
 
     Columns are found by name where all the model's names are there, else in order. One target may serve several
@@ -144,45 +152,45 @@ def bind(
         DataError: columns missing, shapes that do not fit, with both shapes, or numbers outside a table.
     """
     targets = targets or {}
-    input_of = _match(dataset, list(inputs), dataset.inputs, "input")
+    input_of = _match_columns(dataset, list(inputs), dataset.inputs, "input")
     said = {name: column for name, column in (columns or {}).items() if name in targets}
     for column in said.values():
-        dataset.need(column)
+        dataset.column_spec(column)
     free = [name for name in targets if name not in said]
     offered = tuple(t for t in dataset.targets if t not in said.values() or len(free) == len(dataset.targets))
-    target_of = {**(_match(dataset, free, offered, "output") if free else {}), **said}
-    fits: dict[str, Fitting] = {}
+    target_of = {**(_match_columns(dataset, free, offered, "output") if free else {}), **said}
+    fits: dict[str, ColumnAdapter] = {}
     for model_name, column in input_of.items():
-        fit = _input_fit(dataset, model_name, column, inputs[model_name])
+        fit = _input_adapter(dataset, model_name, column, inputs[model_name])
         if fit is not None:
             fits[column] = fit
     for model_name, column in target_of.items():
-        have = dataset.columns[column].shape if column not in fits else inputs[_reader(input_of, column)]
-        fit = _target_fit(dataset, model_name, column, have, targets[model_name])
+        have = dataset.columns[column].shape if column not in fits else inputs[_find_input(input_of, column)]
+        fit = _target_adapter(dataset, model_name, column, have, targets[model_name])
         if fit is not None and column not in fits:
             fits[column] = fit
-    bound = Bound(dataset, input_of, target_of, fits, indices)
-    check_held(bound)
+    bound = BoundDataset(dataset, input_of, target_of, fits, indices)
+    check_indices_in_memory(bound)
     return bound
 
 
-def check_held(bound: Bound) -> None:
+def check_indices_in_memory(bound: BoundDataset) -> None:
     """Check the numbers that are looked up in a table, of columns in memory. Raises DataError as `check_indices`."""
     for column in bound.indices:
-        values = bound._whole.held(column)
+        values = bound._dataset.column_array(column)
         if values is not None:
             check_indices(bound, column, values)
 
 
-def check_indices(bound: Bound, column: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
+def check_indices(bound: BoundDataset, column: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
     """Check numbers [n, ...] that are looked up in a table; ``rows`` are their places in the set (None: all of it).
 
     Raises DataError naming the first that lies outside, with its row.
     """
     wanted = bound.indices[column]
-    if not values.size or not (wanted.outside(values.min()) or wanted.outside(values.max())):
+    if not values.size or not (wanted.is_out_of_range(values.min()) or wanted.is_out_of_range(values.max())):
         return
-    bad = wanted.outside(values)
+    bad = wanted.is_out_of_range(values)
     place = tuple(int(i) for i in np.argwhere(bad)[0])
     inside = f"{list(place[1:])}" if len(place) > 1 else ""
     others = int(bad.sum()) - 1
@@ -194,11 +202,11 @@ def check_indices(bound: Bound, column: str, values: np.ndarray, rows: np.ndarra
     )
 
 
-def _reader(input_of: Mapping[str, str], column: str) -> str:
+def _find_input(input_of: Mapping[str, str], column: str) -> str:
     return next(name for name, read in input_of.items() if read == column)
 
 
-def _match(dataset: Dataset, wanted: Sequence[str], offered: tuple[str, ...], kind: str) -> dict[str, str]:
+def _match_columns(dataset: Dataset, wanted: Sequence[str], offered: tuple[str, ...], kind: str) -> dict[str, str]:
     if wanted and all(name in offered for name in wanted):
         return {name: name for name in wanted}
     if len(wanted) == len(offered):
@@ -212,66 +220,67 @@ def _match(dataset: Dataset, wanted: Sequence[str], offered: tuple[str, ...], ki
     )
 
 
-def same(have: Shape, want: Shape) -> bool:
+def is_compatible_shape(have: Shape, want: Shape) -> bool:
     """Whether two shapes are equal where both sizes are known."""
     return len(have) == len(want) and all(a is None or b is None or a == b for a, b in zip(have, want, strict=True))
 
 
-def _add_front(array: np.ndarray) -> np.ndarray:
+def _add_first_axis(array: np.ndarray) -> np.ndarray:
     return array[:, None]
 
 
-def _add_back(array: np.ndarray) -> np.ndarray:
+def _add_last_axis(array: np.ndarray) -> np.ndarray:
     return array[..., None]
 
 
-def _drop_back(array: np.ndarray) -> np.ndarray:
+def _drop_last_axis(array: np.ndarray) -> np.ndarray:
     return array[..., 0]
 
 
-def _channels_first(array: np.ndarray) -> np.ndarray:
+def _move_channels_first(array: np.ndarray) -> np.ndarray:
     return np.moveaxis(array, -1, 1)
 
 
-def _input_fit(dataset: Dataset, name: str, column: str, want: Shape) -> Fitting | None:
-    spec = dataset.need(column)
+def _input_adapter(dataset: Dataset, name: str, column: str, want: Shape) -> ColumnAdapter | None:
+    spec = dataset.column_spec(column)
     have = spec.shape
-    if same(have, want):
+    if is_compatible_shape(have, want):
         return None
-    if same((1, *have), want):
-        return _add_front
-    if len(have) == len(want) == 3 and same((have[2], *have[:2]), want):
-        return _channels_first
+    if is_compatible_shape((1, *have), want):
+        return _add_first_axis
+    if len(have) == len(want) == 3 and is_compatible_shape((have[2], *have[:2]), want):
+        return _move_channels_first
     hint = ""
-    if have != want and same((len(dataset), *have), want):
+    if have != want and is_compatible_shape((len(dataset), *have), want):
         hint = "; it seems to be a single sample, which is given as an array of one: x[np.newaxis]"
     elif len(want) == len(have) == 3:
         hint = "; pictures are channels-first: [channels, height, width]. A size can be given in the data block"
     elif len(want) == 1 and len(have) > 1:
         hint = "; a Flatten layer makes vectors of them"
     raise DataError(
-        f"{dataset.name}: the input {name!r} has shape {_text(want)}, the column {column!r} holds {spec} a sample{hint}"
+        f"{dataset.name}: the input {name!r} has shape {_format_shape(want)}, "
+        f"the column {column!r} holds {spec} a sample{hint}"
     )
 
 
-def _target_fit(dataset: Dataset, name: str, column: str, have: Shape, target: Target) -> Fitting | None:
+def _target_adapter(dataset: Dataset, name: str, column: str, have: Shape, target: TargetSpec) -> ColumnAdapter | None:
     want = target.shape
-    if same(have, want):
+    if is_compatible_shape(have, want):
         return None
-    if same((*have, 1), want):
-        return _add_back
-    if have and have[-1] == 1 and same(have[:-1], want):
-        return _drop_back
+    if is_compatible_shape((*have, 1), want):
+        return _add_last_axis
+    if have and have[-1] == 1 and is_compatible_shape(have[:-1], want):
+        return _drop_last_axis
     hint = ""
-    if target.kind == "classes" and have and same(have[:-1], want):
+    if target.kind == "classes" and have and is_compatible_shape(have[:-1], want):
         hint = "; it looks like one-hot targets: categorical_crossentropy takes them, or np.argmax(y, -1) makes numbers"
-    elif target.kind == "one_hot" and same(have, want[:-1]):
+    elif target.kind == "one_hot" and is_compatible_shape(have, want[:-1]):
         hint = "; it looks like class numbers: sparse_categorical_crossentropy takes them"
     raise DataError(
-        f"{dataset.name}: the target {column!r} has shape {_text(have)} a sample, "
-        f"{target.loss} of output {name!r} wants {_text(want)}{hint}"
+        f"{dataset.name}: the target {column!r} has shape {_format_shape(have)} a sample, "
+        f"{target.loss} of output {name!r} wants {_format_shape(want)}{hint}"
     )
 
 
-def _text(shape: Shape) -> str:
+def _format_shape(shape: Shape) -> str:
     return "[" + ", ".join("none" if n is None else str(n) for n in shape) + "]"

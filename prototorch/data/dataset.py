@@ -9,9 +9,9 @@ from functools import cache
 
 import numpy as np
 
-from ..errors import DataError, did_you_mean
-from ..spec import Spec
-from .order import permutation
+from prototorch.data.shuffling import permutation
+from prototorch.errors import DataError, did_you_mean
+from prototorch.spec import Spec
 
 Columns = dict[str, np.ndarray]
 
@@ -49,9 +49,9 @@ class Dataset(ABC):
     weight: str | None = None
     classes: Mapping[str, tuple[str, ...]] = {}
     sorted_by_class: bool = False
-    cheap: bool = False
-    grain: int | None = None
-    most_threads: int | None = None
+    is_cheap: bool = False
+    grain_size: int | None = None
+    max_threads: int | None = None
 
     @abstractmethod
     def __len__(self) -> int:
@@ -69,15 +69,15 @@ class Dataset(ABC):
     def origin(self, index: int) -> str:
         """Where a sample comes from, for messages: a file's path, or a file and a row."""
 
-    def held(self, column: str) -> np.ndarray | None:
+    def column_array(self, column: str) -> np.ndarray | None:
         """The whole column [len, ...] where it is in memory already, else None."""
         return None
 
-    def part(self, indices: np.ndarray) -> Dataset:
+    def subset(self, indices: np.ndarray) -> Dataset:
         """A view of some samples, in the order of ``indices``."""
-        return Part(self, indices)
+        return Subset(self, indices)
 
-    def first(self, count: int) -> Dataset:
+    def take(self, count: int) -> Dataset:
         """The first ``count`` samples; of a set sorted by class, ``count`` drawn with a fixed seed, order kept.
 
         Raises:
@@ -88,8 +88,8 @@ class Dataset(ABC):
         if count >= len(self):
             return self
         if self.sorted_by_class:
-            return self.part(np.sort(permutation(len(self), 0, 0)[:count]))
-        return self.part(np.arange(count))
+            return self.subset(np.sort(permutation(len(self), 0, 0)[:count]))
+        return self.subset(np.arange(count))
 
     def split(self, fraction: float) -> tuple[Dataset, Dataset]:
         """(training part, validation part): the last ``fraction`` of the samples validates, as in Keras.
@@ -106,9 +106,9 @@ class Dataset(ABC):
         if at < 1 or at >= count:
             raise DataError(f"{self.name}: validation_split {fraction} of {count} samples leaves one part empty")
         order = permutation(count, 0, 0) if self.sorted_by_class else np.arange(count)
-        return self.part(np.sort(order[:at])), self.part(np.sort(order[at:]))
+        return self.subset(np.sort(order[:at])), self.subset(np.sort(order[at:]))
 
-    def read_good(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
+    def read_valid(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
         """As `read`, but without the samples that cannot be read: (columns, the indices kept, what was wrong)."""
         try:
             return self.read(indices), indices, []
@@ -125,15 +125,15 @@ class Dataset(ABC):
             return {}, np.array([], np.int64), wrong
         return {name: np.concatenate([r[name] for r in rows]) for name in rows[0]}, np.array(kept, np.int64), wrong
 
-    def learning(self, targets: Sequence[str]) -> Dataset:
+    def with_targets(self, targets: Sequence[str]) -> Dataset:
         """The same set with other columns as targets. Raises DataError for a column that is not there."""
         for column in targets:
-            self.need(column)
+            self.column_spec(column)
         other = copy.copy(self)
         other.targets = tuple(targets)
         return other
 
-    def need(self, column: str) -> Spec:
+    def column_spec(self, column: str) -> Spec:
         """What a column holds. Raises DataError naming the columns there are."""
         try:
             return self.columns[column]
@@ -152,7 +152,7 @@ class Dataset(ABC):
         return f"<{type(self).__name__} {self.summary()}>"
 
 
-class Arrays(Dataset):
+class ArrayDataset(Dataset):
     """Columns that are arrays in memory; nothing is copied until a batch is gathered.
 
     Args:
@@ -164,7 +164,7 @@ class Arrays(Dataset):
         DataError: no columns, unequal numbers of samples, or elements that are no numbers.
     """
 
-    cheap = True
+    is_cheap = True
 
     def __init__(
         self,
@@ -182,8 +182,8 @@ class Arrays(Dataset):
         self.classes = dict(classes or {})
         self._origins, self._first = origins or f"{name}, row {{}}", first_row
         self._arrays = {column: as_column(array, column, name) for column, array in columns.items()}
-        self._count = same_length(self._arrays, name)
-        self.columns = {c: Spec(a.shape[1:], _named(a.dtype)) for c, a in self._arrays.items()}
+        self._count = check_equal_lengths(self._arrays, name)
+        self.columns = {c: Spec(a.shape[1:], _dtype_name(a.dtype)) for c, a in self._arrays.items()}
 
     def __len__(self) -> int:
         return self._count
@@ -198,42 +198,49 @@ class Arrays(Dataset):
             view.flags.writeable = False
         return views
 
-    def emptied(self) -> Arrays:
+    def without_samples(self) -> ArrayDataset:
         """A set of the same columns without samples."""
         columns = {name: np.empty((0, *spec.shape), spec.dtype) for name, spec in self.columns.items()}
-        return Arrays(columns, self.inputs, self.targets, weight=self.weight, classes=self.classes, name=self.name)
+        return ArrayDataset(
+            columns, self.inputs, self.targets, weight=self.weight, classes=self.classes, name=self.name
+        )
 
     def origin(self, index: int) -> str:
         return self._origins.replace("{}", str(index + self._first))
 
-    def held(self, column: str) -> np.ndarray | None:
+    def column_array(self, column: str) -> np.ndarray | None:
         return self._arrays.get(column)
 
 
-class Part(Dataset):
+class Subset(Dataset):
     """Some samples of another data set."""
 
-    def __init__(self, whole: Dataset, indices: np.ndarray):
-        self._whole, self._indices = whole, np.asarray(indices, np.int64)
-        self.name, self.columns, self.inputs, self.targets = whole.name, whole.columns, whole.inputs, whole.targets
-        self.weight, self.classes, self.sorted_by_class = whole.weight, whole.classes, whole.sorted_by_class
-        self.cheap, self.grain, self.most_threads = whole.cheap, whole.grain, whole.most_threads
+    def __init__(self, dataset: Dataset, indices: np.ndarray):
+        self._dataset, self._indices = dataset, np.asarray(indices, np.int64)
+        self.name, self.columns, self.inputs, self.targets = (
+            dataset.name,
+            dataset.columns,
+            dataset.inputs,
+            dataset.targets,
+        )
+        self.weight, self.classes, self.sorted_by_class = dataset.weight, dataset.classes, dataset.sorted_by_class
+        self.is_cheap, self.grain_size, self.max_threads = dataset.is_cheap, dataset.grain_size, dataset.max_threads
 
     def __len__(self) -> int:
         return len(self._indices)
 
     def read(self, indices: np.ndarray) -> Columns:
         try:
-            return self._whole.read(self._indices[indices])
+            return self._dataset.read(self._indices[indices])
         except SampleError as error:
             here = indices[np.flatnonzero(self._indices[indices] == error.index)[0]]
             raise SampleError(str(error), int(here), error.origin) from None
 
     def origin(self, index: int) -> str:
-        return self._whole.origin(int(self._indices[index]))
+        return self._dataset.origin(int(self._indices[index]))
 
-    def held(self, column: str) -> np.ndarray | None:
-        array = self._whole.held(column)
+    def column_array(self, column: str) -> np.ndarray | None:
+        array = self._dataset.column_array(column)
         run = _as_slice(self._indices)
         return None if array is None else array[self._indices if run is None else run]
 
@@ -257,7 +264,7 @@ def as_column(array: object, column: str, name: str) -> np.ndarray:
         where, value = next(_first_values(out), ("", None))
         value = value.item() if isinstance(value, np.generic) else value
         shown = f"; its first value{where} is {value!r:.60}" if value is not None else ""
-        raise DataError(f"{name}: {column} holds {_words(out.dtype)}, not numbers{shown}")
+        raise DataError(f"{name}: {column} holds {_describe_dtype(out.dtype)}, not numbers{shown}")
     if out.dtype.itemsize > 8:
         raise DataError(f"{name}: {column} has element type {out.dtype}; convert it to float64 or float32")
     if out.ndim == 0:
@@ -267,7 +274,7 @@ def as_column(array: object, column: str, name: str) -> np.ndarray:
     return out if out.dtype.isnative else out.astype(out.dtype.newbyteorder("="))
 
 
-def same_length(arrays: Mapping[str, np.ndarray], name: str) -> int:
+def check_equal_lengths(arrays: Mapping[str, np.ndarray], name: str) -> int:
     """The number of rows all arrays have. Raises DataError showing each one's where they differ."""
     if not arrays:
         raise DataError(f"{name}: holds no columns")
@@ -279,7 +286,7 @@ def same_length(arrays: Mapping[str, np.ndarray], name: str) -> int:
 
 
 @cache
-def _named(dtype: np.dtype) -> str:
+def _dtype_name(dtype: np.dtype) -> str:
     return dtype.name  # which NumPy makes anew each time
 
 
@@ -295,6 +302,6 @@ def _first_values(array: np.ndarray) -> Iterator[tuple[str, object]]:
         yield (f" (row {where[0]})" if where else ""), array[where]
 
 
-def _words(dtype: np.dtype) -> str:
+def _describe_dtype(dtype: np.dtype) -> str:
     kinds = {"U": "text", "S": "bytes", "O": "Python objects", "c": "complex numbers", "M": "dates", "m": "durations"}
     return kinds.get(dtype.kind, str(dtype))

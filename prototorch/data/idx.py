@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
-from ..errors import DataError
-from .bounded import inflate, inflate_head, is_gzip, read_file, shown
+from prototorch.data.safe_io import inflate, inflate_head, is_gzip, printable_path, read_file
+from prototorch.errors import DataError
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _CODES = {np.dtype(name).newbyteorder("="): code for code, name in _TYPES.items()}
@@ -31,7 +31,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
         DataError: not an IDX file, or its size is not what its header promises.
         ResourceError: it does not fit in memory.
     """
-    return decode_idx(read_file(path), shown(path))
+    return decode_idx(read_file(path), printable_path(path))
 
 
 def decode_idx(data: bytes | bytearray, name: str) -> np.ndarray:

@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, PrototorchError, UsageError
-from .batch import Batch, Place, Transform, convert
-from .dataset import Columns, Dataset, SampleError
-from .order import permutation
-from .pieces import InPieces
-from .workers import Inline, Ordered, closing
+from prototorch.data.batch import Batch, BatchContext, BatchTransform, cast_columns
+from prototorch.data.dataset import Columns, Dataset, SampleError
+from prototorch.data.ordered_pool import InlinePool, OrderedPool, closing
+from prototorch.data.shuffling import permutation
+from prototorch.data.split_batches import SplitBatches
+from prototorch.errors import DataError, PrototorchError, UsageError
 
-SMALL_BATCH = 1 << 21  # bytes: moving less than this costs hardly more than handing it over from another thread
-MOST_THREADS = 8  # that are chosen unasked
-Read = tuple[Columns, np.ndarray, list[SampleError]]  # columns, the samples kept, and what was wrong with the others
+SMALL_BATCH_BYTES = 1 << 21  # bytes: moving less than this costs hardly more than handing it over from another thread
+MAX_AUTO_THREADS = 8  # that are chosen unasked
+ReadResult = tuple[
+    Columns, np.ndarray, list[SampleError]
+]  # columns, the samples kept, and what was wrong with the others
 
 
 class Loader:
@@ -37,7 +39,7 @@ class Loader:
         drop_last: leave out a last batch that is not full.
         threads: that read and transform ahead; 0 does it when a batch is asked for; None chooses, by ``work``.
         prefetch: how many finished batches may wait.
-        transform: called with (columns, `Place`) in the threads, gives the columns back; None leaves them.
+        transform: called with (columns, `BatchContext`) in the threads, gives the columns back; None leaves them.
         dtypes: element types the columns are converted to before the transform, by column.
         on_error: ``"fail"`` raises at the first sample that cannot be read, ``"skip"`` leaves it out and counts it.
         skip_limit: the fraction of the samples that may be left out before it is an error after all.
@@ -64,16 +66,16 @@ class Loader:
         drop_last: bool = False,
         threads: int | None = None,
         prefetch: int = 2,
-        transform: Transform | None = None,
+        transform: BatchTransform | None = None,
         dtypes: Mapping[str, str] | None = None,
         on_error: str = "fail",
         skip_limit: float = 0.05,
         timeout: float = 120.0,
     ):
-        _check_least("batch_size", batch_size, 1)
-        _check_least("prefetch", prefetch, 0)
+        _check_minimum("batch_size", batch_size, 1)
+        _check_minimum("prefetch", prefetch, 0)
         if threads is not None:
-            _check_least("threads", threads, 0)
+            _check_minimum("threads", threads, 0)
         if on_error not in ("fail", "skip"):
             raise UsageError(f"on_error is {on_error!r}; it must be 'fail' or 'skip'")
         if not 0 <= skip_limit <= 1:
@@ -91,9 +93,9 @@ class Loader:
         self.seed, self.epoch, self.position = seed, epoch, 0
         self.prefetch, self.transform, self.dtypes = prefetch, transform, dict(dtypes or {})
         self.on_error, self.skip_limit, self.timeout = on_error, skip_limit, timeout
-        self.threads, self.work = threads, 0
-        self.waited = 0.0
-        self.skipped: dict[int, str] = {}
+        self.threads, self.transform_bytes = threads, 0
+        self.wait_seconds = 0.0
+        self.skipped_samples: dict[int, str] = {}
 
     def __len__(self) -> int:
         """The number of batches in a whole epoch."""
@@ -101,7 +103,7 @@ class Loader:
         return count // self.batch_size if self.drop_last else math.ceil(count / self.batch_size)
 
     @property
-    def uneven(self) -> bool:
+    def has_smaller_batches(self) -> bool:
         """Whether there are full batches and may be smaller ones."""
         count = len(self.dataset)
         rest = count % self.batch_size and not self.drop_last
@@ -118,7 +120,7 @@ class Loader:
             batch = order[position : position + size]
             return batch if cuts == 1 else batch[part * len(batch) // cuts : (part + 1) * len(batch) // cuts]
 
-        def finish(number: int, pieces: list[Read]) -> Batch:
+        def finish(number: int, pieces: list[ReadResult]) -> Batch:
             return self._finish(self.seed, epoch, begin + number * size, pieces)
 
         def describe(piece: int) -> str:
@@ -128,17 +130,17 @@ class Loader:
         threads = self._choose_threads() if self.threads is None else self.threads
         cuts = self._cuts(threads)
         batches = max(0, end - begin) // size
-        work = InPieces(cuts, lambda number, part: self._read(samples(number, part)), finish)
+        work = SplitBatches(cuts, lambda number, part: self._read(samples(number, part)), finish)
         with closing(self._pool(work, batches * cuts, threads, describe)) as pool:
             for number in range(batches):
                 asked = time.perf_counter()
                 try:
-                    batch = work.together(pool.take)
+                    batch = work.collect(pool.take)
                 finally:
-                    self.waited += time.perf_counter() - asked
-                self._count_skipped(batch.wrong)
+                    self.wait_seconds += time.perf_counter() - asked
+                self._count_skipped(batch.errors)
                 self.position = begin + (number + 1) * size
-                if batch.count:
+                if batch.num_samples:
                     yield batch
         self.epoch, self.position = epoch + 1, 0
 
@@ -152,7 +154,7 @@ class Loader:
             "batch_size": self.batch_size,
             "shuffle": self.shuffle,
             "drop_last": self.drop_last,
-            "skipped": sorted(self.skipped),
+            "skipped": sorted(self.skipped_samples),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -165,20 +167,20 @@ class Loader:
                     f"({self.dataset.name})"
                 )
         self.seed, self.epoch, self.position = int(state["seed"]), int(state["epoch"]), int(state["position"])
-        self.skipped = {int(i): f"{self.dataset.origin(int(i))}: left out before" for i in state["skipped"]}
+        self.skipped_samples = {int(i): f"{self.dataset.origin(int(i))}: left out before" for i in state["skipped"]}
 
-    def _read(self, indices: np.ndarray) -> Read:
+    def _read(self, indices: np.ndarray) -> ReadResult:
         """Some samples of a batch, and which of them there are."""
         try:
             if self.on_error == "skip":
-                return self.dataset.read_good(indices)
+                return self.dataset.read_valid(indices)
             return self.dataset.read(indices), indices, []
         except (PrototorchError, MemoryError):
             raise
         except Exception as error:
             raise self._failed(indices, error) from error
 
-    def _finish(self, seed: int, epoch: int, position: int, pieces: list[Read]) -> Batch:
+    def _finish(self, seed: int, epoch: int, position: int, pieces: list[ReadResult]) -> Batch:
         """The batch of what was read for it."""
         full = [piece for piece in pieces if len(piece[1])] or pieces[:1]
         columns, kept, _ = full[0]
@@ -187,9 +189,9 @@ class Loader:
             if len(full) > 1:
                 columns = {name: np.concatenate([piece[0][name] for piece in full]) for name in columns}
                 kept = np.concatenate([piece[1] for piece in full])
-            place = Place(seed, epoch, position, kept)
+            place = BatchContext(seed, epoch, position, kept)
             if len(kept):
-                columns = convert(columns, self.dtypes)
+                columns = cast_columns(columns, self.dtypes)
                 if self.transform is not None:
                     columns = self.transform(columns, place)
         except (PrototorchError, MemoryError):
@@ -203,11 +205,11 @@ class Loader:
 
     def _pool(
         self, work: Any, pieces: int, threads: int, describe: Any
-    ) -> Inline[Batch | None] | Ordered[Batch | None]:
+    ) -> InlinePool[Batch | None] | OrderedPool[Batch | None]:
         if not threads:
-            return Inline(work)
-        ahead = self.prefetch * work.cuts
-        return Ordered(work, pieces, threads=threads, ahead=ahead, timeout=self.timeout, describe=describe)
+            return InlinePool(work)
+        ahead = self.prefetch * work.num_splits
+        return OrderedPool(work, pieces, threads=threads, ahead=ahead, timeout=self.timeout, describe=describe)
 
     def _samples(self, indices: np.ndarray) -> str:
         if not len(indices):
@@ -216,29 +218,29 @@ class Loader:
 
     def _count_skipped(self, wrong: list[SampleError]) -> None:
         for error in wrong:
-            self.skipped[error.index] = str(error)
+            self.skipped_samples[error.index] = str(error)
         allowed = math.ceil(self.skip_limit * len(self.dataset))
-        if len(self.skipped) > allowed:
-            shown = "\n".join(f"  {message}" for message in list(self.skipped.values())[:5])
+        if len(self.skipped_samples) > allowed:
+            shown = "\n".join(f"  {message}" for message in list(self.skipped_samples.values())[:5])
             raise DataError(
-                f"{self.dataset.name}: {len(self.skipped)} of {len(self.dataset):,} samples cannot be read, more than "
-                f"the {allowed} that skip_limit {self.skip_limit:g} allows. The first ones:\n{shown}"
+                f"{self.dataset.name}: {len(self.skipped_samples)} of {len(self.dataset):,} samples cannot be read, "
+                f"more than the {allowed} that skip_limit {self.skip_limit:g} allows. The first ones:\n{shown}"
             )
 
     def _choose_threads(self) -> int:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         size = sum(spec.nbytes for spec in self.dataset.columns.values()) * self.batch_size
-        if self.dataset.cheap and size + self.work <= SMALL_BATCH:
+        if self.dataset.is_cheap and size + self.transform_bytes <= SMALL_BATCH_BYTES:
             return 0
-        return min(self.dataset.most_threads or MOST_THREADS, cores)
+        return min(self.dataset.max_threads or MAX_AUTO_THREADS, cores)
 
     def _cuts(self, threads: int) -> int:
         """How many pieces a batch is read in."""
-        if threads < 2 or self.dataset.grain is None:
+        if threads < 2 or self.dataset.grain_size is None:
             return 1
-        return max(1, min(threads, min(self.batch_size, len(self.dataset)) // self.dataset.grain))
+        return max(1, min(threads, min(self.batch_size, len(self.dataset)) // self.dataset.grain_size))
 
 
-def _check_least(name: str, value: int, least: int) -> None:
+def _check_minimum(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise UsageError(f"{name} is {value!r}; it must be a whole number, {least} or more")

@@ -15,13 +15,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..errors import DataError
-from .bounded import DEFLATE_RATIO, check_memory, read_file, shown
+from prototorch.data.safe_io import DEFLATE_RATIO, check_memory, printable_path, read_file
+from prototorch.errors import DataError
 
 MAX_MEMBERS = 1000
-MAX_HEADER = 10_000  # characters of the header of an array
+MAX_HEADER_LENGTH = 10_000  # characters of the header of an array
 MAX_DIMENSIONS = 32
-_LOCAL = struct.Struct("<4s22xHH")  # before a member: mark, lengths of its name and of what else is said of it
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # before a member: mark, lengths of its name and of what else is said of it
 
 
 def is_npy(head: bytes) -> bool:
@@ -42,17 +42,17 @@ def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
         ResourceError: it does not fit in memory.
     """
     data = read_file(path)
-    return _read_array(_Window(memoryview(data)), len(data), shown(path))
+    return _read_array(_MemoryReader(memoryview(data)), len(data), printable_path(path))
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The arrays in an ``.npz`` file by name, in the order of the file. Raises as `read_npy` does."""
-    data, name = read_file(path), shown(path)
+    data, name = read_file(path), printable_path(path)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
             _check_members(members, len(data), name)
-            return {_stem(m): _read_member(archive, m, data, name) for m in members}
+            return {_array_name(m): _read_member(archive, m, data, name) for m in members}
     except DataError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
@@ -84,20 +84,20 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, name: str) -> None
 
 
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, data: bytes | bytearray, name: str) -> np.ndarray:
-    where = f"{name}, array {_stem(member)!r}"
+    where = f"{name}, array {_array_name(member)!r}"
     if member.compress_type == zipfile.ZIP_STORED:
-        return _read_array(_Window(_stored(data, member)), member.file_size, where)
+        return _read_array(_MemoryReader(_stored_bytes(data, member)), member.file_size, where)
     with archive.open(member) as file:
         return _read_array(file, member.file_size, where)
 
 
-def _stored(data: bytes | bytearray, member: zipfile.ZipInfo) -> memoryview:
+def _stored_bytes(data: bytes | bytearray, member: zipfile.ZipInfo) -> memoryview:
     """The bytes of a member that is not compressed, in the file's own memory. Raises BadZipFile."""
-    head = data[member.header_offset : member.header_offset + _LOCAL.size]
-    if len(head) < _LOCAL.size:
+    head = data[member.header_offset : member.header_offset + _LOCAL_HEADER.size]
+    if len(head) < _LOCAL_HEADER.size:
         raise zipfile.BadZipFile("truncated")
-    mark, names, extra = _LOCAL.unpack(head)
-    begin = member.header_offset + _LOCAL.size
+    mark, names, extra = _LOCAL_HEADER.unpack(head)
+    begin = member.header_offset + _LOCAL_HEADER.size
     if mark != b"PK\3\4" or data[begin : begin + names] != member.orig_filename.encode(_encoding(member)):
         raise zipfile.BadZipFile(f"the directory and the header of {member.filename[:100]!r} differ")
     begin += names + extra
@@ -113,7 +113,7 @@ def _encoding(member: zipfile.ZipInfo) -> str:
     return "utf-8" if member.flag_bits & 0x800 else "cp437"
 
 
-class _Window:
+class _MemoryReader:
     """Memory to be read from as from a file, without copying it."""
 
     def __init__(self, view: memoryview):
@@ -125,11 +125,11 @@ class _Window:
         return self._view[begin : self._at]
 
 
-def _read_array(file: IO[bytes] | _Window, size: int, name: str) -> np.ndarray:
+def _read_array(file: IO[bytes] | _MemoryReader, size: int, name: str) -> np.ndarray:
     head = bytes(file.read(8))
     if not is_npy(head) or len(head) < 8:
         raise DataError(f"{name}: is not an .npy array")
-    shape, fortran, dtype, used = _header(file, head[6:8], name)
+    shape, fortran, dtype, used = _read_header(file, head[6:8], name)
     if dtype.hasobject:
         raise DataError(f"{name}: holds Python objects, which are never read; save it as an array of numbers")
     if dtype.kind not in "buif" or dtype.itemsize > 8:
@@ -153,32 +153,34 @@ def _read_array(file: IO[bytes] | _Window, size: int, name: str) -> np.ndarray:
     return array
 
 
-def _header(file: IO[bytes] | _Window, version: bytes, name: str) -> tuple[tuple[Any, ...], bool, np.dtype, int]:
+def _read_header(
+    file: IO[bytes] | _MemoryReader, version: bytes, name: str
+) -> tuple[tuple[Any, ...], bool, np.dtype, int]:
     readers = {b"\1\0": np.lib.format.read_array_header_1_0, b"\2\0": np.lib.format.read_array_header_2_0}
     reader = readers.get(version) or readers.get({b"\3\0": b"\2\0"}.get(version, b""))
     if reader is None:
         raise DataError(f"{name}: .npy version {version[0]}.{version[1]} is not known")
-    counted = _Counted(file)
+    counted = _CountingReader(file)
     try:
-        shape, fortran, dtype = reader(counted, max_header_size=MAX_HEADER)
+        shape, fortran, dtype = reader(counted, max_header_size=MAX_HEADER_LENGTH)
     except Exception as error:  # the header is a Python literal; its reader raises nearly anything
         raise DataError(f"{name}: damaged header: {str(error)[:200]}") from None
     return shape, fortran, dtype, 8 + counted.count
 
 
-class _Counted:
+class _CountingReader:
     """A file that counts what is read from it and reads no header longer than one may be."""
 
-    def __init__(self, file: IO[bytes] | _Window):
+    def __init__(self, file: IO[bytes] | _MemoryReader):
         self._file, self.count = file, 0
 
     def read(self, size: int = -1, /) -> bytes:
-        if not 0 <= size <= 4 * MAX_HEADER:
+        if not 0 <= size <= 4 * MAX_HEADER_LENGTH:
             raise ValueError(f"a header of {size:,} bytes")
         data = self._file.read(size)
         self.count += len(data)
         return data
 
 
-def _stem(member: zipfile.ZipInfo) -> str:
+def _array_name(member: zipfile.ZipInfo) -> str:
     return member.filename.removesuffix(".npy")

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, PrototorchError
-from .batch import Batch, Place, Transform, convert
-from .binding import Bound, Indices, Shape, Target, bind
-from .checks import check_target
-from .dataset import Arrays
-from .memory import as_dataset
-from .workers import Ordered, closing
+from prototorch.data.array_conversion import as_dataset
+from prototorch.data.batch import Batch, BatchContext, BatchTransform, cast_columns
+from prototorch.data.binding import BoundDataset, IndexRange, Shape, TargetSpec, bind
+from prototorch.data.checks import check_target
+from prototorch.data.dataset import ArrayDataset
+from prototorch.data.ordered_pool import OrderedPool, closing
+from prototorch.errors import DataError, PrototorchError
 
 
-class Stream:
+class BatchStream:
     """Batches of an iterable, made ahead by one thread, in the names and shapes of a model.
 
     An item is ``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)`` with x and y as `as_dataset` takes them, or a
@@ -47,27 +47,27 @@ class Stream:
         self,
         source: Iterable[Any] | Callable[[], Iterable[Any]],
         inputs: Mapping[str, Shape],
-        targets: Mapping[str, Target] | None = None,
+        targets: Mapping[str, TargetSpec] | None = None,
         *,
         steps: int | None = None,
         seed: int = 0,
         epoch: int = 0,
         prefetch: int = 2,
-        transform: Transform | None = None,
+        transform: BatchTransform | None = None,
         dtypes: Mapping[str, str] | None = None,
         timeout: float = 120.0,
         name: str = "the data",
     ):
         self._source, self.name = source, name
         self.inputs, self.targets = dict(inputs), dict(targets or {})
-        self.indices: Mapping[str, Indices] = {}
+        self.indices: Mapping[str, IndexRange] = {}
         self.transform, self.dtypes = transform, dict(dtypes or {})
         if steps is None and isinstance(source, Sized):
             steps = len(source)
         self.steps, self.seed, self.epoch, self.position = steps, seed, epoch, 0
         self._prefetch, self._timeout = prefetch, timeout
-        self.waited = 0.0
-        self.bound: Bound | None = None
+        self.wait_seconds = 0.0
+        self.bound: BoundDataset | None = None
         self._begun: Iterator[Any] | None = None
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class Stream:
             raise TypeError(f"{self.name}: how many batches an epoch has is not known; give the steps")
         return self.steps
 
-    def first(self) -> Arrays:
+    def peek(self) -> ArrayDataset:
         """The samples of the next batch, to learn names, shapes and types from; iterating gives it once more.
 
         Raises DataError where there is none.
@@ -105,11 +105,11 @@ class Stream:
                 text = f"{type(error).__name__}: {error}"
                 raise DataError(f"{self.name}: batch {skip + number} cannot be made: {text}") from error
             batch = self._batch(item, skip + number, place[0])
-            place[0] += batch.count
+            place[0] += batch.num_samples
             return batch
 
         pieces = sys.maxsize if self.steps is None else max(0, self.steps - skip)
-        pool = Ordered(
+        pool = OrderedPool(
             make,
             pieces,
             threads=1,
@@ -123,7 +123,7 @@ class Stream:
                 try:
                     batch = pool.take()
                 finally:
-                    self.waited += time.perf_counter() - asked
+                    self.wait_seconds += time.perf_counter() - asked
                 if batch is None:
                     self._check_enough(skip + number)
                     break
@@ -167,7 +167,7 @@ class Stream:
         if self.steps is not None:
             raise DataError(f"{self.name}: ends after {count} batches, {self.steps} are wanted for an epoch")
 
-    def _arrays(self, item: Any, number: int) -> Arrays:
+    def _arrays(self, item: Any, number: int) -> ArrayDataset:
         x, y, weight = self._parts(item)
         name = f"{self.name}, batch {number}"
         held = as_dataset(x, y, weight, inputs=tuple(self.inputs), outputs=tuple(self.targets) or ("y",), name=name)
@@ -180,12 +180,12 @@ class Stream:
         bound = bind(held, self.inputs, self.targets, indices=self.indices)
         self.bound = self.bound or bound
         for output, target in self.targets.items():
-            column = bound.target_of[output]
-            values = bound.held(column)
+            column = bound.target_columns[output]
+            values = bound.column_array(column)
             assert values is not None
             check_target(bound, column, values, target)
-        place = Place(self.seed, self.epoch, position, np.arange(position, position + len(held)))
-        columns = convert(bound.read(np.arange(len(held))), self.dtypes)
+        place = BatchContext(self.seed, self.epoch, position, np.arange(position, position + len(held)))
+        columns = cast_columns(bound.read(np.arange(len(held))), self.dtypes)
         return Batch(columns if self.transform is None else self.transform(columns, place), place)
 
     def _parts(self, item: Any) -> tuple[Any, Any, Any]:

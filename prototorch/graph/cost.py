@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from prototorch.ops.core import Op, expansion
+from prototorch.ops.core import Op, decomposition
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
@@ -36,21 +36,21 @@ class Cost:
         return max(self.flops / flops, self.nbytes / bandwidth)
 
 
-def cost(op: Op, ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> Cost:
+def estimate_cost(op: Op, ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> Cost:
     """The cost of an op, or of a fused group: its operations, and the bytes of what goes in and out."""
-    return _cost(op, ins, outs, tuple(sorted(attrs.items())))
+    return _estimate_cost(op, ins, outs, tuple(sorted(attrs.items())))
 
 
 @lru_cache(maxsize=4096)
-def _cost(op: Op, ins: Specs, outs: Specs, items: tuple[tuple[str, Any], ...]) -> Cost:
+def _estimate_cost(op: Op, ins: Specs, outs: Specs, items: tuple[tuple[str, Any], ...]) -> Cost:
     attrs = dict(items)
-    if op.view:
+    if op.is_view:
         return Cost()
-    moved = _MOVED.get(op.name)
-    return Cost(_flops(op, ins, outs, attrs), moved(ins, outs) if moved else nbytes(ins) + nbytes(outs))
+    moved = _BYTES.get(op.name)
+    return Cost(_flops(op, ins, outs, attrs), moved(ins, outs) if moved else total_bytes(ins) + total_bytes(outs))
 
 
-def nbytes(specs: Specs) -> int:
+def total_bytes(specs: Specs) -> int:
     """Bytes of arrays of these specs."""
     return sum(s.nbytes for s in specs)
 
@@ -59,8 +59,8 @@ def _flops(op: Op, ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
     rule = _FLOPS.get(op.name)
     if rule is not None:
         return rule(ins, outs, attrs)
-    if op.composite:
-        entries = expansion(op, ins, attrs)
+    if op.is_composite:
+        entries = decomposition(op, ins, attrs)
         return sum(_flops(e.op, _specs(e.inputs), _specs(e.outputs), e.attrs) for e in entries)
     return outs[0].size
 
@@ -69,24 +69,24 @@ def _specs(values: Any) -> Specs:
     return tuple(v.spec for v in values)
 
 
-def _conv(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
+def _conv_flops(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
     """x [N, C, ...] and w [F, C / groups, *kernel] give y: each output meets a whole filter."""
     return 2 * outs[0].size * prod(ins[1].shape[1:])
 
 
-def _conv_input_grad(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
+def _conv_input_grad_flops(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
     return 2 * ins[0].size * prod(ins[1].shape[1:])
 
 
-def _conv_weight_grad(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
+def _conv_weight_grad_flops(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
     return 2 * ins[1].size * prod(outs[0].shape[1:])
 
 
-def _matmul(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
+def _matmul_flops(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
     return 2 * outs[0].size * ins[0].shape[-2 if attrs.get("transpose_a") else -1]
 
 
-def _sequence(products: int, each: int) -> Callable[[Specs, Specs, Mapping[str, Any]], int]:
+def _sequence_flops(products: int, each: int) -> Callable[[Specs, Specs, Mapping[str, Any]], int]:
     """x [N, T, gates * units] and recurrent weights [units, gates * units]: so many products of the state with the
     weights in each step, and so many operations on each gate's number."""
 
@@ -96,49 +96,109 @@ def _sequence(products: int, each: int) -> Callable[[Specs, Specs, Mapping[str, 
     return rule
 
 
-def _nothing(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
+def _zero(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
     return 0
 
 
-def _each_input(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
+def _per_input(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
     return ins[0].size
 
 
-def _times(factor: int) -> Callable[[Specs, Specs, Mapping[str, Any]], int]:
+def _per_element(factor: int) -> Callable[[Specs, Specs, Mapping[str, Any]], int]:
     return lambda ins, outs, attrs: factor * outs[0].size
 
 
-def _window(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
+def _pool_flops(ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> int:
     """Pooling: one operation for each place of each window."""
     return min(ins[0].size, outs[0].size) * prod(attrs["kernel"])
 
 
 _FLOPS: dict[str, Callable[[Specs, Specs, Mapping[str, Any]], int]] = {
-    "conv": _conv, "conv_input_grad": _conv_input_grad, "conv_weight_grad": _conv_weight_grad, "matmul": _matmul,
+    "conv": _conv_flops,
+    "conv_input_grad": _conv_input_grad_flops,
+    "conv_weight_grad": _conv_weight_grad_flops,
+    "matmul": _matmul_flops,
     # the gradient goes through the weights three times: the gates again, the state's gradient, the weights' gradient
-    "simple_rnn_sequence": _sequence(1, 2), "simple_rnn_sequence_grad": _sequence(3, 4),
-    "lstm_sequence": _sequence(1, 4), "lstm_sequence_grad": _sequence(3, 8),
-    "lstm_sequence_kept": _sequence(1, 4), "lstm_sequence_kept_grad": _sequence(2, 8),
-    "gru_sequence": _sequence(1, 4), "gru_sequence_grad": _sequence(3, 8),
-    **dict.fromkeys(("avg_pool", "avg_unpool", "max_pool"), _window),
-    **dict.fromkeys(("sum", "mean", "max", "min", "prod", "all", "any", "argmax", "argmin", "put_rows", "put_along",
-                     "top_k", "max_unpool"), _each_input),
-    **dict.fromkeys(("arrange", "broadcast_to", "cast", "concat", "crop", "flip", "full", "gather", "iota", "one_hot",
-                     "pad", "pick_pooled", "relabel", "reorder", "reshape", "scatter_rows", "slice", "stop_gradient",
-                     "take", "take_along", "transpose", "unslice"), _nothing),
-    "softmax": _times(5), "log_softmax": _times(5), "gelu": _times(5), "silu": _times(3), "sigmoid": _times(3),
-    "affine_sample": _times(8), "affine_spread": _times(8),
-    "sgd_update": _times(2), "momentum_update": _times(4), "rmsprop_update": _times(8),
-    "rmsprop_momentum_update": _times(10), "centered_rmsprop_update": _times(12), "adagrad_update": _times(6),
-    "adadelta_update": _times(12), "adam_update": _times(12), "amsgrad_update": _times(13), "nadam_update": _times(14),
-    "adamax_update": _times(10), "lion_update": _times(9),
-}  # fmt: skip
+    "simple_rnn_sequence": _sequence_flops(1, 2),
+    "simple_rnn_sequence_grad": _sequence_flops(3, 4),
+    "lstm_sequence": _sequence_flops(1, 4),
+    "lstm_sequence_grad": _sequence_flops(3, 8),
+    "lstm_sequence_with_gates": _sequence_flops(1, 4),
+    "lstm_sequence_with_gates_grad": _sequence_flops(2, 8),
+    "gru_sequence": _sequence_flops(1, 4),
+    "gru_sequence_grad": _sequence_flops(3, 8),
+    **dict.fromkeys(("avg_pool", "avg_pool_grad", "max_pool"), _pool_flops),
+    **dict.fromkeys(
+        (
+            "sum",
+            "mean",
+            "max",
+            "min",
+            "prod",
+            "all",
+            "any",
+            "argmax",
+            "argmin",
+            "embedding_grad",
+            "scatter_add_along_axis",
+            "top_k",
+            "max_pool_grad",
+        ),
+        _per_input,
+    ),
+    **dict.fromkeys(
+        (
+            "prepack",
+            "broadcast_to",
+            "cast",
+            "concat",
+            "crop",
+            "flip",
+            "full",
+            "static_gather",
+            "iota",
+            "one_hot",
+            "pad",
+            "gather_pool_indices",
+            "relabel",
+            "reorder",
+            "reshape",
+            "static_scatter_add",
+            "slice",
+            "stop_gradient",
+            "take",
+            "take_along_axis",
+            "transpose",
+            "slice_grad",
+        ),
+        _zero,
+    ),
+    "softmax": _per_element(5),
+    "log_softmax": _per_element(5),
+    "gelu": _per_element(5),
+    "silu": _per_element(3),
+    "sigmoid": _per_element(3),
+    "affine_sample": _per_element(8),
+    "affine_sample_grad": _per_element(8),
+    "sgd_update": _per_element(2),
+    "momentum_update": _per_element(4),
+    "rmsprop_update": _per_element(8),
+    "rmsprop_momentum_update": _per_element(10),
+    "centered_rmsprop_update": _per_element(12),
+    "adagrad_update": _per_element(6),
+    "adadelta_update": _per_element(12),
+    "adam_update": _per_element(12),
+    "amsgrad_update": _per_element(13),
+    "nadam_update": _per_element(14),
+    "adamax_update": _per_element(10),
+    "lion_update": _per_element(9),
+}
 
 #: ops that do not touch the whole of an input
-_MOVED: dict[str, Callable[[Specs, Specs], int]] = {
-    "take": lambda ins, outs: nbytes(ins[1:]) + 2 * nbytes(outs),
-    "gather": lambda ins, outs: nbytes(ins[1:]) + 2 * nbytes(outs),
-    "take_along": lambda ins, outs: nbytes(ins[1:]) + 2 * nbytes(outs),
-    "slice": lambda ins, outs: 2 * nbytes(outs),
-    "crop": lambda ins, outs: nbytes(ins[1:]) + 2 * nbytes(outs),
+_BYTES: dict[str, Callable[[Specs, Specs], int]] = {
+    "take": lambda ins, outs: total_bytes(ins[1:]) + 2 * total_bytes(outs),
+    "static_gather": lambda ins, outs: total_bytes(ins[1:]) + 2 * total_bytes(outs),
+    "take_along_axis": lambda ins, outs: total_bytes(ins[1:]) + 2 * total_bytes(outs),
+    "slice": lambda ins, outs: 2 * total_bytes(outs),
+    "crop": lambda ins, outs: total_bytes(ins[1:]) + 2 * total_bytes(outs),
 }

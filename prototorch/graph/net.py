@@ -57,7 +57,7 @@ class Net:
                 return node
         raise KeyError(name)
 
-    def indexed(self) -> dict[str, tuple[str, int]]:
+    def index_inputs(self) -> dict[str, tuple[str, int]]:
         """The inputs that layers read as whole numbers from 0 on: input -> (layer, how many numbers there may be)."""
         found: dict[str, tuple[str, int]] = {}
         names = {i.name for i in self.inputs}

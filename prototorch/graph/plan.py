@@ -9,35 +9,35 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from prototorch.backends.core import Backend, Said
-from prototorch.graph.memory import HOLES, aligned, alive, arrange
-from prototorch.graph.passes.arrange import arranged_once
-from prototorch.graph.passes.common import merged
-from prototorch.graph.passes.constants import folded
-from prototorch.graph.passes.copies import copied, renamed
-from prototorch.graph.passes.crops import cropped_first
-from prototorch.graph.passes.dead_code import live_nodes
-from prototorch.graph.passes.fusion import fused
-from prototorch.graph.passes.gram import norms_apart
-from prototorch.graph.passes.keeping import keeping
-from prototorch.graph.passes.late import mark_late
-from prototorch.graph.passes.layout import laid_out
-from prototorch.graph.passes.lowering import lowered
-from prototorch.graph.passes.narrow import casts_together, narrow_gradients
-from prototorch.graph.passes.norms import absorbed
-from prototorch.graph.passes.once import ONCE, mark_once
-from prototorch.graph.passes.recompute import Load, recomputed
-from prototorch.graph.passes.slices import sliced
-from prototorch.graph.passes.slopes import slopes_within
-from prototorch.graph.passes.sparse import small_first
-from prototorch.graph.record import Graph, Node, Value
-from prototorch.ops.batch import joined, part
+from prototorch.backends.core import Backend, StepSpec
+from prototorch.graph.ir import Graph, Node, Value
+from prototorch.graph.memory_planner import MAX_FRAGMENTATION, align_up, assign_offsets, live_bytes
+from prototorch.graph.passes.batch_tiling import tile_batch
+from prototorch.graph.passes.clone_graph import clone_nodes, replace_values
+from prototorch.graph.passes.constant_folding import fold_constants
+from prototorch.graph.passes.cse import eliminate_common_subexpressions
+from prototorch.graph.passes.dead_code import eliminate_dead_code
+from prototorch.graph.passes.decomposition import decompose_ops
+from prototorch.graph.passes.defer_state_updates import defer_state_updates
+from prototorch.graph.passes.fold_batch_norm import fold_batch_norm
+from prototorch.graph.passes.fold_casts import fold_gradient_casts, group_weight_casts
+from prototorch.graph.passes.fuse_norm_activation_gradient import fuse_norm_activation_gradient
+from prototorch.graph.passes.fusion import fuse_ops
+from prototorch.graph.passes.ghost_norm import use_ghost_norm
+from prototorch.graph.passes.hoist_activation_gradient import hoist_activation_gradient
+from prototorch.graph.passes.hoist_crops import hoist_crops
+from prototorch.graph.passes.layout_assignment import assign_layouts
+from prototorch.graph.passes.prepack import prepack_weights
+from prototorch.graph.passes.rematerialization import MemoryPeak, rematerialize
+from prototorch.graph.passes.runtime_constant_folding import SETUP, mark_setup_nodes
+from prototorch.graph.passes.save_gates import save_gates
+from prototorch.ops.batch_views import concat_view, slice_view
 
-_FEW = 0.01  # holes in an arena that is to be small
+_LOW_MEMORY_FRAGMENTATION = 0.01  # holes in an arena that is to be small
 
 
 @dataclass(slots=True)
-class Place:
+class Allocation:
     """Where a value lies: in the arena at an offset, in the memory that outlives a run, or in an input, a state or a
     constant. A slice of a whole value lies ``stride`` bytes further in each turn of its loop."""
 
@@ -65,44 +65,46 @@ class Plan:
     """
 
     steps: list[Step]
-    places: dict[int, Place]
+    allocations: dict[int, Allocation]
     outputs: dict[str, Value]
     inputs: dict[str, Value]
     states: dict[str, Value]
-    copies: list[tuple[str, Value]]  # states that take a value at the end of the step
-    arena: int
+    state_copies: list[tuple[str, Value]]  # states that take a value at the end of the step
+    arena_bytes: int
     values: dict[int, Value] = field(default_factory=dict)
-    kept: int = 0
-    once: int = 0
-    watched: tuple[str, ...] = ()
-    gated: frozenset[str] = frozenset()  # states that a backend may leave as they are where updates do not count
-    saved: int = 0  # bytes of the arena that computing some steps again saves
+    persistent_bytes: int = 0
+    setup_steps: int = 0
+    dependencies: tuple[str, ...] = ()
+    guarded_states: frozenset[str] = (
+        frozenset()
+    )  # states that a backend may leave as they are where updates do not count
+    saved_bytes: int = 0  # bytes of the arena that computing some steps again saves
 
-    def turns(self) -> Iterator[tuple[int, int]]:
+    def schedule(self) -> Iterator[tuple[int, int]]:
         """The steps in the order in which they run, by number, each with the turn of its loop."""
         for loop, group in groupby(range(len(self.steps)), lambda i: self.steps[i].node.loop):
             places = list(group)
-            for turn in range(1 if loop is None else loop.times):
+            for turn in range(1 if loop is None else loop.trip_count):
                 yield from ((i, turn) for i in places)
 
-    def written(self) -> frozenset[str]:
+    def written_states(self) -> frozenset[str]:
         """The states that a run changes."""
-        places = (self.places[id(v)] for step in self.steps for v in step.outputs)
-        return frozenset(name for name, _ in self.copies) | {p.name for p in places if p.kind == "state"}
+        places = (self.allocations[id(v)] for step in self.steps for v in step.outputs)
+        return frozenset(name for name, _ in self.state_copies) | {p.name for p in places if p.kind == "state"}
 
-    def said(self) -> Iterator[Said]:
+    def signatures(self) -> Iterator[StepSpec]:
         """The steps as a backend is asked about them."""
         for s in self.steps:
             yield s.node.op, tuple(v.spec for v in s.inputs), tuple(v.spec for v in s.outputs), s.node.attrs
 
-    def bytes_of(self, phase: str) -> int:
+    def phase_bytes(self, phase: str) -> int:
         """Bytes of all buffers that nodes of a phase write, before any sharing."""
         return sum(
-            aligned(v.spec.nbytes)
+            align_up(v.spec.nbytes)
             for s in self.steps
             if s.node.phase == phase
             for v in s.outputs
-            if self.places[id(v)].kind == "arena"
+            if self.allocations[id(v)].kind == "arena"
         )
 
 
@@ -116,42 +118,44 @@ def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, 
     backward pass needs is computed again instead of being kept. The graph itself stays as it is.
     """
     updates = dict(updates or {})
-    nodes = live_nodes(graph.nodes, [*outputs.values(), *updates.values()])
+    nodes = eliminate_dead_code(graph.nodes, [*outputs.values(), *updates.values()])
     if backend is not None:
-        nodes, stands = lowered(graph, nodes, backend)
-        outputs, updates = renamed(outputs, stands), renamed(updates, stands)
-    nodes, stands = merged(nodes)
-    nodes = folded(nodes)
-    outputs, updates = renamed(outputs, stands), renamed(updates, stands)
-    transforms = backend is not None and backend.transforms
+        nodes, stands = decompose_ops(graph, nodes, backend)
+        outputs, updates = replace_values(outputs, stands), replace_values(updates, stands)
+    nodes, stands = eliminate_common_subexpressions(nodes)
+    nodes = fold_constants(nodes)
+    outputs, updates = replace_values(outputs, stands), replace_values(updates, stands)
+    transforms = backend is not None and backend.can_fuse
     if transforms or low_memory:
-        nodes, stands = copied(nodes)
-        outputs, updates = renamed(outputs, stands), renamed(updates, stands)
+        nodes, stands = clone_nodes(nodes)
+        outputs, updates = replace_values(outputs, stands), replace_values(updates, stands)
     if backend is not None and transforms:
         wanted = (*outputs.values(), *updates.values())
-        nodes = norms_apart(small_first(absorbed(cropped_first(nodes, wanted), wanted), wanted), backend)
-        nodes = live_nodes(nodes, wanted)
-        nodes = live_nodes(narrow_gradients(keeping(nodes, backend), backend), wanted)
-        nodes = live_nodes(slopes_within(nodes, wanted, backend), wanted)
-        mark_late(nodes, outputs)
-        nodes, stands = laid_out(nodes, outputs, updates, backend)
-        outputs, updates = renamed(outputs, stands), renamed(updates, stands)
-        mark_once(nodes, outputs, updates)
-        nodes = fused(casts_together(nodes, backend), outputs, updates, backend)
+        nodes = use_ghost_norm(
+            hoist_activation_gradient(fold_batch_norm(hoist_crops(nodes, wanted), wanted), wanted), backend
+        )
+        nodes = eliminate_dead_code(nodes, wanted)
+        nodes = eliminate_dead_code(fold_gradient_casts(save_gates(nodes, backend), backend), wanted)
+        nodes = eliminate_dead_code(fuse_norm_activation_gradient(nodes, wanted, backend), wanted)
+        defer_state_updates(nodes, outputs)
+        nodes, stands = assign_layouts(nodes, outputs, updates, backend)
+        outputs, updates = replace_values(outputs, stands), replace_values(updates, stands)
+        mark_setup_nodes(nodes, outputs, updates)
+        nodes = fuse_ops(group_weight_casts(nodes, backend), outputs, updates, backend)
         if not low_memory:
-            nodes = sliced(graph, nodes, outputs, updates, backend.near)
-            nodes = arranged_once(nodes, updates, backend)
+            nodes = tile_batch(graph, nodes, outputs, updates, backend.cache_bytes)
+            nodes = prepack_weights(nodes, updates, backend)
     if not low_memory:
         return _Planner(graph, nodes, outputs, updates).plan()
 
     def planner(order: list[Node]) -> _Planner:
-        return _Planner(graph, order, outputs, updates, _FEW)
+        return _Planner(graph, order, outputs, updates, _LOW_MEMORY_FRAGMENTATION)
 
-    before = _Planner(graph, nodes, outputs, updates).plan().arena
+    before = _Planner(graph, nodes, outputs, updates).plan().arena_bytes
     wanted = (*outputs.values(), *updates.values())
-    again = recomputed(nodes, wanted, backend, lambda o: planner(o).load())
+    again = rematerialize(nodes, wanted, backend, lambda o: planner(o).load())
     plan = planner(again).plan()
-    plan.saved = before - plan.arena
+    plan.saved_bytes = before - plan.arena_bytes
     return plan
 
 
@@ -159,7 +163,7 @@ class _Planner:
     """Lifetimes, sharing, places."""
 
     def __init__(self, graph: Graph, nodes: list[Node], outputs: dict[str, Value], updates: dict[str, Value],
-                 holes: float = HOLES):  # fmt: skip
+                 holes: float = MAX_FRAGMENTATION):  # fmt: skip
         self.holes = holes
         self.graph, self.nodes, self.outputs, self.updates = graph, nodes, outputs, updates
         self.root: dict[int, Value] = {}  # a view's storage is its root's
@@ -182,47 +186,47 @@ class _Planner:
         share = self._in_place(steps)
         places, arena = self._places(steps, share)
         return Plan(steps, places, self.outputs, dict(self.graph.inputs), self.states, copies, arena, self.values, kept,
-                    sum(s.node.phase == ONCE for s in steps), watched)  # fmt: skip
+                    sum(s.node.phase == SETUP for s in steps), watched)  # fmt: skip
 
-    def load(self) -> Load:
+    def load(self) -> MemoryPeak:
         """How many bytes are alive at once, and where the most."""
         steps = self._steps()
         self._lifetimes(steps)
         self._updates(steps)
         self._once(steps)
         _, spans = self._spans(steps, self._in_place(steps))
-        found = alive([(a, b, n) for a, b, n in spans.values()])[: len(steps)]
-        return Load(max(found), found.count(max(found)), steps[found.index(max(found))].node)
+        found = live_bytes([(a, b, n) for a, b, n in spans.values()])[: len(steps)]
+        return MemoryPeak(max(found), found.count(max(found)), steps[found.index(max(found))].node)
 
     def _once(self, steps: list[Step]) -> tuple[int, tuple[str, ...]]:
         """What outlives a run: its bytes, and the states it follows from."""
-        own = {id(v): v for s in steps if s.node.phase == ONCE for v in s.outputs}
-        read = {id(self.find(v)) for s in steps if s.node.phase != ONCE for v in s.inputs}
+        own = {id(v): v for s in steps if s.node.phase == SETUP for v in s.outputs}
+        read = {id(self.find(v)) for s in steps if s.node.phase != SETUP for v in s.inputs}
         total = 0
         for key in own.keys() & read:
             self.kept[key] = 0
         for key, value in own.items():
             if key in self.kept:
                 self.kept[key] = total
-                total += aligned(value.spec.nbytes)
-        found = (self.find(v) for s in steps if s.node.phase == ONCE for v in s.inputs)
+                total += align_up(value.spec.nbytes)
+        found = (self.find(v) for s in steps if s.node.phase == SETUP for v in s.inputs)
         return total, tuple(sorted({v.name for v in found if v.kind == "state"}))
 
     def _steps(self) -> list[Step]:
         steps = []
         for node in self.nodes:
-            if node.op is joined:
+            if node.op is concat_view:
                 self.root[id(node.inputs[0])] = node.outputs[0]
                 self.part[id(node.inputs[0])] = node.inputs[0].spec.nbytes
         for node in self.nodes:
             for v in (*node.inputs, *node.outputs):
                 self.values[id(v)] = v
-            if node.op is joined:
+            if node.op is concat_view:
                 continue
-            if node.op.view:
+            if node.op.is_view:
                 source, view = node.inputs[0], node.outputs[0]
                 self.root[id(view)] = self.find(source)
-                if node.op is part or (id(source) in self.part and node.loop is not None):
+                if node.op is slice_view or (id(source) in self.part and node.loop is not None):
                     self.part[id(view)] = view.spec.nbytes
                 continue
             steps.append(Step(node, node.inputs, node.outputs))
@@ -274,7 +278,7 @@ class _Planner:
             at = self.born.get(id(root))
             if at is not None and steps[at].node.loop is None and id(root) not in outputs and id(root) not in taken:
                 step = steps[at]
-                source = step.node.op.inplace_of(step.node.attrs).get(root.index)
+                source = step.node.op.inplace_map(step.node.attrs).get(root.index)
                 over = source is not None and self.find(step.inputs[source]) is state
                 if over and self.last.get(id(state), -1) <= at and root.spec == state.spec:
                     self.in_state[id(root)] = name
@@ -288,7 +292,7 @@ class _Planner:
         share: dict[int, int] = {}
         for i, step in enumerate(steps):
             used: set[int] = set()
-            for out, source in step.node.op.inplace_of(step.node.attrs).items():
+            for out, source in step.node.op.inplace_map(step.node.attrs).items():
                 value, old = step.outputs[out], self.find(step.inputs[source])
                 if id(value) in self.part or id(step.inputs[source]) in self.part:
                     continue
@@ -322,21 +326,21 @@ class _Planner:
                     spans[mine][1] = max(spans[mine][1], self.last[id(v)])
         return owner, spans
 
-    def _places(self, steps: list[Step], share: dict[int, int]) -> tuple[dict[int, Place], int]:
+    def _places(self, steps: list[Step], share: dict[int, int]) -> tuple[dict[int, Allocation], int]:
         owner, spans = self._spans(steps, share)
         keys = list(spans)
-        offsets, arena = arrange([(a, b, n) for a, b, n in (spans[k] for k in keys)], self.holes)
+        offsets, arena = assign_offsets([(a, b, n) for a, b, n in (spans[k] for k in keys)], self.holes)
         at = dict(zip(keys, offsets, strict=True))
-        places: dict[int, Place] = {}
+        places: dict[int, Allocation] = {}
         for v in self.values.values():
             root = self.find(v)
             stride = self.part.get(id(v), 0)
             if id(root) in self.in_state:
-                places[id(v)] = Place("state", name=self.in_state[id(root)])
+                places[id(v)] = Allocation("state", name=self.in_state[id(root)])
             elif id(root) in self.kept:
-                places[id(v)] = Place("kept", offset=self.kept[id(root)])
+                places[id(v)] = Allocation("persistent", offset=self.kept[id(root)])
             elif root.kind == "node":
-                places[id(v)] = Place("arena", offset=at[owner[id(root)]], stride=stride)
+                places[id(v)] = Allocation("arena", offset=at[owner[id(root)]], stride=stride)
             else:
-                places[id(v)] = Place(root.kind, name=root.name, value=root, stride=stride)
+                places[id(v)] = Allocation(root.kind, name=root.name, value=root, stride=stride)
         return places, arena

@@ -10,22 +10,22 @@ from zlib import crc32
 
 from prototorch.constraints import Constraint
 from prototorch.errors import ModelError, ShapeError
+from prototorch.graph.ir import Graph, Value
+from prototorch.graph.mixed_precision import Autocast, to_float32
 from prototorch.graph.net import LayerNode, Net
-from prototorch.graph.precision import Narrowing, widened
-from prototorch.graph.record import Graph, Value
-from prototorch.initializers.base import Initializer, fans_of
+from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
-from prototorch.ops.core import interpreting
+from prototorch.ops.core import use_interpreter
 from prototorch.regularizers import Regularizer
 from prototorch.spec import Spec
-from prototorch.text.mistakes import Report, chain_text
+from prototorch.text.diagnostics import Report, format_chain
 
-KEY = "random_key"
+RANDOM_KEY = "random_key"
 
 
 @dataclass(frozen=True)
-class Weight:
+class WeightSpec:
     """What is known of a weight before it has values. ``name`` is ``layer/weight``."""
 
     name: str
@@ -44,21 +44,21 @@ class Trace:
     """A traced net: values by name, the weights it reads, what its running statistics become, extra losses.
 
     ``float_dtype`` is the element type of weights for which a layer names none; ``low`` a narrower one that values
-    between the inputs and the outputs may be stored in (see graph/precision.py).
+    between the inputs and the outputs may be stored in (see graph/mixed_precision.py).
     """
 
     graph: Graph
     training: bool
     float_dtype: str = "float32"
     values: dict[str, Value] = field(default_factory=dict)
-    weights: dict[str, Weight] = field(default_factory=dict)
+    weights: dict[str, WeightSpec] = field(default_factory=dict)
     updates: dict[str, Value] = field(default_factory=dict)
     losses: list[Value] = field(default_factory=list)
     masks: dict[int, Value] = field(default_factory=dict)
-    low: str | None = None
-    key_name: str = KEY  # of the input that random numbers are drawn by
+    compute_dtype: str | None = None
+    key_name: str = RANDOM_KEY  # of the input that random numbers are drawn by
 
-    def penalties(self) -> list[Value]:
+    def regularization_losses(self) -> list[Value]:
         """The regularisers' penalties, one for each weight that has one."""
         found = [w for w in self.weights.values() if w.regularizer is not None]
         return [w.regularizer.penalty(self.graph.states[w.name]) for w in found if w.regularizer is not None]
@@ -91,10 +91,19 @@ class LayerContext:
             )
         if old is None:
             initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
-            checked(full, spec, initializer, regularizer, constraint)
+            check_weight(full, spec, initializer, regularizer, constraint)
             on = trainable and self.layer.trainable and self.root.trainable
-            self.trace.weights[full] = Weight(full, spec, initializer, fans or fans_of(spec.shape), regularizer,
-                                              constraint, on, self.root.lr_mult, self.root.decay_mult)  # fmt: skip
+            self.trace.weights[full] = WeightSpec(
+                full,
+                spec,
+                initializer,
+                fans or compute_fans(spec.shape),
+                regularizer,
+                constraint,
+                on,
+                self.root.lr_mult,
+                self.root.decay_mult,
+            )
         return self.trace.graph.state(full, spec)
 
     def update(self, name: str, value: Value) -> None:
@@ -123,24 +132,24 @@ class LayerContext:
     def sublayer(self, name: str, layer: Layer, *inputs: Value) -> Any:
         """See `Context.sublayer`."""
         inner = LayerContext(self.trace, f"{self.name}/{name}", f"{self.weights_key}/{name}", layer, self.root)
-        return said(inner, layer, inputs)
+        return record_layer(inner, layer, inputs)
 
     def add_loss(self, value: Value) -> None:
         """See `Context.add_loss`."""
-        self.trace.losses.append(widened(value))
+        self.trace.losses.append(to_float32(value))
 
     def fail(self, message: str) -> NoReturn:
         """See `Context.fail`."""
         raise ShapeError(message)
 
 
-def checked(name: str, spec: Spec, initializer: Initializer, regularizer: Regularizer | None,
+def check_weight(name: str, spec: Spec, initializer: Initializer, regularizer: Regularizer | None,
             constraint: Constraint | None) -> None:  # fmt: skip
     """Raise ShapeError, with the weight's name, where one of these does not take a weight of this spec."""
     graph = Graph()
     try:
         initializer.check_shape(spec.shape)
-        with interpreting(graph):
+        with use_interpreter(graph):
             if regularizer is not None:
                 regularizer.penalty(graph.state(name, spec))
             if constraint is not None:
@@ -150,7 +159,7 @@ def checked(name: str, spec: Spec, initializer: Initializer, regularizer: Regula
 
 
 @contextmanager
-def told(graph: Graph, scope: str) -> Iterator[None]:
+def error_scope(graph: Graph, scope: str) -> Iterator[None]:
     """A scope of a graph; a mistake in it is told with the scope's name."""
     with graph.scope(scope):
         try:
@@ -159,16 +168,16 @@ def told(graph: Graph, scope: str) -> Iterator[None]:
             raise ShapeError(f"{scope}: {exc}") from exc
 
 
-class InGraph(Protocol):
+class InputPreprocessing(Protocol):
     """What makes an input of the net from a column of the data, in the net's own graph."""
 
     name: str
 
-    def within(self, trace: Trace, value: Value) -> Value:
+    def record(self, trace: Trace, value: Value) -> Value:
         """The prepared input."""
 
 
-def said(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
+def record_layer(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
     """A layer said in ops; its input's mask goes on where it keeps it."""
     least, most = layer.input_range()
     if len(inputs) < least or (most is not None and len(inputs) > most):
@@ -183,64 +192,64 @@ def said(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
 
 
 def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | None = None,
-          report: Report | None = None, low: str | None = None,
-          preparation: InGraph | None = None) -> Trace:  # fmt: skip
+          report: Report | None = None, compute_dtype: str | None = None,
+          preparation: InputPreprocessing | None = None) -> Trace:  # fmt: skip
     """Trace a net for inputs of known specs (batch dimension included). low: see `Trace`. With a preparation the input
     it is for is given as it is in the data, and is prepared in the graph.
 
     A mistake in a layer raises ShapeError, or, with a report, is noted there; what depends on it is then left out.
     """
-    result = Trace(graph or Graph(), training, low=low)
+    result = Trace(graph or Graph(), training, compute_dtype=compute_dtype)
     for node in net.inputs:
         value = result.graph.input(node.name, inputs[node.name])
         if preparation is not None and node.name == preparation.name:
-            value = preparation.within(result, value)
+            value = preparation.record(result, value)
         result.values[node.name] = value
     for layer_node in net.nodes:
         if any(b not in result.values for b in layer_node.bottoms):
             continue  # follows from a mistake that is already noted
         try:
-            _say(result, layer_node)
+            _record_node(result, layer_node)
         except ModelError as exc:
             if report is None:
-                raise ShapeError(explained(result, layer_node, exc, with_place=True)) from exc
-            report.add(explained(result, layer_node, exc), layer_node.span, layer_node.chain)
-    if low is not None:
-        _widen_outputs(net, result)
+                raise ShapeError(explain_error(result, layer_node, exc, with_place=True)) from exc
+            report.add(explain_error(result, layer_node, exc), layer_node.span, layer_node.chain)
+    if compute_dtype is not None:
+        _outputs_to_float32(net, result)
     return result
 
 
-def _widen_outputs(net: Net, result: Trace) -> None:
+def _outputs_to_float32(net: Net, result: Trace) -> None:
     """What a net gives is float32, whatever its values are stored in."""
     for name in net.outputs:
         value = result.values.get(name)
         if value is not None:
-            wide = result.values[name] = widened(value)
+            wide = result.values[name] = to_float32(value)
             if id(value) in result.masks:
                 result.masks[id(wide)] = result.masks[id(value)]
 
 
-def _say(result: Trace, node: LayerNode) -> None:
+def _record_node(result: Trace, node: LayerNode) -> None:
     ctx = LayerContext(result, node.name, node.weights_key, node.layer, node.layer)
-    interpreter: AbstractContextManager[Any] = interpreting(result.graph)
-    narrowing = Narrowing(result.low) if result.low is not None else None
-    with interpreter, result.graph.scope(node.name), result.graph.narrowed(narrowing):
-        made = said(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
+    interpreter: AbstractContextManager[Any] = use_interpreter(result.graph)
+    narrowing = Autocast(result.compute_dtype) if result.compute_dtype is not None else None
+    with interpreter, result.graph.scope(node.name), result.graph.autocast(narrowing):
+        made = record_layer(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
     outputs = made if isinstance(made, tuple) else (made,)
     if len(outputs) != len(node.tops):
         raise ShapeError(f"it gives {len(outputs)} outputs, but {len(node.tops)} are named")
     result.values.update(zip(node.tops, outputs, strict=True))
 
 
-def explained(result: Trace, node: LayerNode, exc: Exception, with_place: bool = False) -> str:
+def explain_error(result: Trace, node: LayerNode, exc: Exception, with_place: bool = False) -> str:
     """A layer's mistake with the layer's name and the shapes it reads."""
-    reads = ", ".join(f"{b} {shape_text(result.values[b].shape)}" for b in node.bottoms)
+    reads = ", ".join(f"{b} {format_shape(result.values[b].shape)}" for b in node.bottoms)
     text = f"layer {node.name!r} ({type(node.layer).__name__}): {exc}" + (f"; it reads {reads}" if reads else "")
     if with_place and node.span is not None:
-        text = f"{node.span}: {text}" + (f" ({chain_text(node.chain)})" if node.chain is not None else "")
+        text = f"{node.span}: {text}" + (f" ({format_chain(node.chain)})" if node.chain is not None else "")
     return text
 
 
-def shape_text(shape: tuple[int, ...]) -> str:
+def format_shape(shape: tuple[int, ...]) -> str:
     """A shape without its batch dimension, as a model text says it."""
     return str(list(shape[1:]))

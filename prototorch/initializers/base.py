@@ -20,7 +20,7 @@ class Initializer(Block, family="initializer"):
         raise TypeError(f"{type(self).__name__} does not define values")
 
 
-def fans_of(shape: tuple[int, ...]) -> tuple[int, int]:
+def compute_fans(shape: tuple[int, ...]) -> tuple[int, int]:
     """Connections into and out of a unit: [in, out] of a matrix, [filters, channels, *kernel] of a convolution."""
     if len(shape) == 0:
         return 1, 1

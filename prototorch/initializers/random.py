@@ -7,19 +7,19 @@ from typing import Literal
 
 import numpy as np
 
-from prototorch.backends.cpu.pool import parallel
+from prototorch.backends.cpu.worker_pool import parallel_for
 from prototorch.errors import ShapeError
 from prototorch.initializers.base import Initializer
 from prototorch.schema import field
 
 # The standard deviation of a normal distribution cut at two standard deviations: the draws are divided by it.
-_CUT = 0.87962566103423978
-_STREAM = 1 << 20  # numbers from one stream: a larger weight is drawn from several, by several threads
-_BLOCK = 1 << 16  # numbers that are looked at together: they stay in the caches
-Fill = Callable[[np.random.Generator, np.ndarray], None]
+_TRUNCATED_STDDEV = 0.87962566103423978
+_STREAM_SIZE = 1 << 20  # numbers from one stream: a larger weight is drawn from several, by several threads
+_BLOCK_SIZE = 1 << 16  # numbers that are looked at together: they stay in the caches
+FillFn = Callable[[np.random.Generator, np.ndarray], None]
 
 
-class _Drawing(Initializer, abstract=True):
+class _RandomInitializer(Initializer, abstract=True):
     seed: int | None = field(default=None, doc="A seed of its own; else the model's seed and the weight's name decide.")
 
     def values(self, shape, rng, fans):
@@ -30,27 +30,27 @@ class _Drawing(Initializer, abstract=True):
         raise TypeError(f"{type(self).__name__} does not define draw")
 
 
-def _drawn(rng: np.random.Generator, shape: tuple[int, ...], fill: Fill) -> np.ndarray:
+def _fill_in_streams(rng: np.random.Generator, shape: tuple[int, ...], fill: FillFn) -> np.ndarray:
     """An array that ``fill(rng, part)`` fills part by part: the first from ``rng``, each other one from a stream that
     begins further on, so that it does not matter which thread draws it."""
     made = np.empty(shape, np.float32)
     values = made.reshape(-1)
-    starts = range(0, values.size, _STREAM)
+    starts = range(0, values.size, _STREAM_SIZE)
     begins = rng.bit_generator
     streams = [rng, *(np.random.Generator(begins.jumped(i)) for i in range(1, len(starts)))]  # type: ignore[attr-defined]
 
     def work(first: int, last: int) -> None:
         for i in range(first, last):
-            fill(streams[i], values[starts[i] : starts[i] + _STREAM])
+            fill(streams[i], values[starts[i] : starts[i] + _STREAM_SIZE])
 
-    parallel(work, len(starts), 1)
+    parallel_for(work, len(starts), 1)
     return made
 
 
-def _truncated(rng: np.random.Generator, values: np.ndarray) -> None:
+def _fill_truncated_normal(rng: np.random.Generator, values: np.ndarray) -> None:
     rng.standard_normal(dtype=np.float32, out=values)
-    starts = range(0, values.size, _BLOCK)
-    far = [start + np.flatnonzero(np.abs(values[start : start + _BLOCK]) > 2) for start in starts]
+    starts = range(0, values.size, _BLOCK_SIZE)
+    far = [start + np.flatnonzero(np.abs(values[start : start + _BLOCK_SIZE]) > 2) for start in starts]
     again = np.concatenate(far) if far else np.zeros(0, np.intp)
     while again.size:
         drawn = rng.standard_normal(again.size, dtype=np.float32)
@@ -58,23 +58,23 @@ def _truncated(rng: np.random.Generator, values: np.ndarray) -> None:
         again = again[np.abs(drawn) > 2]
 
 
-def _normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float, shift: float = 0.0,
+def _draw_normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float, shift: float = 0.0,
             truncated: bool = False) -> np.ndarray:  # fmt: skip
     """Normal numbers, times ``scale``, plus ``shift``."""
 
     def fill(rng: np.random.Generator, values: np.ndarray) -> None:
         if truncated:
-            _truncated(rng, values)
+            _fill_truncated_normal(rng, values)
         else:
             rng.standard_normal(dtype=np.float32, out=values)
         values *= np.float32(scale)
         if shift:
             values += np.float32(shift)
 
-    return _drawn(rng, shape, fill)
+    return _fill_in_streams(rng, shape, fill)
 
 
-def _uniform(rng: np.random.Generator, shape: tuple[int, ...], size: float, low: float,
+def _draw_uniform(rng: np.random.Generator, shape: tuple[int, ...], size: float, low: float,
              scale: float = 1.0) -> np.ndarray:  # fmt: skip
     """Uniform numbers from ``low`` on, over a range of ``size``; times ``scale``."""
 
@@ -85,10 +85,10 @@ def _uniform(rng: np.random.Generator, shape: tuple[int, ...], size: float, low:
         if scale != 1:
             values *= np.float32(scale)
 
-    return _drawn(rng, shape, fill)
+    return _fill_in_streams(rng, shape, fill)
 
 
-class RandomUniform(_Drawing):
+class RandomUniform(_RandomInitializer):
     """Uniform between ``minval`` and ``maxval``."""
 
     aliases = ("uniform",)
@@ -96,10 +96,10 @@ class RandomUniform(_Drawing):
     maxval: float = 0.05
 
     def draw(self, shape, rng, fans):
-        return _uniform(rng, shape, self.maxval - self.minval, self.minval)
+        return _draw_uniform(rng, shape, self.maxval - self.minval, self.minval)
 
 
-class RandomNormal(_Drawing):
+class RandomNormal(_RandomInitializer):
     """Normal with a mean and a standard deviation."""
 
     aliases = ("normal",)
@@ -107,20 +107,20 @@ class RandomNormal(_Drawing):
     stddev: float = field(default=0.05, min=0)
 
     def draw(self, shape, rng, fans):
-        return _normal(rng, shape, self.stddev, self.mean)
+        return _draw_normal(rng, shape, self.stddev, self.mean)
 
 
-class TruncatedNormal(_Drawing):
+class TruncatedNormal(_RandomInitializer):
     """Normal, drawn again where it is more than two standard deviations from the mean."""
 
     mean: float = 0.0
     stddev: float = field(default=0.05, min=0)
 
     def draw(self, shape, rng, fans):
-        return _normal(rng, shape, self.stddev, self.mean, truncated=True)
+        return _draw_normal(rng, shape, self.stddev, self.mean, truncated=True)
 
 
-class VarianceScaling(_Drawing):
+class VarianceScaling(_RandomInitializer):
     """The variance is ``scale`` divided by the number of connections (Keras)."""
 
     scale: float = field(default=1.0, above=0)
@@ -128,72 +128,72 @@ class VarianceScaling(_Drawing):
     distribution: Literal["truncated_normal", "untruncated_normal", "uniform"] = "truncated_normal"
 
     def draw(self, shape, rng, fans):
-        return scaled(shape, rng, fans, self.scale, self.mode, self.distribution)
+        return variance_scaling(shape, rng, fans, self.scale, self.mode, self.distribution)
 
 
-def scaled(shape, rng, fans, scale: float, mode: str, distribution: str) -> np.ndarray:
+def variance_scaling(shape, rng, fans, scale: float, mode: str, distribution: str) -> np.ndarray:
     """Variance scaling: draws whose variance is scale / fans."""
     n = {"fan_in": fans[0], "fan_out": fans[1], "fan_avg": (fans[0] + fans[1]) / 2}[mode]
     variance = scale / max(1.0, n)
     if distribution == "uniform":
         limit = (3 * variance) ** 0.5
-        return _uniform(rng, shape, 2.0, -1.0, limit)
+        return _draw_uniform(rng, shape, 2.0, -1.0, limit)
     if distribution == "untruncated_normal":
-        return _normal(rng, shape, variance**0.5)
-    return _normal(rng, shape, variance**0.5 / _CUT, truncated=True)
+        return _draw_normal(rng, shape, variance**0.5)
+    return _draw_normal(rng, shape, variance**0.5 / _TRUNCATED_STDDEV, truncated=True)
 
 
-class GlorotUniform(_Drawing):
+class GlorotUniform(_RandomInitializer):
     """Glorot and Bengio, 2010: uniform, variance 2 / (fan in + fan out). Caffe's "xavier" (AVERAGE)."""
 
     aliases = ("xavier_uniform",)
 
     def draw(self, shape, rng, fans):
-        return scaled(shape, rng, fans, 1.0, "fan_avg", "uniform")
+        return variance_scaling(shape, rng, fans, 1.0, "fan_avg", "uniform")
 
 
-class GlorotNormal(_Drawing):
+class GlorotNormal(_RandomInitializer):
     """Glorot and Bengio, 2010: truncated normal, variance 2 / (fan in + fan out)."""
 
     aliases = ("xavier_normal",)
 
     def draw(self, shape, rng, fans):
-        return scaled(shape, rng, fans, 1.0, "fan_avg", "truncated_normal")
+        return variance_scaling(shape, rng, fans, 1.0, "fan_avg", "truncated_normal")
 
 
-class HeUniform(_Drawing):
+class HeUniform(_RandomInitializer):
     """He et al., 2015: uniform, variance 2 / fan in."""
 
     aliases = ("kaiming_uniform",)
 
     def draw(self, shape, rng, fans):
-        return scaled(shape, rng, fans, 2.0, "fan_in", "uniform")
+        return variance_scaling(shape, rng, fans, 2.0, "fan_in", "uniform")
 
 
-class HeNormal(_Drawing):
+class HeNormal(_RandomInitializer):
     """He et al., 2015: truncated normal, variance 2 / fan in."""
 
     aliases = ("kaiming_normal",)
 
     def draw(self, shape, rng, fans):
-        return scaled(shape, rng, fans, 2.0, "fan_in", "truncated_normal")
+        return variance_scaling(shape, rng, fans, 2.0, "fan_in", "truncated_normal")
 
 
-class LecunUniform(_Drawing):
+class LecunUniform(_RandomInitializer):
     """LeCun et al., 1998: uniform, variance 1 / fan in."""
 
     def draw(self, shape, rng, fans):
-        return scaled(shape, rng, fans, 1.0, "fan_in", "uniform")
+        return variance_scaling(shape, rng, fans, 1.0, "fan_in", "uniform")
 
 
-class LecunNormal(_Drawing):
+class LecunNormal(_RandomInitializer):
     """LeCun et al., 1998: truncated normal, variance 1 / fan in."""
 
     def draw(self, shape, rng, fans):
-        return scaled(shape, rng, fans, 1.0, "fan_in", "truncated_normal")
+        return variance_scaling(shape, rng, fans, 1.0, "fan_in", "truncated_normal")
 
 
-class Orthogonal(_Drawing):
+class Orthogonal(_RandomInitializer):
     """Saxe et al., 2014: an orthogonal matrix of all but the last dimension by the last, times ``gain``."""
 
     aliases = ("OrthogonalInitializer",)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from prototorch import layers
-from prototorch.interop.torch_parts import Call, Site, translates
+from prototorch.interop.torch_translator import FunctionModule, LayerInstance, register_translator
 
 _SIMPLE: dict[type[layers.Layer], type[nn.Module]] = {
     layers.Activation: nn.Identity, layers.Linear: nn.Identity, layers.ReLU6: nn.ReLU6, layers.Sigmoid: nn.Sigmoid,
@@ -17,15 +17,15 @@ _SIMPLE: dict[type[layers.Layer], type[nn.Module]] = {
 
 
 def _enter(kind: type[layers.Layer], module: type[nn.Module]) -> None:
-    translates(kind)(lambda site: module())
+    register_translator(kind)(lambda site: module())
 
 
 for _kind, _module in _SIMPLE.items():
     _enter(_kind, _module)
 
 
-@translates(layers.ReLU)
-def _relu(site: Site) -> nn.Module:
+@register_translator(layers.ReLU)
+def _relu(site: LayerInstance) -> nn.Module:
     layer = site.layer
     if layer.threshold == 0 and layer.negative_slope == 0 and layer.max_value is None:
         return nn.ReLU()
@@ -34,39 +34,39 @@ def _relu(site: Site) -> nn.Module:
         y = torch.where(x < layer.threshold, (x - layer.threshold) * layer.negative_slope, x)
         return y if layer.max_value is None else y.clamp(max=layer.max_value)
 
-    return Call(work)
+    return FunctionModule(work)
 
 
-@translates(layers.LeakyReLU)
-def _leaky_relu(site: Site) -> nn.Module:
+@register_translator(layers.LeakyReLU)
+def _leaky_relu(site: LayerInstance) -> nn.Module:
     return nn.LeakyReLU(site.layer.negative_slope)
 
 
-@translates(layers.ELU)
-def _elu(site: Site) -> nn.Module:
+@register_translator(layers.ELU)
+def _elu(site: LayerInstance) -> nn.Module:
     return nn.ELU(site.layer.alpha)
 
 
-@translates(layers.CELU)
-def _celu(site: Site) -> nn.Module:
+@register_translator(layers.CELU)
+def _celu(site: LayerInstance) -> nn.Module:
     return nn.CELU(site.layer.alpha)
 
 
-@translates(layers.GELU)
-def _gelu(site: Site) -> nn.Module:
+@register_translator(layers.GELU)
+def _gelu(site: LayerInstance) -> nn.Module:
     return nn.GELU("tanh" if site.layer.approximate else "none")
 
 
-@translates(layers.Softmax)
-def _softmax(site: Site) -> nn.Module:
+@register_translator(layers.Softmax)
+def _softmax(site: LayerInstance) -> nn.Module:
     return nn.Softmax(site.layer.axis)
 
 
-@translates(layers.LogSoftmax)
-def _log_softmax(site: Site) -> nn.Module:
+@register_translator(layers.LogSoftmax)
+def _log_softmax(site: LayerInstance) -> nn.Module:
     return nn.LogSoftmax(site.layer.axis)
 
 
-@translates(layers.Exponential)
-def _exponential(site: Site) -> nn.Module:
-    return Call(torch.exp)
+@register_translator(layers.Exponential)
+def _exponential(site: LayerInstance) -> nn.Module:
+    return FunctionModule(torch.exp)

@@ -11,17 +11,17 @@ from torch import Tensor
 from prototorch import losses
 from prototorch.errors import UsageError
 from prototorch.losses.base import EPSILON
-from prototorch.train.program import Term
+from prototorch.train.plan_cache import LossTerm
 
-Work = Callable[[Tensor, Tensor], Tensor]
+TorchLoss = Callable[[Tensor, Tensor], Tensor]
 
 
-def torch_losses(terms: Sequence[Term]) -> Callable[[dict[str, Tensor], dict[str, Tensor]], Tensor]:
+def torch_losses(terms: Sequence[LossTerm]) -> Callable[[dict[str, Tensor], dict[str, Tensor]], Tensor]:
     """The sum of a model's losses as a function of outputs and targets by output.
 
     Raises UsageError that names a loss which is not translated.
     """
-    parts = [(t.output, t.factor, _translated(t.loss)) for t in terms]
+    parts = [(t.output, t.factor, _translate_loss(t.loss)) for t in terms]
 
     def total(outputs: dict[str, Tensor], targets: dict[str, Tensor]) -> Tensor:
         found: Any = sum(factor * work(outputs[name], targets[name]) for name, factor, work in parts)
@@ -30,7 +30,7 @@ def torch_losses(terms: Sequence[Term]) -> Callable[[dict[str, Tensor], dict[str
     return total
 
 
-def _translated(loss: Any) -> Work:
+def _translate_loss(loss: Any) -> TorchLoss:
     for kind, make in _TRANSLATORS.items():
         if type(loss) is kind:
             made = make(loss)
@@ -41,7 +41,7 @@ def _translated(loss: Any) -> Work:
     )
 
 
-def _sparse(loss: Any) -> Work | None:
+def _sparse(loss: Any) -> TorchLoss | None:
     if loss.ignore_class is not None:
         return None
     if loss.from_logits:
@@ -50,13 +50,13 @@ def _sparse(loss: Any) -> Work | None:
                                    .movedim(loss.axis, 1), t)  # fmt: skip
 
 
-def _categorical(loss: Any) -> Work | None:
+def _categorical(loss: Any) -> TorchLoss | None:
     if loss.label_smoothing or not loss.from_logits:
         return None
     return lambda y, t: F.cross_entropy(y.movedim(loss.axis, 1), t.movedim(loss.axis, 1))
 
 
-def _binary(loss: Any) -> Work | None:
+def _binary(loss: Any) -> TorchLoss | None:
     if loss.label_smoothing:
         return None
     if loss.from_logits:
@@ -64,7 +64,7 @@ def _binary(loss: Any) -> Work | None:
     return lambda y, t: F.binary_cross_entropy(y.clamp(EPSILON, 1 - EPSILON), t)
 
 
-_TRANSLATORS: dict[type[losses.Loss], Callable[[Any], Work | None]] = {
+_TRANSLATORS: dict[type[losses.Loss], Callable[[Any], TorchLoss | None]] = {
     losses.SparseCategoricalCrossentropy: _sparse,
     losses.CategoricalCrossentropy: _categorical,
     losses.BinaryCrossentropy: _binary,

@@ -13,7 +13,7 @@ from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
 from prototorch.interop import torch_activations, torch_layers, torch_sequences
 from prototorch.interop.torch_loss import torch_losses
-from prototorch.interop.torch_parts import Site, Untranslatable, translate
+from prototorch.interop.torch_translator import LayerInstance, UntranslatableError, translate
 from prototorch.spec import Spec
 
 __all__ = ["TorchNet", "torch_activations", "torch_layers", "torch_losses", "torch_net", "torch_sequences"]
@@ -25,8 +25,8 @@ class TorchNet(nn.Module):
     def __init__(self, net: Net, parts: Mapping[str, nn.Module], keys: Mapping[str, str]):
         super().__init__()
         self.net = net
-        self.parts = nn.ModuleDict({_safe(key): part for key, part in parts.items()})
-        self.steps = [(_safe(keys[node.name]), node.bottoms, node.tops) for node in net.nodes]
+        self.parts = nn.ModuleDict({_module_name(key): part for key, part in parts.items()})
+        self.steps = [(_module_name(keys[node.name]), node.bottoms, node.tops) for node in net.nodes]
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
         values: dict[str, Any] = dict(inputs)
@@ -35,7 +35,7 @@ class TorchNet(nn.Module):
             values.update(zip(tops, made if isinstance(made, tuple) else (made,), strict=True))
         return {name: values[name] for name in self.net.outputs}
 
-    def trained(self) -> int:
+    def count_trainable(self) -> int:
         """The number of elements that training changes."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
@@ -55,18 +55,18 @@ def torch_net(net: Net, specs: Mapping[str, Spec], weights: Mapping[str, Any]) -
             continue
         own = {n.removeprefix(f"{key}/"): np.asarray(w) for n, w in weights.items() if n.startswith(f"{key}/")}
         try:
-            parts[key] = translate(Site(node.layer, own, tuple(values[b].shape for b in node.bottoms)))
-        except Untranslatable as reason:
-            wrong.append(f"{_called(node)}: {reason}")
+            parts[key] = translate(LayerInstance(node.layer, own, tuple(values[b].shape for b in node.bottoms)))
+        except UntranslatableError as reason:
+            wrong.append(f"{_describe_node(node)}: {reason}")
     if wrong:
         raise UsageError(f"{net.name!r} cannot be built in PyTorch here: " + "; ".join(wrong))
     return TorchNet(net, parts, keys)
 
 
-def _called(node: LayerNode) -> str:
+def _describe_node(node: LayerNode) -> str:
     return f"{type(node.layer).__name__} {node.name!r}"
 
 
-def _safe(key: str) -> str:
+def _module_name(key: str) -> str:
     """A name that PyTorch takes for a module: it allows no dot, and none of its own names."""
     return "layer " + key.replace(".", ":")

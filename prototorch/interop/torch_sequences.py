@@ -9,22 +9,24 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from prototorch import layers
-from prototorch.interop.torch_parts import Site, Untranslatable, fill, translates
+from prototorch.interop.torch_translator import LayerInstance, UntranslatableError, register_translator, set_parameter
 
 
-def _plain_gates(layer: Any, activation: type, recurrent: type | None = None) -> None:
+def _check_gates(layer: Any, activation: type, recurrent: type | None = None) -> None:
     if type(layer.activation) is not activation:
-        raise Untranslatable(f"the activation {type(layer.activation).__name__} is not translated")
+        raise UntranslatableError(f"the activation {type(layer.activation).__name__} is not translated")
     if recurrent is not None and type(layer.recurrent_activation) is not recurrent:
-        raise Untranslatable(f"the recurrent_activation {type(layer.recurrent_activation).__name__} is not translated")
+        raise UntranslatableError(
+            f"the recurrent_activation {type(layer.recurrent_activation).__name__} is not translated"
+        )
     if layer.dropout or layer.recurrent_dropout:
-        raise Untranslatable("dropout inside a recurrent layer is not translated")
+        raise UntranslatableError("dropout inside a recurrent layer is not translated")
 
 
 class _Recurrent(nn.Module):
     """One of PyTorch's layers, with the outputs and the order of ours. ``order`` puts our gates in PyTorch's order."""
 
-    def __init__(self, site: Site, inner: Any, order: tuple[int, ...], inside: np.ndarray | None = None):
+    def __init__(self, site: LayerInstance, inner: Any, order: tuple[int, ...], inside: np.ndarray | None = None):
         super().__init__()
         self.layer, self.inner = site.layer, inner
 
@@ -36,10 +38,10 @@ class _Recurrent(nn.Module):
 
         given = site.weights
         bias = given.get("bias")
-        fill(inner.weight_ih_l0, turned(given["kernel"]))
-        fill(inner.weight_hh_l0, turned(given["recurrent_kernel"]))
-        fill(inner.bias_ih_l0, turned(bias if inside is None or bias is None else bias[0]))
-        fill(inner.bias_hh_l0, turned(inside))
+        set_parameter(inner.weight_ih_l0, turned(given["kernel"]))
+        set_parameter(inner.weight_hh_l0, turned(given["recurrent_kernel"]))
+        set_parameter(inner.bias_ih_l0, turned(bias if inside is None or bias is None else bias[0]))
+        set_parameter(inner.bias_hh_l0, turned(inside))
 
     def forward(self, x: Tensor, *first: Tensor) -> Any:
         x = x.flip(1) if self.layer.go_backwards else x
@@ -51,34 +53,34 @@ class _Recurrent(nn.Module):
         return (y, *(s[0] for s in (last if isinstance(last, tuple) else (last,))))
 
 
-@translates(layers.LSTM)
-def _lstm(site: Site) -> nn.Module:
-    _plain_gates(site.layer, layers.Tanh, layers.Sigmoid)
+@register_translator(layers.LSTM)
+def _lstm(site: LayerInstance) -> nn.Module:
+    _check_gates(site.layer, layers.Tanh, layers.Sigmoid)
     inner = nn.LSTM(site.shape[2], site.layer.units, batch_first=True)
     return _Recurrent(site, inner, (0, 1, 2, 3))  # i, f, c, o in both
 
 
-@translates(layers.GRU)
-def _gru(site: Site) -> nn.Module:
-    _plain_gates(site.layer, layers.Tanh, layers.Sigmoid)
+@register_translator(layers.GRU)
+def _gru(site: LayerInstance) -> nn.Module:
+    _check_gates(site.layer, layers.Tanh, layers.Sigmoid)
     if not site.layer.reset_after:
-        raise Untranslatable("reset_after: false is not translated")
+        raise UntranslatableError("reset_after: false is not translated")
     bias = site.weights.get("bias")
     inner = nn.GRU(site.shape[2], site.layer.units, batch_first=True)
     return _Recurrent(site, inner, (1, 0, 2), None if bias is None else bias[1])  # ours z, r, h; PyTorch's r, z, n
 
 
-@translates(layers.SimpleRNN)
-def _simple_rnn(site: Site) -> nn.Module:
+@register_translator(layers.SimpleRNN)
+def _simple_rnn(site: LayerInstance) -> nn.Module:
     kind = "relu" if type(site.layer.activation) is layers.ReLU else "tanh"
-    _plain_gates(site.layer, layers.ReLU if kind == "relu" else layers.Tanh)
+    _check_gates(site.layer, layers.ReLU if kind == "relu" else layers.Tanh)
     return _Recurrent(site, nn.RNN(site.shape[2], site.layer.units, nonlinearity=kind, batch_first=True), (0,))
 
 
 class _Attention(nn.Module):
     """Projections around PyTorch's own attention over all heads at once."""
 
-    def __init__(self, site: Site):
+    def __init__(self, site: LayerInstance):
         super().__init__()
         self.layer = layer = site.layer
         for name in ("query", "key", "value", "attention_output"):
@@ -88,8 +90,8 @@ class _Attention(nn.Module):
             )
             flat = kernel.reshape(-1, wide)
             linear = nn.Linear(*flat.shape, bias=layer.use_bias)
-            fill(linear.weight, flat.T)
-            fill(linear.bias, None if bias is None else bias.reshape(-1))
+            set_parameter(linear.weight, flat.T)
+            set_parameter(linear.bias, None if bias is None else bias.reshape(-1))
             self.add_module(name, linear)
 
     def forward(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None) -> Tensor:
@@ -104,10 +106,10 @@ class _Attention(nn.Module):
         return self.get_submodule("attention_output")(y.transpose(1, 2).flatten(2))
 
 
-@translates(layers.MultiHeadAttention)
-def _attention(site: Site) -> nn.Module:
+@register_translator(layers.MultiHeadAttention)
+def _attention(site: LayerInstance) -> nn.Module:
     if site.layer.return_attention_scores:
-        raise Untranslatable("return_attention_scores is not translated")
+        raise UntranslatableError("return_attention_scores is not translated")
     if len(site.shapes) > 3:
-        raise Untranslatable("a mask as an input is not translated")
+        raise UntranslatableError("a mask as an input is not translated")
     return _Attention(site)

@@ -9,13 +9,13 @@ from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
 from prototorch.schema import example, field
 
-_TWO = [(3,), (2, 1, 3)]
+_EXAMPLE_SHAPES = [(3,), (2, 1, 3)]
 
 
 class ActivationLayer(Layer, abstract=True):
     """An activation: one input, an output of the same shape."""
 
-    called = "activation"
+    display_name = "activation"
     keeps_mask: ClassVar[bool] = True
     #: each output follows from the same element of the input alone.
     elementwise: ClassVar[bool] = True
@@ -30,7 +30,7 @@ class Linear(ActivationLayer):
     """The input as it is."""
 
     aliases = ("identity",)
-    examples = [example("Linear { }", inputs=[s]) for s in _TWO]
+    examples = [example("Linear { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return x
@@ -86,7 +86,7 @@ class LeakyReLU(ActivationLayer):
 class Sigmoid(ActivationLayer):
     """1 / (1 + exp(-x)), the logistic function (Keras)."""
 
-    examples = [example("Sigmoid { }", inputs=[s]) for s in _TWO]
+    examples = [example("Sigmoid { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.sigmoid(x)
@@ -95,7 +95,7 @@ class Sigmoid(ActivationLayer):
 class LogSigmoid(ActivationLayer):
     """log(1 / (1 + exp(-x))), without overflow (Keras)."""
 
-    examples = [example("LogSigmoid { }", inputs=[s]) for s in _TWO]
+    examples = [example("LogSigmoid { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.log_sigmoid(x)
@@ -113,7 +113,7 @@ class HardSigmoid(ActivationLayer):
 class Tanh(ActivationLayer):
     """The hyperbolic tangent."""
 
-    examples = [example("Tanh { }", inputs=[s]) for s in _TWO]
+    examples = [example("Tanh { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.tanh(x)
@@ -122,7 +122,7 @@ class Tanh(ActivationLayer):
 class Softplus(ActivationLayer):
     """log(1 + exp(x)), without overflow (Keras)."""
 
-    examples = [example("Softplus { }", inputs=[s]) for s in _TWO]
+    examples = [example("Softplus { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.softplus(x)
@@ -131,7 +131,7 @@ class Softplus(ActivationLayer):
 class Softsign(ActivationLayer):
     """x / (1 + abs(x)) (Keras)."""
 
-    examples = [example("Softsign { }", inputs=[s]) for s in _TWO]
+    examples = [example("Softsign { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.softsign(x)
@@ -141,7 +141,7 @@ class Exponential(ActivationLayer):
     """exp(x) (Keras)."""
 
     aliases = ("exp",)
-    examples = [example("Exponential { }", inputs=[s]) for s in _TWO]
+    examples = [example("Exponential { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.exp(x)

@@ -23,7 +23,9 @@ class Layer(Block, family="layer"):
     keeps_mask: ClassVar[bool] = False
     #: whether it takes masks into account (else a mask ends here)
     examples: ClassVar[list[Any]] = []
-    instead = {"trainable": "model.set_trainable(False, 'layer') says it of a layer in a model, or use .replace(...)"}
+    setattr_hints = {
+        "trainable": "model.set_trainable(False, 'layer') says it of a layer in a model, or use .replace(...)"
+    }
 
     name: str | None = field(default=None, doc="The layer's name; its type and a number where it is left out.")
     trainable: bool = field(default=True, doc="Whether its weights are trained.")
@@ -53,15 +55,15 @@ class Layer(Block, family="layer"):
 
     def __call__(self, *inputs: Any) -> Any:
         """Use the layer: on symbols (`Input`, outputs of other layers) it becomes part of a net, on tensors it runs."""
-        taker = next((t for x in _flat(inputs) if (t := getattr(x, "take_layer", None)) is not None), None)
+        taker = next((t for x in _flatten(inputs) if (t := getattr(x, "apply_layer", None)) is not None), None)
         if taker is None:
-            raise TypeError(f"{type(self).__name__} is called with symbols or tensors, not {_kinds(inputs)}")
-        return taker(self, tuple(_flat(inputs)))
+            raise TypeError(f"{type(self).__name__} is called with symbols or tensors, not {_type_names(inputs)}")
+        return taker(self, tuple(_flatten(inputs)))
 
 
-def _flat(inputs: Any) -> list[Any]:
-    return [v for x in inputs for v in (_flat(x) if isinstance(x, list | tuple) else [x])]
+def _flatten(inputs: Any) -> list[Any]:
+    return [v for x in inputs for v in (_flatten(x) if isinstance(x, list | tuple) else [x])]
 
 
-def _kinds(inputs: Any) -> str:
+def _type_names(inputs: Any) -> str:
     return ", ".join(type(x).__name__ for x in inputs) or "nothing"

@@ -6,12 +6,12 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.initializers.base import Initializer
+from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.context import Context
-from prototorch.layers.scaling import ScaledLayer
 from prototorch.schema import example, field
 
 
-class BatchNormalization(ScaledLayer):
+class BatchNormalization(AffineNormLayer):
     """Each channel brought to mean 0 and variance 1 over the batch, then scaled and shifted (Keras).
 
     Input [batch, ..., channels, ...], output the same shape; gamma, beta, moving_mean and moving_variance [channels].
@@ -35,11 +35,11 @@ class BatchNormalization(ScaledLayer):
     ]
 
     def call(self, ctx: Context, x: Any) -> Any:
-        axis = self.the_axis(ctx, x, self.axis)
+        axis = self.canonical_axis(ctx, x, self.axis)
         n = x.shape[axis]
         moving_mean = ctx.weight("moving_mean", (n,), self.moving_mean_initializer, trainable=False)
         moving_variance = ctx.weight("moving_variance", (n,), self.moving_variance_initializer, trainable=False)
-        gamma, beta = self.part(ctx, "gamma", (n,), x.dtype), self.part(ctx, "beta", (n,), x.dtype)
+        gamma, beta = self.scale_param(ctx, "gamma", (n,), x.dtype), self.scale_param(ctx, "beta", (n,), x.dtype)
         if not (ctx.training and self.trainable):
             return ops.batch_norm_inference(x, gamma, beta, moving_mean, moving_variance, eps=self.epsilon, axis=axis)
         y, mean, variance = ops.batch_norm(x, gamma, beta, eps=self.epsilon, axis=axis)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
-from prototorch.layers.recurrent import Recurrent
+from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.schema import example, field
 
 
@@ -41,32 +41,32 @@ class Bidirectional(Layer):
 
     def check(self) -> None:
         for name, layer in (("layer", self.layer), ("backward_layer", self.backward_layer)):
-            if layer is not None and not isinstance(layer, Recurrent):
-                known = ", ".join(Recurrent.members())
+            if layer is not None and not isinstance(layer, RecurrentLayer):
+                known = ", ".join(RecurrentLayer.members())
                 self.refuse(f"it wants a recurrent layer ({known}) inside, not {type(layer).__name__}", name)
-        forward, backward = self.both()
+        forward, backward = self.directions()
         if forward.go_backwards == backward.go_backwards:
             self.refuse("the two layers must go opposite ways: set go_backwards on one of them", "backward_layer")
         for name in ("return_sequences", "return_state"):
             if getattr(forward, name) != getattr(backward, name):
                 self.refuse(f"the two layers differ in {name}", "backward_layer")
 
-    def both(self) -> tuple[Any, Any]:
+    def directions(self) -> tuple[Any, Any]:
         """The layer, and the one that goes the other way."""
         forward: Any = self.layer
         return forward, self.backward_layer or forward.replace(name=None, go_backwards=not forward.go_backwards)
 
     def output_count(self) -> int:
-        forward, backward = self.both()
+        forward, backward = self.directions()
         return forward.output_count() + backward.output_count() - (self.merge_mode is not None)
 
     def call(self, ctx: Context, x: Any, *first: Any) -> Any:
-        forward, backward = self.both()
+        forward, backward = self.directions()
         if len(first) not in (0, forward.states + backward.states):
             ctx.fail(f"it takes {forward.states + backward.states} first states, not {len(first)}")
         split = forward.states if first else 0
-        a, *after_a = _listed(ctx.sublayer("forward_layer", forward, x, *first[:split]))
-        b, *after_b = _listed(ctx.sublayer("backward_layer", backward, x, *first[split:]))
+        a, *after_a = _as_list(ctx.sublayer("forward_layer", forward, x, *first[:split]))
+        b, *after_b = _as_list(ctx.sublayer("backward_layer", backward, x, *first[split:]))
         mask = ctx.mask(x) if forward.return_sequences else None
         if forward.return_sequences:
             a, b = (ops.flip(y, axis=1) if layer.go_backwards else y for y, layer in ((a, forward), (b, backward)))
@@ -88,5 +88,5 @@ class Bidirectional(Layer):
         return ((a + b) * 0.5,) if self.merge_mode == "ave" else (a + b,)
 
 
-def _listed(made: Any) -> list[Any]:
+def _as_list(made: Any) -> list[Any]:
     return list(made) if isinstance(made, tuple) else [made]

@@ -6,21 +6,21 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.context import Context
-from prototorch.layers.kernels import KernelLayer
-from prototorch.layers.spatial import (
+from prototorch.layers.weighted_layer import WeightedLayer
+from prototorch.layers.windows import (
     Pads,
     Sizes,
     check_rank,
     dilation_field,
     kernel_field,
     padding_field,
-    pads_of,
+    resolve_padding,
     strides_field,
 )
 from prototorch.schema import example, field
 
 
-class _Convolution(KernelLayer):
+class _ConvLayer(WeightedLayer):
     """One body for every rank; the classes below declare the sizes of theirs."""
 
     rank: ClassVar[int]
@@ -41,12 +41,12 @@ class _Convolution(KernelLayer):
         if x.shape[1] % self.groups:
             ctx.fail(f"{x.shape[1]} input channels do not divide into {self.groups} groups")
         kernel = self.kernel(ctx, (self.filters, x.shape[1] // self.groups, *self.kernel_size))
-        pads = pads_of(self.padding, x.shape[2:], self.kernel_size, self.strides, self.dilation_rate)
+        pads = resolve_padding(self.padding, x.shape[2:], self.kernel_size, self.strides, self.dilation_rate)
         y = ops.conv(x, kernel, strides=self.strides, pads=pads, dilation=self.dilation_rate, groups=self.groups)
-        return self.finished(ctx, y)
+        return self.bias_and_activation(ctx, y)
 
 
-class Conv1D(_Convolution):
+class Conv1D(_ConvLayer):
     """Convolution (cross-correlation) over one dimension (Keras, channels first).
 
     Input [batch, channels, steps], output [batch, filters, new steps]; kernel
@@ -67,7 +67,7 @@ class Conv1D(_Convolution):
     ]
 
 
-class Conv2D(_Convolution):
+class Conv2D(_ConvLayer):
     """Convolution (cross-correlation) over two dimensions (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, filters, new rows, new columns]; kernel
@@ -91,7 +91,7 @@ class Conv2D(_Convolution):
     ]  # fmt: skip
 
 
-class Conv3D(_Convolution):
+class Conv3D(_ConvLayer):
     """Convolution (cross-correlation) over three dimensions (Keras, channels first).
 
     Input [batch, channels, depth, rows, columns], output [batch, filters, new depth, new rows, new columns]; kernel

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.context import Context
-from prototorch.layers.kernels import KernelLayer
-from prototorch.layers.spatial import (
+from prototorch.layers.weighted_layer import WeightedLayer
+from prototorch.layers.windows import (
     Pads,
     Sizes,
     check_rank,
@@ -16,18 +16,18 @@ from prototorch.layers.spatial import (
     padding_field,
     strides_field,
 )
-from prototorch.ops.windows import extent
+from prototorch.ops.windows import dilated_size
 from prototorch.schema import Ints, example, field
 
 
-def transposed(size: int, kernel: int, stride: int, dilation: int, padding: str | tuple[int, int],
+def transposed_conv_shape(size: int, kernel: int, stride: int, dilation: int, padding: str | tuple[int, int],
                extra: int | None) -> tuple[int, tuple[int, int]]:  # fmt: skip
     """One dimension: the output's size, and the pads of the convolution of which this is the adjoint.
 
     "valid" gives ``size * stride + max(kernel - stride, 0)`` and "same" ``size * stride``; with ``extra``
     (output_padding) they give ``(size - 1) * stride + kernel + extra``, for "same" less ``2 * (kernel // 2)`` (Keras).
     """
-    reach = extent(kernel, dilation)
+    reach = dilated_size(kernel, dilation)
     whole = (size - 1) * stride + reach
     if isinstance(padding, tuple):
         return whole - sum(padding) + (extra or 0), padding
@@ -41,7 +41,7 @@ def transposed(size: int, kernel: int, stride: int, dilation: int, padding: str 
     return out, (before, max(whole - out - before, 0))
 
 
-class _Transposed(KernelLayer):
+class _ConvTransposeLayer(WeightedLayer):
     """One body for every rank; the classes below declare the sizes of theirs."""
 
     rank: ClassVar[int]
@@ -69,20 +69,20 @@ class _Transposed(KernelLayer):
         paddings = (self.padding,) * self.rank if isinstance(self.padding, str) else self.padding
         extras = self.output_padding or (None,) * self.rank
         each = zip(x.shape[2:], self.kernel_size, self.strides, self.dilation_rate, paddings, extras, strict=True)
-        sizes, pads = zip(*(transposed(*one) for one in each), strict=True)
+        sizes, pads = zip(*(transposed_conv_shape(*one) for one in each), strict=True)
         if min(sizes) < 1:
             ctx.fail(f"its output would have the size {list(sizes)}: the padding takes away more than there is")
         y = ops.conv_input_grad(x, kernel, size=sizes, strides=self.strides, pads=pads,
                                 dilation=self.dilation_rate, groups=self.groups)  # fmt: skip
-        return self.finished(ctx, y)
+        return self.bias_and_activation(ctx, y)
 
 
-def _output_padding(rank: int) -> Any:
+def _output_padding_field(rank: int) -> Any:
     doc = "Places added at the end of each dimension, fewer than strides; chosen by itself where it is left out."
     return field(default=None, type=Ints(rank, min=0), doc=doc)
 
 
-class Conv1DTranspose(_Transposed):
+class Conv1DTranspose(_ConvTransposeLayer):
     """Transposed convolution over one dimension (Keras, channels first).
 
     Input [batch, channels, steps], output [batch, filters, new steps]; kernel
@@ -96,7 +96,7 @@ class Conv1DTranspose(_Transposed):
     kernel_size: Sizes = kernel_field(1)
     strides: Sizes = strides_field(1)
     padding: str | Pads = padding_field(1)
-    output_padding: Sizes | None = _output_padding(1)
+    output_padding: Sizes | None = _output_padding_field(1)
     dilation_rate: Sizes = dilation_field(1)
 
     examples = [
@@ -105,7 +105,7 @@ class Conv1DTranspose(_Transposed):
     ]
 
 
-class Conv2DTranspose(_Transposed):
+class Conv2DTranspose(_ConvTransposeLayer):
     """Transposed convolution over two dimensions (Keras, channels first; Caffe's Deconvolution).
 
     Input [batch, channels, rows, columns], output [batch, filters, new rows, new columns]; kernel
@@ -119,7 +119,7 @@ class Conv2DTranspose(_Transposed):
     kernel_size: Sizes = kernel_field(2)
     strides: Sizes = strides_field(2)
     padding: str | Pads = padding_field(2)
-    output_padding: Sizes | None = _output_padding(2)
+    output_padding: Sizes | None = _output_padding_field(2)
     dilation_rate: Sizes = dilation_field(2)
 
     examples = [
@@ -130,7 +130,7 @@ class Conv2DTranspose(_Transposed):
     ]  # fmt: skip
 
 
-class Conv3DTranspose(_Transposed):
+class Conv3DTranspose(_ConvTransposeLayer):
     """Transposed convolution over three dimensions (Keras, channels first).
 
     Input [batch, channels, depth, rows, columns], output [batch, filters, new depth, new rows, new columns]; kernel
@@ -142,7 +142,7 @@ class Conv3DTranspose(_Transposed):
     kernel_size: Sizes = kernel_field(3)
     strides: Sizes = strides_field(3)
     padding: str | Pads = padding_field(3)
-    output_padding: Sizes | None = _output_padding(3)
+    output_padding: Sizes | None = _output_padding_field(3)
     dilation_rate: Sizes = dilation_field(3)
 
     examples = [

@@ -6,11 +6,11 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.context import Context
-from prototorch.layers.merging import Merging
+from prototorch.layers.merge import MergeLayer
 from prototorch.schema import example, field
 
 
-class Dot(Merging):
+class Dot(MergeLayer):
     """The products of two inputs, summed along one axis of each (Keras).
 
     Inputs a [batch, ..., n, ...] and b [batch, ..., n, ...], n at ``axes``; output [batch, rest of a, rest of b], and
@@ -38,26 +38,26 @@ class Dot(Merging):
                 ctx.fail(f"axis {n} does not exist in {list(v.shape[1:])}, whose axes are 1 to {v.ndim - 1}")
         if a.shape[first] != b.shape[second]:
             ctx.fail(f"{a.shape[first]} elements along axis {first} meet {b.shape[second]} along axis {second}")
-        rest = (_rest(a, first), _rest(b, second))
-        rows = _last(a, first)
-        columns = _last(b, second)
+        rest = (_other_dims(a, first), _other_dims(b, second))
+        rows = _move_axis_last(a, first)
+        columns = _move_axis_last(b, second)
         if self.normalize:
-            rows, columns = _unit(rows), _unit(columns)
+            rows, columns = _normalize_rows(rows), _normalize_rows(columns)
         y = ops.matmul(rows, columns, transpose_b=True)
         return ops.reshape(y, shape=(a.shape[0], *(rest[0] + rest[1] or (1,))))
 
 
-def _rest(x: Any, axis: int) -> tuple[int, ...]:
+def _other_dims(x: Any, axis: int) -> tuple[int, ...]:
     return tuple(n for i, n in enumerate(x.shape) if i not in (0, axis))
 
 
-def _last(x: Any, axis: int) -> Any:
+def _move_axis_last(x: Any, axis: int) -> Any:
     """x [batch, rest, n] with the axis at the end and the rest as one."""
     if axis != x.ndim - 1:
         x = ops.transpose(x, order=(*(i for i in range(x.ndim) if i != axis), axis))
     return ops.reshape(x, shape=(x.shape[0], -1, x.shape[-1])) if x.ndim != 3 else x
 
 
-def _unit(x: Any) -> Any:
+def _normalize_rows(x: Any) -> Any:
     """Rows of length 1; Keras' floor of 1e-12 under the squared length."""
-    return x * ops.rsqrt(ops.maximum(ops.sum_(ops.square(x), axis=-1, keepdims=True), 1e-12))
+    return x * ops.rsqrt(ops.maximum(ops.sum(ops.square(x), axis=-1, keepdims=True), 1e-12))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from prototorch import ops
 from prototorch.layers.context import Context
 from prototorch.layers.random_layer import RandomLayer, rate_field
-from prototorch.layers.spatial import check_rank
+from prototorch.layers.windows import check_rank
 from prototorch.schema import Dims, example, field
 
 
@@ -37,7 +37,7 @@ class Dropout(RandomLayer):
             shape = tuple(n if given is None else given for given, n in zip(self.noise_shape, x.shape, strict=True))
         if not ctx.training or self.rate == 0:
             return x
-        return ops.dropout(x, ctx.key(), rate=self.rate, site=self.site(ctx), noise_shape=shape)
+        return ops.dropout(x, ctx.key(), rate=self.rate, site=self.random_site(ctx), noise_shape=shape)
 
 
 class _SpatialDropout(RandomLayer):
@@ -51,7 +51,7 @@ class _SpatialDropout(RandomLayer):
         if not ctx.training or self.rate == 0:
             return x
         shape = (*x.shape[:2], *(1,) * self.rank)
-        return ops.dropout(x, ctx.key(), rate=self.rate, site=self.site(ctx), noise_shape=shape)
+        return ops.dropout(x, ctx.key(), rate=self.rate, site=self.random_site(ctx), noise_shape=shape)
 
 
 class SpatialDropout1D(_SpatialDropout):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
-from prototorch.layers.spatial import check_rank
+from prototorch.layers.windows import check_rank
 from prototorch.schema import example, field
 
 
@@ -15,7 +15,7 @@ class _GlobalPooling(Layer):
     rank: ClassVar[int]
     keepdims: bool = field(default=False, doc="Whether the pooled dimensions stay, with size 1.")
 
-    def over(self, ctx: Context, x: Any) -> tuple[int, ...]:
+    def pooled_axes(self, ctx: Context, x: Any) -> tuple[int, ...]:
         """The axes that are pooled."""
         check_rank(ctx, x, self.rank)
         return tuple(range(2, x.ndim))
@@ -23,12 +23,12 @@ class _GlobalPooling(Layer):
 
 class _GlobalMax(_GlobalPooling):
     def call(self, ctx: Context, x: Any) -> Any:
-        return ops.max_(x, axis=self.over(ctx, x), keepdims=self.keepdims)
+        return ops.max(x, axis=self.pooled_axes(ctx, x), keepdims=self.keepdims)
 
 
 class _GlobalAverage(_GlobalPooling):
     def call(self, ctx: Context, x: Any) -> Any:
-        return ops.mean(x, axis=self.over(ctx, x), keepdims=self.keepdims)
+        return ops.mean(x, axis=self.pooled_axes(ctx, x), keepdims=self.keepdims)
 
 
 class GlobalMaxPooling1D(_GlobalMax):

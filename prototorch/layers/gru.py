@@ -8,11 +8,11 @@ from typing import Any
 from prototorch import ops
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.context import Context
-from prototorch.layers.recurrent import Recurrent
+from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.schema import example, field
 
 
-class GRU(Recurrent):
+class GRU(RecurrentLayer):
     """The gated recurrent unit (Cho et al., 2014; Keras). The gates lie in the order z, r, h.
 
     Input [batch, time, n], output [batch, units], or [batch, time, units] with ``return_sequences``; with

@@ -12,7 +12,7 @@ from prototorch.layers.context import Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
-_TWO = [(3,), (2, 1, 3)]
+_EXAMPLE_SHAPES = [(3,), (2, 1, 3)]
 
 
 class ELU(ActivationLayer):
@@ -28,7 +28,7 @@ class ELU(ActivationLayer):
 class SELU(ActivationLayer):
     """1.0507 * ELU(alpha 1.6733): keeps mean 0 and variance 1 (Klambauer et al., 2017; Keras)."""
 
-    examples = [example("SELU { }", inputs=[s]) for s in _TWO]
+    examples = [example("SELU { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.selu(x)
@@ -58,7 +58,7 @@ class SiLU(ActivationLayer):
     """x * sigmoid(x), also called swish (Keras)."""
 
     aliases = ("swish", "Swish")
-    examples = [example("SiLU { }", inputs=[s]) for s in _TWO]
+    examples = [example("SiLU { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.silu(x)
@@ -77,7 +77,7 @@ class HardSwish(ActivationLayer):
 class Mish(ActivationLayer):
     """x * tanh(softplus(x)) (Misra, 2019; Keras)."""
 
-    examples = [example("Mish { }", inputs=[s]) for s in _TWO]
+    examples = [example("Mish { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: Any) -> Any:
         return ops.mish(x)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from prototorch import ops
-from prototorch.initializers.gates import UnitForgetBias
+from prototorch.initializers.forget_bias import UnitForgetBias
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.context import Context
-from prototorch.layers.recurrent import Recurrent
+from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.schema import example, field
 
 
-class LSTM(Recurrent):
+class LSTM(RecurrentLayer):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997; Keras). The gates lie in the order i, f, c, o.
 
     Input [batch, time, n], output [batch, units], or [batch, time, units] with ``return_sequences``; with

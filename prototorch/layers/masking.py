@@ -27,7 +27,7 @@ class Masking(Layer):
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim < 3:
             ctx.fail("it wants an input [time, n]")
-        keep = ops.any_(ops.not_equal(x, self.mask_value), axis=-1)
+        keep = ops.any(ops.not_equal(x, self.mask_value), axis=-1)
         y = x * ops.cast(ops.expand_dims(keep, -1), dtype=x.dtype)
         ctx.set_mask(y, keep)
         return y

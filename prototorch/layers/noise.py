@@ -24,7 +24,7 @@ class GaussianNoise(RandomLayer):
         if not ctx.training or self.stddev == 0:
             return x
         noise = ops.random_normal(
-            ctx.key(), site=self.site(ctx), shape=tuple(x.shape), stddev=self.stddev, dtype=x.dtype
+            ctx.key(), site=self.random_site(ctx), shape=tuple(x.shape), stddev=self.stddev, dtype=x.dtype
         )
         return x + noise
 
@@ -46,7 +46,7 @@ class GaussianDropout(RandomLayer):
             return x
         stddev = sqrt(self.rate / (1 - self.rate))
         return x * ops.random_normal(
-            ctx.key(), site=self.site(ctx), shape=tuple(x.shape), mean=1.0, stddev=stddev, dtype=x.dtype
+            ctx.key(), site=self.random_site(ctx), shape=tuple(x.shape), mean=1.0, stddev=stddev, dtype=x.dtype
         )
 
 
@@ -67,6 +67,6 @@ class AlphaDropout(RandomLayer):
             return x
         dropped = -1.6732632423543772 * 1.0507009873554805  # SELU's limit for small inputs
         scale = ((1 - self.rate) * (1 + self.rate * dropped**2)) ** -0.5
-        draw = ops.random_uniform(ctx.key(), site=self.site(ctx), shape=tuple(x.shape), dtype=x.dtype)
+        draw = ops.random_uniform(ctx.key(), site=self.random_site(ctx), shape=tuple(x.shape), dtype=x.dtype)
         kept = ops.where(ops.less(draw, self.rate), ops.full(shape=(), value=dropped, dtype=x.dtype), x)
         return kept * scale - scale * dropped * self.rate

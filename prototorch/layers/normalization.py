@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
+from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.context import Context
-from prototorch.layers.scaling import ScaledLayer
 from prototorch.schema import example, field
 
 
-class LayerNormalization(ScaledLayer):
+class LayerNormalization(AffineNormLayer):
     """Each sample brought to mean 0 and variance 1 over an axis (or several), then scaled and shifted (Keras).
 
     Input and output [batch, ...]; gamma and beta have the shape of those axes. The default is the last axis: the
@@ -25,13 +25,13 @@ class LayerNormalization(ScaledLayer):
     ]
 
     def call(self, ctx: Context, x: Any) -> Any:
-        over = tuple(sorted({self.the_axis(ctx, x, a) for a in self.axis}))
+        over = tuple(sorted({self.canonical_axis(ctx, x, a) for a in self.axis}))
         shape = tuple(x.shape[a] for a in over)
-        gamma, beta = self.part(ctx, "gamma", shape, x.dtype), self.part(ctx, "beta", shape, x.dtype)
+        gamma, beta = self.scale_param(ctx, "gamma", shape, x.dtype), self.scale_param(ctx, "beta", shape, x.dtype)
         return ops.layer_norm(x, gamma, beta, axis=over, eps=self.epsilon)
 
 
-class GroupNormalization(ScaledLayer):
+class GroupNormalization(AffineNormLayer):
     """The channels of each sample in groups, each group brought to mean 0 and variance 1 (Wu and He, 2018; Keras).
 
     Input and output [batch, channels, ...]; gamma and beta [channels]. ``groups: -1`` puts each channel in a group of
@@ -52,12 +52,12 @@ class GroupNormalization(ScaledLayer):
             self.refuse("groups is at least 1, or -1 for one group a channel, not 0", "groups")
 
     def call(self, ctx: Context, x: Any) -> Any:
-        axis = self.the_axis(ctx, x, self.axis)
+        axis = self.canonical_axis(ctx, x, self.axis)
         n = x.shape[axis]
         groups = n if self.groups == -1 else self.groups
         if n % groups:
             ctx.fail(f"{n} channels do not divide into {groups} groups")
-        gamma, beta = self.part(ctx, "gamma", (n,), x.dtype), self.part(ctx, "beta", (n,), x.dtype)
+        gamma, beta = self.scale_param(ctx, "gamma", (n,), x.dtype), self.scale_param(ctx, "beta", (n,), x.dtype)
         first = x if axis == 1 else ops.swap_axes(x, 1, axis)
         y = ops.group_norm(first, gamma, beta, groups=groups, eps=self.epsilon)
         return y if axis == 1 else ops.swap_axes(y, 1, axis)

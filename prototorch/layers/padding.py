@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
-from prototorch.layers.spatial import Pads, check_rank
+from prototorch.layers.windows import Pads, check_rank
 from prototorch.schema import Padding, example, field
 
 
-def _padding(rank: int) -> Any:
+def _padding_field(rank: int) -> Any:
     return field(default=1, type=Padding(rank, ()), doc="Zeros: one number, one a dimension, or [before, after] pairs.")
 
 
-def _cropping(rank: int) -> Any:
+def _cropping_field(rank: int) -> Any:
     doc = "Places: one number, one a dimension, or [before, after] pairs."
     return field(default=0 if rank == 2 else 1, type=Padding(rank, ()), doc=doc)
 
@@ -33,7 +33,7 @@ class ZeroPadding1D(_ZeroPadding):
     """Zeros before and after (Keras, channels first). Input [batch, channels, steps]."""
 
     rank = 1
-    padding: Pads = _padding(1)
+    padding: Pads = _padding_field(1)
     examples = [
         example("ZeroPadding1D { }", inputs=[(2, 3)]),
         example("ZeroPadding1D { padding: [0, 2] }", inputs=[(1, 1)]),
@@ -44,7 +44,7 @@ class ZeroPadding2D(_ZeroPadding):
     """Zeros around pictures (Keras, channels first). Input [batch, channels, rows, columns]."""
 
     rank = 2
-    padding: Pads = _padding(2)
+    padding: Pads = _padding_field(2)
     examples = [
         example("ZeroPadding2D { }", inputs=[(2, 3, 2)]),
         example("ZeroPadding2D { padding: [[0, 2], [1, 0]] }", inputs=[(1, 2, 3)]),
@@ -56,7 +56,7 @@ class ZeroPadding3D(_ZeroPadding):
     """Zeros around volumes (Keras, channels first). Input [batch, channels, depth, rows, columns]."""
 
     rank = 3
-    padding: Pads = _padding(3)
+    padding: Pads = _padding_field(3)
     examples = [
         example("ZeroPadding3D { }", inputs=[(1, 2, 1, 2)]),
         example("ZeroPadding3D { padding: [[0, 2], [1, 0], [0, 0]] }", inputs=[(2, 1, 2, 2)]),
@@ -79,7 +79,7 @@ class Cropping1D(_Cropping):
     """Places cut off at both ends (Keras, channels first). Input [batch, channels, steps]."""
 
     rank = 1
-    cropping: Pads = _cropping(1)
+    cropping: Pads = _cropping_field(1)
     examples = [
         example("Cropping1D { }", inputs=[(2, 5)]),
         example("Cropping1D { cropping: [0, 2] }", inputs=[(1, 3)]),
@@ -90,7 +90,7 @@ class Cropping2D(_Cropping):
     """Pictures without their borders (Keras, channels first). Input [batch, channels, rows, columns]."""
 
     rank = 2
-    cropping: Pads = _cropping(2)
+    cropping: Pads = _cropping_field(2)
     examples = [
         example("Cropping2D { cropping: 1 }", inputs=[(2, 3, 4)]),
         example("Cropping2D { cropping: [[0, 1], [2, 0]] }", inputs=[(1, 2, 3)]),
@@ -101,7 +101,7 @@ class Cropping3D(_Cropping):
     """Volumes without their borders (Keras, channels first). Input [batch, channels, depth, rows, columns]."""
 
     rank = 3
-    cropping: Pads = _cropping(3)
+    cropping: Pads = _cropping_field(3)
     examples = [
         example("Cropping3D { }", inputs=[(1, 3, 4, 3)]),
         example("Cropping3D { cropping: [[0, 1], [1, 0], [0, 0]] }", inputs=[(2, 2, 2, 2)]),

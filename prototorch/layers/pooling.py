@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
-from prototorch.layers.spatial import Pads, Sizes, check_rank, padding_field, pads_of, strides_field
+from prototorch.layers.windows import Pads, Sizes, check_rank, padding_field, resolve_padding, strides_field
 from prototorch.schema import Ints, example, field
 
 
-def _pool_size(rank: int) -> Any:
+def _pool_size_field(rank: int) -> Any:
     return field(default=2, type=Ints(rank, min=1), doc="The window's size.")
 
 
@@ -24,17 +24,17 @@ class _Pooling(Layer):
     padding: str | Pads
     ceil_mode: bool = field(default=False, doc="Whether a last window may reach over the end (Caffe's pooling does).")
 
-    def windows(self, ctx: Context, x: Any) -> dict[str, Any]:
+    def window_attrs(self, ctx: Context, x: Any) -> dict[str, Any]:
         """The attributes of the op."""
         check_rank(ctx, x, self.rank)
         strides = self.strides or self.pool_size
-        pads = pads_of(self.padding, x.shape[2:], self.pool_size, strides, (1,) * self.rank)
+        pads = resolve_padding(self.padding, x.shape[2:], self.pool_size, strides, (1,) * self.rank)
         return {"kernel": self.pool_size, "strides": strides, "pads": pads, "ceil": self.ceil_mode}
 
 
 class _MaxPooling(_Pooling):
     def call(self, ctx: Context, x: Any) -> Any:
-        return ops.max_pool(x, **self.windows(ctx, x))[0]
+        return ops.max_pool(x, **self.window_attrs(ctx, x))[0]
 
 
 class _AveragePooling(_Pooling):
@@ -42,7 +42,7 @@ class _AveragePooling(_Pooling):
 
     def call(self, ctx: Context, x: Any) -> Any:
         counted = self.count_include_pad and not isinstance(self.padding, str)
-        return ops.avg_pool(x, **self.windows(ctx, x), include_pad=counted)
+        return ops.avg_pool(x, **self.window_attrs(ctx, x), include_pad=counted)
 
 
 class MaxPooling1D(_MaxPooling):
@@ -54,7 +54,7 @@ class MaxPooling1D(_MaxPooling):
 
     rank = 1
     aliases = ("MaxPool1D",)
-    pool_size: Sizes = _pool_size(1)
+    pool_size: Sizes = _pool_size_field(1)
     strides: Sizes | None = strides_field(1, None)
     padding: str | Pads = padding_field(1)
     examples = [
@@ -72,7 +72,7 @@ class MaxPooling2D(_MaxPooling):
 
     rank = 2
     aliases = ("MaxPool2D",)
-    pool_size: Sizes = _pool_size(2)
+    pool_size: Sizes = _pool_size_field(2)
     strides: Sizes | None = strides_field(2, None)
     padding: str | Pads = padding_field(2)
     examples = [
@@ -90,7 +90,7 @@ class MaxPooling3D(_MaxPooling):
 
     rank = 3
     aliases = ("MaxPool3D",)
-    pool_size: Sizes = _pool_size(3)
+    pool_size: Sizes = _pool_size_field(3)
     strides: Sizes | None = strides_field(3, None)
     padding: str | Pads = padding_field(3)
     examples = [
@@ -108,7 +108,7 @@ class AveragePooling1D(_AveragePooling):
 
     rank = 1
     aliases = ("AvgPool1D",)
-    pool_size: Sizes = _pool_size(1)
+    pool_size: Sizes = _pool_size_field(1)
     strides: Sizes | None = strides_field(1, None)
     padding: str | Pads = padding_field(1)
     examples = [
@@ -126,7 +126,7 @@ class AveragePooling2D(_AveragePooling):
 
     rank = 2
     aliases = ("AvgPool2D",)
-    pool_size: Sizes = _pool_size(2)
+    pool_size: Sizes = _pool_size_field(2)
     strides: Sizes | None = strides_field(2, None)
     padding: str | Pads = padding_field(2)
     examples = [
@@ -145,7 +145,7 @@ class AveragePooling3D(_AveragePooling):
 
     rank = 3
     aliases = ("AvgPool3D",)
-    pool_size: Sizes = _pool_size(3)
+    pool_size: Sizes = _pool_size_field(3)
     strides: Sizes | None = strides_field(3, None)
     padding: str | Pads = padding_field(3)
     examples = [

@@ -15,7 +15,7 @@ class RandomLayer(Layer, abstract=True):
     seed: int | None = field(default=None, doc="Another number, another draw; the model's seed decides as well.")
     keeps_mask: ClassVar[bool] = True
 
-    def site(self, ctx: Context) -> int:
+    def random_site(self, ctx: Context) -> int:
         """The number of this draw."""
         return (ctx.site() + (self.seed or 0) * 0x9E3779B1) % 2**32
 

@@ -11,13 +11,13 @@ from prototorch.initializers.base import Initializer
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
-from prototorch.ops.recurrent import GATES
+from prototorch.ops.recurrent import GATE_ACTIVATIONS
 from prototorch.regularizers import Regularizer
 from prototorch.schema import field
-from prototorch.text.names import snake_case
+from prototorch.text.case_conversion import snake_case
 
 
-class Recurrent(Layer, abstract=True):
+class RecurrentLayer(Layer, abstract=True):
     """A recurrent layer over [batch, time, n]; further inputs are the first states, each [batch, units] (zeros else).
 
     A step that the input's mask leaves out keeps the state. With ``go_backwards`` the last step comes first, in the
@@ -108,7 +108,11 @@ class Recurrent(Layer, abstract=True):
 
     def _run(self, ctx: Context, x: Any, recurrent: Any, inner: Any, states: list[Any], mask: Any) -> Any:
         drops = bool(self.recurrent_dropout) and ctx.training
-        names = {n: gate_name(getattr(self, n)) for n in ("activation", "recurrent_activation") if hasattr(self, n)}
+        names = {
+            n: fused_activation_name(getattr(self, n))
+            for n in ("activation", "recurrent_activation")
+            if hasattr(self, n)
+        }
         if drops or None in names.values():
             return self._unrolled(ctx, x, recurrent, inner, states, mask, drops)
         masks = () if mask is None else (mask,)
@@ -140,7 +144,7 @@ class Recurrent(Layer, abstract=True):
         return ops.dropout(ones, ctx.key(), rate=self.recurrent_dropout, site=ctx.site())
 
 
-def gate_name(layer: ActivationLayer) -> str | None:
+def fused_activation_name(layer: ActivationLayer) -> str | None:
     """The name by which the sequence ops know an activation, None for one they do not know."""
     name = snake_case(type(layer).__name__)
-    return name if name in GATES and layer == type(layer)() else None
+    return name if name in GATE_ACTIVATIONS and layer == type(layer)() else None

@@ -11,15 +11,15 @@ from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
 from prototorch.schema import example, field
-from prototorch.spec import FLOATS
+from prototorch.spec import FLOAT_DTYPES
 
 
 def as_float(x: Any) -> Any:
     """x with floating-point elements: float32 where it has whole numbers, as pictures have."""
-    return x if x.dtype in FLOATS else ops.cast(x, dtype="float32")
+    return x if x.dtype in FLOAT_DTYPES else ops.cast(x, dtype="float32")
 
 
-def spread(ctx: Context, x: Any, values: Sequence[float], axis: int, what: str) -> Any:
+def broadcast_along_axis(ctx: Context, x: Any, values: Sequence[float], axis: int, what: str) -> Any:
     """One number, or one for each place along an axis, as a value that broadcasts to x."""
     if len(values) == 1:
         return np.asarray(values[0], dtype=x.dtype)
@@ -44,8 +44,8 @@ class Rescaling(Layer):
     ]
 
     def call(self, ctx: Context, x: Any) -> Any:
-        y = as_float(x) * spread(ctx, as_float(x), self.scale, 1, "scale")
-        return y if self.offset == (0.0,) else y + spread(ctx, y, self.offset, 1, "offset")
+        y = as_float(x) * broadcast_along_axis(ctx, as_float(x), self.scale, 1, "scale")
+        return y if self.offset == (0.0,) else y + broadcast_along_axis(ctx, y, self.offset, 1, "offset")
 
 
 class Normalization(Layer):
@@ -70,6 +70,8 @@ class Normalization(Layer):
         axis = self.axis + x.ndim if self.axis < 0 else self.axis
         if not 1 <= axis < x.ndim:
             ctx.fail(f"axis {self.axis} does not exist: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")
-        mean = spread(ctx, x, self.mean, axis, "mean")
-        deviation = np.maximum(np.sqrt(spread(ctx, x, self.variance, axis, "variance")), np.asarray(1e-7, x.dtype))
+        mean = broadcast_along_axis(ctx, x, self.mean, axis, "mean")
+        deviation = np.maximum(
+            np.sqrt(broadcast_along_axis(ctx, x, self.variance, axis, "variance")), np.asarray(1e-7, x.dtype)
+        )
         return x * deviation + mean if self.invert else (x - mean) / deviation

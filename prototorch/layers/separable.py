@@ -9,22 +9,22 @@ from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.context import Context
-from prototorch.layers.kernels import BiasedLayer
-from prototorch.layers.spatial import (
+from prototorch.layers.weighted_layer import BiasedLayer
+from prototorch.layers.windows import (
     Pads,
     Sizes,
     check_rank,
     dilation_field,
     kernel_field,
     padding_field,
-    pads_of,
+    resolve_padding,
     strides_field,
 )
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
 
-class _Depthwise(BiasedLayer):
+class _DepthwiseConv(BiasedLayer):
     """A filter for each channel alone; the classes below declare the sizes of theirs."""
 
     rank: ClassVar[int]
@@ -44,14 +44,14 @@ class _Depthwise(BiasedLayer):
         kernel = ctx.weight(weight, (channels * times, 1, *self.kernel_size), self.depthwise_initializer,
                             regularizer=self.depthwise_regularizer, constraint=self.depthwise_constraint,
                             fans=(channels * places, times * places))  # fmt: skip
-        pads = pads_of(self.padding, x.shape[2:], self.kernel_size, self.strides, self.dilation_rate)
+        pads = resolve_padding(self.padding, x.shape[2:], self.kernel_size, self.strides, self.dilation_rate)
         return ops.conv(x, kernel, strides=self.strides, pads=pads, dilation=self.dilation_rate, groups=channels)
 
     def call(self, ctx: Context, x: Any) -> Any:
-        return self.finished(ctx, self.depthwise(ctx, x, "kernel"))
+        return self.bias_and_activation(ctx, self.depthwise(ctx, x, "kernel"))
 
 
-class DepthwiseConv1D(_Depthwise):
+class DepthwiseConv1D(_DepthwiseConv):
     """A convolution of each channel by itself over one dimension (Keras, channels first).
 
     Input [batch, channels, steps], output [batch, channels * depth_multiplier, new steps]; kernel
@@ -70,7 +70,7 @@ class DepthwiseConv1D(_Depthwise):
     ]
 
 
-class DepthwiseConv2D(_Depthwise):
+class DepthwiseConv2D(_DepthwiseConv):
     """A convolution of each channel by itself over two dimensions (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, channels * depth_multiplier, new rows, new columns]; kernel
@@ -90,7 +90,7 @@ class DepthwiseConv2D(_Depthwise):
     ]  # fmt: skip
 
 
-class _Separable(_Depthwise):
+class _SeparableConv(_DepthwiseConv):
     """A depthwise convolution, then one of size 1 that mixes the channels."""
 
     filters: int
@@ -104,10 +104,10 @@ class _Separable(_Depthwise):
         kernel = ctx.weight("pointwise_kernel", (self.filters, y.shape[1], *ones), self.pointwise_initializer,
                             regularizer=self.pointwise_regularizer, constraint=self.pointwise_constraint)  # fmt: skip
         y = ops.conv(y, kernel, strides=ones, pads=((0, 0),) * self.rank, dilation=ones)
-        return self.finished(ctx, y)
+        return self.bias_and_activation(ctx, y)
 
 
-class SeparableConv1D(_Separable):
+class SeparableConv1D(_SeparableConv):
     """A depthwise convolution over one dimension, then a mix of its channels (Keras, channels first).
 
     Input [batch, channels, steps], output [batch, filters, new steps]; depthwise_kernel
@@ -128,7 +128,7 @@ class SeparableConv1D(_Separable):
     ]  # fmt: skip
 
 
-class SeparableConv2D(_Separable):
+class SeparableConv2D(_SeparableConv):
     """A depthwise convolution over two dimensions, then a mix of its channels (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, filters, new rows, new columns]; depthwise_kernel

@@ -8,11 +8,11 @@ from typing import Any
 from prototorch import ops
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.context import Context
-from prototorch.layers.recurrent import Recurrent
+from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.schema import example, field
 
 
-class SimpleRNN(Recurrent):
+class SimpleRNN(RecurrentLayer):
     """h = activation(x @ kernel + h @ recurrent_kernel + bias) over the steps (Elman, 1990; Keras).
 
     Input [batch, time, n], output [batch, units], or [batch, time, units] with ``return_sequences``; with

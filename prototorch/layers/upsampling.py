@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
-from prototorch.layers.spatial import Sizes, check_rank
+from prototorch.layers.windows import Sizes, check_rank
 from prototorch.schema import Ints, example, field
 
 
@@ -22,7 +22,7 @@ class _UpSampling(Layer):
         return x
 
 
-def _size(rank: int) -> Any:
+def _size_field(rank: int) -> Any:
     return field(default=2, type=Ints(rank, min=1), doc="How often each place is repeated.")
 
 
@@ -30,7 +30,7 @@ class UpSampling1D(_UpSampling):
     """Each step repeated (Keras, channels first). Input [batch, channels, steps]."""
 
     rank = 1
-    size: Sizes = _size(1)
+    size: Sizes = _size_field(1)
     examples = [
         example("UpSampling1D { }", inputs=[(2, 3)]),
         example("UpSampling1D { size: 3 }", inputs=[(1, 1)]),
@@ -44,7 +44,7 @@ class UpSampling2D(_UpSampling):
     """
 
     rank = 2
-    size: Sizes = _size(2)
+    size: Sizes = _size_field(2)
     interpolation: Literal["nearest", "bilinear", "bicubic"] = field(
         default="nearest", doc="nearest: pixels are repeated; bilinear, bicubic: pixels between them are computed."
     )
@@ -66,7 +66,7 @@ class UpSampling3D(_UpSampling):
     """Volumes with each place repeated (Keras, channels first). Input [batch, channels, depth, rows, columns]."""
 
     rank = 3
-    size: Sizes = _size(3)
+    size: Sizes = _size_field(3)
     examples = [
         example("UpSampling3D { }", inputs=[(1, 2, 1, 2)]),
         example("UpSampling3D { size: [1, 2, 3] }", inputs=[(2, 1, 2, 2)]),

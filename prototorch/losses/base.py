@@ -12,7 +12,7 @@ from prototorch.spec import Spec
 #: the small number that keeps logarithms and quotients finite, as in Keras (``keras.config.epsilon()``)
 EPSILON = 1e-7
 
-Kind = Literal["classes", "one_hot", "binary", "values"]
+TargetKind = Literal["classes", "one_hot", "binary", "values"]
 
 
 class Loss(Block, family="loss"):
@@ -29,7 +29,7 @@ class Loss(Block, family="loss"):
         class_axis: the axis of the output along which the classes lie.
     """
 
-    target_kind: ClassVar[Kind] = "values"
+    target_kind: ClassVar[TargetKind] = "values"
 
     @property
     def class_axis(self) -> int:
@@ -45,7 +45,7 @@ class Loss(Block, family="loss"):
         """The spec of the target for an output of this spec. Raises ShapeError for an output the loss cannot take."""
         return Spec(output.shape, output.dtype)
 
-    def per_sample(self, target: Any, output: Any, mask: Any = None) -> Any:
+    def per_sample_loss(self, target: Any, output: Any, mask: Any = None) -> Any:
         """The loss of each sample, [batch], said in ops: the mean over whatever other dimensions there are.
 
         target: as `target_spec` says, of any type; an axis of one at the end may be missing or too many.
@@ -55,22 +55,22 @@ class Loss(Block, family="loss"):
         the batch is the mean over the places that count (Keras' scaling of masks); 0 where none counts.
         Raises ShapeError where the shapes do not belong together; nothing is ever broadcast.
         """
-        target = self.fitted(target, self.target_spec(output.spec), output.spec)
+        target = self.match_target(target, self.target_spec(output.spec), output.spec)
         values = self.values(target, output)
-        counted = joint(self.counted(target), mask)
+        counted = combine_masks(self.valid_mask(target), mask)
         if counted is None:
-            return means(values)
+            return mean_trailing(values)
         if tuple(values.shape[: counted.ndim]) != tuple(counted.shape):
             raise ShapeError(
                 f"{type(self).__name__} gives values of shape {list(values.shape)}, "
                 f"to which a mask of shape {list(counted.shape)} does not belong"
             )
-        values = means(values, counted.ndim)
+        values = mean_trailing(values, counted.ndim)
         share = ops.mean(ops.cast(counted, dtype=values.dtype), axis=None)
         share = ops.maximum(share, 1.0 / counted.spec.size)
-        return means(ops.where(counted, values, ops.zeros_like(values)) / share)
+        return mean_trailing(ops.where(counted, values, ops.zeros_like(values)) / share)
 
-    def counted(self, target: Any) -> Any | None:
+    def valid_mask(self, target: Any) -> Any | None:
         """True where a place counts, [batch, ...], by the target (which already has its shape and type); None: all."""
         return None
 
@@ -78,30 +78,30 @@ class Loss(Block, family="loss"):
         """The loss at each place, [batch, ...], said in ops; the target already has its shape and type."""
         raise TypeError(f"{type(self).__name__} does not define values")
 
-    def fitted(self, target: Any, wanted: Spec, output: Spec) -> Any:
+    def match_target(self, target: Any, spec: Spec, output: Spec) -> Any:
         """The target in the shape and type that the loss wants; ShapeError where it has another shape."""
-        return fit(type(self).__name__, self.target_kind, target, wanted, output)
+        return match_target(type(self).__name__, self.target_kind, target, spec, output)
 
-    def refuse_output(self, output: Spec, why: str) -> NoReturn:
+    def reject_output(self, output: Spec, why: str) -> NoReturn:
         """Raise a ShapeError about an output that the loss cannot take."""
         raise ShapeError(f"{type(self).__name__} cannot take an output of shape {list(output.shape)}: {why}")
 
 
-def fit(name: str, kind: Kind, target: Any, wanted: Spec, output: Spec) -> Any:
+def match_target(name: str, kind: TargetKind, target: Any, spec: Spec, output: Spec) -> Any:
     """A target in the shape and type that is wanted. An axis of one at the end may be missing or too many; any other
     difference is a ShapeError, with what the target looks like."""
-    have, shape = tuple(target.shape), wanted.shape
+    have, shape = tuple(target.shape), spec.shape
     if have != shape:
         if have != (*shape, 1) and (*have, 1) != shape:
             raise ShapeError(
                 f"{name} wants a target of shape {list(shape)} for an output of shape {list(output.shape)}, "
-                f"not {list(have)}{_guess(kind, have, shape, output.shape)}"
+                f"not {list(have)}{_shape_hint(kind, have, shape, output.shape)}"
             )
         target = ops.reshape(target, shape=shape)
-    return target if target.dtype == wanted.dtype else ops.cast(target, dtype=wanted.dtype)
+    return target if target.dtype == spec.dtype else ops.cast(target, dtype=spec.dtype)
 
 
-def _guess(kind: Kind, have: tuple[int, ...], shape: tuple[int, ...], output: tuple[int, ...]) -> str:
+def _shape_hint(kind: TargetKind, have: tuple[int, ...], shape: tuple[int, ...], output: tuple[int, ...]) -> str:
     """What a target of a wrong shape probably is, and what to do."""
     if have[:1] != shape[:1]:
         return f"; there are {have[0] if have else 'no'} targets for {shape[0]} samples"
@@ -115,20 +115,20 @@ def _guess(kind: Kind, have: tuple[int, ...], shape: tuple[int, ...], output: tu
     return ""
 
 
-def means(values: Any, kept: int = 1) -> Any:
+def mean_trailing(values: Any, ndim: int = 1) -> Any:
     """[batch, ...] -> [batch]: the mean over all dimensions behind the first ``kept``."""
-    return values if values.ndim <= kept else ops.mean(values, axis=tuple(range(kept, values.ndim)))
+    return values if values.ndim <= ndim else ops.mean(values, axis=tuple(range(ndim, values.ndim)))
 
 
-def widened(values: Any, ndim: int) -> Any:
+def expand_trailing(values: Any, ndim: int) -> Any:
     """The same values with dimensions of one behind their own, ``ndim`` in all."""
     return values if values.ndim >= ndim else ops.reshape(values, shape=(*values.shape, *[1] * (ndim - values.ndim)))
 
 
-def joint(*masks: Any) -> Any | None:
+def combine_masks(*masks: Any) -> Any | None:
     """True where all masks are; those that are None say nothing. The shape is that of the one with most dimensions."""
     given = sorted((m for m in masks if m is not None), key=lambda m: -m.ndim)
     made = None
     for mask in given:
-        made = mask if made is None else ops.logical_and(made, widened(mask, made.ndim))
+        made = mask if made is None else ops.logical_and(made, expand_trailing(mask, made.ndim))
     return made

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.losses.base import EPSILON, Kind, Loss
+from prototorch.losses.base import EPSILON, Loss, TargetKind
 from prototorch.schema import example, field
 from prototorch.spec import Spec
 
 
 def log_probabilities(output: Any) -> Any:
     """The logarithms of probabilities along the last axis, Keras' way: made to sum to 1, held in [1e-7, 1 - 1e-7]."""
-    output = output / ops.sum_(output, axis=-1, keepdims=True)
+    output = output / ops.sum(output, axis=-1, keepdims=True)
     return ops.log(ops.clip(output, EPSILON, 1 - EPSILON))
 
 
-class _Categorical(Loss):
+class _CategoricalLoss(Loss):
     """A loss over classes that lie along an axis."""
 
     axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for pictures of classes [N, C, H, W].")
@@ -33,16 +33,16 @@ class _Categorical(Loss):
 
     def _check_classes(self, output: Spec) -> None:
         if output.ndim < 2 or not -output.ndim < self.axis < output.ndim or self.axis == 0:
-            self.refuse_output(output, f"there is no axis {self.axis} of classes beside the batch")
+            self.reject_output(output, f"there is no axis {self.axis} of classes beside the batch")
         if output.shape[self.axis] == 1:
-            self.refuse_output(
+            self.reject_output(
                 output,
                 "one unit is not two classes. Give the last layer as many units as there are classes, "
                 "or take BinaryCrossentropy",
             )
 
 
-class SparseCategoricalCrossentropy(_Categorical):
+class SparseCategoricalCrossentropy(_CategoricalLoss):
     """Minus the logarithm of the probability of the class that the target names.
 
     Targets are class numbers from 0: for outputs [batch, classes] they are [batch]; for [batch, time, classes]
@@ -55,7 +55,7 @@ class SparseCategoricalCrossentropy(_Categorical):
     ignore_class: int | None = field(
         default=None, doc="A class number that does not count: the mean is over the other places of the batch."
     )
-    target_kind: ClassVar[Kind] = "classes"
+    target_kind: ClassVar[TargetKind] = "classes"
     examples = (
         example("SparseCategoricalCrossentropy { from_logits: true }", inputs=[(5,)]),
         example("SparseCategoricalCrossentropy { }", inputs=[(5,)]),
@@ -72,21 +72,21 @@ class SparseCategoricalCrossentropy(_Categorical):
         axis = self.axis % output.ndim
         return Spec((*output.shape[:axis], *output.shape[axis + 1 :]), "int32")
 
-    def counted(self, target: Any) -> Any | None:
+    def valid_mask(self, target: Any) -> Any | None:
         return None if self.ignore_class is None else ops.not_equal(target, self.ignore_class)
 
     def values(self, target: Any, output: Any) -> Any:
-        counts = self.counted(target)
+        counts = self.valid_mask(target)
         if counts is not None:
             target = ops.where(counts, target, ops.zeros_like(target))
         output = self._classes_last(output)
         if self.from_logits:
             return ops.sparse_softmax_cross_entropy(output, target)
-        picked = ops.take_along(log_probabilities(output), ops.expand_dims(target, -1))
+        picked = ops.take_along_axis(log_probabilities(output), ops.expand_dims(target, -1))
         return -ops.reshape(picked, shape=tuple(target.shape))
 
 
-class CategoricalCrossentropy(_Categorical):
+class CategoricalCrossentropy(_CategoricalLoss):
     """Minus the mean logarithm of the classes' probabilities under the target, which is itself a distribution
     (one-hot, or soft)."""
 
@@ -96,7 +96,7 @@ class CategoricalCrossentropy(_Categorical):
     label_smoothing: float = field(
         default=0.0, min=0, max=1, doc="The share of the target that is spread evenly over all classes."
     )
-    target_kind: ClassVar[Kind] = "one_hot"
+    target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (
         example("CategoricalCrossentropy { from_logits: true }", inputs=[(5,)]),
         example("CategoricalCrossentropy { label_smoothing: 0.1 }", inputs=[(5,)]),
@@ -113,7 +113,7 @@ class CategoricalCrossentropy(_Categorical):
         target, output = self._classes_last(target), self._classes_last(output)
         if self.from_logits:
             return ops.softmax_cross_entropy(output, target)
-        return -ops.sum_(target * log_probabilities(output), axis=-1)
+        return -ops.sum(target * log_probabilities(output), axis=-1)
 
 
 class BinaryCrossentropy(Loss):
@@ -123,7 +123,7 @@ class BinaryCrossentropy(Loss):
         default=False, doc="Whether outputs are logits (no sigmoid yet); else they are probabilities."
     )
     label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share by which targets are drawn towards 1/2.")
-    target_kind: ClassVar[Kind] = "binary"
+    target_kind: ClassVar[TargetKind] = "binary"
     examples = (
         example("BinaryCrossentropy { from_logits: true }", inputs=[(3,)]),
         example("BinaryCrossentropy { }", inputs=[(1,)]),
@@ -146,9 +146,9 @@ class KLDivergence(Loss):
     """
 
     aliases = ("kld", "KLD", "kullback_leibler_divergence")
-    target_kind: ClassVar[Kind] = "one_hot"
+    target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("KLDivergence { }", inputs=[(5,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
         target, output = ops.clip(target, EPSILON, 1.0), ops.clip(output, EPSILON, 1.0)
-        return ops.sum_(target * ops.log(target / output), axis=-1)
+        return ops.sum(target * ops.log(target / output), axis=-1)

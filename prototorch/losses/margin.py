@@ -5,47 +5,47 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.losses.base import Kind, Loss
+from prototorch.losses.base import Loss, TargetKind
 from prototorch.schema import example, field
 from prototorch.spec import Spec
 
 
-class _Hinge(Loss):
+class _HingeLoss(Loss):
     """Targets are -1 and 1. Where a batch has only 0 and 1 they stand for -1 and 1, as in Keras."""
 
-    def signs(self, target: Any) -> Any:
+    def to_signs(self, target: Any) -> Any:
         """The target as -1 and 1."""
         binary = ops.logical_or(ops.equal(target, 0.0), ops.equal(target, 1.0))
-        return ops.where(ops.all_(binary), target * 2.0 - 1.0, target)
+        return ops.where(ops.all(binary), target * 2.0 - 1.0, target)
 
 
-class Hinge(_Hinge):
+class Hinge(_HingeLoss):
     """The mean of max(1 - target * output, 0), for targets of -1 and 1 (or 0 and 1)."""
 
     examples = (example("Hinge { }", inputs=[(3,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        return ops.maximum(1.0 - self.signs(target) * output, 0.0)
+        return ops.maximum(1.0 - self.to_signs(target) * output, 0.0)
 
 
-class SquaredHinge(_Hinge):
+class SquaredHinge(_HingeLoss):
     """The mean of max(1 - target * output, 0)^2, for targets of -1 and 1 (or 0 and 1)."""
 
     examples = (example("SquaredHinge { }", inputs=[(3,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        return ops.square(ops.maximum(1.0 - self.signs(target) * output, 0.0))
+        return ops.square(ops.maximum(1.0 - self.to_signs(target) * output, 0.0))
 
 
 class CategoricalHinge(Loss):
     """max(best wrong score - right score + 1, 0), for one-hot targets (Keras' definition)."""
 
-    target_kind: ClassVar[Kind] = "one_hot"
+    target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("CategoricalHinge { }", inputs=[(5,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        right = ops.sum_(target * output, axis=-1)
-        wrong = ops.max_((1.0 - target) * output, axis=-1)
+        right = ops.sum(target * output, axis=-1)
+        wrong = ops.max((1.0 - target) * output, axis=-1)
         return ops.maximum(wrong - right + 1.0, 0.0)
 
 
@@ -60,12 +60,12 @@ class ContrastiveLoss(Loss):
     aliases = ("contrastive",)
     margin: float = field(default=1.0, above=0, doc="The distance beyond which unlike pairs cost nothing.")
     legacy_version: bool = field(default=False, doc="Measure unlike pairs by margin - d^2.")
-    target_kind: ClassVar[Kind] = "binary"
+    target_kind: ClassVar[TargetKind] = "binary"
     examples = (example("ContrastiveLoss { margin: 2.0 }", inputs=[(1,)]),)
 
     def target_spec(self, output: Spec) -> Spec:
         if output.ndim > 2 or (output.ndim == 2 and output.shape[1] != 1):
-            self.refuse_output(output, "it wants one distance for each pair, [1]")
+            self.reject_output(output, "it wants one distance for each pair, [1]")
         return Spec(output.shape, output.dtype)
 
     def values(self, target: Any, output: Any) -> Any:

@@ -27,7 +27,7 @@ class MeanAbsoluteError(Loss):
     examples = (example("MeanAbsoluteError { }", inputs=[(3,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        return ops.absolute(output - target)
+        return ops.abs(output - target)
 
 
 class MeanAbsolutePercentageError(Loss):
@@ -37,8 +37,8 @@ class MeanAbsolutePercentageError(Loss):
     examples = (example("MeanAbsolutePercentageError { }", inputs=[(3,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        size = ops.maximum(ops.absolute(target), EPSILON)
-        return ops.absolute((target - output) / size) * 100.0
+        size = ops.maximum(ops.abs(target), EPSILON)
+        return ops.abs((target - output) / size) * 100.0
 
 
 class MeanSquaredLogarithmicError(Loss):
@@ -59,7 +59,7 @@ class Huber(Loss):
 
     def values(self, target: Any, output: Any) -> Any:
         error = output - target
-        size = ops.absolute(error)
+        size = ops.abs(error)
         near = ops.minimum(size, self.delta)
         # with q = min(|e|, delta): q |e| - q^2 / 2 is both branches at once
         return near * (size - near * 0.5)
@@ -95,10 +95,10 @@ class CosineSimilarity(Loss):
     )
 
     def values(self, target: Any, output: Any) -> Any:
-        return -ops.sum_(unit(target, self.axis) * unit(output, self.axis), axis=self.axis)
+        return -ops.sum(l2_normalize(target, self.axis) * l2_normalize(output, self.axis), axis=self.axis)
 
 
-def unit(x: Any, axis: int) -> Any:
+def l2_normalize(x: Any, axis: int) -> Any:
     """Vectors of length one along an axis; a floor of 1e-12 under the squared length, as in Keras (zero stays zero)."""
-    square = ops.sum_(ops.square(x), axis=axis, keepdims=True)
+    square = ops.sum(ops.square(x), axis=axis, keepdims=True)
     return x * ops.rsqrt(ops.maximum(square, 1e-12))

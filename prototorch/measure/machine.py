@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.core import Backend
-from prototorch.backends.cpu import pool
+from prototorch.backends.cpu import worker_pool
 from prototorch.ops.elementwise import negative
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
-_SIDE = 768  # of the matrices: large enough for every core, small enough to be run many times
-_COPIED = 96 << 20  # bytes: larger than any cache a core has to itself
+_MATRIX_SIZE = 768  # of the matrices: large enough for every core, small enough to be run many times
+_COPY_BYTES = 96 << 20  # bytes: larger than any cache a core has to itself
 _SECONDS = 0.4
-_GPU = 8  # how much longer the sides, and larger the copy, on a GPU
+_GPU_FACTOR = 8  # how much longer the sides, and larger the copy, on a GPU
 
 
 @dataclass(frozen=True)
@@ -30,28 +30,28 @@ class Peaks:
     threads: int
 
 
-def peaks(backend: Backend) -> Peaks:
+def measure_peaks(backend: Backend) -> Peaks:
     """Measure a large float32 matrix product and a large copy, about half a second each: on the CPU on the threads in
     use, by the better of NumPy's kernels and the backend's."""
     if backend.xp is not np:
-        return _of_device(backend)
-    side = Spec((_SIDE, _SIDE))
+        return _measure_device(backend)
+    side = Spec((_MATRIX_SIZE, _MATRIX_SIZE))
     a, b, c = (np.ones(side.shape, np.float32) for _ in range(3))
-    (own,) = backend.strung([(backend.prepare(matmul, (side, side), (side,), {}), (a, b), (c,))])
-    product = min(_best(lambda: np.matmul(a, b, out=c)), _best(own))
-    source, target = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
-    piece = -(-_COPIED // pool.threads())
+    (own,) = backend.link_steps([(backend.prepare(matmul, (side, side), (side,), {}), (a, b), (c,))])
+    product = min(_best_seconds(lambda: np.matmul(a, b, out=c)), _best_seconds(own))
+    source, target = np.ones(_COPY_BYTES, np.uint8), np.empty(_COPY_BYTES, np.uint8)
+    piece = -(-_COPY_BYTES // worker_pool.num_threads())
 
     def copy() -> None:
-        pool.parallel(lambda i, j: np.copyto(target[i:j], source[i:j]), _COPIED, piece)
+        worker_pool.parallel_for(lambda i, j: np.copyto(target[i:j], source[i:j]), _COPY_BYTES, piece)
 
-    return Peaks(2 * _SIDE**3 / product, 2 * _COPIED / _best(copy), pool.threads())
+    return Peaks(2 * _MATRIX_SIZE**3 / product, 2 * _COPY_BYTES / _best_seconds(copy), worker_pool.num_threads())
 
 
-def _of_device(backend: Backend) -> Peaks:
+def _measure_device(backend: Backend) -> Peaks:
     """The same on a device: a product in the backend's own precision, and the negative of a large array."""
-    n = _GPU * _SIDE
-    side, line = Spec((n, n)), Spec((_GPU * _COPIED // 4,))
+    n = _GPU_FACTOR * _MATRIX_SIZE
+    side, line = Spec((n, n)), Spec((_GPU_FACTOR * _COPY_BYTES // 4,))
     last = backend.asarray(np.ones(1, np.float32))
 
     def waited(op: Any, ins: tuple[Spec, ...], out: Spec) -> float:
@@ -60,16 +60,16 @@ def _of_device(backend: Backend) -> Peaks:
         made = backend.empty(out)
 
         def work() -> None:
-            with backend.running():
+            with backend.run_context():
                 run(arrays, (made,))
             backend.to_numpy(last)  # waits for all that was begun
 
-        return _best(work)
+        return _best_seconds(work)
 
     return Peaks(2 * n**3 / waited(matmul, (side, side), side), 2 * line.nbytes / waited(negative, (line,), line), 0)
 
 
-def _best(work: Callable[[], object]) -> float:
+def _best_seconds(work: Callable[[], object]) -> float:
     """The least seconds of a call."""
     work()
     best, end = float("inf"), time.perf_counter() + _SECONDS

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from prototorch.measure.profile import PHASES, Part, Profile
-from prototorch.train.memory import size_text
+from prototorch.measure.profile import PHASES, Profile, ProfileEntry
+from prototorch.train.memory_estimate import format_bytes
 
-_HEAD = ("layer", "type", *(f"{p} ms" for p in PHASES), "share", "GFLOP/s", "GB/s", "of peak", "memory")
-_DETAIL = ("step", "phase", "layer", "ops", "kernel", "ms", "share", "GFLOP/s", "GB/s", "of peak")
-_LEFT = ("layer", "type", "phase", "ops", "kernel")
+_LAYER_COLUMNS = ("layer", "type", *(f"{p} ms" for p in PHASES), "share", "GFLOP/s", "GB/s", "of peak", "memory")
+_STEP_COLUMNS = ("step", "phase", "layer", "ops", "kernel", "ms", "share", "GFLOP/s", "GB/s", "of peak")
+_LEFT_ALIGNED = ("layer", "type", "phase", "ops", "kernel")
 
 
-def table(profile: Profile, detail: bool = False) -> Iterator[str]:
+def format_table(profile: Profile, detail: bool = False) -> Iterator[str]:
     """The lines: the layers in the net's order, their sum, the whole step; with ``detail`` the plan's steps as well."""
     total = profile.total()
     threads = profile.machine.threads
@@ -23,37 +23,46 @@ def table(profile: Profile, detail: bool = False) -> Iterator[str]:
     )
     yield ""
     phases = [p for p in PHASES if total.seconds[p]]
-    columns = [i for i, name in enumerate(_HEAD) if name[:-3] not in PHASES or name[:-3] in phases]
-    rows = [_cells(part, profile, total) for part in [*profile.layers, total]]
-    yield from _aligned([[row[i] for i in columns] for row in (_HEAD, *rows)], last=True)
+    columns = [i for i, name in enumerate(_LAYER_COLUMNS) if name[:-3] not in PHASES or name[:-3] in phases]
+    rows = [_format_row(part, profile, total) for part in [*profile.layers, total]]
+    yield from _align_columns([[row[i] for i in columns] for row in (_LAYER_COLUMNS, *rows)], last=True)
     yield ""
-    speed = profile.batch / profile.whole
+    speed = profile.batch / profile.step_seconds
     yield (
-        f"the whole step: {_ms(profile.whole)} ms, {speed:,.{0 if speed >= 100 else 1}f} samples a second "
-        f"(medians of {profile.rounds}; the parts were timed one by one and add up to {_ms(total.total)} ms)"
+        f"the whole step: {_format_ms(profile.step_seconds)} ms, {speed:,.{0 if speed >= 100 else 1}f} samples "
+        f"a second (medians of {profile.rounds}; the parts were timed one by one and add up to "
+        f"{_format_ms(total.total)} ms)"
     )
-    if profile.once:
-        yield f"computed again only when weights have changed: {_ms(profile.once)} ms"
-    yield "memory: " + ", ".join(f"{k} {size_text(v)}" for k, v in profile.memory.items())
+    if profile.setup_seconds:
+        yield f"computed again only when weights have changed: {_format_ms(profile.setup_seconds)} ms"
+    yield "memory: " + ", ".join(f"{k} {format_bytes(v)}" for k, v in profile.memory.items())
     if detail:
         yield ""
         steps = [
-            (str(s.number or "-"), s.phase, s.layer or "-", " + ".join(s.members), f"{s.level}/{s.kernel}".rstrip("/"),
-             _ms(part.total), _share(part.total, total.total), *_rates(part, profile))
+            (
+                str(s.number or "-"),
+                s.phase,
+                s.layer or "-",
+                " + ".join(s.members),
+                f"{s.level}/{s.kernel}".rstrip("/"),
+                _format_ms(part.total),
+                _format_share(part.total, total.total),
+                *_format_rates(part, profile),
+            )
             for s, part in profile.steps
-        ]  # fmt: skip
-        yield from _aligned([_DETAIL, *steps])
+        ]
+        yield from _align_columns([_STEP_COLUMNS, *steps])
 
 
-def _cells(part: Part, profile: Profile, total: Part) -> tuple[str, ...]:
-    times = (_ms(part.seconds[p]) if part.seconds[p] else "" for p in PHASES)
-    memory = size_text(part.memory) if part.memory else ""
-    if part.within and not part.total:
+def _format_row(part: ProfileEntry, profile: Profile, total: ProfileEntry) -> tuple[str, ...]:
+    times = (_format_ms(part.seconds[p]) if part.seconds[p] else "" for p in PHASES)
+    memory = format_bytes(part.memory) if part.memory else ""
+    if part.fused_into and not part.total:
         return (part.name, part.kind, "fused", *list(times)[1:], "", "", "", "", memory)
-    return (part.name, part.kind, *times, _share(part.total, total.total), *_rates(part, profile), memory)
+    return (part.name, part.kind, *times, _format_share(part.total, total.total), *_format_rates(part, profile), memory)
 
 
-def _rates(part: Part, profile: Profile) -> tuple[str, str, str]:
+def _format_rates(part: ProfileEntry, profile: Profile) -> tuple[str, str, str]:
     if not part.total:
         return "", "", ""
     rates = part.rates(profile.machine)
@@ -64,15 +73,15 @@ def _rates(part: Part, profile: Profile) -> tuple[str, str, str]:
     )
 
 
-def _ms(seconds: float) -> str:
+def _format_ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3f}" if seconds < 1 else f"{seconds * 1e3:.0f}"
 
 
-def _share(time: float, total: float) -> str:
+def _format_share(time: float, total: float) -> str:
     return f"{time / total:.1%}" if time else ""
 
 
-def _aligned(rows: Sequence[Sequence[str]], last: bool = False) -> Iterator[str]:
+def _align_columns(rows: Sequence[Sequence[str]], last: bool = False) -> Iterator[str]:
     """Rows below a head, in columns; ``last``: the last row is a sum."""
     head = rows[0]
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
@@ -80,5 +89,5 @@ def _aligned(rows: Sequence[Sequence[str]], last: bool = False) -> Iterator[str]
     for n, row in enumerate(rows):
         if n == 1 or (last and n == len(rows) - 1):
             yield rule
-        cells = (c.ljust(w) if h in _LEFT else c.rjust(w) for c, w, h in zip(row, widths, head, strict=True))
+        cells = (c.ljust(w) if h in _LEFT_ALIGNED else c.rjust(w) for c, w, h in zip(row, widths, head, strict=True))
         yield "  ".join(cells).rstrip()

@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch.errors import did_you_mean
 from prototorch.metrics.base import Metric
-from prototorch.metrics.words import resolve as resolve
+from prototorch.metrics.generic_names import resolve_metric as resolve_metric
 
 for _info in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_info.name}")

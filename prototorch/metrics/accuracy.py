@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.losses.base import Kind
+from prototorch.losses.base import TargetKind
 from prototorch.metrics.base import MeanMetric
 from prototorch.schema import example, field
 from prototorch.spec import Spec
@@ -15,45 +15,45 @@ class BinaryAccuracy(MeanMetric):
     """The share of outputs on the right side of a threshold, for targets of 0 and 1."""
 
     threshold: float = field(default=0.5, doc="Outputs above it are a yes. For logits it is 0.")
-    target_kind: ClassVar[Kind] = "binary"
+    target_kind: ClassVar[TargetKind] = "binary"
     examples = (example("BinaryAccuracy { threshold: 0.4 }", inputs=[(3,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
         yes = ops.cast(ops.greater(output, self.threshold), dtype=output.dtype)
-        return ops.cast(ops.equal(self.fitted(target, output), yes), dtype="float32")
+        return ops.cast(ops.equal(self.match_target(target, output), yes), dtype="float32")
 
 
-class _Classes(MeanMetric):
+class _ClassMetric(MeanMetric):
     """A metric over classes that lie along an axis."""
 
     axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for pictures of classes [N, C, H, W].")
 
 
-class CategoricalAccuracy(_Classes):
+class CategoricalAccuracy(_ClassMetric):
     """The share of samples whose likeliest class is the target's likeliest; targets are one-hot or soft."""
 
-    target_kind: ClassVar[Kind] = "one_hot"
+    target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("CategoricalAccuracy { }", inputs=[(5,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        right = ops.argmax(self.fitted(target, output), axis=self.axis)
+        right = ops.argmax(self.match_target(target, output), axis=self.axis)
         return ops.cast(ops.equal(ops.argmax(output, axis=self.axis), right), dtype="float32")
 
 
-class SparseCategoricalAccuracy(_Classes):
+class SparseCategoricalAccuracy(_ClassMetric):
     """The share of samples whose likeliest class is the one the target names."""
 
-    target_kind: ClassVar[Kind] = "classes"
+    target_kind: ClassVar[TargetKind] = "classes"
     examples = (
         example("SparseCategoricalAccuracy { }", inputs=[(5,)]),
         example("SparseCategoricalAccuracy { axis: 1 }", inputs=[(5, 4, 3)]),
     )
 
     def target_spec(self, output: Spec) -> Spec:
-        return classes_spec(output, self.axis)
+        return class_index_spec(output, self.axis)
 
     def values(self, target: Any, output: Any) -> Any:
-        target = self.fitted(target, output)
+        target = self.match_target(target, output)
         return ops.cast(ops.equal(ops.argmax(output, axis=self.axis), target), dtype="float32")
 
 
@@ -61,35 +61,35 @@ class TopKCategoricalAccuracy(MeanMetric):
     """The share of samples whose right class is among the k likeliest (ties with the k-th count); one-hot targets."""
 
     k: int = field(default=5, min=1, doc="How many of the likeliest classes count.")
-    target_kind: ClassVar[Kind] = "one_hot"
+    target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("TopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        return among_top(ops.argmax(self.fitted(target, output), axis=-1), output, self.k)
+        return in_top_k(ops.argmax(self.match_target(target, output), axis=-1), output, self.k)
 
 
 class SparseTopKCategoricalAccuracy(MeanMetric):
     """The share of samples whose class is among the k likeliest (one that ties with the k-th is)."""
 
     k: int = field(default=5, min=1, doc="How many of the likeliest classes count.")
-    target_kind: ClassVar[Kind] = "classes"
+    target_kind: ClassVar[TargetKind] = "classes"
     examples = (example("SparseTopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)
 
     def target_spec(self, output: Spec) -> Spec:
-        return classes_spec(output, -1)
+        return class_index_spec(output, -1)
 
     def values(self, target: Any, output: Any) -> Any:
-        return among_top(self.fitted(target, output), output, self.k)
+        return in_top_k(self.match_target(target, output), output, self.k)
 
 
-def classes_spec(output: Spec, axis: int) -> Spec:
+def class_index_spec(output: Spec, axis: int) -> Spec:
     """The spec of class numbers for an output whose classes lie along an axis."""
     axis %= output.ndim
     return Spec((*output.shape[:axis], *output.shape[axis + 1 :]), "int32")
 
 
-def among_top(target: Any, output: Any, k: int) -> Any:
+def in_top_k(target: Any, output: Any, k: int) -> Any:
     """1 where fewer than k classes score above the right one, else 0; a score that is not a number is never right."""
-    right = ops.take_along(output, ops.expand_dims(target, -1))
+    right = ops.take_along_axis(output, ops.expand_dims(target, -1))
     above = ops.cast(ops.logical_not(ops.less_equal(output, right)), dtype="float32")
-    return ops.cast(ops.less(ops.sum_(above, axis=-1), float(k)), dtype="float32")
+    return ops.cast(ops.less(ops.sum(above, axis=-1), float(k)), dtype="float32")

@@ -10,9 +10,9 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.errors import ShapeError
-from prototorch.losses.base import EPSILON, Kind
-from prototorch.metrics.base import TOTAL, Metric, ratio
-from prototorch.metrics.confusion import spread
+from prototorch.losses.base import EPSILON, TargetKind
+from prototorch.metrics.base import TOTAL_DTYPE, Metric, divide_no_nan
+from prototorch.metrics.precision_recall import broadcast_weights
 from prototorch.schema import example, field
 from prototorch.spec import Spec
 
@@ -35,7 +35,7 @@ class AUC(Metric):
     multi_label: bool = field(default=False, doc="An area for each unit of the output, and the mean of them.")
     label_weights: tuple[float, ...] | None = field(default=None, min=0, doc="The weight of each unit.")
     from_logits: bool = field(default=False, doc="Whether outputs are logits; else they are probabilities.")
-    target_kind: ClassVar[Kind] = "binary"
+    target_kind: ClassVar[TargetKind] = "binary"
     examples = (
         example("AUC { }", inputs=[(1,)]),
         example("AUC { curve: PR  num_thresholds: 50 }", inputs=[(3,)]),
@@ -43,7 +43,7 @@ class AUC(Metric):
     )
 
     @cached_property
-    def levels(self) -> np.ndarray:
+    def threshold_values(self) -> np.ndarray:
         """All thresholds, rising; the outer ones lie just outside [0, 1]."""
         inner = sorted(self.thresholds) if self.thresholds is not None else [
             i / (self.num_thresholds - 1) for i in range(1, self.num_thresholds - 1)
@@ -57,39 +57,39 @@ class AUC(Metric):
             raise ShapeError(
                 f"AUC has {len(self.label_weights)} label_weights for an output of shape {list(output.shape)}"
             )
-        lots = Spec((len(self.levels), output.shape[-1] if self.multi_label else 1), TOTAL)
+        lots = Spec((len(self.threshold_values), output.shape[-1] if self.multi_label else 1), TOTAL_DTYPE)
         return {"positives": lots, "negatives": lots}
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
-        target = self.fitted(target, output)
+        target = self.match_target(target, output)
         if self.from_logits:
             output = ops.sigmoid(output)
-        weight, shape = spread(weight, output), states["positives"].shape
+        weight, shape = broadcast_weights(weight, output), states["positives"].shape
         labels = output.shape[-1] if output.ndim > 1 else 1
         n = output.spec.size // labels
         if self.label_weights is not None and not self.multi_label:
-            weight = weight * np.tile(np.asarray(self.label_weights, TOTAL), n)
-        place = self._lot(ops.reshape(output, shape=(-1,)))
+            weight = weight * np.tile(np.asarray(self.label_weights, TOTAL_DTYPE), n)
+        place = self._bucket(ops.reshape(output, shape=(-1,)))
         if self.multi_label:
             place = place * shape[1] + np.tile(np.arange(labels, dtype=np.int32), n)
-        true = ops.cast(ops.reshape(ops.not_equal(target, 0.0), shape=(-1,)), dtype=TOTAL)
+        true = ops.cast(ops.reshape(ops.not_equal(target, 0.0), shape=(-1,)), dtype=TOTAL_DTYPE)
         new = {}
         for name, part in (("positives", true * weight), ("negatives", (1.0 - true) * weight)):
-            lots = ops.put_rows(part, place, rows=shape[0] * shape[1])
+            lots = ops.embedding_grad(part, place, rows=shape[0] * shape[1])
             new[name] = states[name] + ops.reshape(lots, shape=shape)
         return new
 
-    def _lot(self, output: Any) -> Any:
+    def _bucket(self, output: Any) -> Any:
         """For each output the index of the last threshold below it."""
-        last = len(self.levels) - 1
+        last = len(self.threshold_values) - 1
         output = ops.clip(output, 0.0, 1.0)
         if self.thresholds is None:
             place = ops.ceil(output * float(last)) - 1.0
             place = ops.where(ops.greater(place, 0.0), place, ops.zeros_like(place))  # so is what is not a number
             return ops.cast(place, dtype="int32")
-        inner = np.asarray(self.levels[1:-1], output.dtype)
+        inner = np.asarray(self.threshold_values[1:-1], output.dtype)
         above = ops.greater(ops.reshape(output, shape=(-1, 1)), inner)
-        return ops.cast(ops.sum_(ops.cast(above, dtype="float32"), axis=1), dtype="int32")
+        return ops.cast(ops.sum(ops.cast(above, dtype="float32"), axis=1), dtype="int32")
 
     def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
         tp, fp = (np.cumsum(np.asarray(arrays[k])[::-1], axis=0)[::-1] for k in ("positives", "negatives"))
@@ -97,13 +97,13 @@ class AUC(Metric):
         if not self.multi_label or self.label_weights is None:
             return float(np.mean(areas))
         weights = np.asarray(self.label_weights)
-        return float(ratio(np.sum(areas * weights), np.sum(weights)))
+        return float(divide_no_nan(np.sum(areas * weights), np.sum(weights)))
 
     def _areas(self, tp: np.ndarray, fp: np.ndarray, fn: np.ndarray, tn: np.ndarray) -> np.ndarray:
         if self.curve == "PR" and self.summation_method == "interpolation":
             return _pr_area(tp, fp, fn)
-        recall = ratio(tp, tp + fn)
-        x, y = (ratio(fp, fp + tn), recall) if self.curve == "ROC" else (recall, ratio(tp, tp + fp))
+        recall = divide_no_nan(tp, tp + fn)
+        x, y = (divide_no_nan(fp, fp + tn), recall) if self.curve == "ROC" else (recall, divide_no_nan(tp, tp + fp))
         low, high = y[1:], y[:-1]
         heights = {
             "interpolation": lambda: (low + high) / 2,
@@ -117,8 +117,8 @@ def _pr_area(tp: np.ndarray, fp: np.ndarray, fn: np.ndarray) -> np.ndarray:
     """The area under precision over recall, interpolated as Davis and Goadrich (2006) say."""
     said = tp + fp
     dtp, dsaid = tp[:-1] - tp[1:], said[:-1] - said[1:]
-    slope = ratio(dtp, np.maximum(dsaid, 0))
+    slope = divide_no_nan(dtp, np.maximum(dsaid, 0))
     intercept = tp[1:] - slope * said[1:]
     both = (said[:-1] > 0) & (said[1:] > 0)
-    logs = np.log(np.where(both, ratio(said[:-1], np.maximum(said[1:], 0)), 1.0))
-    return np.sum(ratio(slope * (dtp + intercept * logs), np.maximum(tp[1:] + fn[1:], 0)), axis=0)
+    logs = np.log(np.where(both, divide_no_nan(said[:-1], np.maximum(said[1:], 0)), 1.0))
+    return np.sum(divide_no_nan(slope * (dtp + intercept * logs), np.maximum(tp[1:] + fn[1:], 0)), axis=0)

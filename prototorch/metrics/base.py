@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototorch import ops
-from prototorch.losses.base import Kind, fit, means, widened
+from prototorch.losses.base import TargetKind, expand_trailing, match_target, mean_trailing
 from prototorch.schema import Block, field
 from prototorch.spec import Spec
-from prototorch.text.names import snake_case
+from prototorch.text.case_conversion import snake_case
 
-TOTAL = "float64"  # the type of all totals: counts stay exact to 2^53
+TOTAL_DTYPE = "float64"  # the type of all totals: counts stay exact to 2^53
 
 
 class Metric(Block, family="metric"):
@@ -27,7 +27,7 @@ class Metric(Block, family="metric"):
 
     #: the name in the logs, where it is not the class' name in snake_case
     log_name: ClassVar[str] = ""
-    target_kind: ClassVar[Kind] = "values"
+    target_kind: ClassVar[TargetKind] = "values"
 
     def states(self, output: Spec) -> dict[str, Spec]:
         """The totals for an output of this spec, by name. Raises ShapeError for an output that cannot be measured."""
@@ -50,9 +50,9 @@ class Metric(Block, family="metric"):
         """The spec of the target for an output of this spec."""
         return Spec(output.shape, output.dtype)
 
-    def fitted(self, target: Any, output: Any) -> Any:
+    def match_target(self, target: Any, output: Any) -> Any:
         """The target in the shape and type the metric wants; ShapeError where it has another shape."""
-        return fit(type(self).__name__, self.target_kind, target, self.target_spec(output.spec), output.spec)
+        return match_target(type(self).__name__, self.target_kind, target, self.target_spec(output.spec), output.spec)
 
 
 def _log_name(self: Metric) -> str:
@@ -71,41 +71,41 @@ class MeanMetric(Metric, abstract=True):
         """The number of each sample, [batch], or at each place, [batch, ...], said in ops."""
         raise TypeError(f"{type(self).__name__} does not define values")
 
-    def counted(self, target: Any, output: Any) -> Any | None:
+    def valid_mask(self, target: Any, output: Any) -> Any | None:
         """True where a place counts, [batch, ...]; None: all of them."""
         return None
 
     def states(self, output: Spec) -> dict[str, Spec]:
-        return {"total": Spec((), TOTAL), "count": Spec((), TOTAL)}
+        return {"total": Spec((), TOTAL_DTYPE), "count": Spec((), TOTAL_DTYPE)}
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
-        counted = self.counted(target, output)
+        counted = self.valid_mask(target, output)
         if counted is not None:
-            weight = masked(weight, counted)
+            weight = apply_mask(weight, counted)
         # Keras: a sample's number is the mean over its places of number * weight, its weight the mean over theirs
         each = self.values(target, output)
-        each, weight = means(each, weight.ndim), means(weight, each.ndim)
-        each, weight = ops.cast(each, dtype=TOTAL), ops.cast(weight, dtype=TOTAL)
+        each, weight = mean_trailing(each, weight.ndim), mean_trailing(weight, each.ndim)
+        each, weight = ops.cast(each, dtype=TOTAL_DTYPE), ops.cast(weight, dtype=TOTAL_DTYPE)
         return {
-            "total": states["total"] + ops.sum_(means(each * weight)),
-            "count": states["count"] + ops.sum_(means(weight)),
+            "total": states["total"] + ops.sum(mean_trailing(each * weight)),
+            "count": states["count"] + ops.sum(mean_trailing(weight)),
         }
 
     def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
-        return self.finished(float(ratio(float(arrays["total"]), float(arrays["count"]))))
+        return self.finalize(float(divide_no_nan(float(arrays["total"]), float(arrays["count"]))))
 
-    def finished(self, mean: float) -> float:
+    def finalize(self, mean: float) -> float:
         """The metric from the mean: the mean itself."""
         return mean
 
 
-def masked(weight: Any, mask: Any) -> Any:
+def apply_mask(weight: Any, mask: Any) -> Any:
     """Weights [batch, ...], 0 where the mask [batch, ...] is False; of the shape of the one with most dimensions."""
     most = max(weight.ndim, mask.ndim)
-    return widened(weight, most) * ops.cast(widened(mask, most), dtype=weight.dtype)
+    return expand_trailing(weight, most) * ops.cast(expand_trailing(mask, most), dtype=weight.dtype)
 
 
-def ratio(a: Any, b: Any) -> Any:
+def divide_no_nan(a: Any, b: Any) -> Any:
     """a / b, and 0 where b is 0 (Keras' divide_no_nan); for numbers and arrays."""
     made = np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b))), where=np.asarray(b) != 0)
     return float(made) if made.ndim == 0 else made

@@ -9,8 +9,8 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.errors import ShapeError
-from prototorch.losses.base import EPSILON, Kind, widened
-from prototorch.metrics.base import TOTAL, Metric
+from prototorch.losses.base import EPSILON, TargetKind, expand_trailing
+from prototorch.metrics.base import TOTAL_DTYPE, Metric
 from prototorch.schema import example, field
 from prototorch.spec import Spec
 
@@ -31,28 +31,28 @@ class _FScore(Metric, abstract=True):
     threshold: float | None = field(
         default=None, above=0, max=1, doc="Outputs above it are a yes; without it only the largest of each sample is."
     )
-    target_kind: ClassVar[Kind] = "one_hot"
+    target_kind: ClassVar[TargetKind] = "one_hot"
 
     @property
-    def weight_of_recall(self) -> float:
+    def recall_weight(self) -> float:
         """Beta."""
         return 1.0
 
     def states(self, output: Spec) -> dict[str, Spec]:
         if output.ndim != 2:
             raise ShapeError(f"{type(self).__name__} wants an output [batch, classes], not {list(output.shape)}")
-        counts = Spec(() if self.average == "micro" else output.shape[1:], TOTAL)
+        counts = Spec(() if self.average == "micro" else output.shape[1:], TOTAL_DTYPE)
         return {"true_positives": counts, "false_positives": counts, "false_negatives": counts, "weights": counts}
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
-        target = ops.cast(self.fitted(target, output), dtype=TOTAL)
+        target = ops.cast(self.match_target(target, output), dtype=TOTAL_DTYPE)
         if self.threshold is None:
-            largest = ops.greater_equal(output, ops.max_(output, axis=-1, keepdims=True))
-            yes = ops.logical_and(largest, ops.greater(ops.absolute(output), 1e-9))  # all zeros are no yes
+            largest = ops.greater_equal(output, ops.max(output, axis=-1, keepdims=True))
+            yes = ops.logical_and(largest, ops.greater(ops.abs(output), 1e-9))  # all zeros are no yes
         else:
             yes = ops.greater(output, self.threshold)
-        yes = ops.cast(yes, dtype=TOTAL)
-        weight = widened(ops.cast(weight, dtype=TOTAL), 2)
+        yes = ops.cast(yes, dtype=TOTAL_DTYPE)
+        weight = expand_trailing(ops.cast(weight, dtype=TOTAL_DTYPE), 2)
         parts = {
             "true_positives": yes * target,
             "false_positives": yes * (1.0 - target),
@@ -60,12 +60,12 @@ class _FScore(Metric, abstract=True):
             "weights": target,
         }
         over = None if self.average == "micro" else 0
-        return {name: states[name] + ops.sum_(part * weight, axis=over) for name, part in parts.items()}
+        return {name: states[name] + ops.sum(part * weight, axis=over) for name, part in parts.items()}
 
     def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
         tp, fp, fn, size = (np.asarray(arrays[k]) for k in self.states(Spec((1, 1))))
         precision, recall = tp / (tp + fp + EPSILON), tp / (tp + fn + EPSILON)
-        square = self.weight_of_recall**2
+        square = self.recall_weight**2
         score = precision * recall / (square * precision + recall + EPSILON) * (1 + square)
         if self.average is None:
             return np.asarray(score)
@@ -83,7 +83,7 @@ class FBetaScore(_FScore):
     examples = (example("FBetaScore { beta: 2.0  average: macro }", inputs=[(5,)]),)
 
     @property
-    def weight_of_recall(self) -> float:
+    def recall_weight(self) -> float:
         return self.beta
 
 

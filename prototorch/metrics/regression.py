@@ -7,15 +7,15 @@ from typing import Any
 
 from prototorch import losses, ops
 from prototorch.metrics.base import MeanMetric
-from prototorch.metrics.of_loss import OfLoss
+from prototorch.metrics.loss_metric import LossAsMetric
 from prototorch.schema import example, field
 
 
-class MeanSquaredError(OfLoss):
+class MeanSquaredError(LossAsMetric):
     """The mean of (target - output)^2."""
 
     aliases = ("mse", "MSE")
-    of = losses.MeanSquaredError
+    loss_class = losses.MeanSquaredError
     examples = (example("mse { }", inputs=[(3,)]),)
 
 
@@ -26,50 +26,50 @@ class RootMeanSquaredError(MeanMetric):
     examples = (example("RootMeanSquaredError { }", inputs=[(3,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        return ops.square(output - self.fitted(target, output))
+        return ops.square(output - self.match_target(target, output))
 
-    def finished(self, mean: float) -> float:
+    def finalize(self, mean: float) -> float:
         return math.sqrt(mean)
 
 
-class MeanAbsoluteError(OfLoss):
+class MeanAbsoluteError(LossAsMetric):
     """The mean of |target - output|."""
 
     aliases = ("mae", "MAE")
-    of = losses.MeanAbsoluteError
+    loss_class = losses.MeanAbsoluteError
     examples = (example("mae { }", inputs=[(3,)]),)
 
 
-class MeanAbsolutePercentageError(OfLoss):
+class MeanAbsolutePercentageError(LossAsMetric):
     """100 times the mean of |target - output| / max(|target|, 1e-7)."""
 
     aliases = ("mape", "MAPE")
-    of = losses.MeanAbsolutePercentageError
+    loss_class = losses.MeanAbsolutePercentageError
     examples = (example("mape { }", inputs=[(3,)]),)
 
 
-class MeanSquaredLogarithmicError(OfLoss):
+class MeanSquaredLogarithmicError(LossAsMetric):
     """The mean of (log(target + 1) - log(output + 1))^2."""
 
     aliases = ("msle", "MSLE")
-    of = losses.MeanSquaredLogarithmicError
+    loss_class = losses.MeanSquaredLogarithmicError
     examples = (example("msle { }", inputs=[(3,)]),)
 
 
-class LogCoshError(OfLoss):
+class LogCoshError(LossAsMetric):
     """The mean of log(cosh(output - target))."""
 
     log_name, aliases = "logcosh", ("logcosh",)
-    of = losses.LogCosh
+    loss_class = losses.LogCosh
     examples = (example("LogCoshError { }", inputs=[(3,)]),)
 
 
-class CosineSimilarity(OfLoss):
+class CosineSimilarity(LossAsMetric):
     """The mean cosine of the angle between target and output: 1 where they point the same way."""
 
     axis: int = field(default=-1, doc="The axis along which the vectors lie.")
-    of = losses.CosineSimilarity
+    loss_class = losses.CosineSimilarity
     examples = (example("CosineSimilarity { }", inputs=[(3,)]),)
 
-    def finished(self, mean: float) -> float:
+    def finalize(self, mean: float) -> float:
         return -mean  # as a loss it is negative

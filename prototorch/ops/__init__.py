@@ -15,7 +15,7 @@ for _info in pkgutil.iter_modules(__path__):
     for _name, _thing in list(vars(_module).items()):
         _home = getattr(type(_thing) if isinstance(_thing, Op) else _thing, "__module__", None)
         if not _name.startswith("_") and _home == _module.__name__ and not isinstance(_thing, type):
-            globals()[_name] = _thing
+            globals()[_name.rstrip("_")] = _thing  # `sum_` is `ops.sum`
 
 
 def __getattr__(name: str) -> Any:  # for type checkers: the names above are found by looking

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.ops.core import Op, narrowable
-from prototorch.ops.elementwise import Unary, absolute, cast, exp, full, minimum, ones_like, square, tanh, where
+from prototorch.ops.elementwise import UnaryOp, abs_, cast, exp, full, minimum, ones_like, square, tanh, where
 from prototorch.ops.reduce import sum_to
 from prototorch.ops.special import erf, erf_array
 from prototorch.spec import Spec
@@ -18,35 +18,35 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 _ROOT_HALF, _INV_ROOT_TAU, _ROOT_2_PI = 0.7071067811865476, 0.3989422804014327, 0.7978845608028654
 
 
-class _Slope(Op):
+class ActivationGrad(Op):
     """``g * slope(v)``: the gradient of an activation from the input or output v; ``slope`` is said in ops."""
 
     elementwise = True
     inplace = {0: 0}
 
     @narrowable
-    def slope(self, v: Any, **attrs: Any) -> Any:
+    def derivative(self, v: Any, **attrs: Any) -> Any:
         """The derivative at v."""
         raise NotImplementedError
 
-    def rule(self, g: Spec, v: Spec, **attrs: Any) -> Spec:
+    def infer_spec(self, g: Spec, v: Spec, **attrs: Any) -> Spec:
         if g.shape != v.shape or g.dtype != v.dtype:
-            raise self.fail(f"wants two inputs of one shape and type, not {g} and {v}")
+            raise self.shape_error(f"wants two inputs of one shape and type, not {g} and {v}")
         return g
 
-    def expand(self, g: Any, v: Any, **attrs: Any) -> Any:
-        return g * self.slope(v, **attrs)
+    def decompose(self, g: Any, v: Any, **attrs: Any) -> Any:
+        return g * self.derivative(v, **attrs)
 
 
-def _holds(condition: Any, like: Any) -> Any:
+def _mask(condition: Any, like: Any) -> Any:
     return cast(condition, dtype=like.dtype)
 
 
-def _above(xp: Any, x: Any) -> Any:
+def _positive_part(xp: Any, x: Any) -> Any:
     return xp.maximum(x, xp.zeros((), dtype=x.dtype))
 
 
-def _below(xp: Any, x: Any) -> Any:
+def _negative_part(xp: Any, x: Any) -> Any:
     return xp.minimum(x, xp.zeros((), dtype=x.dtype))
 
 
@@ -56,53 +56,53 @@ def _exp_minus_abs(xp: Any, x: Any) -> Any:
 
 def sigmoid_array(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)) without overflow."""
-    top = xp.exp(_below(xp, x))  # a second exponential is cheaper than a choice element by element
+    top = xp.exp(_negative_part(xp, x))  # a second exponential is cheaper than a choice element by element
     top /= _exp_minus_abs(xp, x) + 1
     return top
 
 
 def softplus_array(xp: Any, x: Any) -> Any:
     """log(1 + exp(x)) without overflow."""
-    return _above(xp, x) + xp.log1p(_exp_minus_abs(xp, x))
+    return _positive_part(xp, x) + xp.log1p(_exp_minus_abs(xp, x))
 
 
-class ReluGrad(_Slope):
-    def slope(self, v):
-        return _holds(v > 0, v)
+class ReluGrad(ActivationGrad):
+    def derivative(self, v):
+        return _mask(v > 0, v)
 
-    def plain(self, xp, g, v):
+    def reference(self, xp, g, v):
         return g * xp.astype(v > 0, g.dtype)
 
 
-class Relu(Unary):
+class Relu(UnaryOp):
     """max(x, 0). The gradient at 0 is 0."""
 
     derivatives = (lambda g, y, x: relu_grad(g, y),)
 
-    def plain(self, xp, x):
-        return _above(xp, x)
+    def reference(self, xp, x):
+        return _positive_part(xp, x)
 
 
-class Relu6Grad(_Slope):
-    def slope(self, v):
-        return _holds(v > 0, v) * _holds(v < 6, v)
+class Relu6Grad(ActivationGrad):
+    def derivative(self, v):
+        return _mask(v > 0, v) * _mask(v < 6, v)
 
 
-class Relu6(Unary):
+class Relu6(UnaryOp):
     """min(max(x, 0), 6)."""
 
     derivatives = (lambda g, y, x: relu6_grad(g, y),)
 
-    def plain(self, xp, x):
-        return xp.minimum(_above(xp, x), xp.full((), 6, dtype=x.dtype))
+    def reference(self, xp, x):
+        return xp.minimum(_positive_part(xp, x), xp.full((), 6, dtype=x.dtype))
 
 
-class LeakyReluGrad(_Slope):
-    def slope(self, v, negative_slope):
+class LeakyReluGrad(ActivationGrad):
+    def derivative(self, v, negative_slope):
         return where(v > 0, ones_like(v), full(shape=(), value=negative_slope, dtype=v.dtype))
 
 
-class LeakyRelu(Unary):
+class LeakyRelu(UnaryOp):
     """x where x > 0, else ``negative_slope`` * x."""
 
     derivatives = (
@@ -111,50 +111,50 @@ class LeakyRelu(Unary):
         ),
     )
 
-    def plain(self, xp, x, negative_slope: float = 0.2):
+    def reference(self, xp, x, negative_slope: float = 0.2):
         if 0 <= negative_slope <= 1:
             return xp.maximum(x, x * negative_slope)
-        return _above(xp, x) + _below(xp, x) * negative_slope
+        return _positive_part(xp, x) + _negative_part(xp, x) * negative_slope
 
 
-class EluGrad(_Slope):
+class EluGrad(ActivationGrad):
     """From the input."""
 
-    def slope(self, v, alpha):
+    def derivative(self, v, alpha):
         return where(v > 0, ones_like(v), exp(minimum(v, 0)) * alpha)
 
 
-class Elu(Unary):
+class Elu(UnaryOp):
     """x where x > 0, else ``alpha`` * (exp(x) - 1)."""
 
     derivatives = (lambda g, y, x, alpha=1.0: elu_grad(g, x, alpha=alpha),)
 
-    def plain(self, xp, x, alpha: float = 1.0):
-        return _above(xp, x) + xp.expm1(_below(xp, x)) * alpha
+    def reference(self, xp, x, alpha: float = 1.0):
+        return _positive_part(xp, x) + xp.expm1(_negative_part(xp, x)) * alpha
 
 
-class Selu(Unary):
+class Selu(UnaryOp):
     """SELU_SCALE * elu(x, SELU_ALPHA): keeps mean 0 and variance 1."""
 
     derivatives = (lambda g, y, x: elu_grad(g * SELU_SCALE, x, alpha=SELU_ALPHA),)
 
-    def plain(self, xp, x):
-        return (_above(xp, x) + xp.expm1(_below(xp, x)) * SELU_ALPHA) * SELU_SCALE
+    def reference(self, xp, x):
+        return (_positive_part(xp, x) + xp.expm1(_negative_part(xp, x)) * SELU_ALPHA) * SELU_SCALE
 
 
-class GeluGrad(_Slope):
+class GeluGrad(ActivationGrad):
     """From the input."""
 
-    def slope(self, v, approximate):
+    def derivative(self, v, approximate):
         if approximate:
             u = tanh((v + square(v) * v * 0.044715) * _ROOT_2_PI)
             inner = (square(v) * (3 * 0.044715) + 1) * _ROOT_2_PI
             return (u + 1) * 0.5 + v * (1 - u * u) * inner * 0.5
         return (erf(v * _ROOT_HALF) + 1) * 0.5 + v * exp(square(v) * -0.5) * _INV_ROOT_TAU
 
-    def plain(self, xp, g, v, approximate):
+    def reference(self, xp, g, v, approximate):
         if approximate:
-            return super().plain(xp, g, v, approximate=approximate)
+            return super().reference(xp, g, v, approximate=approximate)
         slope = erf_array(xp, v * _ROOT_HALF)
         slope += 1
         slope *= 0.5
@@ -163,12 +163,12 @@ class GeluGrad(_Slope):
         return slope
 
 
-class Gelu(Unary):
+class Gelu(UnaryOp):
     """x * P(X <= x) of a normal X; with ``approximate`` by the tanh formula."""
 
     derivatives = (lambda g, y, x, approximate=False: gelu_grad(g, x, approximate=approximate),)
 
-    def plain(self, xp, x, approximate: bool = False):
+    def reference(self, xp, x, approximate: bool = False):
         if approximate:
             y = xp.tanh((x + x * x * x * 0.044715) * _ROOT_2_PI)
         else:
@@ -178,127 +178,127 @@ class Gelu(Unary):
         return y
 
 
-class SigmoidGrad(_Slope):
+class SigmoidGrad(ActivationGrad):
     """From the output."""
 
-    def slope(self, v):
+    def derivative(self, v):
         return v * (1 - v)
 
-    def plain(self, xp, g, v):
+    def reference(self, xp, g, v):
         out = 1 - v
         out *= v
         out *= g
         return out
 
 
-class Sigmoid(Unary):
+class Sigmoid(UnaryOp):
     """1 / (1 + exp(-x)), without overflow."""
 
     derivatives = (lambda g, y, x: sigmoid_grad(g, y),)
 
-    def plain(self, xp, x):
+    def reference(self, xp, x):
         return sigmoid_array(xp, x)
 
 
-class SiluGrad(_Slope):
+class SiluGrad(ActivationGrad):
     """From the input."""
 
-    def slope(self, v):
+    def derivative(self, v):
         s = sigmoid(v)
         return s * (v * (1 - s) + 1)
 
 
-class Silu(Unary):
+class Silu(UnaryOp):
     """x * sigmoid(x), also called swish."""
 
     derivatives = (lambda g, y, x: silu_grad(g, x),)
 
-    def plain(self, xp, x):
+    def reference(self, xp, x):
         return x * sigmoid_array(xp, x)
 
 
-class MishGrad(_Slope):
+class MishGrad(ActivationGrad):
     """From the input."""
 
-    def slope(self, v):
+    def derivative(self, v):
         t = tanh(softplus(v))
         return t + v * (1 - t * t) * sigmoid(v)
 
 
-class Mish(Unary):
+class Mish(UnaryOp):
     """x * tanh(softplus(x))."""
 
     derivatives = (lambda g, y, x: mish_grad(g, x),)
 
-    def plain(self, xp, x):
+    def reference(self, xp, x):
         return x * xp.tanh(softplus_array(xp, x))
 
 
-class Softplus(Unary):
+class Softplus(UnaryOp):
     """log(1 + exp(x)), without overflow."""
 
     derivatives = (lambda g, y, x: g * sigmoid(x),)
 
-    def plain(self, xp, x):
+    def reference(self, xp, x):
         return softplus_array(xp, x)
 
 
-class LogSigmoid(Unary):
+class LogSigmoid(UnaryOp):
     """log(sigmoid(x)), without overflow."""
 
     derivatives = (lambda g, y, x: g * sigmoid(-x),)
 
-    def plain(self, xp, x):
+    def reference(self, xp, x):
         return -softplus_array(xp, -x)
 
 
-class SoftsignGrad(_Slope):
+class SoftsignGrad(ActivationGrad):
     """From the input."""
 
-    def slope(self, v):
-        return 1 / square(absolute(v) + 1)
+    def derivative(self, v):
+        return 1 / square(abs_(v) + 1)
 
 
-class Softsign(Unary):
+class Softsign(UnaryOp):
     """x / (1 + |x|)."""
 
     derivatives = (lambda g, y, x: softsign_grad(g, x),)
 
-    def plain(self, xp, x):
+    def reference(self, xp, x):
         return x / (xp.abs(x) + 1)
 
 
-class HardSigmoidGrad(_Slope):
+class HardSigmoidGrad(ActivationGrad):
     """From the output."""
 
-    def slope(self, v):
-        return _holds(v > 0, v) * _holds(v < 1, v) * (1 / 6)
+    def derivative(self, v):
+        return _mask(v > 0, v) * _mask(v < 1, v) * (1 / 6)
 
 
-class HardSigmoid(Unary):
+class HardSigmoid(UnaryOp):
     """relu6(x + 3) / 6, as in Keras 3 and PyTorch."""
 
     derivatives = (lambda g, y, x: hard_sigmoid_grad(g, y),)
 
-    def plain(self, xp, x):
+    def reference(self, xp, x):
         y = xp.minimum(xp.maximum(x + 3, xp.zeros((), dtype=x.dtype)), xp.full((), 6, dtype=x.dtype))
         return y / 6
 
 
-class HardSwishGrad(_Slope):
+class HardSwishGrad(ActivationGrad):
     """From the input."""
 
-    def slope(self, v):
-        return where(v < 3, (v * 2 + 3) * (1 / 6) * _holds(v > -3, v), ones_like(v))
+    def derivative(self, v):
+        return where(v < 3, (v * 2 + 3) * (1 / 6) * _mask(v > -3, v), ones_like(v))
 
 
-class HardSwish(Unary):
+class HardSwish(UnaryOp):
     """x * hard_sigmoid(x)."""
 
     derivatives = (lambda g, y, x: hard_swish_grad(g, x),)
 
-    def plain(self, xp, x):
-        return x * hard_sigmoid.plain(xp, x)
+    def reference(self, xp, x):
+        return x * hard_sigmoid.reference(xp, x)
 
 
 class Prelu(Op):
@@ -310,16 +310,16 @@ class Prelu(Op):
         lambda g, y, x, alpha: sum_to(g * minimum(x, 0), alpha.shape),
     )
 
-    def rule(self, x: Spec, alpha: Spec) -> Spec:
+    def infer_spec(self, x: Spec, alpha: Spec) -> Spec:
         padded = (1,) * (x.ndim - alpha.ndim) + alpha.shape
         if len(padded) != x.ndim or any(a not in (1, n) for a, n in zip(padded, x.shape, strict=True)):
-            raise self.fail(f"slopes of shape {list(alpha.shape)} do not broadcast to {list(x.shape)}")
+            raise self.shape_error(f"slopes of shape {list(alpha.shape)} do not broadcast to {list(x.shape)}")
         if not x.is_float or x.dtype != alpha.dtype:
-            raise self.fail(f"wants floating-point numbers of one type, not {x.dtype} and {alpha.dtype}")
+            raise self.shape_error(f"wants floating-point numbers of one type, not {x.dtype} and {alpha.dtype}")
         return x
 
-    def plain(self, xp, x, alpha):
-        return _above(xp, x) + alpha * _below(xp, x)
+    def reference(self, xp, x, alpha):
+        return _positive_part(xp, x) + alpha * _negative_part(xp, x)
 
 
 relu_grad, relu6_grad, leaky_relu_grad = ReluGrad(), Relu6Grad(), LeakyReluGrad()

@@ -8,31 +8,31 @@ from typing import Any
 import numpy as np
 
 from prototorch.ops.core import Op
-from prototorch.ops.elementwise import broadcast, where
+from prototorch.ops.elementwise import broadcast_shapes, where
 from prototorch.ops.linear import matmul
 from prototorch.ops.shape import transpose
 from prototorch.ops.softmax import softmax, softmax_grad
 from prototorch.spec import Spec
 
-_FAR = -1e9  # the score of a place that is masked out: its weight underflows to 0, and no row becomes NaN
+_MASKED_SCORE = -1e9  # the score of a place that is masked out: its weight underflows to 0, and no row becomes NaN
 
 
 class AttentionWeights(Op):
     """softmax(q @ k^T * scale) over the keys: q [N, H, T, D], k [N, H, S, D], and a bool mask that broadcasts to
     [N, H, T, S], True where a key is seen; ``causal`` hides the keys after the query. Gives [N, H, T, S]."""
 
-    def rule(self, q: Spec, k: Spec, *mask: Spec, causal: bool = False, scale: float | None = None) -> Spec:
+    def infer_spec(self, q: Spec, k: Spec, *mask: Spec, causal: bool = False, scale: float | None = None) -> Spec:
         if q.ndim != 4 or k.ndim != 4 or q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3]:
-            raise self.fail(f"queries {list(q.shape)} and keys {list(k.shape)} do not fit")
+            raise self.shape_error(f"queries {list(q.shape)} and keys {list(k.shape)} do not fit")
         shape = (*q.shape[:3], k.shape[2])
         for m in mask:
-            if m.dtype != "bool" or broadcast(self, (m.shape, shape)) != shape:
-                raise self.fail(f"a mask {m} does not broadcast to {list(shape)}")
+            if m.dtype != "bool" or broadcast_shapes(self, (m.shape, shape)) != shape:
+                raise self.shape_error(f"a mask {m} does not broadcast to {list(shape)}")
         return Spec(shape, q.dtype)
 
-    def expand(self, q: Any, k: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:
+    def decompose(self, q: Any, k: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:
         scores = matmul(q, k, transpose_b=True) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
-        far = np.asarray(_FAR, dtype=q.dtype)
+        far = np.asarray(_MASKED_SCORE, dtype=q.dtype)
         if causal:
             seen = np.tril(np.ones((q.shape[2], k.shape[2]), bool), k.shape[2] - q.shape[2])
             scores = where(seen, scores, far)
@@ -40,7 +40,7 @@ class AttentionWeights(Op):
             scores = where(m, scores, far)
         return softmax(scores)
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         q, k = inputs[:2]
         scale = attrs.get("scale")
         g = softmax_grad(grads[0], outputs[0]) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
@@ -60,20 +60,24 @@ class AttentionHeads(Op):
     A kernel need not keep the weights; a plan without one gets `attention_weights` and two products instead.
     """
 
-    lowers = True
+    decompose_without_kernel = True
 
-    def rule(self, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False, scale: float | None = None) -> Spec:
+    def infer_spec(
+        self, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False, scale: float | None = None
+    ) -> Spec:
         if any(s.ndim != 4 for s in (q, k, v)) or k.shape[:3] != v.shape[:3]:
-            raise self.fail(f"queries {list(q.shape)}, keys {list(k.shape)} and values {list(v.shape)} do not fit")
+            raise self.shape_error(
+                f"queries {list(q.shape)}, keys {list(k.shape)} and values {list(v.shape)} do not fit"
+            )
         turned = (Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k))
-        attention_weights.rule(*turned, *mask, causal=causal, scale=scale)
+        attention_weights.infer_spec(*turned, *mask, causal=causal, scale=scale)
         return Spec((*q.shape[:3], v.shape[3]), q.dtype)
 
-    def expand(self, q: Any, k: Any, v: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:
-        q, k, v = map(_turned, (q, k, v))
-        return _turned(matmul(attention_weights(q, k, *mask, causal=causal, scale=scale), v))
+    def decompose(self, q: Any, k: Any, v: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:
+        q, k, v = map(_swap_heads_and_time, (q, k, v))
+        return _swap_heads_and_time(matmul(attention_weights(q, k, *mask, causal=causal, scale=scale), v))
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         found = attention_heads_grad(grads[0], *inputs, **attrs)
         return [g if need else None for g, need in zip(found, needs, strict=False)] + [None] * (len(inputs) - 3)
 
@@ -81,27 +85,27 @@ class AttentionHeads(Op):
 class AttentionHeadsGrad(Op):
     """The gradients of `attention_heads` by q, k and v. Inputs: the gradient of its output, and its inputs."""
 
-    lowers = True
+    decompose_without_kernel = True
 
-    def rule(self, g: Spec, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False,
+    def infer_spec(self, g: Spec, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False,
              scale: float | None = None) -> tuple[Spec, ...]:  # fmt: skip
-        wanted = attention_heads.rule(q, k, v, *mask, causal=causal, scale=scale)
+        wanted = attention_heads.infer_spec(q, k, v, *mask, causal=causal, scale=scale)
         if g.shape != wanted.shape:
-            raise self.fail(f"a gradient of shape {list(g.shape)}, {list(wanted.shape)} is wanted")
+            raise self.shape_error(f"a gradient of shape {list(g.shape)}, {list(wanted.shape)} is wanted")
         return q, k, v
 
-    def expand(
+    def decompose(
         self, g: Any, q: Any, k: Any, v: Any, *mask: Any, causal: bool = False, scale: float | None = None
     ) -> Any:
-        g, q, k, v = map(_turned, (g, q, k, v))
+        g, q, k, v = map(_swap_heads_and_time, (g, q, k, v))
         weights = attention_weights(q, k, *mask, causal=causal, scale=scale)
         by_weights = matmul(g, v, transpose_b=True)
         by_scores = softmax_grad(by_weights, weights) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
         dq, dk = matmul(by_scores, k), matmul(by_scores, q, transpose_a=True)
-        return tuple(map(_turned, (dq, dk, matmul(weights, g, transpose_a=True))))
+        return tuple(map(_swap_heads_and_time, (dq, dk, matmul(weights, g, transpose_a=True))))
 
 
-def _turned(x: Any) -> Any:
+def _swap_heads_and_time(x: Any) -> Any:
     """[N, T, H, D] as [N, H, T, D], or back."""
     return transpose(x, order=(0, 2, 1, 3))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.ops.core import Op
-from prototorch.ops.windows import count, extent, inside, offsets, padded, window_slices
+from prototorch.ops.windows import dilated_size, kernel_offsets, num_windows, pad_for_windows, unpad, window_slices
 from prototorch.spec import Spec
 
 
-def _grouped(xp: Any, x: Any, groups: int) -> Any:
+def _split_groups(xp: Any, x: Any, groups: int) -> Any:
     """[N, C, *s] as [N, groups, C / groups, points]."""
     points = 1
     for n in x.shape[2:]:
@@ -29,36 +29,37 @@ class Conv(Op):
         lambda g, y, x, w, **a: conv_weight_grad(x, g, kernel=tuple(w.shape[2:]), **a),
     )
 
-    def rule(self, x: Spec, w: Spec, strides, pads, dilation, groups: int = 1) -> Spec:
+    def infer_spec(self, x: Spec, w: Spec, strides, pads, dilation, groups: int = 1) -> Spec:
         rank = len(strides)
         if x.ndim != rank + 2:
-            raise self.fail(
+            raise self.shape_error(
                 f"wants an input of {rank + 2} dimensions (batch, channels, {rank} more), not {list(x.shape)}"
             )
         if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
-            raise self.fail(
+            raise self.shape_error(
                 f"{x.shape[1]} input channels and {w.shape[0]} filters of {w.shape[1]} channels do not fit "
                 f"{groups} groups"
             )
         out = []
         for n, k, s, p, d in zip(x.shape[2:], w.shape[2:], strides, pads, dilation, strict=True):
-            if extent(k, d) > n + sum(p):
-                raise self.fail(
-                    f"the kernel covers {extent(k, d)} places, but the input {list(x.shape[2:])} with its padding has "
-                    f"{n + sum(p)}"
+            if dilated_size(k, d) > n + sum(p):
+                raise self.shape_error(
+                    f"the kernel covers {dilated_size(k, d)} places, but the input {list(x.shape[2:])} "
+                    f"with its padding has {n + sum(p)}"
                 )
-            out.append(count(n, k, s, p, d))
+            out.append(num_windows(n, k, s, p, d))
         return Spec((x.shape[0], w.shape[0], *out), x.dtype)
 
-    def plain(self, xp: Any, x: Any, w: Any, strides, pads, dilation, groups: int = 1) -> Any:
+    def reference(self, xp: Any, x: Any, w: Any, strides, pads, dilation, groups: int = 1) -> Any:
         kernel = w.shape[2:]
         out = tuple(
-            count(n, k, s, p, d) for n, k, s, p, d in zip(x.shape[2:], kernel, strides, pads, dilation, strict=True)
+            num_windows(n, k, s, p, d)
+            for n, k, s, p, d in zip(x.shape[2:], kernel, strides, pads, dilation, strict=True)
         )
-        full = padded(xp, x, pads, out, kernel, strides, dilation)
+        full = pad_for_windows(xp, x, pads, out, kernel, strides, dilation)
         total = 0
-        for _, at in offsets(kernel):
-            seen = _grouped(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
+        for _, at in kernel_offsets(kernel):
+            seen = _split_groups(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
             part = xp.reshape(w[(..., *at)], (groups, w.shape[0] // groups, w.shape[1]))
             total = xp.matmul(part, seen) + total
         return xp.reshape(total, (x.shape[0], w.shape[0], *out))
@@ -72,25 +73,27 @@ class ConvInputGrad(Op):
         lambda g, y, dy, w, size, **a: conv_weight_grad(g, dy, kernel=tuple(w.shape[2:]), **a),
     )
 
-    def rule(self, g: Spec, w: Spec, size, strides, pads, dilation, groups: int = 1) -> Spec:
+    def infer_spec(self, g: Spec, w: Spec, size, strides, pads, dilation, groups: int = 1) -> Spec:
         if g.ndim != len(size) + 2 or g.shape[1] != w.shape[0]:
-            raise self.fail(f"{list(g.shape)} does not fit {w.shape[0]} filters in {len(size)} spatial dimensions")
+            raise self.shape_error(
+                f"{list(g.shape)} does not fit {w.shape[0]} filters in {len(size)} spatial dimensions"
+            )
         for n, o, k, s, p, d in zip(size, g.shape[2:], w.shape[2:], strides, pads, dilation, strict=True):
-            if count(n, k, s, p, d) != o:
-                raise self.fail(f"a size of {n} gives {count(n, k, s, p, d)} windows, not {o}")
+            if num_windows(n, k, s, p, d) != o:
+                raise self.shape_error(f"a size of {n} gives {num_windows(n, k, s, p, d)} windows, not {o}")
         return Spec((g.shape[0], w.shape[1] * groups, *size), g.dtype)
 
-    def plain(self, xp: Any, g: Any, w: Any, size, strides, pads, dilation, groups: int = 1) -> Any:
+    def reference(self, xp: Any, g: Any, w: Any, size, strides, pads, dilation, groups: int = 1) -> Any:
         out, kernel, channels = g.shape[2:], w.shape[2:], w.shape[1] * groups
         blank = xp.zeros((g.shape[0], channels, *size), dtype=g.dtype)
-        full = padded(xp, blank, pads, out, kernel, strides, dilation)
-        seen = _grouped(xp, g, groups)
-        for _, at in offsets(kernel):
+        full = pad_for_windows(xp, blank, pads, out, kernel, strides, dilation)
+        seen = _split_groups(xp, g, groups)
+        for _, at in kernel_offsets(kernel):
             part = xp.reshape(w[(..., *at)], (groups, w.shape[0] // groups, w.shape[1]))
             piece = xp.reshape(xp.matmul(xp.matrix_transpose(part), seen), (g.shape[0], channels, *out))
             key = (..., *window_slices(at, out, strides, dilation))
             full[key] = full[key] + piece
-        return full[(..., *inside(size, pads))]
+        return full[(..., *unpad(size, pads))]
 
 
 class ConvWeightGrad(Op):
@@ -101,16 +104,16 @@ class ConvWeightGrad(Op):
         lambda g, y, x, dy, kernel, **a: conv(x, g, **a),
     )
 
-    def rule(self, x: Spec, g: Spec, kernel, strides, pads, dilation, groups: int = 1) -> Spec:
+    def infer_spec(self, x: Spec, g: Spec, kernel, strides, pads, dilation, groups: int = 1) -> Spec:
         return Spec((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
 
-    def plain(self, xp: Any, x: Any, g: Any, kernel, strides, pads, dilation, groups: int = 1) -> Any:
+    def reference(self, xp: Any, x: Any, g: Any, kernel, strides, pads, dilation, groups: int = 1) -> Any:
         out = g.shape[2:]
-        full = padded(xp, x, pads, out, kernel, strides, dilation)
-        grads = _grouped(xp, g, groups)
+        full = pad_for_windows(xp, x, pads, out, kernel, strides, dilation)
+        grads = _split_groups(xp, g, groups)
         dw = xp.zeros((g.shape[1], x.shape[1] // groups, *kernel), dtype=x.dtype)
-        for _, at in offsets(kernel):
-            seen = _grouped(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
+        for _, at in kernel_offsets(kernel):
+            seen = _split_groups(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
             part = xp.sum(xp.matmul(grads, xp.matrix_transpose(seen)), axis=0)
             dw[(..., *at)] = xp.reshape(part, dw.shape[:2])
         return dw

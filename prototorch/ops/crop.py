@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import clip
-from prototorch.ops.indexing import iota, take_along
+from prototorch.ops.indexing import iota, take_along_axis
 from prototorch.ops.reduce import broadcast_to
 from prototorch.ops.shape import swap_axes
 from prototorch.spec import Spec
@@ -20,17 +20,17 @@ class Crop(Op):
     No gradient passes to the places.
     """
 
-    lowers = True
+    decompose_without_kernel = True
 
-    def rule(self, x: Spec, top: Spec, left: Spec, height: int, width: int) -> Spec:
+    def infer_spec(self, x: Spec, top: Spec, left: Spec, height: int, width: int) -> Spec:
         if x.ndim != 4 or not (0 < height <= x.shape[2] and 0 < width <= x.shape[3]):
-            raise self.fail(f"a part of {height} x {width} is not in pictures {list(x.shape)}")
+            raise self.shape_error(f"a part of {height} x {width} is not in pictures {list(x.shape)}")
         for places in (top, left):
             if places.shape != (x.shape[0], 1, 1, 1) or places.dtype != "int32":
-                raise self.fail(f"wants places int32{[x.shape[0], 1, 1, 1]}, not {places}")
+                raise self.shape_error(f"wants places int32{[x.shape[0], 1, 1, 1]}, not {places}")
         return Spec((*x.shape[:2], height, width), x.dtype)
 
-    def expand(self, x: Any, top: Any, left: Any, height: int, width: int) -> Any:
+    def decompose(self, x: Any, top: Any, left: Any, height: int, width: int) -> Any:
         x = _along(x, left, width)
         return swap_axes(_along(swap_axes(x, 2, 3), top, height), 2, 3)
 
@@ -38,7 +38,7 @@ class Crop(Op):
 def _along(x: Any, first: Any, size: int) -> Any:
     """A part of the last axis."""
     places = clip(first, 0, x.shape[3] - size) + iota(size=size)
-    return take_along(x, broadcast_to(places, shape=(*x.shape[:3], size)))
+    return take_along_axis(x, broadcast_to(places, shape=(*x.shape[:3], size)))
 
 
 crop = Crop()

@@ -4,156 +4,156 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.core import Op, narrowable, typed
+from prototorch.ops.core import Op, narrowable, resolve_dtype
 from prototorch.ops.reduce import sum_to
 from prototorch.spec import Spec
 
 
-def broadcast(op: Op, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+def broadcast_shapes(op: Op, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
     """The shape that the shapes broadcast to; ShapeError with both numbers where they do not."""
     out: list[int] = []
     for axis in range(-max(map(len, shapes), default=0), 0):
         sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
         if len(sizes) > 1:
             shown = " and ".join(str(list(s)) for s in shapes)
-            raise op.fail(f"shapes {shown} do not fit: axis {axis} has {' and '.join(map(str, sorted(sizes)))}")
+            raise op.shape_error(f"shapes {shown} do not fit: axis {axis} has {' and '.join(map(str, sorted(sizes)))}")
         out.append(sizes.pop() if sizes else 1)
     return tuple(out)
 
 
-class Unary(Op):
+class UnaryOp(Op):
     """One input, an output of the same shape and type."""
 
     elementwise = True
     inplace = {0: 0}
-    function = ""  # the array module's name of it, where that is all there is to it
-    only_float = True
+    array_function = ""  # the array module's name of it, where that is all there is to it
+    float_only = True
 
     @narrowable
-    def rule(self, x: Spec, **attrs: Any) -> Spec:
-        if self.only_float and not x.is_float:
-            raise self.fail(f"wants floating-point numbers, not {x.dtype}")
+    def infer_spec(self, x: Spec, **attrs: Any) -> Spec:
+        if self.float_only and not x.is_float:
+            raise self.shape_error(f"wants floating-point numbers, not {x.dtype}")
         return Spec(x.shape, x.dtype)
 
     @narrowable
-    def plain(self, xp: Any, x: Any, **attrs: Any) -> Any:
-        return getattr(xp, self.function)(x)
+    def reference(self, xp: Any, x: Any, **attrs: Any) -> Any:
+        return getattr(xp, self.array_function)(x)
 
 
-class Binary(Op):
+class BinaryOp(Op):
     """Two inputs that broadcast, of one type."""
 
     elementwise = True
     inplace = {0: 0}
-    function = ""
-    result: str | None = None  # the output's type where it is not the inputs'
+    array_function = ""
+    result_dtype: str | None = None  # the output's type where it is not the inputs'
 
-    def rule(self, a: Spec, b: Spec) -> Spec:
+    def infer_spec(self, a: Spec, b: Spec) -> Spec:
         if a.dtype != b.dtype:
-            raise self.fail(f"wants two inputs of one type, not {a.dtype} and {b.dtype}; cast one of them first")
-        return Spec(broadcast(self, (a.shape, b.shape)), self.result or a.dtype)
+            raise self.shape_error(f"wants two inputs of one type, not {a.dtype} and {b.dtype}; cast one of them first")
+        return Spec(broadcast_shapes(self, (a.shape, b.shape)), self.result_dtype or a.dtype)
 
-    def plain(self, xp: Any, a: Any, b: Any) -> Any:
-        return getattr(xp, self.function)(a, b)
+    def reference(self, xp: Any, a: Any, b: Any) -> Any:
+        return getattr(xp, self.array_function)(a, b)
 
 
-class Negative(Unary):
-    function, only_float = "negative", False
+class Negative(UnaryOp):
+    array_function, float_only = "negative", False
     derivatives = (lambda g, y, x: -g,)
 
 
-class Exp(Unary):
-    function = "exp"
+class Exp(UnaryOp):
+    array_function = "exp"
     derivatives = (lambda g, y, x: g * y,)
 
 
-class Expm1(Unary):
-    function = "expm1"
+class Expm1(UnaryOp):
+    array_function = "expm1"
     derivatives = (lambda g, y, x: g * (y + 1),)
 
 
-class Log(Unary):
-    function = "log"
+class Log(UnaryOp):
+    array_function = "log"
     derivatives = (lambda g, y, x: g / x,)
 
 
-class Log1p(Unary):
-    function = "log1p"
+class Log1p(UnaryOp):
+    array_function = "log1p"
     derivatives = (lambda g, y, x: g / (x + 1),)
 
 
-class Sqrt(Unary):
-    function = "sqrt"
+class Sqrt(UnaryOp):
+    array_function = "sqrt"
     derivatives = (lambda g, y, x: g * 0.5 / y,)
 
 
-class Rsqrt(Unary):
+class Rsqrt(UnaryOp):
     """1 / sqrt(x)."""
 
     derivatives = (lambda g, y, x: g * -0.5 * y * y * y,)
 
-    def plain(self, xp: Any, x: Any) -> Any:
+    def reference(self, xp: Any, x: Any) -> Any:
         return 1 / xp.sqrt(x)
 
 
-class Square(Unary):
-    only_float = False
+class Square(UnaryOp):
+    float_only = False
     derivatives = (lambda g, y, x: g * 2 * x,)
 
-    def plain(self, xp: Any, x: Any) -> Any:
+    def reference(self, xp: Any, x: Any) -> Any:
         return x * x
 
 
-class Absolute(Unary):
-    function, only_float = "abs", False
+class Abs(UnaryOp):
+    array_function, float_only = "abs", False
     derivatives = (lambda g, y, x: g * sign(x),)
 
 
-class Sign(Unary):
-    function, only_float = "sign", False
+class Sign(UnaryOp):
+    array_function, float_only = "sign", False
 
 
-class Floor(Unary):
-    function = "floor"
+class Floor(UnaryOp):
+    array_function = "floor"
 
 
-class Ceil(Unary):
-    function = "ceil"
+class Ceil(UnaryOp):
+    array_function = "ceil"
 
 
-class Round(Unary):
+class Round(UnaryOp):
     """To the nearest whole number, halves to even."""
 
-    function = "round"
+    array_function = "round"
 
 
-class Tanh(Unary):
-    function = "tanh"
+class Tanh(UnaryOp):
+    array_function = "tanh"
     derivatives = (lambda g, y, x: g * (1 - y * y),)
 
 
-class Sin(Unary):
-    function = "sin"
+class Sin(UnaryOp):
+    array_function = "sin"
     derivatives = (lambda g, y, x: g * cos(x),)
 
 
-class Cos(Unary):
-    function = "cos"
+class Cos(UnaryOp):
+    array_function = "cos"
     derivatives = (lambda g, y, x: -g * sin(x),)
 
 
-class IsFinite(Unary):
+class IsFinite(UnaryOp):
     """True where an element is neither infinite nor NaN."""
 
     inplace = {}
-    function = "isfinite"
+    array_function = "isfinite"
 
-    def rule(self, x: Spec) -> Spec:
+    def infer_spec(self, x: Spec) -> Spec:
         return Spec(x.shape, "bool")
 
 
-class LogicalNot(Unary):
-    function, only_float = "logical_not", False
+class LogicalNot(UnaryOp):
+    array_function, float_only = "logical_not", False
 
 
 class Cast(Op):
@@ -162,113 +162,113 @@ class Cast(Op):
     elementwise = True
     derivatives = (lambda g, y, x, dtype: cast(g, dtype=x.dtype),)
 
-    def rule(self, x: Spec, dtype: str) -> Spec:
+    def infer_spec(self, x: Spec, dtype: str) -> Spec:
         return Spec(x.shape, dtype)
 
-    def plain(self, xp: Any, x: Any, dtype: str) -> Any:
-        return xp.astype(x, typed(xp, dtype))
+    def reference(self, xp: Any, x: Any, dtype: str) -> Any:
+        return xp.astype(x, resolve_dtype(xp, dtype))
 
 
-class StopGradient(Unary):
+class StopGradient(UnaryOp):
     """The input as it is; no gradient passes."""
 
-    only_float, view = False, True
+    float_only, is_view = False, True
 
-    def plain(self, xp: Any, x: Any) -> Any:
+    def reference(self, xp: Any, x: Any) -> Any:
         return x
 
 
-class Add(Binary):
-    function = "add"
+class Add(BinaryOp):
+    array_function = "add"
     derivatives = (lambda g, y, a, b: sum_to(g, a.shape), lambda g, y, a, b: sum_to(g, b.shape))
 
 
-class Subtract(Binary):
-    function = "subtract"
+class Subtract(BinaryOp):
+    array_function = "subtract"
     derivatives = (lambda g, y, a, b: sum_to(g, a.shape), lambda g, y, a, b: sum_to(-g, b.shape))
 
 
-class Multiply(Binary):
-    function = "multiply"
+class Multiply(BinaryOp):
+    array_function = "multiply"
     derivatives = (lambda g, y, a, b: sum_to(g * b, a.shape), lambda g, y, a, b: sum_to(g * a, b.shape))
 
 
-class Divide(Binary):
-    function = "divide"
+class Divide(BinaryOp):
+    array_function = "divide"
     derivatives = (lambda g, y, a, b: sum_to(g / b, a.shape), lambda g, y, a, b: sum_to(-g * y / b, b.shape))
 
-    def rule(self, a: Spec, b: Spec) -> Spec:
+    def infer_spec(self, a: Spec, b: Spec) -> Spec:
         if not a.is_float:
-            raise self.fail(f"wants floating-point numbers, not {a.dtype}")
-        return super().rule(a, b)
+            raise self.shape_error(f"wants floating-point numbers, not {a.dtype}")
+        return super().infer_spec(a, b)
 
 
-class FloorDivide(Binary):
-    function = "floor_divide"
+class FloorDivide(BinaryOp):
+    array_function = "floor_divide"
 
 
-class Remainder(Binary):
+class Remainder(BinaryOp):
     """The remainder of floor division; the sign is the divisor's."""
 
-    function = "remainder"
+    array_function = "remainder"
 
 
-class Power(Binary):
+class Power(BinaryOp):
     """a ** b; the gradient by b is taken where a > 0 and is 0 elsewhere."""
 
-    function = "pow"
+    array_function = "pow"
     derivatives = (
         lambda g, y, a, b: sum_to(g * b * power(a, b - 1), a.shape),
         lambda g, y, a, b: sum_to(g * y * log(where(a > 0, a, ones_like(a))), b.shape),
     )
 
 
-class Maximum(Binary):
+class Maximum(BinaryOp):
     """The larger of two; where they are equal the gradient goes to the first."""
 
-    function = "maximum"
+    array_function = "maximum"
     derivatives = (
         lambda g, y, a, b: sum_to(where(a >= b, g, zeros_like(g)), a.shape),
         lambda g, y, a, b: sum_to(where(a >= b, zeros_like(g), g), b.shape),
     )
 
 
-class Minimum(Binary):
+class Minimum(BinaryOp):
     """The smaller of two; where they are equal the gradient goes to the first."""
 
-    function = "minimum"
+    array_function = "minimum"
     derivatives = (
         lambda g, y, a, b: sum_to(where(a <= b, g, zeros_like(g)), a.shape),
         lambda g, y, a, b: sum_to(where(a <= b, zeros_like(g), g), b.shape),
     )
 
 
-class _Comparison(Binary):
-    inplace, result = {}, "bool"
+class ComparisonOp(BinaryOp):
+    inplace, result_dtype = {}, "bool"
 
 
-class Less(_Comparison):
-    function = "less"
+class Less(ComparisonOp):
+    array_function = "less"
 
 
-class LessEqual(_Comparison):
-    function = "less_equal"
+class LessEqual(ComparisonOp):
+    array_function = "less_equal"
 
 
-class Equal(_Comparison):
-    function = "equal"
+class Equal(ComparisonOp):
+    array_function = "equal"
 
 
-class NotEqual(_Comparison):
-    function = "not_equal"
+class NotEqual(ComparisonOp):
+    array_function = "not_equal"
 
 
-class LogicalAnd(_Comparison):
-    function = "logical_and"
+class LogicalAnd(ComparisonOp):
+    array_function = "logical_and"
 
 
-class LogicalOr(_Comparison):
-    function = "logical_or"
+class LogicalOr(ComparisonOp):
+    array_function = "logical_or"
 
 
 class Where(Op):
@@ -281,14 +281,14 @@ class Where(Op):
         lambda g, y, c, a, b: sum_to(where(c, zeros_like(g), g), b.shape),
     )
 
-    def rule(self, c: Spec, a: Spec, b: Spec) -> Spec:
+    def infer_spec(self, c: Spec, a: Spec, b: Spec) -> Spec:
         if c.dtype != "bool":
-            raise self.fail(f"wants a condition of type bool, not {c.dtype}")
+            raise self.shape_error(f"wants a condition of type bool, not {c.dtype}")
         if a.dtype != b.dtype:
-            raise self.fail(f"wants two choices of one type, not {a.dtype} and {b.dtype}")
-        return Spec(broadcast(self, (c.shape, a.shape, b.shape)), a.dtype)
+            raise self.shape_error(f"wants two choices of one type, not {a.dtype} and {b.dtype}")
+        return Spec(broadcast_shapes(self, (c.shape, a.shape, b.shape)), a.dtype)
 
-    def plain(self, xp: Any, c: Any, a: Any, b: Any) -> Any:
+    def reference(self, xp: Any, c: Any, a: Any, b: Any) -> Any:
         return xp.where(c, a, b)
 
 
@@ -297,15 +297,15 @@ class Full(Op):
 
     derivatives = ()
 
-    def rule(self, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Spec:
+    def infer_spec(self, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Spec:
         return Spec(shape, dtype)
 
-    def plain(self, xp: Any, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Any:
-        return xp.full(shape, value, dtype=typed(xp, dtype))
+    def reference(self, xp: Any, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Any:
+        return xp.full(shape, value, dtype=resolve_dtype(xp, dtype))
 
 
 negative, exp, expm1, log, log1p, sqrt, rsqrt = Negative(), Exp(), Expm1(), Log(), Log1p(), Sqrt(), Rsqrt()
-square, absolute, sign, floor, ceil, round_ = Square(), Absolute(), Sign(), Floor(), Ceil(), Round()
+square, abs_, sign, floor, ceil, round_ = Square(), Abs(), Sign(), Floor(), Ceil(), Round()
 tanh, sin, cos, isfinite, logical_not = Tanh(), Sin(), Cos(), IsFinite(), LogicalNot()
 cast, stop_gradient = Cast(), StopGradient()
 add, subtract, multiply, divide, power = Add(), Subtract(), Multiply(), Divide(), Power()

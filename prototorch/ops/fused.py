@@ -14,9 +14,9 @@ from prototorch.ops.core import Op
 from prototorch.ops.elementwise import full
 from prototorch.ops.operators import OPS
 
-Ref = tuple[Any, ...]
-Line = tuple[str, tuple[Ref, ...], tuple[tuple[str, Any], ...]]
-Program = tuple[Line, ...]
+OperandRef = tuple[Any, ...]
+FusedInstruction = tuple[str, tuple[OperandRef, ...], tuple[tuple[str, Any], ...]]
+FusedProgram = tuple[FusedInstruction, ...]
 
 
 class Fused(Op):
@@ -24,13 +24,13 @@ class Fused(Op):
     output may be written over that input, which is read element by element.
     """
 
-    def inplace_of(self, attrs: Mapping[str, Any]) -> Mapping[int, int]:
+    def inplace_map(self, attrs: Mapping[str, Any]) -> Mapping[int, int]:
         return dict(attrs.get("inplace", ()))
 
-    def expand(self, *inputs: Any, program: Program, outputs: tuple[Ref, ...], inplace: Any = ()) -> Any:
+    def decompose(self, *inputs: Any, program: FusedProgram, outputs: tuple[OperandRef, ...], inplace: Any = ()) -> Any:
         made: list[tuple[Any, ...]] = []
 
-        def at(ref: Ref) -> Any:
+        def at(ref: OperandRef) -> Any:
             if ref[0] == "const":
                 return full(shape=(), value=ref[1], dtype=ref[2])
             return inputs[ref[1]] if ref[0] == "in" else made[ref[1]][ref[2]]

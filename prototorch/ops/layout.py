@@ -14,7 +14,7 @@ from prototorch.spec import Spec
 CHANNELS_LAST = "channels_last"
 
 
-def free(shape: tuple[int, ...]) -> bool:
+def layouts_coincide(shape: tuple[int, ...]) -> bool:
     """Whether both orders are the same memory: one channel, or one place."""
     return len(shape) < 3 or shape[1] == 1 or all(n == 1 for n in shape[2:])
 
@@ -24,26 +24,26 @@ class Reorder(Op):
 
     derivatives = (lambda g, y, x, layout: reorder(g, layout=x.spec.layout),)
 
-    def rule(self, x: Spec, layout: str | None) -> Spec:
+    def infer_spec(self, x: Spec, layout: str | None) -> Spec:
         if layout not in (None, CHANNELS_LAST):
-            raise self.fail(f"there is no layout {layout!r}")
+            raise self.shape_error(f"there is no layout {layout!r}")
         if layout is not None and x.ndim < 3:
-            raise self.fail(f"wants a batch, channels and places, not {list(x.shape)}")
+            raise self.shape_error(f"wants a batch, channels and places, not {list(x.shape)}")
         return Spec(x.shape, x.dtype, layout)
 
-    def plain(self, xp: Any, x: Any, layout: str | None) -> Any:
+    def reference(self, xp: Any, x: Any, layout: str | None) -> Any:
         return x
 
 
 class Relabel(Reorder):
-    """As `reorder`, where both orders are the same memory (see `free`): nothing is moved."""
+    """As `reorder`, where both orders are the same memory (see `layouts_coincide`): nothing is moved."""
 
-    view = True
+    is_view = True
 
-    def rule(self, x: Spec, layout: str | None) -> Spec:
-        if not free(x.shape):
-            raise self.fail(f"the two orders of {list(x.shape)} are not the same memory")
-        return super().rule(x, layout)
+    def infer_spec(self, x: Spec, layout: str | None) -> Spec:
+        if not layouts_coincide(x.shape):
+            raise self.shape_error(f"the two orders of {list(x.shape)} are not the same memory")
+        return super().infer_spec(x, layout)
 
 
 reorder, relabel = Reorder(), Relabel()

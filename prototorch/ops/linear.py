@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.ops.core import Op
-from prototorch.ops.elementwise import broadcast
+from prototorch.ops.elementwise import broadcast_shapes
 from prototorch.ops.reduce import sum_to
 from prototorch.spec import Spec
 
@@ -16,18 +16,20 @@ class Matmul(Op):
     a [..., m, k] and b [..., k, n] give [..., m, n]. Both have at least two dimensions.
     """
 
-    def rule(self, a: Spec, b: Spec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
+    def infer_spec(self, a: Spec, b: Spec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
         if a.ndim < 2 or b.ndim < 2:
-            raise self.fail(f"wants two matrices, not shapes {list(a.shape)} and {list(b.shape)}")
+            raise self.shape_error(f"wants two matrices, not shapes {list(a.shape)} and {list(b.shape)}")
         if a.dtype != b.dtype:
-            raise self.fail(f"wants two inputs of one type, not {a.dtype} and {b.dtype}")
+            raise self.shape_error(f"wants two inputs of one type, not {a.dtype} and {b.dtype}")
         m, k = a.shape[-2:][:: -1 if transpose_a else 1]
         k2, n = b.shape[-2:][:: -1 if transpose_b else 1]
         if k != k2:
-            raise self.fail(f"shapes {list(a.shape)} and {list(b.shape)} do not fit: the inner sizes are {k} and {k2}")
-        return Spec((*broadcast(self, (a.shape[:-2], b.shape[:-2])), m, n), a.dtype)
+            raise self.shape_error(
+                f"shapes {list(a.shape)} and {list(b.shape)} do not fit: the inner sizes are {k} and {k2}"
+            )
+        return Spec((*broadcast_shapes(self, (a.shape[:-2], b.shape[:-2])), m, n), a.dtype)
 
-    def plain(self, xp: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
+    def reference(self, xp: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
         a = xp.matrix_transpose(a) if transpose_a else a
         b = xp.matrix_transpose(b) if transpose_b else b
         return xp.matmul(a, b)

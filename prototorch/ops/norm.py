@@ -11,21 +11,21 @@ from typing import Any
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import cast, rsqrt, square
-from prototorch.ops.reduce import axes, mean, sum_
+from prototorch.ops.reduce import mean, normalize_axes, sum_
 from prototorch.ops.shape import pad, reshape, slice_
 from prototorch.spec import Spec
 
 
-def along(v: Any, ndim: int, axis: int) -> Any:
+def broadcast_along(v: Any, ndim: int, axis: int) -> Any:
     """A vector as an array that broadcasts along one axis of ``ndim``."""
     return reshape(v, shape=(*(1,) * axis, v.shape[0], *(1,) * (ndim - axis - 1)))
 
 
-def _others(ndim: int, axis: int) -> tuple[int, ...]:
+def _other_axes(ndim: int, axis: int) -> tuple[int, ...]:
     return tuple(i for i in range(ndim) if i != axis)
 
 
-def widened(x: Any, like: Any) -> Any:
+def cast_like(x: Any, like: Any) -> Any:
     """x in the type of another value."""
     return x if x.dtype == like.dtype else cast(x, dtype=like.dtype)
 
@@ -36,26 +36,28 @@ class BatchNorm(Op):
     x [N, C, ...]; gamma and beta [C]. Gives y, mean [C] and the biased variance [C].
     """
 
-    def rule(self, x: Spec, gamma: Spec, beta: Spec, eps: float, axis: int = 1) -> tuple[Spec, ...]:
-        (axis,) = axes(axis, x.ndim, self)
+    def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, eps: float, axis: int = 1) -> tuple[Spec, ...]:
+        (axis,) = normalize_axes(axis, x.ndim, self)
         for v in (gamma, beta):
             if v.shape != (x.shape[axis],):
-                raise self.fail(f"axis {axis} of {list(x.shape)} wants vectors of {x.shape[axis]}, not {list(v.shape)}")
+                raise self.shape_error(
+                    f"axis {axis} of {list(x.shape)} wants vectors of {x.shape[axis]}, not {list(v.shape)}"
+                )
         return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
-    def expand(self, x: Any, gamma: Any, beta: Any, eps: float, axis: int = 1) -> Any:
-        (axis,) = axes(axis, x.ndim)
-        given, x = x, widened(x, gamma)
-        over = _others(x.ndim, axis)
+    def decompose(self, x: Any, gamma: Any, beta: Any, eps: float, axis: int = 1) -> Any:
+        (axis,) = normalize_axes(axis, x.ndim)
+        given, x = x, cast_like(x, gamma)
+        over = _other_axes(x.ndim, axis)
         mu = mean(x, axis=over, keepdims=True)
         centred = x - mu
         var = mean(square(centred), axis=over, keepdims=True)
-        y = centred * (rsqrt(var + eps) * along(gamma, x.ndim, axis)) + along(beta, x.ndim, axis)
-        return widened(y, given), reshape(mu, shape=tuple(gamma.shape)), reshape(var, shape=tuple(gamma.shape))
+        y = centred * (rsqrt(var + eps) * broadcast_along(gamma, x.ndim, axis)) + broadcast_along(beta, x.ndim, axis)
+        return cast_like(y, given), reshape(mu, shape=tuple(gamma.shape)), reshape(var, shape=tuple(gamma.shape))
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         if grads[0] is None or grads[1] is not None or grads[2] is not None:
-            return self._expansion_pullback(grads, outputs, inputs, needs, attrs)
+            return self._vjp_by_decomposition(grads, outputs, inputs, needs, attrs)
         x, gamma, _ = inputs
         return batch_norm_grad(grads[0], x, gamma, outputs[1], outputs[2], **attrs)
 
@@ -63,22 +65,24 @@ class BatchNorm(Op):
 class BatchNormGrad(Op):
     """Gradients of x, gamma and beta from that of y."""
 
-    def rule(self, g: Spec, x: Spec, gamma: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1):
+    def infer_spec(self, g: Spec, x: Spec, gamma: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1):
         return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
-    def expand(self, g, x, gamma, mu, var, eps: float, axis: int = 1):
-        (axis,) = axes(axis, x.ndim)
-        given, g, x = x, widened(g, gamma), widened(x, gamma)
-        over = _others(x.ndim, axis)
+    def decompose(self, g, x, gamma, mu, var, eps: float, axis: int = 1):
+        (axis,) = normalize_axes(axis, x.ndim)
+        given, g, x = x, cast_like(g, gamma), cast_like(x, gamma)
+        over = _other_axes(x.ndim, axis)
         n = prod(x.shape[i] for i in over)
         scale = rsqrt(var + eps)
-        normal = (x - along(mu, x.ndim, axis)) * along(scale, x.ndim, axis)
+        normal = (x - broadcast_along(mu, x.ndim, axis)) * broadcast_along(scale, x.ndim, axis)
         dbeta = sum_(g, axis=over)
         dgamma = sum_(g * normal, axis=over)
-        dx = along(scale * gamma, x.ndim, axis) * (
-            g - along(dbeta * (1 / n), x.ndim, axis) - normal * along(dgamma * (1 / n), x.ndim, axis)
+        dx = broadcast_along(scale * gamma, x.ndim, axis) * (
+            g
+            - broadcast_along(dbeta * (1 / n), x.ndim, axis)
+            - normal * broadcast_along(dgamma * (1 / n), x.ndim, axis)
         )
-        return widened(dx, given), dgamma, dbeta
+        return cast_like(dx, given), dgamma, dbeta
 
 
 class BatchNormInference(Op):
@@ -86,14 +90,16 @@ class BatchNormInference(Op):
 
     inplace = {0: 0}
 
-    def rule(self, x: Spec, gamma: Spec, beta: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1) -> Spec:
-        return batch_norm.rule(x, gamma, beta, eps=eps, axis=axis)[0]
+    def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1) -> Spec:
+        return batch_norm.infer_spec(x, gamma, beta, eps=eps, axis=axis)[0]
 
-    def expand(self, x, gamma, beta, mu, var, eps: float, axis: int = 1):
-        (axis,) = axes(axis, x.ndim)
+    def decompose(self, x, gamma, beta, mu, var, eps: float, axis: int = 1):
+        (axis,) = normalize_axes(axis, x.ndim)
         scale = rsqrt(var + eps) * gamma
-        y = widened(x, scale) * along(scale, x.ndim, axis) + along(beta - mu * scale, x.ndim, axis)
-        return widened(y, x)
+        y = cast_like(x, scale) * broadcast_along(scale, x.ndim, axis) + broadcast_along(
+            beta - mu * scale, x.ndim, axis
+        )
+        return cast_like(y, x)
 
 
 class LayerNorm(Op):
@@ -102,22 +108,22 @@ class LayerNorm(Op):
     gamma and beta have the shape of those axes.
     """
 
-    def rule(self, x: Spec, gamma: Spec, beta: Spec, axis: Any, eps: float) -> Spec:
-        over = axes(axis, x.ndim, self)
+    def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, axis: Any, eps: float) -> Spec:
+        over = normalize_axes(axis, x.ndim, self)
         wanted = tuple(x.shape[i] for i in over)
         if gamma.shape != wanted or beta.shape != wanted:
-            raise self.fail(f"wants gamma and beta of shape {list(wanted)}, not {list(gamma.shape)}")
+            raise self.shape_error(f"wants gamma and beta of shape {list(wanted)}, not {list(gamma.shape)}")
         return Spec(x.shape, x.dtype)
 
-    def expand(self, x: Any, gamma: Any, beta: Any, axis: Any, eps: float) -> Any:
-        over = axes(axis, x.ndim)
+    def decompose(self, x: Any, gamma: Any, beta: Any, axis: Any, eps: float) -> Any:
+        over = normalize_axes(axis, x.ndim)
         shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
-        given, x = x, widened(x, gamma)
+        given, x = x, cast_like(x, gamma)
         centred = x - mean(x, axis=over, keepdims=True)
         var = mean(square(centred), axis=over, keepdims=True)
-        return widened(centred * rsqrt(var + eps) * reshape(gamma, shape=shape) + reshape(beta, shape=shape), given)
+        return cast_like(centred * rsqrt(var + eps) * reshape(gamma, shape=shape) + reshape(beta, shape=shape), given)
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         x, gamma, _ = inputs
         return layer_norm_grad(grads[0], x, gamma, **attrs)
 
@@ -125,12 +131,12 @@ class LayerNorm(Op):
 class LayerNormGrad(Op):
     """Gradients of x, gamma and beta."""
 
-    def rule(self, g: Spec, x: Spec, gamma: Spec, axis: Any, eps: float):
+    def infer_spec(self, g: Spec, x: Spec, gamma: Spec, axis: Any, eps: float):
         return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
-    def expand(self, g: Any, x: Any, gamma: Any, axis: Any, eps: float) -> Any:
-        given, g, x = x, widened(g, gamma), widened(x, gamma)
-        over = axes(axis, x.ndim)
+    def decompose(self, g: Any, x: Any, gamma: Any, axis: Any, eps: float) -> Any:
+        given, g, x = x, cast_like(g, gamma), cast_like(x, gamma)
+        over = normalize_axes(axis, x.ndim)
         rest = tuple(i for i in range(x.ndim) if i not in over)
         shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
         centred = x - mean(x, axis=over, keepdims=True)
@@ -140,30 +146,30 @@ class LayerNormGrad(Op):
         dx = scale * (
             scaled - mean(scaled, axis=over, keepdims=True) - normal * mean(scaled * normal, axis=over, keepdims=True)
         )
-        return widened(dx, given), sum_(g * normal, axis=rest), sum_(g, axis=rest)
+        return cast_like(dx, given), sum_(g * normal, axis=rest), sum_(g, axis=rest)
 
 
 class GroupNorm(Op):
     """``group_norm(x, gamma, beta, groups=, eps=)`` (Wu and He, 2018): x [N, C, ...], statistics of each sample over
     C / groups neighbouring channels; gamma and beta [C]."""
 
-    lowers = True
+    decompose_without_kernel = True
 
-    def rule(self, x: Spec, gamma: Spec, beta: Spec, groups: int, eps: float) -> Spec:
+    def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, groups: int, eps: float) -> Spec:
         if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
-            raise self.fail(f"the channels of {list(x.shape)} do not divide into {groups} groups")
+            raise self.shape_error(f"the channels of {list(x.shape)} do not divide into {groups} groups")
         for v in (gamma, beta):
             if v.shape != (x.shape[1],):
-                raise self.fail(f"{list(x.shape)} wants vectors of {x.shape[1]}, not {list(v.shape)}")
+                raise self.shape_error(f"{list(x.shape)} wants vectors of {x.shape[1]}, not {list(v.shape)}")
         return Spec(x.shape, x.dtype)
 
-    def expand(self, x: Any, gamma: Any, beta: Any, groups: int, eps: float) -> Any:
-        given, x = x, widened(x, gamma)
-        normal, _ = _grouped(x, groups, eps)
+    def decompose(self, x: Any, gamma: Any, beta: Any, groups: int, eps: float) -> Any:
+        given, x = x, cast_like(x, gamma)
+        normal, _ = _normalize_groups(x, groups, eps)
         y = reshape(normal, shape=tuple(x.shape))
-        return widened(y * along(gamma, x.ndim, 1) + along(beta, x.ndim, 1), given)
+        return cast_like(y * broadcast_along(gamma, x.ndim, 1) + broadcast_along(beta, x.ndim, 1), given)
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         x, gamma, _ = inputs
         return group_norm_grad(grads[0], x, gamma, **attrs)
 
@@ -171,24 +177,24 @@ class GroupNorm(Op):
 class GroupNormGrad(Op):
     """Gradients of x, gamma and beta."""
 
-    lowers = True
+    decompose_without_kernel = True
 
-    def rule(self, g: Spec, x: Spec, gamma: Spec, groups: int, eps: float):
+    def infer_spec(self, g: Spec, x: Spec, gamma: Spec, groups: int, eps: float):
         return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
-    def expand(self, g: Any, x: Any, gamma: Any, groups: int, eps: float) -> Any:
-        given, g, x = x, widened(g, gamma), widened(x, gamma)
-        normal, scale = _grouped(x, groups, eps)
-        inner, rest = tuple(range(2, normal.ndim)), _others(x.ndim, 1)
-        scaled = reshape(g * along(gamma, x.ndim, 1), shape=tuple(normal.shape))
+    def decompose(self, g: Any, x: Any, gamma: Any, groups: int, eps: float) -> Any:
+        given, g, x = x, cast_like(g, gamma), cast_like(x, gamma)
+        normal, scale = _normalize_groups(x, groups, eps)
+        inner, rest = tuple(range(2, normal.ndim)), _other_axes(x.ndim, 1)
+        scaled = reshape(g * broadcast_along(gamma, x.ndim, 1), shape=tuple(normal.shape))
         dx = scale * (
             scaled - mean(scaled, axis=inner, keepdims=True) - normal * mean(scaled * normal, axis=inner, keepdims=True)
         )
         dgamma = sum_(g * reshape(normal, shape=tuple(x.shape)), axis=rest)
-        return widened(reshape(dx, shape=tuple(x.shape)), given), dgamma, sum_(g, axis=rest)
+        return cast_like(reshape(dx, shape=tuple(x.shape)), given), dgamma, sum_(g, axis=rest)
 
 
-def _grouped(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
+def _normalize_groups(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
     """x [N, groups, C / groups, ...] with mean 0 and variance 1 over a group, and the factor 1 / deviation."""
     grouped = reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
     over = tuple(range(2, grouped.ndim))
@@ -202,12 +208,12 @@ class ChannelWindowSum(Op):
 
     derivatives = (lambda g, y, x, size: channel_window_sum(g, size=size),)
 
-    def rule(self, x: Spec, size: int) -> Spec:
+    def infer_spec(self, x: Spec, size: int) -> Spec:
         if size % 2 == 0:
-            raise self.fail(f"the size of the window must be odd, not {size}")
+            raise self.shape_error(f"the size of the window must be odd, not {size}")
         return Spec(x.shape, x.dtype)
 
-    def expand(self, x: Any, size: int) -> Any:
+    def decompose(self, x: Any, size: int) -> Any:
         half = size // 2
         wide = pad(x, pads=((0, 0), (half, half), *((0, 0),) * (x.ndim - 2)))
         total = None
@@ -225,30 +231,30 @@ class Lrn(Op):
     x / (k + alpha / size * sum of x^2 over ``size`` neighbouring channels) ^ beta. Gives y and the base of the power.
     """
 
-    def rule(self, x: Spec, size: int, alpha: float, beta: float, k: float) -> tuple[Spec, Spec]:
+    def infer_spec(self, x: Spec, size: int, alpha: float, beta: float, k: float) -> tuple[Spec, Spec]:
         if x.ndim < 2:
-            raise self.fail("wants channels as the second dimension")
+            raise self.shape_error("wants channels as the second dimension")
         if size % 2 == 0:
-            raise self.fail(f"the size of the window must be odd, not {size}")
+            raise self.shape_error(f"the size of the window must be odd, not {size}")
         return Spec(x.shape, x.dtype), Spec(x.shape, x.dtype)
 
-    def expand(self, x: Any, size: int, alpha: float, beta: float, k: float) -> Any:
+    def decompose(self, x: Any, size: int, alpha: float, beta: float, k: float) -> Any:
         base = channel_window_sum(square(x), size=size) * (alpha / size) + k
         return x * base**-beta, base
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         if grads[0] is None or grads[1] is not None:
-            return self._expansion_pullback(grads, outputs, inputs, needs, attrs)
+            return self._vjp_by_decomposition(grads, outputs, inputs, needs, attrs)
         return [lrn_grad(grads[0], inputs[0], outputs[1], **attrs)]
 
 
 class LrnGrad(Op):
     """The gradient of x from that of y, with the base of the power."""
 
-    def rule(self, g: Spec, x: Spec, base: Spec, size: int, alpha: float, beta: float, k: float) -> Spec:
+    def infer_spec(self, g: Spec, x: Spec, base: Spec, size: int, alpha: float, beta: float, k: float) -> Spec:
         return Spec(x.shape, x.dtype)
 
-    def expand(self, g, x, base, size: int, alpha: float, beta: float, k: float):
+    def decompose(self, g, x, base, size: int, alpha: float, beta: float, k: float):
         scaled = g * base**-beta
         return scaled - x * channel_window_sum(scaled * x / base, size=size) * (2 * alpha * beta / size)
 

@@ -9,28 +9,28 @@ from typing import Any
 OPS: dict[str, Callable[..., Any]] = {}
 
 
-def _binary(name: str, swap: bool = False):
+def _binary_operator(name: str, swap: bool = False):
     def method(self: Any, other: Any) -> Any:
         return OPS[name](other, self) if swap else OPS[name](self, other)
 
     return method
 
 
-class Arithmetic:
+class OperatorMixin:
     """Operators for a class whose instances have `interpreter`, `shape` and `dtype`."""
 
     __slots__ = ()
     __array_priority__ = 1000  # NumPy leaves `array + value` to the value
     __array_ufunc__ = None
 
-    __add__, __radd__ = _binary("add"), _binary("add", swap=True)
-    __sub__, __rsub__ = _binary("subtract"), _binary("subtract", swap=True)
-    __mul__, __rmul__ = _binary("multiply"), _binary("multiply", swap=True)
-    __truediv__, __rtruediv__ = _binary("divide"), _binary("divide", swap=True)
-    __pow__, __rpow__ = _binary("power"), _binary("power", swap=True)
-    __matmul__, __rmatmul__ = _binary("matmul"), _binary("matmul", swap=True)
-    __lt__, __le__ = _binary("less"), _binary("less_equal")
-    __gt__, __ge__ = _binary("less", swap=True), _binary("less_equal", swap=True)
+    __add__, __radd__ = _binary_operator("add"), _binary_operator("add", swap=True)
+    __sub__, __rsub__ = _binary_operator("subtract"), _binary_operator("subtract", swap=True)
+    __mul__, __rmul__ = _binary_operator("multiply"), _binary_operator("multiply", swap=True)
+    __truediv__, __rtruediv__ = _binary_operator("divide"), _binary_operator("divide", swap=True)
+    __pow__, __rpow__ = _binary_operator("power"), _binary_operator("power", swap=True)
+    __matmul__, __rmatmul__ = _binary_operator("matmul"), _binary_operator("matmul", swap=True)
+    __lt__, __le__ = _binary_operator("less"), _binary_operator("less_equal")
+    __gt__, __ge__ = _binary_operator("less", swap=True), _binary_operator("less_equal", swap=True)
 
     def __neg__(self) -> Any:
         return OPS["negative"](self)

@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.ops.core import Op
-from prototorch.ops.windows import count, inside, offsets, padded, window_slices
+from prototorch.ops.windows import kernel_offsets, num_windows, pad_for_windows, unpad, window_slices
 from prototorch.spec import Spec
 
 
 def pooled_size(size, kernel, strides, pads, ceil: bool) -> tuple[int, ...]:
     """The spatial size after pooling."""
-    return tuple(count(n, k, s, p, 1, ceil) for n, k, s, p in zip(size, kernel, strides, pads, strict=True))
+    return tuple(num_windows(n, k, s, p, 1, ceil) for n, k, s, p in zip(size, kernel, strides, pads, strict=True))
 
 
-def _checked(op: Op, x: Spec, kernel, strides, pads, ceil: bool) -> tuple[int, ...]:
+def _check_windows(op: Op, x: Spec, kernel, strides, pads, ceil: bool) -> tuple[int, ...]:
     if x.ndim != len(kernel) + 2:
-        raise op.fail(f"wants an input of {len(kernel) + 2} dimensions, not {list(x.shape)}")
+        raise op.shape_error(f"wants an input of {len(kernel) + 2} dimensions, not {list(x.shape)}")
     for n, k, p in zip(x.shape[2:], kernel, pads, strict=True):
         if k > n + sum(p):
-            raise op.fail(
+            raise op.shape_error(
                 f"the window of {k} is larger than the input {list(x.shape[2:])} with its padding ({n + sum(p)})"
             )
         if max(p) >= k:
-            raise op.fail(
+            raise op.shape_error(
                 f"a padding of {max(p)} needs a window larger than {k}, else a window would see padding alone"
             )
     return pooled_size(x.shape[2:], kernel, strides, pads, ceil)
@@ -35,16 +35,16 @@ class MaxPool(Op):
     NaN wins, so that a fault upstream is seen.
     """
 
-    def rule(self, x: Spec, kernel, strides, pads, ceil: bool = False) -> tuple[Spec, Spec]:
-        shape = (*x.shape[:2], *_checked(self, x, kernel, strides, pads, ceil))
+    def infer_spec(self, x: Spec, kernel, strides, pads, ceil: bool = False) -> tuple[Spec, Spec]:
+        shape = (*x.shape[:2], *_check_windows(self, x, kernel, strides, pads, ceil))
         return Spec(shape, x.dtype), Spec(shape, "int32")
 
-    def plain(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False) -> Any:
+    def reference(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False) -> Any:
         out = pooled_size(x.shape[2:], kernel, strides, pads, ceil)
         ones = (1,) * len(kernel)
-        full = padded(xp, x, pads, out, kernel, strides, ones, value=-float("inf"))
+        full = pad_for_windows(xp, x, pads, out, kernel, strides, ones, value=-float("inf"))
         best = number = None
-        for i, at in offsets(kernel):
+        for i, at in kernel_offsets(kernel):
             seen = full[(..., *window_slices(at, out, strides, ones))]
             if best is None:
                 best, number = seen, xp.zeros(seen.shape, dtype=xp.int32)
@@ -54,43 +54,43 @@ class MaxPool(Op):
                 number = xp.where(better, xp.full((), i, dtype=xp.int32), number)
         return best, number
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         if grads[0] is None:
             return [None]
-        return [max_unpool(grads[0], outputs[1], size=tuple(inputs[0].shape[2:]), **attrs)]
+        return [max_pool_grad(grads[0], outputs[1], size=tuple(inputs[0].shape[2:]), **attrs)]
 
 
-class MaxUnpool(Op):
+class MaxPoolGrad(Op):
     """The adjoint of `max_pool`: each value added where its window's largest element was."""
 
-    derivatives = (lambda g, y, dy, number, size, **a: pick_pooled(g, number, **a), None)
+    derivatives = (lambda g, y, dy, number, size, **a: gather_pool_indices(g, number, **a), None)
 
-    def rule(self, g: Spec, number: Spec, size, kernel, strides, pads, ceil: bool = False) -> Spec:
+    def infer_spec(self, g: Spec, number: Spec, size, kernel, strides, pads, ceil: bool = False) -> Spec:
         return Spec((*g.shape[:2], *size), g.dtype)
 
-    def plain(self, xp: Any, g: Any, number: Any, size, kernel, strides, pads, ceil: bool = False) -> Any:
+    def reference(self, xp: Any, g: Any, number: Any, size, kernel, strides, pads, ceil: bool = False) -> Any:
         ones, out = (1,) * len(kernel), g.shape[2:]
-        full = padded(xp, xp.zeros((*g.shape[:2], *size), dtype=g.dtype), pads, out, kernel, strides, ones)
+        full = pad_for_windows(xp, xp.zeros((*g.shape[:2], *size), dtype=g.dtype), pads, out, kernel, strides, ones)
         zero = xp.zeros((), dtype=g.dtype)
-        for i, at in offsets(kernel):
+        for i, at in kernel_offsets(kernel):
             key = (..., *window_slices(at, out, strides, ones))
             full[key] = full[key] + xp.where(number == i, g, zero)
-        return full[(..., *inside(size, pads))]
+        return full[(..., *unpad(size, pads))]
 
 
-class PickPooled(Op):
+class GatherPoolIndices(Op):
     """Of each window the element with the given number: what `max_pool` gives, for a choice already made."""
 
-    derivatives = (lambda g, y, x, number, **a: max_unpool(g, number, size=tuple(x.shape[2:]), **a), None)
+    derivatives = (lambda g, y, x, number, **a: max_pool_grad(g, number, size=tuple(x.shape[2:]), **a), None)
 
-    def rule(self, x: Spec, number: Spec, kernel, strides, pads, ceil: bool = False) -> Spec:
+    def infer_spec(self, x: Spec, number: Spec, kernel, strides, pads, ceil: bool = False) -> Spec:
         return Spec(number.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, number: Any, kernel, strides, pads, ceil: bool = False) -> Any:
+    def reference(self, xp: Any, x: Any, number: Any, kernel, strides, pads, ceil: bool = False) -> Any:
         ones, out = (1,) * len(kernel), number.shape[2:]
-        full = padded(xp, x, pads, out, kernel, strides, ones)
+        full = pad_for_windows(xp, x, pads, out, kernel, strides, ones)
         result = xp.zeros(number.shape, dtype=x.dtype)
-        for i, at in offsets(kernel):
+        for i, at in kernel_offsets(kernel):
             result = xp.where(number == i, full[(..., *window_slices(at, out, strides, ones))], result)
         return result
 
@@ -111,38 +111,40 @@ def window_counts(xp: Any, size, kernel, strides, pads, ceil: bool, include_pad:
 class AvgPool(Op):
     """The mean of each window; ``include_pad`` counts the padding's zeros as elements."""
 
-    derivatives = (lambda g, y, x, **a: avg_unpool(g, size=tuple(x.shape[2:]), **a),)
+    derivatives = (lambda g, y, x, **a: avg_pool_grad(g, size=tuple(x.shape[2:]), **a),)
 
-    def rule(self, x: Spec, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:
-        return Spec((*x.shape[:2], *_checked(self, x, kernel, strides, pads, ceil)), x.dtype)
+    def infer_spec(self, x: Spec, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:
+        return Spec((*x.shape[:2], *_check_windows(self, x, kernel, strides, pads, ceil)), x.dtype)
 
-    def plain(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Any:
+    def reference(self, xp: Any, x: Any, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Any:
         out = pooled_size(x.shape[2:], kernel, strides, pads, ceil)
         ones = (1,) * len(kernel)
-        full = padded(xp, x, pads, out, kernel, strides, ones)
+        full = pad_for_windows(xp, x, pads, out, kernel, strides, ones)
         total = 0
-        for _, at in offsets(kernel):
+        for _, at in kernel_offsets(kernel):
             total = full[(..., *window_slices(at, out, strides, ones))] + total
         return total / window_counts(xp, x.shape[2:], kernel, strides, pads, ceil, include_pad, x.dtype)
 
 
-class AvgUnpool(Op):
+class AvgPoolGrad(Op):
     """The adjoint of `avg_pool`: each value shared out over its window."""
 
     derivatives = (lambda g, y, dy, size, **a: avg_pool(g, **a),)
 
-    def rule(self, g: Spec, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:
+    def infer_spec(self, g: Spec, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:
         return Spec((*g.shape[:2], *size), g.dtype)
 
-    def plain(self, xp: Any, g: Any, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Any:
+    def reference(
+        self, xp: Any, g: Any, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False
+    ) -> Any:
         ones, out = (1,) * len(kernel), g.shape[2:]
-        full = padded(xp, xp.zeros((*g.shape[:2], *size), dtype=g.dtype), pads, out, kernel, strides, ones)
+        full = pad_for_windows(xp, xp.zeros((*g.shape[:2], *size), dtype=g.dtype), pads, out, kernel, strides, ones)
         share = g / window_counts(xp, size, kernel, strides, pads, ceil, include_pad, g.dtype)
-        for _, at in offsets(kernel):
+        for _, at in kernel_offsets(kernel):
             key = (..., *window_slices(at, out, strides, ones))
             full[key] = full[key] + share
-        return full[(..., *inside(size, pads))]
+        return full[(..., *unpad(size, pads))]
 
 
-max_pool, max_unpool, pick_pooled = MaxPool(), MaxUnpool(), PickPooled()
-avg_pool, avg_unpool = AvgPool(), AvgUnpool()
+max_pool, max_pool_grad, gather_pool_indices = MaxPool(), MaxPoolGrad(), GatherPoolIndices()
+avg_pool, avg_pool_grad = AvgPool(), AvgPoolGrad()

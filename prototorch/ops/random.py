@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.ops.core import Op, typed
+from prototorch.ops.core import Op, resolve_dtype
 from prototorch.ops.elementwise import cos, log, sqrt
 from prototorch.spec import Spec
 
@@ -20,7 +20,7 @@ _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _MASK = (1 << 64) - 1
 
 
-def _high(xp: Any, a: Any, b: int) -> Any:
+def _multiply_high(xp: Any, a: Any, b: int) -> Any:
     """The upper 64 bits of a product, in 64-bit arithmetic alone."""
     u = lambda v: xp.asarray(v, dtype=xp.uint64)  # noqa: E731 - a constant of the right type, used on every line
     low = u(0xFFFFFFFF)
@@ -39,14 +39,14 @@ def philox_words(xp: Any, key: Any, site: int, count: int) -> Any:
     c1, c2, c3 = zero, zero + key[1:2], zero
     k0, k1 = key[0:1], site
     for _ in range(10):
-        h0, l0 = _high(xp, c0, _MULTIPLIERS[0]), c0 * u(_MULTIPLIERS[0])
-        h1, l1 = _high(xp, c2, _MULTIPLIERS[1]), c2 * u(_MULTIPLIERS[1])
+        h0, l0 = _multiply_high(xp, c0, _MULTIPLIERS[0]), c0 * u(_MULTIPLIERS[0])
+        h1, l1 = _multiply_high(xp, c2, _MULTIPLIERS[1]), c2 * u(_MULTIPLIERS[1])
         c0, c1, c2, c3 = h1 ^ c1 ^ k0, l1, h0 ^ c3 ^ u(k1), l0
         k0, k1 = k0 + u(_WEYL[0]), k1 + _WEYL[1]
     return xp.reshape(xp.stack([c0, c1, c2, c3], axis=1), (-1,))[:count]
 
 
-def words(xp: Any, key: Any, site: int, count: int) -> Any:
+def random_words(xp: Any, key: Any, site: int, count: int) -> Any:
     """``count`` random words of 64 bits."""
     if xp is np:
         wide = [np.array(v, np.uint64) for v in ([key[0], site], [0, 0, key[1], 0])]  # lists would pass through float64
@@ -59,14 +59,14 @@ class RandomBits(Op):
 
     derivatives = (None,)
 
-    def rule(self, key: Spec, site: int, shape: tuple[int, ...]) -> Spec:
+    def infer_spec(self, key: Spec, site: int, shape: tuple[int, ...]) -> Spec:
         if key != Spec((2,), "uint64"):
-            raise self.fail(f"wants a key uint64[2], not {key}")
+            raise self.shape_error(f"wants a key uint64[2], not {key}")
         return Spec(shape, "uint32")
 
-    def plain(self, xp: Any, key: Any, site: int, shape: tuple[int, ...]) -> Any:
+    def reference(self, xp: Any, key: Any, site: int, shape: tuple[int, ...]) -> Any:
         count = math.prod(shape)
-        raw = words(xp, key, site, -(-count // 2))
+        raw = random_words(xp, key, site, -(-count // 2))
         if xp is np:
             return raw.astype("<u8", copy=False).view("<u4")[:count].reshape(shape)
         low = xp.astype(raw & xp.asarray(0xFFFFFFFF, dtype=xp.uint64), xp.uint32)
@@ -79,15 +79,15 @@ class RandomUniform(Op):
 
     derivatives = (None,)
 
-    def rule(self, key: Spec, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
+    def infer_spec(self, key: Spec, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
              dtype: str = "float32") -> Spec:  # fmt: skip
-        random_bits.rule(key, site=site, shape=shape)
+        random_bits.infer_spec(key, site=site, shape=shape)
         return Spec(shape, dtype)
 
-    def plain(self, xp: Any, key: Any, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
+    def reference(self, xp: Any, key: Any, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
               dtype: str = "float32") -> Any:  # fmt: skip
-        bits = random_bits.plain(xp, key, site=site, shape=shape) >> xp.asarray(8, dtype=xp.uint32)
-        unit = xp.astype(bits, typed(xp, dtype)) * 2.0**-24
+        bits = random_bits.reference(xp, key, site=site, shape=shape) >> xp.asarray(8, dtype=xp.uint32)
+        unit = xp.astype(bits, resolve_dtype(xp, dtype)) * 2.0**-24
         if (low, high) == (0.0, 1.0):
             return unit
         below = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()  # where rounding would reach high
@@ -104,27 +104,29 @@ class Dropout(Op):
     inplace = {0: 0}
     derivatives = (lambda g, y, x, key, **a: dropout(g, key, **a), None)
 
-    def rule(self, x: Spec, key: Spec, rate: float, site: int, noise_shape: tuple[int, ...] | None = None) -> Spec:
-        random_bits.rule(key, site=site, shape=x.shape)
+    def infer_spec(
+        self, x: Spec, key: Spec, rate: float, site: int, noise_shape: tuple[int, ...] | None = None
+    ) -> Spec:
+        random_bits.infer_spec(key, site=site, shape=x.shape)
         if not x.is_float:
-            raise self.fail(f"wants floating-point numbers, not {x.dtype}")
+            raise self.shape_error(f"wants floating-point numbers, not {x.dtype}")
         if not 0 <= rate < 1:
-            raise self.fail(f"the rate must be at least 0 and below 1, not {rate}")
+            raise self.shape_error(f"the rate must be at least 0 and below 1, not {rate}")
         if noise_shape is not None and (
             len(noise_shape) != x.ndim or any(n not in (1, m) for n, m in zip(noise_shape, x.shape, strict=True))
         ):
-            raise self.fail(f"a noise shape {list(noise_shape)} does not broadcast to {list(x.shape)}")
+            raise self.shape_error(f"a noise shape {list(noise_shape)} does not broadcast to {list(x.shape)}")
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, key: Any, rate: float, site: int, noise_shape: Any = None) -> Any:
-        kept = keep_mask(xp, key, rate, site, x.shape if noise_shape is None else noise_shape)
+    def reference(self, xp: Any, x: Any, key: Any, rate: float, site: int, noise_shape: Any = None) -> Any:
+        kept = dropout_mask(xp, key, rate, site, x.shape if noise_shape is None else noise_shape)
         return x * (xp.astype(kept, x.dtype) * (1 / (1 - rate)))
 
 
-def keep_mask(xp: Any, key: Any, rate: float, site: int, shape: tuple[int, ...]) -> Any:
+def dropout_mask(xp: Any, key: Any, rate: float, site: int, shape: tuple[int, ...]) -> Any:
     """True with probability 1 - rate: 16 bits of a raw word for each element, the lowest first."""
     count = math.prod(shape)
-    raw = words(xp, key, site, -(-count // 4))
+    raw = random_words(xp, key, site, -(-count // 4))
     if xp is np:
         parts = raw.astype("<u8", copy=False).view("<u2")[:count].reshape(shape)
         return parts >= np.uint32(round(rate * 65536))

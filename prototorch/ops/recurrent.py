@@ -20,45 +20,47 @@ from prototorch.ops.shape import reshape, split, stack
 from prototorch.spec import Spec
 
 #: the activations a gate may have, by name
-GATES: dict[str, Callable[[Any], Any]] = {
+GATE_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "tanh": tanh, "sigmoid": act.sigmoid, "relu": act.relu, "hard_sigmoid": act.hard_sigmoid, "linear": lambda x: x,
     "softsign": act.softsign, "softplus": act.softplus, "elu": act.elu, "selu": act.selu, "gelu": act.gelu,
     "silu": act.silu,
 }  # fmt: skip
 
 
-def on_arrays(xp: Any, name: str) -> Callable[[Any], Any]:
+def array_activation(xp: Any, name: str) -> Callable[[Any], Any]:
     """An activation as a function of arrays."""
-    op = GATES[name]
-    return (lambda x: op.plain(xp, x)) if isinstance(op, Op) else op
+    op = GATE_ACTIVATIONS[name]
+    return (lambda x: op.reference(xp, x)) if isinstance(op, Op) else op
 
 
-class Sequence(Op):
+class RecurrentSequence(Op):
     """What the three kinds share. Inputs: x, the recurrent weights, the first states, and perhaps a mask [N, T]."""
 
     gates = 1
     states = 1
     weights = 1
 
-    def rule(self, x: Spec, *rest: Spec, masked: bool = False, reverse: bool = False, **attrs: Any) -> tuple[Spec, ...]:
+    def infer_spec(
+        self, x: Spec, *rest: Spec, masked: bool = False, reverse: bool = False, **attrs: Any
+    ) -> tuple[Spec, ...]:
         if len(rest) != self.weights + self.states + masked:
-            raise self.fail(f"takes {1 + self.weights + self.states + masked} inputs, not {1 + len(rest)}")
+            raise self.shape_error(f"takes {1 + self.weights + self.states + masked} inputs, not {1 + len(rest)}")
         u, first = rest[0], rest[self.weights : self.weights + self.states]
         units = u.shape[0]
         if x.ndim != 3 or x.shape[2] != self.gates * units or u.shape[1] != self.gates * units:
-            raise self.fail(f"{list(x.shape)} projected and {list(u.shape)} recurrent weights do not fit")
+            raise self.shape_error(f"{list(x.shape)} projected and {list(u.shape)} recurrent weights do not fit")
         if x.shape[1] < 1:
-            raise self.fail("wants at least one step")
+            raise self.shape_error("wants at least one step")
         for state in first:
             if state.shape != (x.shape[0], units):
-                raise self.fail(f"a first state has shape {list(state.shape)}, {[x.shape[0], units]} is wanted")
+                raise self.shape_error(f"a first state has shape {list(state.shape)}, {[x.shape[0], units]} is wanted")
         if masked and rest[-1] != Spec(x.shape[:2], "bool"):
-            raise self.fail(f"wants a mask bool{list(x.shape[:2])}, not {rest[-1]}")
+            raise self.shape_error(f"wants a mask bool{list(x.shape[:2])}, not {rest[-1]}")
         whole = Spec((x.shape[0], x.shape[1], units), x.dtype)
         last = Spec((x.shape[0], units), x.dtype)
         return (whole, *(last,) * self.states, *(whole,) * (self.states - 1))
 
-    def expand(self, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
+    def decompose(self, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
         weights, states = rest[: self.weights], list(rest[self.weights : self.weights + self.states])
         mask = rest[-1] if masked else None
         made: list[list[Any]] = []
@@ -73,9 +75,9 @@ class Sequence(Op):
         first, *others = (stack(list(each), axis=1) for each in zip(*made, strict=True))
         return (first, *states, *others)
 
-    def plain(self, xp: Any, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
+    def reference(self, xp: Any, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
         weights, states = rest[: self.weights], list(rest[self.weights : self.weights + self.states])
-        step = self.stepper(xp, weights, **attrs)
+        step = self.make_step(xp, weights, **attrs)
         made = [xp.empty((x.shape[1], *states[0].shape), dtype=x.dtype) for _ in states]
         for place, t in enumerate(reversed(range(x.shape[1])) if reverse else range(x.shape[1])):
             new = step(x[:, t, :], *states)
@@ -88,10 +90,10 @@ class Sequence(Op):
         first, *others = (xp.permute_dims(whole, (1, 0, 2)) for whole in made)
         return (first, *states, *others)
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         kept = self.states + 1
         if any(g is not None for g in grads[kept:]):
-            return self._expansion_pullback(grads, outputs, inputs, needs, attrs)
+            return self._vjp_by_decomposition(grads, outputs, inputs, needs, attrs)
         given = [
             full(shape=tuple(y.shape), value=0.0, dtype=y.dtype) if g is None else g
             for g, y in zip(grads[:kept], outputs[:kept], strict=True)
@@ -105,23 +107,23 @@ class Sequence(Op):
         raise TypeError(f"{self.name} does not define cell")
 
     @narrowable
-    def stepper(self, xp: Any, weights: Any, **attrs: Any) -> Callable[..., Any]:
+    def make_step(self, xp: Any, weights: Any, **attrs: Any) -> Callable[..., Any]:
         """One step on arrays: (x, *states) to the new states."""
         raise TypeError(f"{self.name} does not define stepper")
 
 
-class SimpleRnnSequence(Sequence):
+class SimpleRnnSequence(RecurrentSequence):
     """h = activation(x + h @ u). x [N, T, units], u [units, units], h [N, units]."""
 
     def cell(self, x: Any, weights: Any, states: Any, activation: str = "tanh") -> list[Any]:
-        return [GATES[activation](x + matmul(states[0], weights[0]))]
+        return [GATE_ACTIVATIONS[activation](x + matmul(states[0], weights[0]))]
 
-    def stepper(self, xp: Any, weights: Any, activation: str = "tanh") -> Callable[..., Any]:
-        squash = on_arrays(xp, activation)
+    def make_step(self, xp: Any, weights: Any, activation: str = "tanh") -> Callable[..., Any]:
+        squash = array_activation(xp, activation)
         return lambda x, h: (squash(x + xp.matmul(h, weights[0])),)
 
 
-class LstmSequence(Sequence):
+class LstmSequence(RecurrentSequence):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997), gates in Keras' order i, f, c, o.
 
     x [N, T, 4 units], u [units, 4 units], h and c [N, units].
@@ -132,13 +134,13 @@ class LstmSequence(Sequence):
     def cell(self, x, weights, states, activation="tanh", recurrent_activation="sigmoid"):
         h, c = states
         i, f, g, o = split(x + matmul(h, weights[0]), 4, axis=1)
-        gate, squash = GATES[recurrent_activation], GATES[activation]
+        gate, squash = GATE_ACTIVATIONS[recurrent_activation], GATE_ACTIVATIONS[activation]
         c = gate(f) * c + gate(i) * squash(g)
         return [gate(o) * squash(c), c]
 
-    def stepper(self, xp, weights, activation="tanh", recurrent_activation="sigmoid"):
+    def make_step(self, xp, weights, activation="tanh", recurrent_activation="sigmoid"):
         (u,), n = weights, weights[0].shape[0]
-        gate, squash = on_arrays(xp, recurrent_activation), on_arrays(xp, activation)
+        gate, squash = array_activation(xp, recurrent_activation), array_activation(xp, activation)
 
         def step(x, h, c):
             z = xp.matmul(h, u)
@@ -150,7 +152,7 @@ class LstmSequence(Sequence):
         return step
 
 
-class GruSequence(Sequence):
+class GruSequence(RecurrentSequence):
     """Gated recurrent unit (Cho et al., 2014), gates in Keras' order z, r, h.
 
     x [N, T, 3 units], u [units, 3 units], recurrent bias [3 units], h [N, units]. With ``reset_after`` the reset gate
@@ -162,7 +164,7 @@ class GruSequence(Sequence):
     def cell(self, x, weights, states, activation="tanh", recurrent_activation="sigmoid", reset_after=True):
         (h,), (u, bias) = states, weights
         n = h.shape[1]
-        gate, squash = GATES[recurrent_activation], GATES[activation]
+        gate, squash = GATE_ACTIVATIONS[recurrent_activation], GATE_ACTIVATIONS[activation]
         if reset_after:
             inner = matmul(h, u) + reshape(bias, shape=(1, bias.shape[0]))
             z = gate(x[:, :n] + inner[:, :n])
@@ -175,9 +177,9 @@ class GruSequence(Sequence):
             new = squash(x[:, 2 * n :] + matmul(r * h, u[:, 2 * n :]) + reshape(bias[2 * n :], shape=(1, n)))
         return [z * h + (1 - z) * new]
 
-    def stepper(self, xp, weights, activation="tanh", recurrent_activation="sigmoid", reset_after=True):
+    def make_step(self, xp, weights, activation="tanh", recurrent_activation="sigmoid", reset_after=True):
         (u, bias), n = weights, weights[0].shape[0]
-        gate, squash = on_arrays(xp, recurrent_activation), on_arrays(xp, activation)
+        gate, squash = array_activation(xp, recurrent_activation), array_activation(xp, activation)
         early, late = u[:, : 2 * n], u[:, 2 * n :]
 
         def step(x, h):

@@ -8,39 +8,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.core import Arrays, Op, gradients, interpreting, narrowable
+from prototorch.ops.core import ArrayInterpreter, Op, gradients, narrowable, use_interpreter
 from prototorch.ops.elementwise import full
-from prototorch.ops.recurrent import GATES, Sequence, gru_sequence, lstm_sequence, simple_rnn_sequence
+from prototorch.ops.recurrent import (
+    GATE_ACTIVATIONS,
+    RecurrentSequence,
+    gru_sequence,
+    lstm_sequence,
+    simple_rnn_sequence,
+)
 from prototorch.spec import Spec
 
 
-def _both(xp: Any, name: str, z: Any) -> tuple[Any, Any]:
+def _value_and_derivative(xp: Any, name: str, z: Any) -> tuple[Any, Any]:
     """An activation of an array, and its slope there."""
-    op = GATES[name]
+    op = GATE_ACTIVATIONS[name]
     if not isinstance(op, Op):
         return z, xp.ones(z.shape, dtype=z.dtype)
-    y = op.plain(xp, z)
-    with interpreting(Arrays(xp)) as arrays:
+    y = op.reference(xp, z)
+    with use_interpreter(ArrayInterpreter(xp)) as arrays:
         one = arrays.value(xp.ones(z.shape, dtype=z.dtype))
-        (slope,) = op.pullback([one], [arrays.value(y)], [arrays.value(z)], [True], {})
+        (slope,) = op.vjp([one], [arrays.value(y)], [arrays.value(z)], [True], {})
     return y, slope.array
 
 
-def _product(xp: Any, a: Any, b: Any) -> Any:
+def _sum_of_products(xp: Any, a: Any, b: Any) -> Any:
     """The sum over steps and samples of a^T b: [T, N, m] and [T, N, n] give [m, n]."""
     return xp.matmul(xp.matrix_transpose(xp.reshape(a, (-1, a.shape[-1]))), xp.reshape(b, (-1, b.shape[-1])))
 
 
-class SequenceGrad(Op):
+class RecurrentSequenceGrad(Op):
     """Gradients of x, the weights and the first states.
 
     Inputs: those of the sequence op, its states after every step, the gradients of its outputs: that of the first state
     after every step, then those of the last states.
     """
 
-    forward: Sequence
+    forward: RecurrentSequence
 
-    def _parts(self, rest: Any, masked: bool) -> tuple[Any, Any, Any, Any, Any]:
+    def _split_inputs(self, rest: Any, masked: bool) -> tuple[Any, Any, Any, Any, Any]:
         f = self.forward
         ends = [f.weights, f.weights + f.states, f.weights + f.states + masked]
         ends.append(ends[2] + f.states)
@@ -52,24 +58,26 @@ class SequenceGrad(Op):
             rest[ends[3] :],
         )
 
-    def rule(self, x: Spec, *rest: Spec, masked: bool = False, **attrs: Any) -> tuple[Spec, ...]:
-        weights, states, _, _, grads = self._parts(rest, masked)
+    def infer_spec(self, x: Spec, *rest: Spec, masked: bool = False, **attrs: Any) -> tuple[Spec, ...]:
+        weights, states, _, _, grads = self._split_inputs(rest, masked)
         if len(grads) != 1 + self.forward.states:
-            raise self.fail(f"wants {1 + self.forward.states} gradients, not {len(grads)}")
+            raise self.shape_error(f"wants {1 + self.forward.states} gradients, not {len(grads)}")
         return (x, *weights, *states)
 
-    def expand(self, x: Any, *rest: Any, masked: bool = False, **attrs: Any) -> Any:
-        weights, states, mask, _, grads = self._parts(rest, masked)
+    def decompose(self, x: Any, *rest: Any, masked: bool = False, **attrs: Any) -> Any:
+        weights, states, mask, _, grads = self._split_inputs(rest, masked)
         wanted = (x, *weights, *states)
         seeds = (*grads, *(None,) * (self.forward.states - 1))
-        found = gradients(lambda *_: self.forward.expand(*wanted, *mask, masked=masked, **attrs), *wanted, seeds=seeds)
+        found = gradients(
+            lambda *_: self.forward.decompose(*wanted, *mask, masked=masked, **attrs), *wanted, seeds=seeds
+        )
         return tuple(
             full(shape=tuple(v.shape), value=0.0, dtype=v.dtype) if g is None else g
             for v, g in zip(wanted, found, strict=True)
         )
 
-    def plain(self, xp: Any, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
-        weights, states, mask, after, grads = self._parts(rest, masked)
+    def reference(self, xp: Any, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
+        weights, states, mask, after, grads = self._split_inputs(rest, masked)
 
         def by_time(array: Any, turned: bool) -> Any:
             array = xp.permute_dims(array, (1, 0, 2))
@@ -82,14 +90,14 @@ class SequenceGrad(Op):
         keep = None
         if masked:
             keep = xp.astype(by_time(xp.expand_dims(mask[0], axis=2), reverse), x.dtype)
-        dx, *found = self.back(
+        dx, *found = self.backward(
             xp, by_time(x, reverse), weights, before, after, by_time(grads[0], False), grads[1:], keep, **attrs
         )
         dx = xp.flip(dx, axis=0) if reverse else dx
         return (xp.permute_dims(dx, (1, 0, 2)), *found)
 
     @narrowable
-    def back(
+    def backward(
         self, xp: Any, x: Any, weights: Any, before: Any, after: Any, g: Any, last: Any, keep: Any, **attrs: Any
     ) -> Any:
         """The walk back. Time comes first, in the order of the walk: x [T, N, gates * units], the states before and
@@ -97,14 +105,14 @@ class SequenceGrad(Op):
         raise TypeError(f"{self.name} does not define back")
 
 
-class SimpleRnnSequenceGrad(SequenceGrad):
+class SimpleRnnSequenceGrad(RecurrentSequenceGrad):
     """The gradient of `simple_rnn_sequence`."""
 
     forward = simple_rnn_sequence
 
-    def back(self, xp, x, weights, before, after, g, last, keep, activation="tanh"):
+    def backward(self, xp, x, weights, before, after, g, last, keep, activation="tanh"):
         (u,), (hs,) = weights, before
-        _, slope = _both(xp, activation, x + xp.matmul(hs, u))
+        _, slope = _value_and_derivative(xp, activation, x + xp.matmul(hs, u))
         slope = slope if keep is None else slope * keep
         dh, back = last[0], xp.matrix_transpose(u)
         dz = xp.empty(x.shape, dtype=x.dtype)
@@ -113,19 +121,19 @@ class SimpleRnnSequenceGrad(SequenceGrad):
             dz[t, ...] = dh * slope[t, ...]
             passed = xp.matmul(dz[t, ...], back)
             dh = passed if keep is None else passed + dh * (1 - keep[t, ...])
-        return dz, _product(xp, hs, dz), dh
+        return dz, _sum_of_products(xp, hs, dz), dh
 
 
-class LstmSequenceGrad(SequenceGrad):
+class LstmSequenceGrad(RecurrentSequenceGrad):
     """The gradient of `lstm_sequence`."""
 
     forward = lstm_sequence
 
-    def back(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid"):
+    def backward(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid"):
         (u,), (hs, cs) = weights, before
         n = u.shape[0]
-        (i, f, new, o), slopes = self.gates(xp, x, hs, u, activation, recurrent_activation)
-        out, slope_out = _both(xp, activation, after[1])
+        (i, f, new, o), slopes = self.gate_derivatives(xp, x, hs, u, activation, recurrent_activation)
+        out, slope_out = _value_and_derivative(xp, activation, after[1])
         by_h = o * slope_out  # of c, for each unit of h's gradient
         of_o = out * slopes[3]
         of_c = xp.stack([new * slopes[0], cs * slopes[1], i * slopes[2]], axis=2)
@@ -143,31 +151,33 @@ class LstmSequenceGrad(SequenceGrad):
             passed = xp.matmul(flat[t, ...], back)
             dh = passed if keep is None else passed + dh * (1 - keep[t, ...])
             dc = dc * f[t, ...]
-        return flat, _product(xp, hs, flat), dh, dc
+        return flat, _sum_of_products(xp, hs, flat), dh, dc
 
-    def gates(self, xp: Any, x: Any, hs: Any, u: Any, activation: str, recurrent_activation: str) -> tuple[Any, Any]:
+    def gate_derivatives(
+        self, xp: Any, x: Any, hs: Any, u: Any, activation: str, recurrent_activation: str
+    ) -> tuple[Any, Any]:
         """The gates i, f, c, o of all steps, and the slopes of their activations."""
         z, n = xp.matmul(hs, u) + x, u.shape[0]
         names = (recurrent_activation, recurrent_activation, activation, recurrent_activation)
-        found = [_both(xp, name, z[..., j * n : (j + 1) * n]) for j, name in enumerate(names)]
+        found = [_value_and_derivative(xp, name, z[..., j * n : (j + 1) * n]) for j, name in enumerate(names)]
         return tuple(y for y, _ in found), tuple(slope for _, slope in found)
 
 
-class GruSequenceGrad(SequenceGrad):
+class GruSequenceGrad(RecurrentSequenceGrad):
     """The gradient of `gru_sequence`."""
 
     forward = gru_sequence
 
-    def back(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid",
+    def backward(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid",
              reset_after=True):  # fmt: skip
         (u, bias), (hs,) = weights, before
         n = u.shape[0]
         early, late = u[:, : 2 * n], u[:, 2 * n :]
         inner = xp.matmul(hs, u if reset_after else early) + (bias if reset_after else bias[: 2 * n])
-        opened, slope = _both(xp, recurrent_activation, x[..., : 2 * n] + inner[..., : 2 * n])
+        opened, slope = _value_and_derivative(xp, recurrent_activation, x[..., : 2 * n] + inner[..., : 2 * n])
         z, r = opened[..., :n], opened[..., n:]
         part = r * inner[..., 2 * n :] if reset_after else xp.matmul(r * hs, late) + bias[2 * n :]
-        new, slope_new = _both(xp, activation, x[..., 2 * n :] + part)
+        new, slope_new = _value_and_derivative(xp, activation, x[..., 2 * n :] + part)
         of_z, of_new = (hs - new) * slope[..., :n], (1 - z) * slope_new
         of_r = slope[..., n:] * (inner[..., 2 * n :] if reset_after else hs)
         if keep is not None:
@@ -190,9 +200,11 @@ class GruSequenceGrad(SequenceGrad):
                 dh = dh * z[t, ...] + through * r[t, ...] + xp.matmul(dz[t, :, : 2 * n], back)
         dx[..., : 2 * n] = dz[..., : 2 * n]
         if reset_after:
-            du = _product(xp, hs, dz)
+            du = _sum_of_products(xp, hs, dz)
         else:
-            du = xp.concat([_product(xp, hs, dz[..., : 2 * n]), _product(xp, r * hs, dz[..., 2 * n :])], axis=1)
+            du = xp.concat(
+                [_sum_of_products(xp, hs, dz[..., : 2 * n]), _sum_of_products(xp, r * hs, dz[..., 2 * n :])], axis=1
+            )
         return dx, du, xp.sum(dz, axis=(0, 1)), dh
 
 

@@ -9,19 +9,19 @@ from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
-Axis = int | tuple[int, ...] | None
+AxisLike = int | tuple[int, ...] | None
 
 
-def axes(axis: Axis, ndim: int, op: Op | None = None) -> tuple[int, ...]:
+def normalize_axes(axis: AxisLike, ndim: int, op: Op | None = None) -> tuple[int, ...]:
     """The axes as sorted non-negative numbers; ShapeError for one that does not exist."""
     listed = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     for a in listed:
         if not -ndim <= a < ndim and op is not None:
-            raise op.fail(f"axis {a} does not exist: there are {ndim} dimensions")
+            raise op.shape_error(f"axis {a} does not exist: there are {ndim} dimensions")
     return tuple(sorted(a % ndim for a in listed)) if ndim else ()
 
 
-def reduced(shape: tuple[int, ...], over: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(shape: tuple[int, ...], over: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape after a reduction."""
     return tuple(1 if i in over else n for i, n in enumerate(shape) if keepdims or i not in over)
 
@@ -29,114 +29,114 @@ def reduced(shape: tuple[int, ...], over: tuple[int, ...], keepdims: bool) -> tu
 class Reduction(Op):
     """One input, some of its axes taken together."""
 
-    function = ""
-    empty_ok = False
-    only_float = False
+    array_function = ""
+    allows_empty = False
+    float_only = False
 
-    def rule(self, x: Spec, axis: Axis = None, keepdims: bool = False) -> Spec:
-        over = axes(axis, x.ndim, self)
-        if self.only_float and not x.is_float:
-            raise self.fail(f"wants floating-point numbers, not {x.dtype}")
-        if not self.empty_ok and any(x.shape[a] == 0 for a in over):
-            raise self.fail(f"nothing to take it of: the shape is {list(x.shape)}")
-        return Spec(reduced(x.shape, over, keepdims), x.dtype)
+    def infer_spec(self, x: Spec, axis: AxisLike = None, keepdims: bool = False) -> Spec:
+        over = normalize_axes(axis, x.ndim, self)
+        if self.float_only and not x.is_float:
+            raise self.shape_error(f"wants floating-point numbers, not {x.dtype}")
+        if not self.allows_empty and any(x.shape[a] == 0 for a in over):
+            raise self.shape_error(f"nothing to take it of: the shape is {list(x.shape)}")
+        return Spec(reduced_shape(x.shape, over, keepdims), x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-        return getattr(xp, self.function)(x, axis=axes(axis, x.ndim), keepdims=keepdims)
-
-
-def _spread(g: Any, x: Any, axis: Axis) -> Any:
-    return broadcast_to(_restored(g, x, axis), shape=tuple(x.shape))
+    def reference(self, xp: Any, x: Any, axis: AxisLike = None, keepdims: bool = False) -> Any:
+        return getattr(xp, self.array_function)(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
-def _restored(g: Any, x: Any, axis: Axis) -> Any:
-    return OPS["reshape"](g, shape=reduced(tuple(x.shape), axes(axis, x.ndim), True))
+def _broadcast_grad(g: Any, x: Any, axis: AxisLike) -> Any:
+    return broadcast_to(_restore_axes(g, x, axis), shape=tuple(x.shape))
+
+
+def _restore_axes(g: Any, x: Any, axis: AxisLike) -> Any:
+    return OPS["reshape"](g, shape=reduced_shape(tuple(x.shape), normalize_axes(axis, x.ndim), True))
 
 
 class Sum(Reduction):
-    empty_ok = True
-    derivatives = (lambda g, y, x, axis=None, keepdims=False: _spread(g, x, axis),)
+    allows_empty = True
+    derivatives = (lambda g, y, x, axis=None, keepdims=False: _broadcast_grad(g, x, axis),)
 
-    def plain(self, xp: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-        return xp.sum(x, axis=axes(axis, x.ndim), keepdims=keepdims, dtype=x.dtype)
+    def reference(self, xp: Any, x: Any, axis: AxisLike = None, keepdims: bool = False) -> Any:
+        return xp.sum(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims, dtype=x.dtype)
 
 
 class Mean(Reduction):
-    function, only_float = "mean", True
+    array_function, float_only = "mean", True
     derivatives = (
         lambda g, y, x, axis=None, keepdims=False: (
-            _spread(g, x, axis) * (1.0 / prod(x.shape[a] for a in axes(axis, x.ndim)))
+            _broadcast_grad(g, x, axis) * (1.0 / prod(x.shape[a] for a in normalize_axes(axis, x.ndim)))
         ),
     )
 
 
-def _shared(g: Any, y: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    hit = OPS["cast"](OPS["equal"](x, _restored(y, x, axis)), dtype=x.dtype)
-    return hit * _restored(g, x, axis) / sum_(hit, axis=axis, keepdims=True)
+def _extremum_grad(g: Any, y: Any, x: Any, axis: AxisLike = None, keepdims: bool = False) -> Any:
+    hit = OPS["cast"](OPS["equal"](x, _restore_axes(y, x, axis)), dtype=x.dtype)
+    return hit * _restore_axes(g, x, axis) / sum_(hit, axis=axis, keepdims=True)
 
 
 class Max(Reduction):
     """The largest; among equals the gradient is shared."""
 
-    function = "max"
-    derivatives = (_shared,)
+    array_function = "max"
+    derivatives = (_extremum_grad,)
 
 
 class Min(Reduction):
     """The smallest; among equals the gradient is shared."""
 
-    function = "min"
-    derivatives = (_shared,)
+    array_function = "min"
+    derivatives = (_extremum_grad,)
 
 
 class Prod(Reduction):
     """The product. The gradient is y / x, so no element may be 0 where it is taken."""
 
-    empty_ok = True
-    derivatives = (lambda g, y, x, axis=None, keepdims=False: _restored(g * y, x, axis) / x,)
+    allows_empty = True
+    derivatives = (lambda g, y, x, axis=None, keepdims=False: _restore_axes(g * y, x, axis) / x,)
 
-    def plain(self, xp: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-        return xp.prod(x, axis=axes(axis, x.ndim), keepdims=keepdims, dtype=x.dtype)
+    def reference(self, xp: Any, x: Any, axis: AxisLike = None, keepdims: bool = False) -> Any:
+        return xp.prod(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims, dtype=x.dtype)
 
 
-class _Truth(Reduction):
-    empty_ok = True
+class _BoolReduction(Reduction):
+    allows_empty = True
 
-    def rule(self, x: Spec, axis: Axis = None, keepdims: bool = False) -> Spec:
+    def infer_spec(self, x: Spec, axis: AxisLike = None, keepdims: bool = False) -> Spec:
         if x.dtype != "bool":
-            raise self.fail(f"wants true and false, not {x.dtype}")
-        return super().rule(x, axis=axis, keepdims=keepdims)
+            raise self.shape_error(f"wants true and false, not {x.dtype}")
+        return super().infer_spec(x, axis=axis, keepdims=keepdims)
 
 
-class All(_Truth):
-    function = "all"
+class All(_BoolReduction):
+    array_function = "all"
 
 
-class Any_(_Truth):
-    name, function = "any", "any"
+class Any_(_BoolReduction):
+    name, array_function = "any", "any"
 
 
-class _Arg(Op):
+class _ArgReduction(Op):
     """The index along one axis, int32; among equals the first."""
 
-    function = ""
+    array_function = ""
 
-    def rule(self, x: Spec, axis: int) -> Spec:
-        over = axes(axis, x.ndim, self)
+    def infer_spec(self, x: Spec, axis: int) -> Spec:
+        over = normalize_axes(axis, x.ndim, self)
         if x.shape[over[0]] == 0:
-            raise self.fail(f"nothing to choose from: the shape is {list(x.shape)}")
-        return Spec(reduced(x.shape, over, False), "int32")
+            raise self.shape_error(f"nothing to choose from: the shape is {list(x.shape)}")
+        return Spec(reduced_shape(x.shape, over, False), "int32")
 
-    def plain(self, xp: Any, x: Any, axis: int) -> Any:
-        return xp.astype(getattr(xp, self.function)(x, axis=axis), xp.int32)
-
-
-class Argmax(_Arg):
-    function = "argmax"
+    def reference(self, xp: Any, x: Any, axis: int) -> Any:
+        return xp.astype(getattr(xp, self.array_function)(x, axis=axis), xp.int32)
 
 
-class Argmin(_Arg):
-    function = "argmin"
+class Argmax(_ArgReduction):
+    array_function = "argmax"
+
+
+class Argmin(_ArgReduction):
+    array_function = "argmin"
 
 
 class Cumsum(Op):
@@ -144,11 +144,11 @@ class Cumsum(Op):
 
     derivatives = (lambda g, y, x, axis, reverse=False: cumsum(g, axis=axis, reverse=not reverse),)
 
-    def rule(self, x: Spec, axis: int, reverse: bool = False) -> Spec:
-        axes(axis, x.ndim, self)
+    def infer_spec(self, x: Spec, axis: int, reverse: bool = False) -> Spec:
+        normalize_axes(axis, x.ndim, self)
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: int, reverse: bool = False) -> Any:
+    def reference(self, xp: Any, x: Any, axis: int, reverse: bool = False) -> Any:
         if reverse:
             return xp.flip(xp.cumulative_sum(xp.flip(x, axis=axis), axis=axis, dtype=x.dtype), axis=axis)
         return xp.cumulative_sum(x, axis=axis, dtype=x.dtype)
@@ -159,13 +159,13 @@ class BroadcastTo(Op):
 
     derivatives = (lambda g, y, x, shape: sum_to(g, x.shape),)
 
-    def rule(self, x: Spec, shape: tuple[int, ...]) -> Spec:
+    def infer_spec(self, x: Spec, shape: tuple[int, ...]) -> Spec:
         padded = (1,) * (len(shape) - x.ndim) + x.shape
         if len(padded) != len(shape) or any(a not in (1, b) for a, b in zip(padded, shape, strict=True)):
-            raise self.fail(f"{list(x.shape)} cannot be repeated to {list(shape)}")
+            raise self.shape_error(f"{list(x.shape)} cannot be repeated to {list(shape)}")
         return Spec(shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    def reference(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
         return xp.broadcast_to(x, shape)
 
 

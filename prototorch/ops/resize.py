@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from prototorch.ops.core import Op
-from prototorch.ops.indexing import add_at
+from prototorch.ops.indexing import scatter_add
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
 
-def weights_along(size: int, wanted: int, method: str, align_corners: bool) -> np.ndarray:
+def interpolation_matrix(size: int, wanted: int, method: str, align_corners: bool) -> np.ndarray:
     """The matrix [wanted, size] of one axis, float64. Pixels have their centres at halves unless ``align_corners``.
 
     "nearest" takes the pixel in which the centre of the new one lies; "bilinear" and "bicubic" (Keys, a = -0.5, as in
@@ -48,7 +48,7 @@ def resize(x: Any, size: tuple[int, int], method: str = "bilinear", align_corner
         have = x.shape[axis]
         if have == wanted:
             continue
-        matrix = weights_along(have, wanted, method, align_corners).astype(x.dtype)
+        matrix = interpolation_matrix(have, wanted, method, align_corners).astype(x.dtype)
         x = matmul(matrix, x) if axis == 2 else matmul(x, matrix, transpose_b=True)
     return x
 
@@ -60,19 +60,19 @@ class AffineSample(Op):
     (``fill_value``), "nearest", "reflect" (the border pixel twice), "wrap". No gradient passes to the matrices.
     """
 
-    def rule(self, x: Spec, matrices: Spec, fill_mode: str = "reflect", fill_value: float = 0.0,
+    def infer_spec(self, x: Spec, matrices: Spec, fill_mode: str = "reflect", fill_value: float = 0.0,
              interpolation: str = "bilinear") -> Spec:  # fmt: skip
         if x.ndim != 4 or matrices.shape != (x.shape[0], 2, 3):
             wanted = [x.shape[0], 2, 3]
-            raise self.fail(f"pictures {list(x.shape)} want matrices of {wanted}, not {list(matrices.shape)}")
+            raise self.shape_error(f"pictures {list(x.shape)} want matrices of {wanted}, not {list(matrices.shape)}")
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
+    def reference(self, xp: Any, x: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
               interpolation: str = "bilinear") -> Any:  # fmt: skip
         n, c, h, w = x.shape
         flat = xp.reshape(x, (n, c, h * w))
         total = xp.zeros((n, c, h * w), dtype=x.dtype)
-        for places, weight, inside in _corners(xp, matrices, h, w, fill_mode, interpolation, x.dtype):
+        for places, weight, inside in _neighbour_pixels(xp, matrices, h, w, fill_mode, interpolation, x.dtype):
             index = xp.broadcast_to(xp.reshape(places, (n, 1, h * w)), (n, c, h * w))
             seen = xp.take_along_axis(flat, index, axis=2)
             if fill_mode == "constant":
@@ -80,35 +80,35 @@ class AffineSample(Op):
             total = total + seen * xp.reshape(weight, (n, 1, h * w))
         return xp.reshape(total, x.shape)
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
-        return [affine_spread(grads[0], inputs[1], **{**attrs, "fill_value": 0.0}), None]
+    def vjp(self, grads, outputs, inputs, needs, attrs):
+        return [affine_sample_grad(grads[0], inputs[1], **{**attrs, "fill_value": 0.0}), None]
 
 
-class AffineSpread(Op):
+class AffineSampleGrad(Op):
     """The adjoint of `affine_sample` by the pictures."""
 
-    def rule(self, g: Spec, matrices: Spec, **attrs: Any) -> Spec:
+    def infer_spec(self, g: Spec, matrices: Spec, **attrs: Any) -> Spec:
         return Spec(g.shape, g.dtype)
 
-    def plain(self, xp: Any, g: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
+    def reference(self, xp: Any, g: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
               interpolation: str = "bilinear") -> Any:  # fmt: skip
         n, c, h, w = g.shape
         flat = xp.reshape(g, (n, c, h * w))
         out = xp.zeros((n * c * h * w,), dtype=g.dtype)
         begins = xp.reshape(xp.arange(n * c, dtype=xp.int64) * (h * w), (n, c, 1))
-        for places, weight, inside in _corners(xp, matrices, h, w, fill_mode, interpolation, g.dtype):
+        for places, weight, inside in _neighbour_pixels(xp, matrices, h, w, fill_mode, interpolation, g.dtype):
             share = flat * xp.reshape(weight, (n, 1, h * w))
             if fill_mode == "constant":
                 share = xp.where(xp.reshape(inside, (n, 1, h * w)), share, xp.zeros((), dtype=g.dtype))
             into = xp.reshape(places, (n, 1, h * w)) + begins
-            out = add_at(xp, out, xp.reshape(into, (-1,)), xp.reshape(share, (-1,)))
+            out = scatter_add(xp, out, xp.reshape(into, (-1,)), xp.reshape(share, (-1,)))
         return xp.reshape(out, g.shape)
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         return [affine_sample(grads[0], inputs[1], **{**attrs, "fill_value": 0.0}), None]
 
 
-def _corners(xp: Any, matrices: Any, h: int, w: int, fill_mode: str, interpolation: str, dtype: Any):
+def _neighbour_pixels(xp: Any, matrices: Any, h: int, w: int, fill_mode: str, interpolation: str, dtype: Any):
     """For each pixel the flat places it reads with their weights, and whether they lie inside: each [n, h * w]."""
     rows = xp.reshape(xp.broadcast_to(xp.reshape(xp.arange(h), (h, 1)), (h, w)), (1, -1))
     cols = xp.reshape(xp.broadcast_to(xp.reshape(xp.arange(w), (1, w)), (h, w)), (1, -1))
@@ -130,11 +130,11 @@ def _corners(xp: Any, matrices: Any, h: int, w: int, fill_mode: str, interpolati
         ]
     for cy, cx, weight in corners:
         inside = (cy >= 0) & (cy < h) & (cx >= 0) & (cx < w)
-        places = within(xp, cy, h, fill_mode) * w + within(xp, cx, w, fill_mode)
+        places = apply_border_mode(xp, cy, h, fill_mode) * w + apply_border_mode(xp, cx, w, fill_mode)
         yield xp.astype(places, xp.int64), xp.astype(weight, dtype), inside
 
 
-def within(xp: Any, at: Any, size: int, fill_mode: str) -> Any:
+def apply_border_mode(xp: Any, at: Any, size: int, fill_mode: str) -> Any:
     """The pixels 0..size-1 that stand for these places on one axis; of "constant" those next to the border."""
     if fill_mode == "wrap":
         return at % size
@@ -144,4 +144,4 @@ def within(xp: Any, at: Any, size: int, fill_mode: str) -> Any:
     return xp.clip(at, 0, size - 1)
 
 
-affine_sample, affine_spread = AffineSample(), AffineSpread()
+affine_sample, affine_sample_grad = AffineSample(), AffineSampleGrad()

@@ -9,7 +9,7 @@ from typing import Any
 from prototorch.errors import ShapeError
 from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
-from prototorch.ops.reduce import axes
+from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
 Pads = tuple[tuple[int, int], ...]
@@ -18,64 +18,66 @@ Pads = tuple[tuple[int, int], ...]
 class Reshape(Op):
     """The same elements in another shape; one dimension may be -1."""
 
-    view = True
+    is_view = True
     derivatives = (lambda g, y, x, shape: reshape(g, shape=tuple(x.shape)),)
 
-    def rule(self, x: Spec, shape: tuple[int, ...]) -> Spec:
+    def infer_spec(self, x: Spec, shape: tuple[int, ...]) -> Spec:
         known = prod(n for n in shape if n != -1)
         if shape.count(-1) > 1:
-            raise self.fail(f"only one dimension may be -1, not {list(shape)}")
+            raise self.shape_error(f"only one dimension may be -1, not {list(shape)}")
         if -1 in shape:
             if known == 0 or x.size % known:
-                raise self.fail(f"{list(x.shape)} has {x.size} elements, which {list(shape)} cannot hold evenly")
+                raise self.shape_error(f"{list(x.shape)} has {x.size} elements, which {list(shape)} cannot hold evenly")
             shape = tuple(x.size // known if n == -1 else n for n in shape)
         elif known != x.size:
-            raise self.fail(f"{list(x.shape)} has {x.size} elements, {list(shape)} has {known}")
+            raise self.shape_error(f"{list(x.shape)} has {x.size} elements, {list(shape)} has {known}")
         return Spec(shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    def reference(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
         return xp.reshape(x, shape)
 
 
 class Transpose(Op):
     """The axes in another order."""
 
-    derivatives = (lambda g, y, x, order: transpose(g, order=_inverse(order)),)
+    derivatives = (lambda g, y, x, order: transpose(g, order=_inverse_permutation(order)),)
 
-    def rule(self, x: Spec, order: tuple[int, ...]) -> Spec:
+    def infer_spec(self, x: Spec, order: tuple[int, ...]) -> Spec:
         if sorted(order) != list(range(x.ndim)):
-            raise self.fail(f"{list(order)} is not an order of {x.ndim} axes")
+            raise self.shape_error(f"{list(order)} is not an order of {x.ndim} axes")
         return Spec(tuple(x.shape[i] for i in order), x.dtype)
 
-    def plain(self, xp: Any, x: Any, order: tuple[int, ...]) -> Any:
+    def reference(self, xp: Any, x: Any, order: tuple[int, ...]) -> Any:
         return xp.permute_dims(x, order)
 
 
-def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+def _inverse_permutation(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 class Concat(Op):
     """Any number of inputs joined along one axis."""
 
-    def rule(self, *specs: Spec, axis: int) -> Spec:
+    def infer_spec(self, *specs: Spec, axis: int) -> Spec:
         first = specs[0]
-        (axis,) = axes(axis, first.ndim, self)
+        (axis,) = normalize_axes(axis, first.ndim, self)
         for s in specs:
             if s.ndim != first.ndim or any(
                 a != b for i, (a, b) in enumerate(zip(s.shape, first.shape, strict=True)) if i != axis
             ):
-                raise self.fail(f"{list(first.shape)} and {list(s.shape)} differ elsewhere than along axis {axis}")
+                raise self.shape_error(
+                    f"{list(first.shape)} and {list(s.shape)} differ elsewhere than along axis {axis}"
+                )
             if s.dtype != first.dtype:
-                raise self.fail(f"wants inputs of one type, not {first.dtype} and {s.dtype}")
+                raise self.shape_error(f"wants inputs of one type, not {first.dtype} and {s.dtype}")
         total = sum(s.shape[axis] for s in specs)
         return Spec((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
 
-    def plain(self, xp: Any, *arrays: Any, axis: int) -> Any:
+    def reference(self, xp: Any, *arrays: Any, axis: int) -> Any:
         return xp.concat(arrays, axis=axis)
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
-        (axis,) = axes(attrs["axis"], inputs[0].ndim)
+    def vjp(self, grads, outputs, inputs, needs, attrs):
+        (axis,) = normalize_axes(attrs["axis"], inputs[0].ndim)
         result, start = [], 0
         for x, need in zip(inputs, needs, strict=True):
             stop = start + x.shape[axis]
@@ -89,26 +91,26 @@ class Slice(Op):
     """``slice_(x, start=, stop=, step=)``, one number per axis; steps are positive."""
 
     derivatives = (
-        lambda g, y, x, start, stop, step: unslice(g, shape=tuple(x.shape), start=start, stop=stop, step=step),
+        lambda g, y, x, start, stop, step: slice_grad(g, shape=tuple(x.shape), start=start, stop=stop, step=step),
     )
 
-    def rule(self, x: Spec, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]) -> Spec:
+    def infer_spec(self, x: Spec, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]) -> Spec:
         shape = tuple(len(range(a, b, s)) for a, b, s in zip(start, stop, step, strict=True))
         return Spec(shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, start: Any, stop: Any, step: Any) -> Any:
+    def reference(self, xp: Any, x: Any, start: Any, stop: Any, step: Any) -> Any:
         return x[tuple(map(slice, start, stop, step))]
 
 
-class Unslice(Op):
+class SliceGrad(Op):
     """Zeros of a shape, with the input at the places that `slice_` takes."""
 
     derivatives = (lambda g, y, x, shape, start, stop, step: slice_(g, start=start, stop=stop, step=step),)
 
-    def rule(self, x: Spec, shape: tuple[int, ...], start: Any, stop: Any, step: Any) -> Spec:
+    def infer_spec(self, x: Spec, shape: tuple[int, ...], start: Any, stop: Any, step: Any) -> Spec:
         return Spec(shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, shape: Any, start: Any, stop: Any, step: Any) -> Any:
+    def reference(self, xp: Any, x: Any, shape: Any, start: Any, stop: Any, step: Any) -> Any:
         out = xp.zeros(shape, dtype=x.dtype)
         out[tuple(map(slice, start, stop, step))] = x
         return out
@@ -118,14 +120,16 @@ class Pad(Op):
     """The input with ``pads`` = ((before, after), ...) per axis, filled by ``mode``: a constant ``value``, or its own
     elements ("reflect", "edge"/"wrap")."""
 
-    def rule(self, x: Spec, pads: Pads, mode: str = "constant", value: float = 0.0) -> Spec:
+    def infer_spec(self, x: Spec, pads: Pads, mode: str = "constant", value: float = 0.0) -> Spec:
         if len(pads) != x.ndim:
-            raise self.fail(f"{len(pads)} pairs of pads for {x.ndim} dimensions")
+            raise self.shape_error(f"{len(pads)} pairs of pads for {x.ndim} dimensions")
         if mode == "reflect" and any(max(p) >= n for p, n in zip(pads, x.shape, strict=True) if max(p)):
-            raise self.fail(f"pads {[list(p) for p in pads]} must be smaller than the shape {list(x.shape)} to reflect")
+            raise self.shape_error(
+                f"pads {[list(p) for p in pads]} must be smaller than the shape {list(x.shape)} to reflect"
+            )
         return Spec(tuple(n + a + b for n, (a, b) in zip(x.shape, pads, strict=True)), x.dtype)
 
-    def plain(self, xp: Any, x: Any, pads: Pads, mode: str = "constant", value: float = 0.0) -> Any:
+    def reference(self, xp: Any, x: Any, pads: Pads, mode: str = "constant", value: float = 0.0) -> Any:
         if mode == "constant":
             shape = tuple(n + a + b for n, (a, b) in zip(x.shape, pads, strict=True))
             out = xp.full(shape, value, dtype=x.dtype)
@@ -133,22 +137,22 @@ class Pad(Op):
             return out
         for axis, (n, pair) in enumerate(zip(x.shape, pads, strict=True)):
             if any(pair):
-                x = xp.take(x, xp.asarray(pad_sources(n, pair[0], pair[1], mode)), axis=axis)
+                x = xp.take(x, xp.asarray(pad_source_indices(n, pair[0], pair[1], mode)), axis=axis)
         return x
 
-    def pullback(self, grads, outputs, inputs, needs, attrs):
+    def vjp(self, grads, outputs, inputs, needs, attrs):
         g, shape, pads = grads[0], tuple(inputs[0].shape), attrs["pads"]
         if attrs.get("mode", "constant") == "constant":
             ends = tuple(a + n for n, (a, _) in zip(shape, pads, strict=True))
             return [slice_(g, start=tuple(a for a, _ in pads), stop=ends, step=(1,) * len(ends))]
         for axis, (n, pair) in enumerate(zip(shape, pads, strict=True)):
             if any(pair):
-                where_from = tuple(pad_sources(n, pair[0], pair[1], attrs["mode"]))
-                g = OPS["scatter_rows"](g, indices=where_from, axis=axis, size=n)
+                where_from = tuple(pad_source_indices(n, pair[0], pair[1], attrs["mode"]))
+                g = OPS["static_scatter_add"](g, indices=where_from, axis=axis, size=n)
         return [g]
 
 
-def pad_sources(n: int, before: int, after: int, mode: str) -> list[int]:
+def pad_source_indices(n: int, before: int, after: int, mode: str) -> list[int]:
     """For each place of a padded axis, the index of the element it repeats."""
     places = range(-before, n + after)
     if mode == "edge":
@@ -163,15 +167,15 @@ class Flip(Op):
 
     derivatives = (lambda g, y, x, axis: flip(g, axis=axis),)
 
-    def rule(self, x: Spec, axis: int | tuple[int, ...]) -> Spec:
-        axes(axis, x.ndim, self)
+    def infer_spec(self, x: Spec, axis: int | tuple[int, ...]) -> Spec:
+        normalize_axes(axis, x.ndim, self)
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: int | tuple[int, ...]) -> Any:
+    def reference(self, xp: Any, x: Any, axis: int | tuple[int, ...]) -> Any:
         return xp.flip(x, axis=axis)
 
 
-reshape, transpose, concat, slice_, unslice = Reshape(), Transpose(), Concat(), Slice(), Unslice()
+reshape, transpose, concat, slice_, slice_grad = Reshape(), Transpose(), Concat(), Slice(), SliceGrad()
 pad, flip = Pad(), Flip()
 
 
@@ -227,7 +231,7 @@ def expand_dims(x: Any, axis: int) -> Any:
 
 def squeeze(x: Any, axis: int) -> Any:
     """Without an axis of size 1."""
-    (axis,) = axes(axis, x.ndim, reshape)
+    (axis,) = normalize_axes(axis, x.ndim, reshape)
     if x.shape[axis] != 1:
         raise ShapeError(f"axis {axis} of {list(x.shape)} cannot be squeezed: its size is {x.shape[axis]}")
     return reshape(x, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
@@ -240,7 +244,7 @@ def stack(values: Any, axis: int = 0) -> Any:
 
 def split(x: Any, parts: int, axis: int) -> list[Any]:
     """Equal parts along an axis."""
-    (axis,) = axes(axis, x.ndim, slice_)
+    (axis,) = normalize_axes(axis, x.ndim, slice_)
     if x.shape[axis] % parts:
         raise ShapeError(f"axis {axis} of {list(x.shape)} cannot be split into {parts} equal parts")
     size = x.shape[axis] // parts
@@ -257,6 +261,6 @@ def swap_axes(x: Any, a: int, b: int) -> Any:
 
 def repeat(x: Any, times: int, axis: int) -> Any:
     """Each element repeated next to itself."""
-    (axis,) = axes(axis, x.ndim, reshape)
+    (axis,) = normalize_axes(axis, x.ndim, reshape)
     wide = OPS["broadcast_to"](expand_dims(x, axis + 1), shape=(*x.shape[: axis + 1], times, *x.shape[axis + 1 :]))
     return reshape(wide, shape=(*x.shape[:axis], x.shape[axis] * times, *x.shape[axis + 1 :]))

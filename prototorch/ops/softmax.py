@@ -7,8 +7,8 @@ from typing import Any
 from prototorch.ops.activation import softplus
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import cast, exp, isfinite, log, stop_gradient, where, zeros_like
-from prototorch.ops.indexing import one_hot, take_along
-from prototorch.ops.reduce import axes, max_, sum_
+from prototorch.ops.indexing import one_hot, take_along_axis
+from prototorch.ops.reduce import max_, normalize_axes, sum_
 from prototorch.ops.shape import reshape
 from prototorch.spec import Spec
 
@@ -19,11 +19,11 @@ class Softmax(Op):
     inplace = {0: 0}
     derivatives = (lambda g, y, x, axis=-1: softmax_grad(g, y, axis=axis),)
 
-    def rule(self, x: Spec, axis: int = -1) -> Spec:
-        axes(axis, x.ndim, self)
+    def infer_spec(self, x: Spec, axis: int = -1) -> Spec:
+        normalize_axes(axis, x.ndim, self)
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: int = -1) -> Any:
+    def reference(self, xp: Any, x: Any, axis: int = -1) -> Any:
         e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
         return e / xp.sum(e, axis=axis, keepdims=True)
 
@@ -33,10 +33,10 @@ class SoftmaxGrad(Op):
 
     inplace = {0: 0}
 
-    def rule(self, g: Spec, y: Spec, axis: int = -1) -> Spec:
+    def infer_spec(self, g: Spec, y: Spec, axis: int = -1) -> Spec:
         return Spec(g.shape, g.dtype)
 
-    def expand(self, g: Any, y: Any, axis: int = -1) -> Any:
+    def decompose(self, g: Any, y: Any, axis: int = -1) -> Any:
         return (g - sum_(g * y, axis=axis, keepdims=True)) * y
 
 
@@ -46,11 +46,11 @@ class LogSoftmax(Op):
     inplace = {0: 0}
     derivatives = (lambda g, y, x, axis=-1: g - exp(y) * sum_(g, axis=axis, keepdims=True),)
 
-    def rule(self, x: Spec, axis: int = -1) -> Spec:
-        axes(axis, x.ndim, self)
+    def infer_spec(self, x: Spec, axis: int = -1) -> Spec:
+        normalize_axes(axis, x.ndim, self)
         return Spec(x.shape, x.dtype)
 
-    def plain(self, xp: Any, x: Any, axis: int = -1) -> Any:
+    def reference(self, xp: Any, x: Any, axis: int = -1) -> Any:
         shifted = x - xp.max(x, axis=axis, keepdims=True)
         return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
 
@@ -60,16 +60,16 @@ class SparseSoftmaxCrossEntropy(Op):
 
     derivatives = (lambda g, y, x, labels: sparse_softmax_cross_entropy_grad(g, x, labels), None)
 
-    def rule(self, x: Spec, labels: Spec) -> Spec:
+    def infer_spec(self, x: Spec, labels: Spec) -> Spec:
         if labels.is_float:
-            raise self.fail(f"wants whole numbers as labels, not {labels.dtype}")
+            raise self.shape_error(f"wants whole numbers as labels, not {labels.dtype}")
         if x.shape[:-1] != labels.shape:
             wanted = list(x.shape[:-1])
-            raise self.fail(f"logits {list(x.shape)} want labels of shape {wanted}, not {list(labels.shape)}")
+            raise self.shape_error(f"logits {list(x.shape)} want labels of shape {wanted}, not {list(labels.shape)}")
         return Spec(labels.shape, x.dtype)
 
-    def expand(self, x: Any, labels: Any) -> Any:
-        picked = take_along(log_softmax(x), reshape(labels, shape=(*labels.shape, 1)))
+    def decompose(self, x: Any, labels: Any) -> Any:
+        picked = take_along_axis(log_softmax(x), reshape(labels, shape=(*labels.shape, 1)))
         return -reshape(picked, shape=tuple(labels.shape))
 
 
@@ -78,10 +78,10 @@ class SparseSoftmaxCrossEntropyGrad(Op):
 
     inplace = {0: 1}
 
-    def rule(self, g: Spec, x: Spec, labels: Spec) -> Spec:
+    def infer_spec(self, g: Spec, x: Spec, labels: Spec) -> Spec:
         return Spec(x.shape, x.dtype)
 
-    def expand(self, g: Any, x: Any, labels: Any) -> Any:
+    def decompose(self, g: Any, x: Any, labels: Any) -> Any:
         hot = one_hot(labels, classes=x.shape[-1], dtype=x.dtype)
         return (softmax(x) - hot) * reshape(g, shape=(*g.shape, 1))
 

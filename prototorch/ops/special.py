@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.elementwise import Unary, exp
+from prototorch.ops.elementwise import UnaryOp, exp
 
 _TANH = (
     1.128379225730896, 0.10277131199836731, -0.00020215097174514085, -0.000603682070504874, 7.649025064893067e-05,
@@ -30,7 +30,7 @@ _FAR = (
 )  # fmt: skip
 
 
-def _horner(coefficients: tuple[float, ...], x: Any) -> Any:
+def _evaluate_polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
     total = x * coefficients[-1]
     total += coefficients[-2]
     for c in coefficients[-3::-1]:
@@ -43,13 +43,13 @@ def erf_array(xp: Any, x: Any) -> Any:
     """erf of an array of floating-point numbers; NaN stays NaN."""
     if x.dtype != xp.float64:
         c = xp.minimum(xp.maximum(x, xp.asarray(-4, dtype=x.dtype)), xp.asarray(4, dtype=x.dtype))
-        r = _horner(_TANH, c * c)
+        r = _evaluate_polynomial(_TANH, c * c)
         r *= c
         return xp.tanh(r)
     size = xp.minimum(xp.abs(x), xp.asarray(6, dtype=x.dtype))
     square = size * size
-    near = x * _horner(_NEAR, 2 * xp.minimum(square, xp.asarray(1, dtype=x.dtype)) - 1)
-    far = 1 - xp.exp(-square) * _horner(_FAR, ((size - 3) / (size + 3) + 1 / 12) * 2.4)
+    near = x * _evaluate_polynomial(_NEAR, 2 * xp.minimum(square, xp.asarray(1, dtype=x.dtype)) - 1)
+    far = 1 - xp.exp(-square) * _evaluate_polynomial(_FAR, ((size - 3) / (size + 3) + 1 / 12) * 2.4)
     return xp.where(size <= 1, near, xp.sign(x) * far)
 
 
@@ -67,12 +67,12 @@ def normal_quantile(xp: Any, p: Any) -> Any:
     return x
 
 
-class Erf(Unary):
+class Erf(UnaryOp):
     """The error function."""
 
     derivatives = (lambda g, y, x: g * 1.1283791670955126 * exp(-x * x),)
 
-    def plain(self, xp: Any, x: Any) -> Any:
+    def reference(self, xp: Any, x: Any) -> Any:
         return erf_array(xp, x)
 
 

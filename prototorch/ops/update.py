@@ -25,20 +25,22 @@ class Update(Op):
         super().__init_subclass__(**kwargs)
         cls.inplace = {0: 0, **{i + 1: i + 4 for i in range(cls.slots)}}
 
-    def rule(self, w: Spec, g: Spec, rate: Spec, step: Spec, *slots: Spec, **attrs: Any) -> tuple[Spec, ...]:
+    def infer_spec(self, w: Spec, g: Spec, rate: Spec, step: Spec, *slots: Spec, **attrs: Any) -> tuple[Spec, ...]:
         for other in (g, *slots):
             if other.shape != w.shape:
-                raise self.fail(f"a weight of shape {list(w.shape)} and a slot or gradient of {list(other.shape)}")
+                raise self.shape_error(
+                    f"a weight of shape {list(w.shape)} and a slot or gradient of {list(other.shape)}"
+                )
         return (w, *slots)
 
-    def plain(self, xp, w, g, rate, step, *slots, decay=0.0, **attrs):
+    def reference(self, xp, w, g, rate, step, *slots, decay=0.0, **attrs):
         rate = xp.astype(rate, w.dtype)
         w = w - w * (decay * rate) if decay else w
         count = xp.astype(step, w.dtype)
-        made = self.new(xp, w, g, rate, count, *slots, **attrs)
+        made = self.compute_update(xp, w, g, rate, count, *slots, **attrs)
         return tuple(xp.astype(m, s.dtype) for m, s in zip(made, (w, *slots), strict=True))
 
-    def new(self, xp: Any, w: Any, g: Any, rate: Any, t: Any, *slots: Any, **attrs: Any) -> tuple[Any, ...]:
+    def compute_update(self, xp: Any, w: Any, g: Any, rate: Any, t: Any, *slots: Any, **attrs: Any) -> tuple[Any, ...]:
         """The formula."""
         raise TypeError(f"{self.name} has no formula")
 
@@ -46,7 +48,7 @@ class Update(Op):
 class SgdUpdate(Update):
     """w - rate * (g + l2 * w)."""
 
-    def new(self, xp, w, g, rate, t, l2=0.0):
+    def compute_update(self, xp, w, g, rate, t, l2=0.0):
         return (w - rate * (g + l2 * w if l2 else g),)
 
 
@@ -55,7 +57,7 @@ class MomentumUpdate(Update):
 
     slots = 1
 
-    def new(self, xp, w, g, rate, t, v, momentum, nesterov=False, l2=0.0):
+    def compute_update(self, xp, w, g, rate, t, v, momentum, nesterov=False, l2=0.0):
         step = rate * (g + l2 * w if l2 else g)
         v = momentum * v - step
         return (w + momentum * v - step if nesterov else w + v), v
@@ -66,7 +68,7 @@ class AdamUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
+    def compute_update(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)
         alpha = rate * xp.sqrt(1 - beta_2**t) / (1 - beta_1**t)
@@ -78,7 +80,7 @@ class AmsgradUpdate(Update):
 
     slots = 3
 
-    def new(self, xp, w, g, rate, t, m, v, top, beta_1, beta_2, epsilon):
+    def compute_update(self, xp, w, g, rate, t, m, v, top, beta_1, beta_2, epsilon):
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)
         top = xp.maximum(top, v)
@@ -99,7 +101,7 @@ class NadamUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
+    def compute_update(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
         u_t = beta_1 * (1 - 0.5 * 0.96**t)
         u_next = beta_1 * (1 - 0.5 * 0.96 ** (t + 1))
         left = 0.96 ** xp.astype(t, xp.float64)
@@ -119,7 +121,7 @@ class RmspropUpdate(Update):
 
     slots = 1
 
-    def new(self, xp, w, g, rate, t, v, rho, epsilon):
+    def compute_update(self, xp, w, g, rate, t, v, rho, epsilon):
         v = rho * v + (1 - rho) * g * g
         return w - rate * g / xp.sqrt(v + epsilon), v
 
@@ -129,7 +131,7 @@ class RmspropMomentumUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, v, b, rho, momentum, epsilon):
+    def compute_update(self, xp, w, g, rate, t, v, b, rho, momentum, epsilon):
         v = rho * v + (1 - rho) * g * g
         b = momentum * b + rate * g / xp.sqrt(v + epsilon)
         return w - b, v, b
@@ -140,7 +142,7 @@ class CenteredRmspropUpdate(Update):
 
     slots = 3
 
-    def new(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon):
+    def compute_update(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon):
         v = rho * v + (1 - rho) * g * g
         a = rho * a + (1 - rho) * g
         b = momentum * b + rate * g / xp.sqrt(v - a * a + epsilon)
@@ -152,7 +154,7 @@ class AdagradUpdate(Update):
 
     slots = 1
 
-    def new(self, xp, w, g, rate, t, a, epsilon):
+    def compute_update(self, xp, w, g, rate, t, a, epsilon):
         a = a + g * g
         return w - rate * g / xp.sqrt(a + epsilon), a
 
@@ -162,7 +164,7 @@ class AdadeltaUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, a, d, rho, epsilon):
+    def compute_update(self, xp, w, g, rate, t, a, d, rho, epsilon):
         a = rho * a + (1 - rho) * g * g
         delta = -xp.sqrt(d + epsilon) / xp.sqrt(a + epsilon) * g
         d = rho * d + (1 - rho) * delta * delta
@@ -174,7 +176,7 @@ class AdamaxUpdate(Update):
 
     slots = 2
 
-    def new(self, xp, w, g, rate, t, m, u, beta_1, beta_2, epsilon):
+    def compute_update(self, xp, w, g, rate, t, m, u, beta_1, beta_2, epsilon):
         m = m + (g - m) * (1 - beta_1)
         u = xp.maximum(beta_2 * u, xp.abs(g))
         return w - rate * m / ((1 - beta_1**t) * (u + epsilon)), m, u
@@ -185,7 +187,7 @@ class LionUpdate(Update):
 
     slots = 1
 
-    def new(self, xp, w, g, rate, t, m, beta_1, beta_2):
+    def compute_update(self, xp, w, g, rate, t, m, beta_1, beta_2):
         w = w - rate * xp.sign(m * beta_1 + g * (1 - beta_1))
         return w, m * beta_2 + g * (1 - beta_2)
 

@@ -18,7 +18,7 @@ class L1(Regularizer):
     l1: float = field(default=0.01, min=0)
 
     def penalty(self, weight: Any) -> Any:
-        return ops.sum_(ops.absolute(weight)) * self.l1
+        return ops.sum(ops.abs(weight)) * self.l1
 
 
 class L2(Regularizer):
@@ -27,7 +27,7 @@ class L2(Regularizer):
     l2: float = field(default=0.01, min=0)
 
     def penalty(self, weight: Any) -> Any:
-        return ops.sum_(ops.square(weight)) * self.l2
+        return ops.sum(ops.square(weight)) * self.l2
 
 
 class L1L2(Regularizer):
@@ -38,7 +38,7 @@ class L1L2(Regularizer):
     l2: float = field(default=0.0, min=0)
 
     def penalty(self, weight: Any) -> Any:
-        return ops.sum_(ops.absolute(weight)) * self.l1 + ops.sum_(ops.square(weight)) * self.l2
+        return ops.sum(ops.abs(weight)) * self.l1 + ops.sum(ops.square(weight)) * self.l2
 
 
 class OrthogonalRegularizer(Regularizer):
@@ -52,8 +52,8 @@ class OrthogonalRegularizer(Regularizer):
             raise ShapeError(f"OrthogonalRegularizer wants a matrix, not a weight of shape {list(weight.shape)}")
         w = weight if self.mode == "rows" else ops.transpose(weight, order=(1, 0))
         # Keras 3 normalises with l2_normalize, whose floor under the squared norm is 1e-12
-        w = w * ops.rsqrt(ops.maximum(ops.sum_(ops.square(w), axis=1, keepdims=True), 1e-12))
+        w = w * ops.rsqrt(ops.maximum(ops.sum(ops.square(w), axis=1, keepdims=True), 1e-12))
         n = w.shape[0]
         off = np.asarray(1 - np.eye(n), dtype=weight.dtype)
-        pairs = ops.absolute(ops.matmul(w, w, transpose_b=True) * off)
-        return ops.sum_(pairs) * (self.factor * 0.5 / max(n * (n - 1) / 2, 1))
+        pairs = ops.abs(ops.matmul(w, w, transpose_b=True) * off)
+        return ops.sum(pairs) * (self.factor * 0.5 / max(n * (n - 1) / 2, 1))

@@ -1,15 +1,15 @@
 """Declared blocks: a class is its own schema. Reads, checks, writes and documents itself."""
 
-from .block import Block
-from .examples import Example, example
-from .family import Family
-from .fields import MISSING, FieldSpec, field
-from .shapes import Dims, Ints, Padding
-from .types import Anything, Bool, Bounds, Choice, FieldType, Float, Int, ListOf, Optional, Str, Union
+from prototorch.schema.block import Block
+from prototorch.schema.examples import Example, example
+from prototorch.schema.family import Family
+from prototorch.schema.fields import MISSING, FieldSpec, field
+from prototorch.schema.shapes import Dims, Ints, Padding
+from prototorch.schema.types import AnyValue, Bool, Bounds, Choice, FieldType, Float, Int, ListOf, Optional, Str, Union
 
 __all__ = [
     "MISSING",
-    "Anything",
+    "AnyValue",
     "Block",
     "Bool",
     "Bounds",

@@ -15,19 +15,19 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
-from ..errors import UsageError
-from ..text.mistakes import Report
-from ..text.names import snake_case
-from ..text.source import Span
-from ..text.tree import Body, Field, Unknown
-from .examples import Example
-from .family import Family, as_typed
-from .fields import MISSING, Declared, FieldSpec, field_type
-from .suggest import suggest
-from .wrong import Reported, Wrong, show
+from prototorch.errors import UsageError
+from prototorch.schema.examples import Example
+from prototorch.schema.family import Family, to_typed_blocks
+from prototorch.schema.fields import MISSING, FieldDeclaration, FieldSpec, field_type
+from prototorch.schema.suggest import suggest
+from prototorch.schema.validation import ReportedError, ValidationError, describe_value
+from prototorch.text.case_conversion import snake_case
+from prototorch.text.diagnostics import Report
+from prototorch.text.source import Span
+from prototorch.text.syntax_tree import Body, Field, InvalidValue
 
 
-class Refused(UsageError):
+class FieldRuleError(UsageError):
     """A rule across fields (``check``) that does not hold; ``field`` is the field to point at."""
 
     def __init__(self, message: str, field: str | None = None):
@@ -43,7 +43,7 @@ class _Signature:
             raise AttributeError("__signature__")
         made = []
         for name, spec in cls.specs().items():
-            default = inspect.Parameter.empty if spec.required else _plain_default(_default(cls, spec))
+            default = inspect.Parameter.empty if spec.required else _display_default(_convert_default(cls, spec))
             made.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
         late = [p.replace(kind=p.KEYWORD_ONLY) for p in made if p.default is p.empty]
         first = next((i for i, p in enumerate(made) if p.default is not p.empty), len(made))
@@ -55,13 +55,13 @@ class Block:
     """The base of everything that is declared: see the module."""
 
     _family: ClassVar[Family | None] = None
-    _own: ClassVar[dict[str, Declared]] = {}
+    _own: ClassVar[dict[str, FieldDeclaration]] = {}
     _specs: ClassVar[dict[str, FieldSpec] | None] = None
     abstract: ClassVar[bool] = True
-    called: ClassVar[str | None] = None  # what messages call it, where that is not the class's name
+    display_name: ClassVar[str | None] = None  # what messages call it, where that is not the class's name
     aliases: ClassVar[Sequence[str]] = ()
     examples: ClassVar[Sequence[Example]] = ()
-    instead: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
+    setattr_hints: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
 
     def __init_subclass__(cls, family: str | None = None, abstract: bool = False, **kwargs: Any) -> None:
         """``family=`` makes a root of a family; roots, ``abstract=True`` and a leading ``_`` are abstract."""
@@ -78,10 +78,10 @@ class Block:
             if callable(getattr(Block, name, None)):
                 raise UsageError(f"{cls.__name__}.{name}: a field cannot bear the name of a method of Block")
             given = vars(cls).get(name, MISSING)
-            cls._own[name] = given if isinstance(given, Declared) else Declared(default=given)
+            cls._own[name] = given if isinstance(given, FieldDeclaration) else FieldDeclaration(default=given)
             if given is not MISSING:
                 delattr(cls, name)
-        cls._annotations = _annotations(cls)  # type: ignore[attr-defined]
+        cls._annotations = _early_annotations(cls)  # type: ignore[attr-defined]
         if cls._family is not None and not cls.abstract:
             cls._family.add(cls, vars(cls).get("aliases", ()))
 
@@ -98,10 +98,10 @@ class Block:
             for base in cls.__mro__:
                 if not (issubclass(base, Block) and base is not Block):
                     continue
-                annotations = _annotations(base) or _late(base)
+                annotations = _early_annotations(base) or _resolve_annotations(base)
                 for name, declared in base._own.items():
                     if name not in found:
-                        found[name] = _spec(base, name, annotations[name], declared)
+                        found[name] = _make_spec(base, name, annotations[name], declared)
             cls._specs = found
         return cls._specs
 
@@ -137,26 +137,26 @@ class Block:
             kwargs[name] = value
         for name in kwargs:
             if name not in specs:
-                raise UsageError(_unknown(cls, name))
+                raise UsageError(_unknown_field_message(cls, name))
         values = self.__dict__
         for name, spec in specs.items():
             if name in kwargs:
-                values[name] = _converted(cls, spec, kwargs[name])
+                values[name] = _convert_value(cls, spec, kwargs[name])
             elif spec.default is MISSING:
-                raise UsageError(f"{_title(cls)} needs {name!r} ({spec.type.wants()}).")
+                raise UsageError(f"{_display_name(cls)} needs {name!r} ({spec.type.describe()}).")
             else:
-                values[name] = _default(cls, spec)
+                values[name] = _convert_default(cls, spec)
         try:
             self.check()
-        except Refused as refused:
-            raise Refused(f"{_title(cls)}: {refused}", refused.field) from None
+        except FieldRuleError as refused:
+            raise FieldRuleError(f"{_display_name(cls)}: {refused}", refused.field) from None
 
     def check(self) -> None:
         """A hook for rules across fields; call :meth:`refuse` where one does not hold."""
 
     def refuse(self, message: str, field: str | None = None) -> NoReturn:
         """Raise a UsageError about this block; in a text it points at ``field``."""
-        raise Refused(message, field)
+        raise FieldRuleError(message, field)
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values in some fields."""
@@ -167,7 +167,7 @@ class Block:
         return {name: self.__dict__[name] for name in type(self).specs()}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        instead = type(self).instead.get(name, f"use .replace({name}=...) to get another one")
+        instead = type(self).setattr_hints.get(name, f"use .replace({name}=...) to get another one")
         raise AttributeError(f"{type(self).__name__} does not change once it is made; {instead}")
 
     def __delattr__(self, name: str) -> None:
@@ -184,7 +184,7 @@ class Block:
         for name, spec in type(self).specs().items():
             value = self.__dict__[name]
             positional = positional and spec.required
-            if spec.required or value != _default(type(self), spec):
+            if spec.required or value != _convert_default(type(self), spec):
                 parts.append(repr(value) if positional else f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
@@ -204,21 +204,21 @@ class Block:
             if spec.children and children:
                 given.setdefault(name, []).append(Field(name, Body(tuple(children), span), span, span))
             if name in given:
-                values[name] = _read(cls, spec, given[name], report)
+                values[name] = _read_field(cls, spec, given[name], report)
             elif spec.default is not MISSING:
-                values[name] = _default(cls, spec)
+                values[name] = _convert_default(cls, spec)
             else:
                 values[name] = MISSING
                 if f"{name!r}?" not in meant and "?" not in given:
-                    report.add(f"{_title(cls)} needs {name!r} ({spec.type.wants()}).", span)
+                    report.add(f"{_display_name(cls)} needs {name!r} ({spec.type.describe()}).", span)
         if meant or "?" in given or any(v is MISSING for v in values.values()):
             return None
         try:
             self.check()
         except UsageError as refused:
-            culprit = refused.field if isinstance(refused, Refused) else None
+            culprit = refused.field if isinstance(refused, FieldRuleError) else None
             at = given[culprit][0].value.span if culprit in given else span
-            report.add(f"{_title(cls)}: {refused}", at or span)
+            report.add(f"{_display_name(cls)}: {refused}", at or span)
             return None
         return self
 
@@ -238,7 +238,7 @@ class Block:
             elif collector is not None and isinstance(f.value, Body):
                 children.append(f)
             else:
-                report.add(message := _unknown(cls, f.name), f.name_span or f.span)
+                report.add(message := _unknown_field_message(cls, f.name), f.name_span or f.span)
                 meant += message
         return given, children, meant
 
@@ -247,7 +247,7 @@ class Block:
         written: list[Field] = []
         for name, spec in type(self).specs().items():
             value = self.__dict__[name]
-            if not spec.required and value == _default(type(self), spec):
+            if not spec.required and value == _convert_default(type(self), spec):
                 continue
             if spec.children:
                 children = value if isinstance(value, tuple) else (value,)
@@ -257,22 +257,22 @@ class Block:
         return written
 
 
-def _plain_default(value: Any) -> Any:
+def _display_default(value: Any) -> Any:
     """A default as a person would write it: the name of a block that has nothing set."""
     if isinstance(value, Block) and not value.to_fields():
         return snake_case(type(value).__name__)
     return value
 
 
-def _title(cls: type) -> str:
-    return vars(cls).get("called") or cls.__name__
+def _display_name(cls: type) -> str:
+    return vars(cls).get("display_name") or cls.__name__
 
 
 def _is_classvar(annotation: Any) -> bool:
     return "ClassVar" in (annotation if isinstance(annotation, str) else str(annotation))
 
 
-def _annotations(cls: type) -> dict[str, Any] | None:
+def _early_annotations(cls: type) -> dict[str, Any] | None:
     """A class's own annotations, resolved where that is possible already (names of a function's locals included)."""
     known = vars(cls).get("_annotations")
     if known is not None:
@@ -286,7 +286,7 @@ def _annotations(cls: type) -> dict[str, Any] | None:
         return None
 
 
-def _late(cls: type) -> dict[str, Any]:
+def _resolve_annotations(cls: type) -> dict[str, Any]:
     """The annotations again, when the whole module is there."""
     try:
         return inspect.get_annotations(cls, eval_str=True)
@@ -294,13 +294,13 @@ def _late(cls: type) -> dict[str, Any]:
         raise UsageError(f"{cls.__name__}: an annotation names something unknown: {unknown}") from None
 
 
-def _spec(cls: type, name: str, annotation: Any, declared: Declared) -> FieldSpec:
+def _make_spec(cls: type, name: str, annotation: Any, declared: FieldDeclaration) -> FieldSpec:
     kind = field_type(annotation, declared, f"{cls.__name__}.{name}")
-    default = MISSING if declared.default is MISSING else _Raw(declared.default)
+    default = MISSING if declared.default is MISSING else _UnconvertedDefault(declared.default)
     return FieldSpec(name, kind, default, declared.doc, cls.__name__, declared.children)
 
 
-class _Raw:
+class _UnconvertedDefault:
     """A default that has not been converted yet: its family may not be complete when the class is made."""
 
     __slots__ = ("value",)
@@ -309,55 +309,55 @@ class _Raw:
         self.value = value
 
 
-def _default(cls: type, spec: FieldSpec) -> Any:
+def _convert_default(cls: type, spec: FieldSpec) -> Any:
     """A field's default, converted once."""
-    if type(spec.default) is _Raw:
+    if type(spec.default) is _UnconvertedDefault:
         raw = spec.default.value
-        spec.default = None if raw is None else _converted(cls, spec, raw)
+        spec.default = None if raw is None else _convert_value(cls, spec, raw)
     return spec.default
 
 
-def _converted(cls: type, spec: FieldSpec, value: Any) -> Any:
+def _convert_value(cls: type, spec: FieldSpec, value: Any) -> Any:
     try:
         return spec.type.convert(value)
-    except Wrong as wrong:
-        raise UsageError(_complaint(cls, spec, wrong, value)) from None
+    except ValidationError as wrong:
+        raise UsageError(_format_error(cls, spec, wrong, value)) from None
 
 
-def _complaint(cls: type, spec: FieldSpec, wrong: Wrong, value: Any) -> str:
-    said = wrong.message or f"must be {spec.type.wants()}, not {show(value)}"
-    return f"{_title(cls)}.{spec.name} {said}".rstrip(".") + "." + wrong.hint
+def _format_error(cls: type, spec: FieldSpec, wrong: ValidationError, value: Any) -> str:
+    said = wrong.message or f"must be {spec.type.describe()}, not {describe_value(value)}"
+    return f"{_display_name(cls)}.{spec.name} {said}".rstrip(".") + "." + wrong.hint
 
 
-def _unknown(cls: type[Block], name: str) -> str:
+def _unknown_field_message(cls: type[Block], name: str) -> str:
     known = suggest(name, cls.specs())
     if not known and cls.specs():
         known = f" It has {', '.join(list(cls.specs())[:12])}{', ...' * (len(cls.specs()) > 12)}."
-    return f"{_title(cls)} has no field {name!r}.{known or ('' if cls.specs() else ' It has none.')}"
+    return f"{_display_name(cls)} has no field {name!r}.{known or ('' if cls.specs() else ' It has none.')}"
 
 
-def _read(cls: type, spec: FieldSpec, given: list[Field], report: Report) -> Any:
+def _read_field(cls: type, spec: FieldSpec, given: list[Field], report: Report) -> Any:
     """The value of a field as a text gives it, MISSING with the mistake in the report."""
     value = given[0].value
-    if any(isinstance(f.value, Unknown) for f in given):
+    if any(isinstance(f.value, InvalidValue) for f in given):
         return MISSING
     if len(given) > 1:
-        if not spec.type.many:
-            report.add(f"{_title(cls)}.{spec.name} is given twice.", given[1].name_span)
+        if not spec.type.repeatable:
+            report.add(f"{_display_name(cls)}.{spec.name} is given twice.", given[1].name_span)
             return MISSING
         bodies = [f.value for f in given]
         if all(isinstance(b, Body) for b in bodies) and not any(f.name == "type" for b in bodies for f in b.fields):
-            value = spec.type.many_of([item for b in bodies for item in as_typed(b.fields)] or [value])
+            value = spec.type.merge_repeated([item for b in bodies for item in to_typed_blocks(b.fields)] or [value])
         else:
-            value = spec.type.many_of(bodies)
+            value = spec.type.merge_repeated(bodies)
     try:
         return spec.type.read(value, report)
-    except Reported:
+    except ReportedError:
         return MISSING
-    except Wrong as wrong:
+    except ValidationError as wrong:
         at = wrong.span or value.span
         shown = value
         if not wrong.message and wrong.span is not None and hasattr(value, "items"):
             shown = next((i for i in value.items if i.span is wrong.span), value)
-        report.add(_complaint(cls, spec, wrong, shown), at)
+        report.add(_format_error(cls, spec, wrong, shown), at)
         return MISSING

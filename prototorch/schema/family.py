@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UsageError
-from ..text.mistakes import Report
-from ..text.names import snake_case
-from ..text.tree import Body, Field, ListValue, Typed, Value, Word, plain
-from .suggest import suggest
-from .types import FieldType, is_string
-from .wrong import Reported, Wrong
+from prototorch.errors import UsageError
+from prototorch.schema.suggest import suggest
+from prototorch.schema.types import FieldType, is_word_or_string
+from prototorch.schema.validation import ReportedError, ValidationError
+from prototorch.text.case_conversion import snake_case
+from prototorch.text.diagnostics import Report
+from prototorch.text.syntax_tree import Body, Field, ListValue, TypedBlock, Value, Word, to_python_value
 
 
 class Family:
@@ -33,9 +33,9 @@ class Family:
         for name in dict.fromkeys((cls.__name__, snake_case(cls.__name__), *aliases)):
             other = self.names.get(name)
             theirs = other is not None and not other.__module__.startswith("prototorch.") and self.replaceable
-            if other is not None and _path(other) != _path(cls) and not theirs:
+            if other is not None and _fullname(other) != _fullname(cls) and not theirs:
                 raise UsageError(
-                    f"{_path(cls)} cannot be called {name!r}: there is the {self.name} {_path(other)} already. "
+                    f"{_fullname(cls)} cannot be called {name!r}: there is the {self.name} {_fullname(other)} already. "
                     "Give the class another name."
                 )
             self.names[name] = cls
@@ -50,21 +50,21 @@ class Family:
             raise UsageError(f"There is no {self.name} named {name!r}.{hint}") from None
 
 
-def _path(cls: type) -> str:
+def _fullname(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
 @dataclass(frozen=True)
-class OneOf(FieldType):
+class FamilyMember(FieldType):
     """A member of a family (below ``root``): an instance, its class, its name, or in a text a typed block."""
 
     root: Any  # a Block class that belongs to a family
 
     @property
     def _name(self) -> str:
-        return str(vars(self.root).get("called") or self.root._family.name)
+        return str(vars(self.root).get("display_name") or self.root._family.name)
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         name = self._name
         return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
@@ -82,8 +82,8 @@ class OneOf(FieldType):
         if other is not None:
             return other
         if any(base.__name__ == self.root.__name__ for base in type(value).__mro__):
-            raise Wrong(hint=f" It belongs to another library ({type(value).__module__}).")
-        raise Wrong
+            raise ValidationError(hint=f" It belongs to another library ({type(value).__module__}).")
+        raise ValidationError
 
     def _class(self, name: str) -> Any:
         family: Family = self.root._family
@@ -91,102 +91,104 @@ class OneOf(FieldType):
             return family.names[name]
         known = [n for n, cls in family.names.items() if issubclass(cls, self.root)]
         hint = suggest(name, known)
-        raise Wrong(f"must be {self.wants()}: there is none named {name!r}.", hint=hint, near=True)
+        raise ValidationError(f"must be {self.describe()}: there is none named {name!r}.", hint=hint, right_kind=True)
 
     def read(self, value: Value, report: Report) -> Any:
         if isinstance(value, Body):
             return self._from_type_field(value, report)
-        if isinstance(value, Typed):
+        if isinstance(value, TypedBlock):
             fields: tuple[Field, ...] = value.fields
             word, span = value.word, value.word_span or value.span
-        elif is_string(value):
+        elif is_word_or_string(value):
             fields, word, span = (), str(value.text if isinstance(value, Word) else value.value), value.span
         else:
-            return self.convert(plain(value))
+            return self.convert(to_python_value(value))
         return self._build(word, fields, report, span)
 
     def _build(self, word: str, fields: tuple[Field, ...], report: Report, span: Any) -> Any:
         try:
             cls = self._class(word)
-        except Wrong as wrong:
+        except ValidationError as wrong:
             wrong.span = span
             raise
         made = cls.from_fields(fields, report, span)
         if made is None:
-            raise Reported
+            raise ReportedError
         return made
 
     def _from_type_field(self, value: Body, report: Report) -> Any:
         """``{ type: name ... }``, and ``{ Name { ... } }``."""
-        types = [f for f in value.fields if f.name == "type" and is_string(f.value)]
+        types = [f for f in value.fields if f.name == "type" and is_word_or_string(f.value)]
         if len(types) == 1:
-            word = str(plain(types[0].value))
+            word = str(to_python_value(types[0].value))
             return self._build(word, tuple(f for f in value.fields if f.name != "type"), report, types[0].value.span)
         if len(value.fields) == 1 and isinstance(value.fields[0].value, Body):
             only = value.fields[0]
             return self._build(only.name, only.value.fields, report, only.name_span)
-        raise Wrong(hint=" Write its name before the brace: Name { ... }.")
+        raise ValidationError(hint=" Write its name before the brace: Name { ... }.")
 
     def write(self, value: Any) -> Value:
         fields = value.to_fields()
         if not fields:
             return Word(snake_case(type(value).__name__))
-        return Typed(type(value).__name__, Body(tuple(fields)))
+        return TypedBlock(type(value).__name__, Body(tuple(fields)))
 
 
 @dataclass(frozen=True)
-class ManyOf(FieldType):
+class FamilyMemberList(FieldType):
     """A list of members of a family. A text may also give ``{ Name { ... }  Name { ... } }``, in its order."""
 
-    one: OneOf
-    many = True
+    member: FamilyMember
+    repeatable = True
 
-    def wants(self) -> str:
-        return f"a list of {self.one.root._family.name}s"
+    def describe(self) -> str:
+        return f"a list of {self.member.root._family.name}s"
 
     def label(self) -> str:
-        return f"list of {self.one.label()}s"
+        return f"list of {self.member.label()}s"
 
     def convert(self, value: Any) -> tuple[Any, ...]:
-        return tuple(self.one.convert(v) for v in (value if isinstance(value, list | tuple) else (value,)))
+        return tuple(self.member.convert(v) for v in (value if isinstance(value, list | tuple) else (value,)))
 
     def read(self, value: Value, report: Report) -> tuple[Any, ...]:
         from_body = isinstance(value, Body) and not any(f.name == "type" for f in value.fields)
-        items = as_typed(value.fields) if from_body else getattr(value, "items", (value,))
+        items = to_typed_blocks(value.fields) if from_body else getattr(value, "items", (value,))
         made, failed = [], False
         for item in items:
             try:
-                made.append(self.one.read(item, report))
-            except Reported:
+                made.append(self.member.read(item, report))
+            except ReportedError:
                 failed = True
-            except Wrong as wrong:
+            except ValidationError as wrong:
                 wrong.span = wrong.span or item.span
                 raise
         if failed:
-            raise Reported
+            raise ReportedError
         return tuple(made)
 
     def write(self, value: Any) -> Value:
-        items = tuple(self.one.write(v) for v in value)
+        items = tuple(self.member.write(v) for v in value)
         return items[0] if len(items) == 1 else ListValue(items)
 
 
-def as_typed(fields: Sequence[Field]) -> tuple[Value, ...]:
+def to_typed_blocks(fields: Sequence[Field]) -> tuple[Value, ...]:
     """Fields ``Name { ... }`` as typed values; any other field's value as it is."""
-    return tuple(Typed(f.name, f.value, f.span, f.name_span) if isinstance(f.value, Body) else f.value for f in fields)
+    return tuple(
+        TypedBlock(f.name, f.value, f.span, f.name_span) if isinstance(f.value, Body) else f.value for f in fields
+    )
 
 
 @dataclass(frozen=True)
-class Nested(FieldType):
+class NestedBlock(FieldType):
     """A block of one known class."""
 
     block: Any
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         return "a block { ... }"
 
     def label(self) -> str:
-        called = vars(self.block).get("called")
+        called = vars(self.block).get("display_name")
         return f"{called} {{ }}" if called else str(self.block.__name__)
 
     def convert(self, value: Any) -> Any:
@@ -198,14 +200,14 @@ class Nested(FieldType):
         if short is not None:
             return short
         needed = [name for name, spec in self.block.specs().items() if spec.required]
-        raise Wrong(hint=f" Write {{ {needed[0]}: ... }}." if needed else "")
+        raise ValidationError(hint=f" Write {{ {needed[0]}: ... }}." if needed else "")
 
     def read(self, value: Value, report: Report) -> Any:
         if not isinstance(value, Body):
-            return self.convert(plain(value))
+            return self.convert(to_python_value(value))
         made = self.block.from_fields(value.fields, report, value.span)
         if made is None:
-            raise Reported
+            raise ReportedError
         return made
 
     def write(self, value: Any) -> Value:

@@ -7,9 +7,22 @@ import typing
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UsageError
-from .family import ManyOf, Nested, OneOf
-from .types import NO_BOUNDS, Anything, Bool, Bounds, Choice, FieldType, Float, Int, ListOf, Optional, Str, Union
+from prototorch.errors import UsageError
+from prototorch.schema.family import FamilyMember, FamilyMemberList, NestedBlock
+from prototorch.schema.types import (
+    NO_BOUNDS,
+    AnyValue,
+    Bool,
+    Bounds,
+    Choice,
+    FieldType,
+    Float,
+    Int,
+    ListOf,
+    Optional,
+    Str,
+    Union,
+)
 
 
 class _Missing:
@@ -24,7 +37,7 @@ MISSING: Any = _Missing()
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class FieldDeclaration:
     """What :func:`field` notes; the annotation adds the type."""
 
     default: Any = MISSING
@@ -56,7 +69,7 @@ def field(
     type: a field type in place of the annotation's own, such as ``Ints(2, min=1)``.
     children: the field collects the members of its family that stand in the block itself: ``{ Rescaling { } }``.
     """
-    return Declared(default, doc, Bounds(min, max, above, below), tuple(choices), type, children)
+    return FieldDeclaration(default, doc, Bounds(min, max, above, below), tuple(choices), type, children)
 
 
 @dataclass(slots=True)
@@ -75,7 +88,7 @@ class FieldSpec:
         return self.default is MISSING
 
 
-def field_type(annotation: Any, declared: Declared, where: str) -> FieldType:
+def field_type(annotation: Any, declared: FieldDeclaration, where: str) -> FieldType:
     """The field type of an annotation; UsageError for one that no text could hold."""
     if declared.type is not None:
         found = declared.type
@@ -83,43 +96,43 @@ def field_type(annotation: Any, declared: Declared, where: str) -> FieldType:
     if declared.choices:
         found = Choice(declared.choices)
         return Optional(found) if _allows_none(annotation) else found
-    return _resolve(annotation, declared.bounds, where)
+    return _resolve_annotation(annotation, declared.bounds, where)
 
 
 def _allows_none(annotation: Any) -> bool:
     return types.NoneType in typing.get_args(annotation)
 
 
-def _resolve(annotation: Any, bounds: Bounds, where: str) -> FieldType:
+def _resolve_annotation(annotation: Any, bounds: Bounds, where: str) -> FieldType:
     if annotation is int:
         return Int(bounds)
     if annotation is float:
         return Float(bounds)
-    simple: dict[Any, FieldType] = {bool: Bool(), str: Str(), Any: Anything(), object: Anything()}
+    simple: dict[Any, FieldType] = {bool: Bool(), str: Str(), Any: AnyValue(), object: AnyValue()}
     if isinstance(annotation, typing.Hashable) and annotation in simple:
         return simple[annotation]
     if isinstance(annotation, FieldType):
         return annotation
     if isinstance(annotation, type) and hasattr(annotation, "_family"):
-        return OneOf(annotation) if annotation._family is not None else Nested(annotation)
+        return FamilyMember(annotation) if annotation._family is not None else NestedBlock(annotation)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         custom = [extra for extra in args[1:] if isinstance(extra, FieldType)]
-        return custom[0] if custom else _resolve(args[0], bounds, where)
+        return custom[0] if custom else _resolve_annotation(args[0], bounds, where)
     if origin is typing.Literal:
         return Choice(args)
     if origin in (typing.Union, types.UnionType):
-        inner = tuple(_resolve(a, bounds, where) for a in args if a is not types.NoneType)
+        inner = tuple(_resolve_annotation(a, bounds, where) for a in args if a is not types.NoneType)
         one = inner[0] if len(inner) == 1 else Union(inner)
         return Optional(one) if types.NoneType in args else one
     if origin in (list, tuple):
-        return _list_of(origin, args, bounds, where)
+        return _list_type(origin, args, bounds, where)
     raise UsageError(f"{where}: a field cannot be declared as {annotation!r}")
 
 
-def _list_of(origin: Any, args: tuple[Any, ...], bounds: Bounds, where: str) -> FieldType:
-    inner = _resolve(args[0], bounds, where)
-    if isinstance(inner, OneOf):
-        return ManyOf(inner)
+def _list_type(origin: Any, args: tuple[Any, ...], bounds: Bounds, where: str) -> FieldType:
+    inner = _resolve_annotation(args[0], bounds, where)
+    if isinstance(inner, FamilyMember):
+        return FamilyMemberList(inner)
     fixed = origin is tuple and Ellipsis not in args
     return ListOf(inner, len(args) if fixed else None)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import did_you_mean
-from ..text.tree import ListValue, Scalar, Value, Word, node
-from .types import Bounds, FieldType, Int
-from .wrong import Wrong
+from prototorch.errors import did_you_mean
+from prototorch.schema.types import Bounds, FieldType, Int
+from prototorch.schema.validation import ValidationError
+from prototorch.text.syntax_tree import ListValue, Scalar, Value, Word, to_value_node
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Ints(FieldType):
     min: int | None = None
     max: int | None = None
 
-    def wants(self) -> str:
-        one = Int(Bounds(min=self.min, max=self.max)).wants()
+    def describe(self) -> str:
+        one = Int(Bounds(min=self.min, max=self.max)).describe()
         return one if self.rank == 1 else f"{one}, or a list of {self.rank} of them"
 
     def label(self) -> str:
@@ -31,11 +31,11 @@ class Ints(FieldType):
         one = Int(Bounds(min=self.min, max=self.max))
         values = tuple(value) if isinstance(value, list | tuple) else (value,) * self.rank
         if len(values) != self.rank:
-            raise Wrong(near=True)
+            raise ValidationError(right_kind=True)
         return tuple(one.convert(v) for v in values)
 
     def write(self, value: Any) -> Value:
-        return node(value[0] if len(set(value)) == 1 else value)
+        return to_value_node(value[0] if len(set(value)) == 1 else value)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Dims(FieldType):
     infer: bool = False
     min: int = 1
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         what = f"a list of {self.rank} dimensions" if self.rank is not None else "a list of dimensions"
         kinds = [f"whole numbers of at least {self.min}"] + ["none"] * self.unknown + ["one -1"] * self.infer
         return f"{what} ({', '.join(kinds)})"
@@ -61,10 +61,10 @@ class Dims(FieldType):
     def convert(self, value: Any) -> tuple[int | None, ...]:
         values: Sequence[Any] = value if isinstance(value, list | tuple) else (value,)
         if self.rank is not None and len(values) != self.rank:
-            raise Wrong(near=True)
+            raise ValidationError(right_kind=True)
         shape = tuple(self._one(v) for v in values)
         if shape.count(-1) > 1:
-            raise Wrong("may hold -1 only once", near=True)
+            raise ValidationError("may hold -1 only once", right_kind=True)
         return shape
 
     def _one(self, value: Any) -> int | None:
@@ -89,7 +89,7 @@ class Padding(FieldType):
     rank: int
     words: tuple[str, ...] = ("valid", "same")
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         words = [f"'{w}'" for w in self.words]
         numbers = "a whole number of at least 0"
         if self.rank > 1:
@@ -105,7 +105,7 @@ class Padding(FieldType):
         if isinstance(value, str):
             if value in self.words:
                 return value
-            raise Wrong(hint=did_you_mean(value, self.words), near=bool(self.words))
+            raise ValidationError(hint=did_you_mean(value, self.words), right_kind=bool(self.words))
         one = Int(Bounds(min=0))
         if not isinstance(value, list | tuple):
             n = one.convert(value)
@@ -114,13 +114,13 @@ class Padding(FieldType):
         if self.rank == 1 and len(values) == 2 and not any(isinstance(v, list | tuple) for v in values):
             values = (values,)
         if len(values) != self.rank:
-            raise Wrong(near=True)
+            raise ValidationError(right_kind=True)
         return tuple(self._pair(v, one) for v in values)
 
     def _pair(self, value: Any, one: Int) -> tuple[int, int]:
         if isinstance(value, list | tuple):
             if len(value) != 2:
-                raise Wrong(near=True)
+                raise ValidationError(right_kind=True)
             return one.convert(value[0]), one.convert(value[1])
         n = one.convert(value)
         return n, n
@@ -129,6 +129,6 @@ class Padding(FieldType):
         if isinstance(value, str):
             return Word(value)
         if any(before != after for before, after in value):
-            return node(value if self.rank > 1 else value[0])
+            return to_value_node(value if self.rank > 1 else value[0])
         sizes = [before for before, _ in value]
-        return node(sizes[0] if len(set(sizes)) == 1 else sizes)
+        return to_value_node(sizes[0] if len(set(sizes)) == 1 else sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import did_you_mean
+from prototorch.errors import did_you_mean
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

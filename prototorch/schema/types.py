@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from ..errors import did_you_mean
-from ..text.mistakes import Report
-from ..text.tree import ListValue, LooseWord, Scalar, Value, Word, node, plain
-from .wrong import Reported, Wrong
+from prototorch.errors import did_you_mean
+from prototorch.schema.validation import ReportedError, ValidationError
+from prototorch.text.diagnostics import Report
+from prototorch.text.syntax_tree import ListValue, Scalar, ShellWord, Value, Word, to_python_value, to_value_node
 
 
 class FieldType(ABC):
     """The base: subclasses say what they want and convert to it."""
 
-    many = False  # whether a field given several times makes a list
+    repeatable = False  # whether a field given several times makes a list
 
     @abstractmethod
-    def wants(self) -> str:
+    def describe(self) -> str:
         """What a value must be, as in ``must be a whole number of at least 1``."""
 
     def label(self) -> str:
         """The type's short name for a manual page."""
-        return self.wants()
+        return self.describe()
 
     @abstractmethod
     def convert(self, value: Any) -> Any:
@@ -37,13 +37,13 @@ class FieldType(ABC):
 
     def read(self, value: Value, report: Report) -> Any:
         """The value of a tree node; raises Wrong, or Reported where the report has it already."""
-        return self.convert(plain(value))
+        return self.convert(to_python_value(value))
 
     def write(self, value: Any) -> Value:
         """The tree node of a canonical value."""
-        return node(value)
+        return to_value_node(value)
 
-    def many_of(self, values: Sequence[Value]) -> Value:
+    def merge_repeated(self, values: Sequence[Value]) -> Value:
         """One value for a field given several times (only where ``many``)."""
         items: list[Value] = []
         for value in values:
@@ -60,7 +60,7 @@ class Bounds:
     above: float | None = None
     below: float | None = None
 
-    def hold(self, value: float) -> bool:
+    def contains(self, value: float) -> bool:
         return (
             (self.min is None or value >= self.min)
             and (self.max is None or value <= self.max)
@@ -74,7 +74,7 @@ class Bounds:
 
 
 NO_BOUNDS = Bounds()
-INT64 = Bounds(min=-(2**63), max=2**63 - 1)
+INT64_BOUNDS = Bounds(min=-(2**63), max=2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Int(FieldType):
 
     bounds: Bounds = NO_BOUNDS
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         return f"a whole number {self.bounds}".rstrip()
 
     def label(self) -> str:
@@ -91,17 +91,17 @@ class Int(FieldType):
 
     def convert(self, value: Any) -> int:
         if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
-            raise Wrong
+            raise ValidationError
         try:
             number = operator.index(value)
         except TypeError:
             whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
             hint = f" Write {int(value)} (in an expression, // divides whole numbers)." if whole else ""
-            raise Wrong(hint=hint) from None
-        if not INT64.hold(number):
-            raise Wrong("must fit in 64 bits", near=True)
-        if not self.bounds.hold(number):
-            raise Wrong(near=True)
+            raise ValidationError(hint=hint) from None
+        if not INT64_BOUNDS.contains(number):
+            raise ValidationError("must fit in 64 bits", right_kind=True)
+        if not self.bounds.contains(number):
+            raise ValidationError(right_kind=True)
         return number
 
 
@@ -111,7 +111,7 @@ class Float(FieldType):
 
     bounds: Bounds = NO_BOUNDS
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         return f"a number {self.bounds}".rstrip()
 
     def label(self) -> str:
@@ -119,28 +119,28 @@ class Float(FieldType):
 
     def convert(self, value: Any) -> float:
         if isinstance(value, bool | str | bytes) or type(value).__name__ in ("bool_", "bool"):
-            raise Wrong
+            raise ValidationError
         if getattr(value, "ndim", 0) != 0:
-            raise Wrong
+            raise ValidationError
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise Wrong from None
-        if not self.bounds.hold(number):
-            raise Wrong(near=True)
+            raise ValidationError from None
+        if not self.bounds.contains(number):
+            raise ValidationError(right_kind=True)
         return number
 
     def read(self, value: Value, report: Report) -> float:
         if isinstance(value, Word) and value.text in ("inf", "nan"):
             return self.convert(float(value.text))
-        return self.convert(plain(value))
+        return self.convert(to_python_value(value))
 
 
 @dataclass(frozen=True)
 class Bool(FieldType):
     """``true`` or ``false``."""
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         return "true or false"
 
     def label(self) -> str:
@@ -153,14 +153,14 @@ class Bool(FieldType):
             return bool(value)
         text = str(value).lower() if isinstance(value, str) else ""
         known = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
-        raise Wrong(hint=f" Write {known[text]}." if text in known else "")
+        raise ValidationError(hint=f" Write {known[text]}." if text in known else "")
 
 
 @dataclass(frozen=True)
 class Str(FieldType):
     """A string; quoted in a text."""
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         return "a string"
 
     def label(self) -> str:
@@ -169,14 +169,14 @@ class Str(FieldType):
     def convert(self, value: Any) -> str:
         if isinstance(value, str):
             return str(value)
-        raise Wrong
+        raise ValidationError
 
     def read(self, value: Value, report: Report) -> str:
-        if isinstance(value, LooseWord):
+        if isinstance(value, ShellWord):
             return value.text
         if isinstance(value, Word):
-            raise Wrong(hint=f' Write it in quotes: "{value.text}".')
-        return self.convert(plain(value))
+            raise ValidationError(hint=f' Write it in quotes: "{value.text}".')
+        return self.convert(to_python_value(value))
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Choice(FieldType):
 
     choices: tuple[Any, ...]
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         shown = [repr(c) for c in self.choices]
         return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1]
 
@@ -197,20 +197,22 @@ class Choice(FieldType):
             if type(choice) is type(value) and choice == value:
                 return choice
         if isinstance(value, str):
-            raise Wrong(hint=did_you_mean(value, [c for c in self.choices if isinstance(c, str)]), near=True)
-        raise Wrong
+            raise ValidationError(
+                hint=did_you_mean(value, [c for c in self.choices if isinstance(c, str)]), right_kind=True
+            )
+        raise ValidationError
 
     def write(self, value: Any) -> Value:
-        return Word(value) if isinstance(value, str) and value.isidentifier() else node(value)
+        return Word(value) if isinstance(value, str) and value.isidentifier() else to_value_node(value)
 
 
 @dataclass(frozen=True)
-class Anything(FieldType):
+class AnyValue(FieldType):
     """Any plain value; a typed block or a body stays a node of the tree."""
 
-    many = True
+    repeatable = True
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         return "a value"
 
     def convert(self, value: Any) -> Any:
@@ -224,11 +226,11 @@ class Optional(FieldType):
     inner: FieldType
 
     @property
-    def many(self) -> bool:  # type: ignore[override]
-        return self.inner.many
+    def repeatable(self) -> bool:  # type: ignore[override]
+        return self.inner.repeatable
 
-    def wants(self) -> str:
-        return self.inner.wants() + " or none"
+    def describe(self) -> str:
+        return self.inner.describe() + " or none"
 
     def label(self) -> str:
         return self.inner.label() + " | none"
@@ -250,11 +252,11 @@ class Union(FieldType):
     inner: tuple[FieldType, ...]
 
     @property
-    def many(self) -> bool:  # type: ignore[override]
-        return any(t.many for t in self.inner)
+    def repeatable(self) -> bool:  # type: ignore[override]
+        return any(t.repeatable for t in self.inner)
 
-    def wants(self) -> str:
-        return " or ".join(t.wants() for t in self.inner)
+    def describe(self) -> str:
+        return " or ".join(t.describe() for t in self.inner)
 
     def label(self) -> str:
         return " | ".join(t.label() for t in self.inner)
@@ -263,31 +265,31 @@ class Union(FieldType):
         return self._first(lambda t: t.convert(value), value)
 
     def read(self, value: Value, report: Report) -> Any:
-        return self._first(lambda t: t.read(value, report), plain(value))
+        return self._first(lambda t: t.read(value, report), to_python_value(value))
 
     def _first(self, attempt: Any, value: Any) -> Any:
         near = []
         for inner in self.inner:
             try:
                 return attempt(inner)
-            except Wrong as wrong:
-                if wrong.near:
+            except ValidationError as wrong:
+                if wrong.right_kind:
                     near.append(wrong)
         meant = [wrong for wrong in near if wrong.hint]
         if meant:
-            raise max(meant, key=lambda wrong: _likeness(str(value), wrong.hint))
+            raise max(meant, key=lambda wrong: _similarity(str(value), wrong.hint))
         if len(near) == 1 and near[0].message and "there is none" not in near[0].message:
             raise near[0]
-        raise Wrong
+        raise ValidationError
 
     def write(self, value: Any) -> Value:
         for inner in self.inner:
             try:
                 if inner.convert(value) == value:
                     return inner.write(value)
-            except Wrong:
+            except ValidationError:
                 continue
-        return node(value)
+        return to_value_node(value)
 
 
 @dataclass(frozen=True)
@@ -296,35 +298,35 @@ class ListOf(FieldType):
 
     inner: FieldType
     length: int | None = None
-    many = True
+    repeatable = True
 
-    def wants(self) -> str:
+    def describe(self) -> str:
         count = f"{self.length} values, each" if self.length is not None else ""
-        return f"a list of {count} {self.inner.wants()}".replace("  ", " ")
+        return f"a list of {count} {self.inner.describe()}".replace("  ", " ")
 
     def label(self) -> str:
         return f"list of {self.inner.label()}"
 
     def convert(self, value: Any) -> tuple[Any, ...]:
-        return self._checked(tuple(self.inner.convert(item) for item in _items(value)))
+        return self._checked(tuple(self.inner.convert(item) for item in _iterate_items(value)))
 
     def read(self, value: Value, report: Report) -> tuple[Any, ...]:
         values, failed = [], False
         for item in value.items if isinstance(value, ListValue) else (value,):
             try:
                 values.append(self.inner.read(item, report))
-            except Wrong as wrong:
+            except ValidationError as wrong:
                 wrong.span = wrong.span or item.span
                 raise
-            except Reported:
+            except ReportedError:
                 failed = True
         if failed:
-            raise Reported
+            raise ReportedError
         return self._checked(tuple(values))
 
     def _checked(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.length is not None and len(values) != self.length:
-            raise Wrong(f"must have {self.length} values, and has {len(values)}")
+            raise ValidationError(f"must have {self.length} values, and has {len(values)}")
         return values
 
     def write(self, value: Any) -> Value:
@@ -334,17 +336,17 @@ class ListOf(FieldType):
         return ListValue(items)
 
 
-def _items(value: Any) -> Iterable[Any]:
+def _iterate_items(value: Any) -> Iterable[Any]:
     if isinstance(value, list | tuple) or (getattr(value, "ndim", False) and hasattr(value, "tolist")):
         return value
     return (value,)
 
 
-def is_string(value: Any) -> bool:
+def is_word_or_string(value: Any) -> bool:
     """Whether a tree node is a word or a quoted string."""
     return isinstance(value, Word) or (isinstance(value, Scalar) and isinstance(value.value, str))
 
 
-def _likeness(text: str, hint: str) -> float:
+def _similarity(text: str, hint: str) -> float:
     """How much a text is like the name that a hint suggests."""
     return SequenceMatcher(None, text, hint.partition("'")[2].partition("'")[0]).ratio()

@@ -27,19 +27,19 @@ import numpy as np
 
 from prototorch.errors import ModelFileError
 from prototorch.spec import Spec
-from prototorch.storage.durable import digest_of, write_bytes
-from prototorch.storage.names import META, Scalar
-from prototorch.storage.plain import Entry, NotPlainError, read_entries
+from prototorch.storage.atomic_write import sha256_hexdigest, write_bytes
+from prototorch.storage.hdf5_decoder import DatasetEntry, HDF5FormatError, read_entries
+from prototorch.storage.tree_paths import META_GROUP, Scalar
 
 VERSION = 1
 USER_BLOCK = 512
 _NOTE = "An HDF5 file: h5py, h5dump and HDFView read it.\n"
 _HEADER = re.compile(rb"prototorch (\d{1,6}) sha256=([0-9a-f]{64}) bytes=(\d{1,19})\n", re.ASCII)
-_STEP = 1 << 24
+_READ_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
-class Contents:
+class ContainerContents:
     """What a file holds: ``arrays`` by path, ``meta`` (texts and scalars by name), and the ``digest`` of the whole."""
 
     arrays: dict[str, np.ndarray]
@@ -48,7 +48,7 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class Outline:
+class ContainerOutline:
     """What a file holds, without its arrays: their ``specs`` by path, ``meta``, and the file's size in bytes."""
 
     specs: dict[str, Spec]
@@ -64,16 +64,18 @@ def write(
     The old file at ``path`` stays whole until the new one is written, synced and verified. Raises SnapshotError when
     the file cannot be written, UsageError for a name, type or value that cannot be kept.
     """
-    image = importlib.import_module(f"{__package__}.image")  # h5py, which is imported only where something is written
-    pieces = image.make_image(arrays, meta or {}, VERSION, USER_BLOCK)
-    digest = digest_of(pieces)
+    encoder = importlib.import_module(
+        f"{__package__}.hdf5_encoder"
+    )  # h5py, which is imported only where something is written
+    pieces = encoder.encode_hdf5(arrays, meta or {}, VERSION, USER_BLOCK)
+    digest = sha256_hexdigest(pieces)
     size = USER_BLOCK + sum(len(piece) for piece in pieces)
-    names = arrays.keys() | {f"{META}/{key}" for key in meta or {}}
-    write_bytes(path, [_header(digest, size), *pieces], lambda temporary: _check_written(temporary, digest, names))
+    names = arrays.keys() | {f"{META_GROUP}/{key}" for key in meta or {}}
+    write_bytes(path, [_make_header(digest, size), *pieces], lambda temporary: _check_written(temporary, digest, names))
     return digest
 
 
-def read(path: str | os.PathLike[str]) -> Contents:
+def read(path: str | os.PathLike[str]) -> ContainerContents:
     """Read a file written by `write`, its digest verified first.
 
     The arrays share one block of memory of the file's size. Raises ModelFileError when the file is damaged, truncated,
@@ -86,23 +88,23 @@ def read(path: str | os.PathLike[str]) -> Contents:
         file.seek(0)
         done = 0
         while done < size:
-            count = file.readinto(view[done : done + _STEP])
+            count = file.readinto(view[done : done + _READ_BYTES])
             if not count:
-                raise _truncated(path, size, done)
+                raise _truncation_error(path, size, done)
             done += count
-    _compare(path, digest, hashlib.sha256(view[USER_BLOCK:]).hexdigest())
-    entries = _entries(path, lambda offset, count: view[offset : offset + count].tobytes(), size)
+    _check_digest(path, digest, hashlib.sha256(view[USER_BLOCK:]).hexdigest())
+    entries = _read_entries(path, lambda offset, count: view[offset : offset + count].tobytes(), size)
     arrays, meta = {}, {}
     for name, entry in entries.items():
         part = memory[entry.offset : entry.offset + entry.nbytes]
-        if name.startswith(f"{META}/"):
-            meta[name.removeprefix(f"{META}/")] = _scalar(path, name, entry, part.tobytes())
+        if name.startswith(f"{META_GROUP}/"):
+            meta[name.removeprefix(f"{META_GROUP}/")] = _decode_scalar(path, name, entry, part.tobytes())
         else:
-            arrays[name] = _array(path, name, entry, part)
-    return Contents(arrays, meta, digest)
+            arrays[name] = _decode_array(path, name, entry, part)
+    return ContainerContents(arrays, meta, digest)
 
 
-def peek(path: str | os.PathLike[str]) -> Outline:
+def peek(path: str | os.PathLike[str]) -> ContainerOutline:
     """What is in the file, without reading its arrays and without verifying the digest (only header and length).
 
     Raises as `read` does.
@@ -115,13 +117,13 @@ def peek(path: str | os.PathLike[str]) -> Outline:
             return file.read(count)
 
         specs, meta = {}, {}
-        for name, entry in _entries(path, read_at, size).items():
-            if name.startswith(f"{META}/"):
-                scalar = _scalar(path, name, entry, read_at(entry.offset, entry.nbytes))
-                meta[name.removeprefix(f"{META}/")] = scalar
+        for name, entry in _read_entries(path, read_at, size).items():
+            if name.startswith(f"{META_GROUP}/"):
+                scalar = _decode_scalar(path, name, entry, read_at(entry.offset, entry.nbytes))
+                meta[name.removeprefix(f"{META_GROUP}/")] = scalar
             else:
                 specs[name] = Spec(entry.shape, entry.dtype)
-    return Outline(specs, meta, size)
+    return ContainerOutline(specs, meta, size)
 
 
 def verify(path: str | os.PathLike[str], digest: str | None = None) -> str:
@@ -132,25 +134,25 @@ def verify(path: str | os.PathLike[str], digest: str | None = None) -> str:
     with _open(path) as file:
         announced, size = _check_header(path, file)
         if digest is not None:
-            _compare(path, digest, announced)
+            _check_digest(path, digest, announced)
         total, done = hashlib.sha256(), USER_BLOCK
         file.seek(USER_BLOCK)
-        while block := file.read(_STEP):
+        while block := file.read(_READ_BYTES):
             total.update(block)
             done += len(block)
     if done != size:
-        raise _truncated(path, size, done)
-    _compare(path, announced, total.hexdigest())
+        raise _truncation_error(path, size, done)
+    _check_digest(path, announced, total.hexdigest())
     return announced
 
 
-def is_own(path: str | os.PathLike[str]) -> bool:
+def is_container(path: str | os.PathLike[str]) -> bool:
     """Whether a file was written by `write`, by its first bytes; True even when one of them is damaged."""
     with _open(path) as file:
-        return has_mark(file.read(USER_BLOCK))
+        return has_container_header(file.read(USER_BLOCK))
 
 
-def has_mark(head: bytes) -> bool:
+def has_container_header(head: bytes) -> bool:
     """Whether the first bytes of a file are those of a file written here, even when one of them is damaged."""
     return head.startswith(b"prototorch ") or head[12:20] == b" sha256="
 
@@ -159,11 +161,11 @@ def _check_written(path: str, digest: str, names: Set[str]) -> None:
     """What was written has the digest, and the reader finds in it what was given."""
     verify(path, digest)
     found = peek(path)
-    if found.specs.keys() | {f"{META}/{key}" for key in found.meta} != names:
+    if found.specs.keys() | {f"{META_GROUP}/{key}" for key in found.meta} != names:
         raise ModelFileError(f"{path}: what was written cannot be read")
 
 
-def _header(digest: str, size: int) -> bytes:
+def _make_header(digest: str, size: int) -> bytes:
     return f"prototorch {VERSION} sha256={digest} bytes={size}\n{_NOTE}".encode().ljust(USER_BLOCK, b"\0")
 
 
@@ -185,7 +187,7 @@ def _check_header(path: str | os.PathLike[str], file: io.FileIO) -> tuple[str, i
     """The digest and length that the user block announces; its form must be exact, and the length right."""
     head = file.read(USER_BLOCK)
     found = os.fstat(file.fileno()).st_size
-    if not has_mark(head):
+    if not has_container_header(head):
         wanted = f"a file of prototorch ('prototorch {VERSION} sha256=...')"
         raise ModelFileError(f"{os.fspath(path)}: expected {wanted}, found {head[:16]!r}")
     match = _HEADER.match(head)
@@ -194,34 +196,36 @@ def _check_header(path: str | os.PathLike[str], file: io.FileIO) -> tuple[str, i
             f"{os.fspath(path)}: expected format version {VERSION} or lower, found {int(match[1])}: "
             "it was written by a newer prototorch, or is damaged"
         )
-    if match is None or (len(head) == USER_BLOCK and head != _header(match[2].decode(), int(match[3]))):
+    if match is None or (len(head) == USER_BLOCK and head != _make_header(match[2].decode(), int(match[3]))):
         raise ModelFileError(
             f"{os.fspath(path)}: damaged: expected 'prototorch {VERSION} sha256=... bytes=...' in its first "
             f"bytes, found {head[:100].rstrip(bytes(1))!r}"
         )
     if found != int(match[3]) or len(head) < USER_BLOCK:
-        raise _truncated(path, int(match[3]), found)
+        raise _truncation_error(path, int(match[3]), found)
     return match[2].decode(), found
 
 
-def _truncated(path: str | os.PathLike[str], expected: int, found: int) -> ModelFileError:
+def _truncation_error(path: str | os.PathLike[str], expected: int, found: int) -> ModelFileError:
     word = "truncated" if found < expected else "damaged"
     return ModelFileError(f"{os.fspath(path)}: {word}: expected {expected:,} bytes, found {found:,}")
 
 
-def _compare(path: str | os.PathLike[str], expected: str, found: str) -> None:
+def _check_digest(path: str | os.PathLike[str], expected: str, found: str) -> None:
     if found != expected:
         raise ModelFileError(f"{os.fspath(path)}: damaged: expected sha256 {expected}, found {found}")
 
 
-def _entries(path: str | os.PathLike[str], read_at: Callable[[int, int], bytes], size: int) -> dict[str, Entry]:
+def _read_entries(
+    path: str | os.PathLike[str], read_at: Callable[[int, int], bytes], size: int
+) -> dict[str, DatasetEntry]:
     try:
         return read_entries(read_at, size, USER_BLOCK)
-    except NotPlainError as error:
+    except HDF5FormatError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from error
 
 
-def _scalar(path: str | os.PathLike[str], name: str, entry: Entry, data: bytes) -> Scalar:
+def _decode_scalar(path: str | os.PathLike[str], name: str, entry: DatasetEntry, data: bytes) -> Scalar:
     """A text or number of the group ``@meta``."""
     try:
         if entry.shape != ():
@@ -233,7 +237,7 @@ def _scalar(path: str | os.PathLike[str], name: str, entry: Entry, data: bytes) 
         raise ModelFileError(f"{os.fspath(path)}: {name}: {error}") from error
 
 
-def _array(path: str | os.PathLike[str], name: str, entry: Entry, part: np.ndarray) -> np.ndarray:
+def _decode_array(path: str | os.PathLike[str], name: str, entry: DatasetEntry, part: np.ndarray) -> np.ndarray:
     if entry.dtype == "text":
         raise ModelFileError(f"{os.fspath(path)}: {name}: expected an array of numbers, found a text")
     dtype = np.dtype(entry.dtype)

@@ -10,14 +10,14 @@ from zlib import crc32
 
 import numpy as np
 
-from prototorch.engine.variables import initial
-from prototorch.graph.record import Graph
-from prototorch.graph.trace import Weight
+from prototorch.graph.ir import Graph
+from prototorch.graph.trace import WeightSpec
 from prototorch.layers.base import Layer
+from prototorch.runtime.variables import initial_value
 from prototorch.schema import Example
-from prototorch.spec import FLOATS, Spec
-from prototorch.testing.build import say
-from prototorch.testing.reading import layer_of
+from prototorch.spec import FLOAT_DTYPES, Spec
+from prototorch.testing.layer_graph import trace_layer
+from prototorch.testing.parse_example import parse_layer
 
 BATCH = 3
 
@@ -63,9 +63,9 @@ class Case:
         return (False, True) if self.example.training is None else (self.example.training,)
 
     @cached_property
-    def made(self) -> Layer:
+    def instance(self) -> Layer:
         """The layer, from the example's text."""
-        return layer_of(self.example.text)
+        return parse_layer(self.example.text)
 
     @cached_property
     def dtypes(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class Case:
     def specs(self, float_dtype: str, batch: int = BATCH) -> tuple[Spec, ...]:
         """The inputs' specs, with floating-point inputs of this type."""
         return tuple(
-            Spec((batch, *shape), float_dtype if dtype in FLOATS else dtype)
+            Spec((batch, *shape), float_dtype if dtype in FLOAT_DTYPES else dtype)
             for shape, dtype in zip(self.example.inputs, self.dtypes, strict=True)
         )
 
@@ -110,20 +110,22 @@ class Case:
     def weights(self, float_dtype: str) -> dict[str, np.ndarray]:
         """Values for the weights: as they begin, and a little random, so that no weight is 0 or equal to another."""
         found = {}
-        for weight in self.declared(float_dtype).values():
-            array = initial(weight, self.seed)
+        for weight in self.declared_weights(float_dtype).values():
+            array = initial_value(weight, self.seed)
             if weight.spec.is_float:
                 rng = np.random.default_rng([self.seed, crc32(weight.name.encode())])
                 array = array + 0.1 * rng.standard_normal(array.shape)
             found[weight.name] = np.array(array, dtype=weight.spec.dtype)
         return found
 
-    def declared(self, float_dtype: str) -> dict[str, Weight]:
+    def declared_weights(self, float_dtype: str) -> dict[str, WeightSpec]:
         """The weights as the layer asks for them in both phases."""
-        found: dict[str, Weight] = {}
+        found: dict[str, WeightSpec] = {}
         for training in self.phases:
             found.update(
-                say(Graph(), self.made, self.specs(float_dtype), training, float_dtype, self.mask()).trace.weights
+                trace_layer(
+                    Graph(), self.instance, self.specs(float_dtype), training, float_dtype, self.mask()
+                ).trace.weights
             )
         return found
 

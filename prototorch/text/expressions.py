@@ -1,11 +1,11 @@
-"""Expressions: their own tree. What they are worth is :mod:`prototorch.text.evaluate`'s business."""
+"""Expressions: their own tree. What they are worth is :mod:`prototorch.text.evaluator`'s business."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from .source import Span
+from prototorch.text.source import Span
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Name:
 
 
 @dataclass(slots=True)
-class Unary:
+class UnaryExpression:
     """``-a``, ``+a``, ``not a``."""
 
     operator: str
@@ -35,7 +35,7 @@ class Unary:
 
 
 @dataclass(slots=True)
-class Binary:
+class BinaryExpression:
     """``a + b`` and its like, ``and`` and ``or`` included."""
 
     operator: str
@@ -54,7 +54,7 @@ class Compare:
 
 
 @dataclass(slots=True)
-class Choose:
+class Conditional:
     """``yes if condition else no``."""
 
     yes: Any
@@ -64,7 +64,7 @@ class Choose:
 
 
 @dataclass(slots=True)
-class Call:
+class FunctionCall:
     """``min(a, b)``."""
 
     function: str
@@ -73,7 +73,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Index:
+class Subscript:
     """``a[i]``."""
 
     value: Any
@@ -82,7 +82,7 @@ class Index:
 
 
 @dataclass(slots=True)
-class Series:
+class ListExpression:
     """``[a, b]``."""
 
     items: tuple[Any, ...]
@@ -90,7 +90,7 @@ class Series:
 
 
 @dataclass(slots=True)
-class Template:
+class TemplateString:
     """A string with ``${...}`` in it: strings and expressions in turn."""
 
     parts: tuple[Any, ...]

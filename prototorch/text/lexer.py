@@ -9,25 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from . import limits
-from .mistakes import Report
-from .source import Source, Span
+from prototorch.text import limits
+from prototorch.text.diagnostics import Report
+from prototorch.text.source import Source, Span
 
 _PAIRS = {"{": "}", "[": "]", "(": ")", "$(": ")", "<": ">"}
 _CLOSERS = {"}", "]", ")", ">"}
-ODD = "ODD"  # the type of a token that no grammar knows; what is wrong with it is in the report
+INVALID_TOKEN = "ODD"  # the type of a token that no grammar knows; what is wrong with it is in the report
 _QUOTES = "“”„‘’‚«»`´"
-_LONGEST = {
-    "NAME": (limits.NAME, "name"),
-    "DOLLAR_NAME": (limits.NAME, "name"),
-    "NUMBER": (limits.NUMBER, "number"),
-    "STRING": (limits.STRING, "string"),
+_LENGTH_LIMITS = {
+    "NAME": (limits.MAX_NAME_LENGTH, "name"),
+    "DOLLAR_NAME": (limits.MAX_NAME_LENGTH, "name"),
+    "NUMBER": (limits.MAX_NUMBER_LENGTH, "number"),
+    "STRING": (limits.MAX_STRING_LENGTH, "string"),
 }
 _SPACE = r"[ \t\r\n]++"
 _COMMENT = r"\#[^\n]*+"
 
 
-class Job:
+class ParseContext:
     """One text on its way: its source, its report, and the comments found (start, end)."""
 
     __slots__ = ("comments", "report", "source")
@@ -46,7 +46,7 @@ class Token:
 
     __slots__ = ("end", "job", "start", "type", "value")
 
-    def __init__(self, type: str, value: str, start: int, end: int, job: Job):
+    def __init__(self, type: str, value: str, start: int, end: int, job: ParseContext):
         self.type = type
         self.value = value
         self.start = start
@@ -58,7 +58,7 @@ class Token:
         return Span(self.job.source, self.start, self.end)
 
 
-class Broken(Exception):
+class ParseAborted(Exception):
     """The text cannot be read any further; the report says why."""
 
 
@@ -81,13 +81,13 @@ class Lexer:
         patterns.insert(0, f"(?P<SPACE>{_SPACE})|(?P<COMMENT>{_COMMENT})")
         self._match = re.compile("|".join([*patterns, f"(?P<SYMBOL>{symbols})"])).match
 
-    def tokens(self, job: Job, start: int = 0, end: int | None = None) -> Iterator[Token]:
+    def tokens(self, job: ParseContext, start: int = 0, end: int | None = None) -> Iterator[Token]:
         """The tokens of a part of the source. Mistakes go to the report; raises Broken where brackets do not match."""
         text = job.source.text
         end = len(text) if end is None else end
         match, keywords, fixed = self._match, self.keywords, self.fixed
         job.comments.clear()
-        balance = Balance(job)
+        balance = BracketStack(job)
         balance.in_expression = start > 0  # a part of a text is the inside of ${...}
         before = ""  # the type of the token before
         at = start
@@ -95,7 +95,7 @@ class Lexer:
             m = match(text, at, end)
             if m is None:
                 odd, at = self._odd(job, at, end)
-                balance.torn = balance.torn or odd.type == "STRING"
+                balance.has_unterminated_string = balance.has_unterminated_string or odd.type == "STRING"
                 before = odd.type
                 yield odd
                 continue
@@ -115,7 +115,7 @@ class Lexer:
                     continue
                 fits = balance.step(value, at, before)
                 if fits or value == ">":
-                    before = fixed[value] if fits else ODD
+                    before = fixed[value] if fits else INVALID_TOKEN
                     yield Token(before, value, at, stop, job)
             elif kind == "COMMENT":
                 job.comments.append((at, stop))
@@ -132,19 +132,19 @@ class Lexer:
         return end if stop < 0 else stop
 
     @staticmethod
-    def _limit(job: Job, kind: str, at: int, stop: int) -> None:
+    def _limit(job: ParseContext, kind: str, at: int, stop: int) -> None:
         """Refuse a token that is too long."""
-        most, word = _LONGEST.get(kind, (stop, ""))
+        most, word = _LENGTH_LIMITS.get(kind, (stop, ""))
         if stop - at > most:
             job.report.add(f"This {word} has {stop - at} characters; the limit is {most}.", job.span(at, stop))
-            raise Broken
+            raise ParseAborted
 
-    def _odd(self, job: Job, at: int, end: int) -> tuple[Token, int]:
+    def _odd(self, job: ParseContext, at: int, end: int) -> tuple[Token, int]:
         """A character that starts no token: say what is wrong; a token to put in its place, and where to go on."""
         text = job.source.text
         c = text[at]
         stop = at + 1
-        token = Token(ODD, c, at, stop, job)
+        token = Token(INVALID_TOKEN, c, at, stop, job)
         if c in "\"'":
             stop = self._line_end(text, at, end)
             job.report.add(f"This string has no closing {c} on its line.", job.span(at, at + 1))
@@ -167,19 +167,19 @@ class Lexer:
             shown = repr(c) if c.isprintable() and c.isascii() else f"U+{ord(c):04X}"
             job.report.add(f"The character {shown} has no meaning here.", job.span(at, stop))
         if len(job.report) > 20:
-            raise Broken
+            raise ParseAborted
         return token, stop
 
 
-class Balance:
+class BracketStack:
     """Which brackets are open; refuses what is nested too deep before anything recurses into it."""
 
-    def __init__(self, job: Job):
+    def __init__(self, job: ParseContext):
         self.job = job
         self.open: list[tuple[str, int, bool]] = []  # bracket, offset, whether it holds an expression
         self.closed: list[tuple[int, int]] = []  # offsets of the braces of each pair
         self.in_expression = False
-        self.torn = False  # a string without its end may have swallowed brackets
+        self.has_unterminated_string = False  # a string without its end may have swallowed brackets
 
     def step(self, value: str, at: int, before: str) -> bool:
         """Note a symbol; False where it is a closing bracket too many, which is left out."""
@@ -188,9 +188,9 @@ class Balance:
         if value in _PAIRS:
             self.open.append((value, at, self.in_expression))
             self.in_expression = self.in_expression or value == "$(" or (value == "(" and before == "DOLLAR_NAME")
-            if len(self.open) > limits.NESTING:
-                self._say(f"This is nested deeper than {limits.NESTING} levels.", at)
-                raise Broken
+            if len(self.open) > limits.MAX_NESTING:
+                self._say(f"This is nested deeper than {limits.MAX_NESTING} levels.", at)
+                raise ParseAborted
         elif value in _CLOSERS:
             return self._close(value, at)
         return True
@@ -207,7 +207,7 @@ class Balance:
             else:
                 line, column = self.job.source.position(where)
                 self._say(f"This '{value}' cannot close the '{opener}' of line {line}, column {column}.", at)
-            raise Broken
+            raise ParseAborted
         if opener == "{":
             self.closed.append((where, at))
         return True
@@ -218,7 +218,7 @@ class Balance:
             opener, where, _ = self.open[-1]
             suspect = self._suspect() if opener == "{" else None
             self._say(f"This '{opener}' is never closed.", where if suspect is None else suspect)
-            raise Broken
+            raise ParseAborted
 
     def _suspect(self) -> int | None:
         """The first '{' whose '}' stands first on another line at another indentation."""
@@ -236,6 +236,6 @@ class Balance:
         return "" if suspect is None else f" The '{{' of line {self.job.source.position(suspect)[0]} may lack its own."
 
     def _say(self, message: str, at: int) -> None:
-        if self.torn:
-            raise Broken
+        if self.has_unterminated_string:
+            raise ParseAborted
         self.job.report.add(message, self.job.span(at, at + 1))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-FILE_BYTES = 16 * 2**20  # of one file, and of a file with all it includes
-NESTING = 100  # braces, brackets and parentheses inside each other; parts of an expression likewise
-NAME = 1000  # characters of a name
-NUMBER = 1000  # characters of a number
-STRING = 2**20  # characters of a string
-LIST = 100_000  # values of a list that an expression makes
-LAYERS = 100_000  # layers after expansion
-STEPS = 1_000_000  # steps of the expansion
-INCLUDES = 16  # files that include each other in a row
+MAX_FILE_BYTES = 16 * 2**20  # of one file, and of a file with all it includes
+MAX_NESTING = 100  # braces, brackets and parentheses inside each other; parts of an expression likewise
+MAX_NAME_LENGTH = 1000  # characters of a name
+MAX_NUMBER_LENGTH = 1000  # characters of a number
+MAX_STRING_LENGTH = 2**20  # characters of a string
+MAX_LIST_LENGTH = 100_000  # values of a list that an expression makes
+MAX_LAYERS = 100_000  # layers after expansion
+MAX_STEPS = 1_000_000  # steps of the expansion
+MAX_INCLUDE_DEPTH = 16  # files that include each other in a row
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
-ELEMENTS = 2**40  # of a tensor
+MAX_ELEMENTS = 2**40  # of a tensor

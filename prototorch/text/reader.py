@@ -17,27 +17,27 @@ from lark import Lark
 from lark.exceptions import UnexpectedToken
 from lark.lexer import PatternRE
 
-from ..errors import FileError
-from . import limits
-from .build import DAMAGED, Builder, Depth, TooDeep
-from .collection import no_collection
-from .explain import explain
-from .lexer import ODD, Broken, Job, Lexer, Token
-from .mistakes import Report
-from .recover import damaged, starts_anew
-from .source import Source
-from .tables import parser
-from .tree import Document, Value
-from .trivia import attach
+from prototorch.errors import FileError
+from prototorch.text import limits
+from prototorch.text.diagnostics import Report
+from prototorch.text.error_recovery import find_damaged_range, starts_new_statement
+from prototorch.text.gc_pause import pause_gc
+from prototorch.text.lexer import INVALID_TOKEN, Lexer, ParseAborted, ParseContext, Token
+from prototorch.text.parser_tables import load_parser
+from prototorch.text.source import Source
+from prototorch.text.syntax_errors import explain_unexpected_token
+from prototorch.text.syntax_tree import Document, Value
+from prototorch.text.tree_builder import ERROR_FIELD, ExpressionWithDepth, NestingError, TreeBuilder
+from prototorch.text.trivia import attach_trivia
 
-_RETRIES = 20  # mistakes in the grammar that one run looks for
-_RETRY_TOKENS = 50_000  # above this size only one, so that a large broken file does not take long
+_MAX_RECOVERIES = 20  # mistakes in the grammar that one run looks for
+_MAX_RECOVERY_TOKENS = 50_000  # above this size only one, so that a large broken file does not take long
 
 
 @cache
 def _parser() -> tuple[Lark, Lexer]:
     """Parser and lexer, made once a process."""
-    lark = parser(Builder(_fill))
+    lark = load_parser(TreeBuilder(_parse_placeholder))
     terminals = [(t.name, t.pattern.value, isinstance(t.pattern, PatternRE)) for t in lark.terminals]
     return lark, Lexer(terminals)
 
@@ -52,17 +52,17 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
     mine = Report() if report is None else report
     before = len(mine)
     source = Source(text, path)
-    job = Job(source, mine)
+    job = ParseContext(source, mine)
     statements: Any = ()
     try:
         _check_characters(job)
-        with no_collection():
-            statements = _run("document", job)
-    except Broken:
+        with pause_gc():
+            statements = _parse_with_recovery("document", job)
+    except ParseAborted:
         pass
     document = Document(statements or (), source, complete=len(mine) == before)
-    if trivia and not mine.mistakes:
-        document = attach(document, job.comments)
+    if trivia and not mine.diagnostics:
+        document = attach_trivia(document, job.comments)
     if report is None:
         mine.raise_if_any()
     return document
@@ -71,24 +71,24 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
 def parse_value(text: str, name: str | None = None) -> Value:
     """One value, as it may stand behind a ``name:``; TextError where it is none."""
     report = Report()
-    job = Job(Source(text, name), report)
+    job = ParseContext(Source(text, name), report)
     value: Value = None
     try:
         _check_characters(job)
         tokens = list(_parser()[1].tokens(job))
-        value = _feed(tokens, "only_value", job)[0] if tokens else None
-        if value is None and not report.mistakes:
+        value = _parse_tokens(tokens, "only_value", job)[0] if tokens else None
+        if value is None and not report.diagnostics:
             report.add("This is not a value.", job.span(0, len(text)))
-    except Broken:
+    except ParseAborted:
         pass
     report.raise_if_any()
     return value
 
 
-def decode(data: bytes, path: str, report: Report) -> str | None:
+def decode_utf8(data: bytes, path: str, report: Report) -> str | None:
     """The text of a file's bytes: UTF-8 with an optional byte order mark; None with the mistake in the report."""
-    if len(data) > limits.FILE_BYTES:
-        report.add(f"{path}: the file has {len(data)} bytes; the limit is {limits.FILE_BYTES} (16 MiB).")
+    if len(data) > limits.MAX_FILE_BYTES:
+        report.add(f"{path}: the file has {len(data)} bytes; the limit is {limits.MAX_FILE_BYTES} (16 MiB).")
         return None
     try:
         return data.decode("utf-8-sig")
@@ -104,31 +104,31 @@ def read_file(path: str | os.PathLike[str]) -> str:
     name = os.fspath(path)
     try:
         with open(path, "rb") as file:
-            data = file.read(limits.FILE_BYTES + 1)
+            data = file.read(limits.MAX_FILE_BYTES + 1)
     except OSError as error:
         raise FileError(f"{name}: cannot be read: {error.strerror or error}.") from None
     report = Report()
-    text = decode(data, name, report)
+    text = decode_utf8(data, name, report)
     report.raise_if_any()
     assert text is not None
     return text
 
 
-def _check_characters(job: Job) -> None:
+def _check_characters(job: ParseContext) -> None:
     text = job.source.text
-    if len(text) > limits.FILE_BYTES:
-        job.report.add(f"The text has {len(text)} characters; the limit is {limits.FILE_BYTES}.")
-        raise Broken
+    if len(text) > limits.MAX_FILE_BYTES:
+        job.report.add(f"The text has {len(text)} characters; the limit is {limits.MAX_FILE_BYTES}.")
+        raise ParseAborted
     for bad, what in (("\0", "A NUL character"),):
         at = text.find(bad)
         if at >= 0:
             job.report.add(f"{what} cannot stand in a text. Is this a text file?", job.span(at, at + 1))
-            raise Broken
+            raise ParseAborted
     at = text.find("\r")
     while at >= 0:
         if text[at + 1 : at + 2] != "\n":
             job.report.add("A carriage return stands only before a line feed.", job.span(at, at + 1))
-            raise Broken
+            raise ParseAborted
         at = text.find("\r", at + 1)
     if not text.isascii():
         try:
@@ -136,41 +136,41 @@ def _check_characters(job: Job) -> None:
         except UnicodeEncodeError as bad_one:
             at = bad_one.start
             job.report.add("Half a character (a lone surrogate) cannot stand in a text.", job.span(at, at + 1))
-            raise Broken from None
+            raise ParseAborted from None
 
 
-def _run(start: str, job: Job) -> Any:
+def _parse_with_recovery(start: str, job: ParseContext) -> Any:
     """Parse; after a mistake leave out the statement it stands in and parse again."""
     lexer = _parser()[1]
-    result, fits = _stream(lexer.tokens(job), start, job)
+    result, fits = _parse_stream(lexer.tokens(job), start, job)
     if fits:
         return result
     tokens = list(lexer.tokens(job))
-    for _ in range(_RETRIES):
-        result, failure = _feed(tokens, start, job)
+    for _ in range(_MAX_RECOVERIES):
+        result, failure = _parse_tokens(tokens, start, job)
         if failure is None:
             return result
-        if len(tokens) > _RETRY_TOKENS or not tokens:
+        if len(tokens) > _MAX_RECOVERY_TOKENS or not tokens:
             return None
-        begin, end = damaged(tokens, failure.at, failure.complete)
-        tokens = tokens[:begin] + ([] if failure.complete else _marker(tokens[begin])) + tokens[end:]
+        begin, end = find_damaged_range(tokens, failure.at, failure.complete)
+        tokens = tokens[:begin] + ([] if failure.complete else _error_field_tokens(tokens[begin])) + tokens[end:]
     return None
 
 
-def _marker(token: Token) -> list[Token]:
+def _error_field_tokens(token: Token) -> list[Token]:
     """``damaged: damaged`` in the place of a statement, so that nobody misses what stood there."""
-    kinds = (("NAME", DAMAGED), ("COLON", ":"), ("NAME", DAMAGED))
+    kinds = (("NAME", ERROR_FIELD), ("COLON", ":"), ("NAME", ERROR_FIELD))
     return [Token(kind, value, token.start, token.start + 1, token.job) for kind, value in kinds]
 
 
-def _stream(tokens: Iterator[Token], start: str, job: Job) -> tuple[Any, bool]:
+def _parse_stream(tokens: Iterator[Token], start: str, job: ParseContext) -> tuple[Any, bool]:
     """The result and True, where every token fits: no list of them is kept."""
     feed = _parser()[0].parse_interactive("", start).feed_token
     try:
         for token in tokens:
             feed(token)  # type: ignore[arg-type]
         return feed(Token("$END", "", 0, 0, job)), True  # type: ignore[arg-type]
-    except (UnexpectedToken, TooDeep):
+    except (UnexpectedToken, NestingError):
         return None, False
 
 
@@ -182,7 +182,7 @@ class _Failure:
     complete: bool
 
 
-def _feed(tokens: list[Token], start: str, job: Job) -> tuple[Any, _Failure | None]:
+def _parse_tokens(tokens: list[Token], start: str, job: ParseContext) -> tuple[Any, _Failure | None]:
     """The result, or None and the failure, with its explanation in the report."""
     state = _parser()[0].parse_interactive("", start)
     feed = state.feed_token
@@ -195,22 +195,26 @@ def _feed(tokens: list[Token], start: str, job: Job) -> tuple[Any, _Failure | No
     except UnexpectedToken:
         accepts = set(state.accepts())
         near = tokens[max(0, at - 1) : at + 1]
-        if not any(t.value == DAMAGED for t in near) and near[-1:] and (near[-1].type != ODD or at == len(tokens)):
-            message, span = explain(tokens, at, accepts, job)
+        if (
+            not any(t.value == ERROR_FIELD for t in near)
+            and near[-1:]
+            and (near[-1].type != INVALID_TOKEN or at == len(tokens))
+        ):
+            message, span = explain_unexpected_token(tokens, at, accepts, job)
             job.report.add(message, span)
-        return None, _Failure(at, {"IF", "PARAM"} <= accepts and starts_anew(near))
-    except TooDeep as deep:
-        job.report.add(f"This expression has more than {limits.NESTING} parts inside each other.", deep.span)
+        return None, _Failure(at, {"IF", "PARAM"} <= accepts and starts_new_statement(near))
+    except NestingError as deep:
+        job.report.add(f"This expression has more than {limits.MAX_NESTING} parts inside each other.", deep.span)
         at = min(bisect_right(tokens, deep.span.start, key=lambda t: t.start), len(tokens) - 1)
         return None, _Failure(at, False)
 
 
-def _fill(job: Job, start: int, end: int) -> Depth:
+def _parse_placeholder(job: ParseContext, start: int, end: int) -> ExpressionWithDepth:
     """The expression inside ``${...}`` of a string."""
     comments = list(job.comments)
     tokens = list(_parser()[1].tokens(job, start, end))
     job.comments[:] = comments
-    result, failure = _feed(tokens, "only_expression", job)
+    result, failure = _parse_tokens(tokens, "only_expression", job)
     if failure is not None:
-        raise Broken
+        raise ParseAborted
     return result

@@ -6,21 +6,21 @@ from bisect import bisect_left
 from dataclasses import replace
 from typing import Any
 
-from .source import Source
-from .tree import Body, Document, Field, If, Trivia, Typed
+from prototorch.text.source import Source
+from prototorch.text.syntax_tree import Body, Document, Field, If, Trivia, TypedBlock
 
 
-def attach(document: Document, comments: list[tuple[int, int]]) -> Document:
+def attach_trivia(document: Document, comments: list[tuple[int, int]]) -> Document:
     """The document with each statement's comments and empty lines in its ``trivia``."""
     source = document.source
     if source is None:
         return document
-    walker = _Walker(source, comments)
+    walker = _TriviaAttacher(source, comments)
     statements = walker.statements(document.statements, 0)
     return replace(document, statements=statements, closing=walker.rest(len(source.text)))
 
 
-class _Walker:
+class _TriviaAttacher:
     """Goes over the statements in the order of the text, handing out the comments as it passes them."""
 
     def __init__(self, source: Source, comments: list[tuple[int, int]]):
@@ -54,7 +54,7 @@ class _Walker:
             following = statements[number + 1].span.start if number + 1 < len(statements) else None
             behind = self.behind(end, following)
             trivia = Trivia((*before, *stray), behind, blank)
-            done.append(replace(statement, trivia=trivia) if trivia != _NONE else statement)
+            done.append(replace(statement, trivia=trivia) if trivia != _NO_TRIVIA else statement)
             last = self.line(end - 1)
         return tuple(done)
 
@@ -75,7 +75,7 @@ class _Walker:
             value = statement.value
             if isinstance(value, Body):
                 return replace(statement, value=self.body(value))
-            if isinstance(value, Typed):
+            if isinstance(value, TypedBlock):
                 return replace(statement, value=replace(value, body=self.body(value.body)))
             return statement
         if isinstance(statement, If):
@@ -101,4 +101,4 @@ class _Walker:
         return Body(statements, span, opening, self.rest(span.end))
 
 
-_NONE = Trivia()
+_NO_TRIVIA = Trivia()

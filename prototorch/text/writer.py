@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from .expression_text import expression_text
-from .strings import quote
-from .tree import (
+from prototorch.text.expression_writer import format_expression
+from prototorch.text.string_literals import quote
+from prototorch.text.syntax_tree import (
     BlockDef,
     Body,
     Document,
@@ -25,44 +25,44 @@ from .tree import (
     Repeat,
     Scalar,
     Trivia,
-    Typed,
+    TypedBlock,
     Value,
     Word,
 )
 
-WIDTH = 110  # columns of a line
-STEP = "  "
-_NONE = Trivia()
+LINE_WIDTH = 110  # columns of a line
+INDENT = "  "
+_NO_TRIVIA = Trivia()
 
 
-def write(document: Document) -> str:
+def format_document(document: Document) -> str:
     """The canonical text of a document, with a line end at its end."""
-    lines = _lines(document.statements, 0)
+    lines = _format_statements(document.statements, 0)
     lines.extend(document.closing)
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def write_fields(fields: Iterable[Field]) -> str:
+def format_fields(fields: Iterable[Field]) -> str:
     """The canonical text of some fields."""
-    return write(Document(tuple(fields)))
+    return format_document(Document(tuple(fields)))
 
 
-def value_text(value: Value) -> str:
+def format_value(value: Value) -> str:
     """A value on one line, comments left out."""
     if isinstance(value, Scalar):
-        return scalar_text(value)
+        return format_scalar(value)
     if isinstance(value, Word):
         return value.text
     if isinstance(value, ListValue):
-        return "[" + ", ".join(map(value_text, value.items)) + "]"
+        return "[" + ", ".join(map(format_value, value.items)) + "]"
     if isinstance(value, Expression):
-        return expression_text(value.root)
-    if isinstance(value, Typed):
-        return f"{value.word} {_braces(value.body)}"
-    return _braces(value)
+        return format_expression(value.root)
+    if isinstance(value, TypedBlock):
+        return f"{value.word} {_format_braces(value.body)}"
+    return _format_braces(value)
 
 
-def scalar_text(value: Scalar) -> str:
+def format_scalar(value: Scalar) -> str:
     """A number as it was spelled, a string quoted."""
     found = value.value
     if isinstance(found, str):
@@ -76,52 +76,52 @@ def scalar_text(value: Scalar) -> str:
     return repr(found)
 
 
-def _braces(body: Body) -> str:
-    return "{ " + "  ".join(map(_one_line, body.statements)) + " }" if body.statements else "{ }"
+def _format_braces(body: Body) -> str:
+    return "{ " + "  ".join(map(_format_one_line, body.statements)) + " }" if body.statements else "{ }"
 
 
-def _one_line(s: Any) -> str:
+def _format_one_line(s: Any) -> str:
     """A statement on one line, comments left out."""
     if isinstance(s, Field):
         if isinstance(s.value, Body):
-            return f"{s.name} {_braces(s.value)}"
-        return f"{s.name}: {value_text(s.value)}"
+            return f"{s.name} {_format_braces(s.value)}"
+        return f"{s.name}: {format_value(s.value)}"
     if isinstance(s, If):
-        text = " else ".join(f"if {value_text(c)} {_braces(b)}" for c, b in s.arms)
-        return text + (f" else {_braces(s.otherwise)}" if s.otherwise is not None else "")
+        text = " else ".join(f"if {format_value(c)} {_format_braces(b)}" for c, b in s.arms)
+        return text + (f" else {_format_braces(s.otherwise)}" if s.otherwise is not None else "")
     if isinstance(s, Param):
-        return f"param {s.name}: {value_text(s.value)}"
+        return f"param {s.name}: {format_value(s.value)}"
     if isinstance(s, Include):
         return f"include {quote(s.path)}"
-    return f"{_head(s)} {_braces(s.body)}"
+    return f"{_format_head(s)} {_format_braces(s.body)}"
 
 
-def _head(s: Repeat | BlockDef) -> str:
+def _format_head(s: Repeat | BlockDef) -> str:
     if isinstance(s, Repeat):
-        over = value_text(s.count)
+        over = format_value(s.count)
         return f"repeat {over}" if s.variable is None else f"repeat {s.variable} in {over}"
-    arguments = (a.name if a.default is None else f"{a.name}: {value_text(a.default)}" for a in s.arguments)
+    arguments = (a.name if a.default is None else f"{a.name}: {format_value(a.default)}" for a in s.arguments)
     return f"block {s.name}({', '.join(arguments)})"
 
 
-def _short(body: Body) -> bool:
+def _may_be_inline(body: Body) -> bool:
     """Whether a body may stand on one line, if it fits."""
     if body.opening is not None or body.closing:
         return False
     if any(s.trivia is not None and (s.trivia.before or s.trivia.behind) for s in body.statements):
         return False
     if len(body.statements) > 1:
-        return all(isinstance(s, Field) and _simple(s.value) for s in body.statements)
-    return all(all(map(_short, _bodies(s))) for s in body.statements)
+        return all(isinstance(s, Field) and _is_simple(s.value) for s in body.statements)
+    return all(all(map(_may_be_inline, _nested_bodies(s))) for s in body.statements)
 
 
-def _simple(value: Value) -> bool:
+def _is_simple(value: Value) -> bool:
     if isinstance(value, ListValue):
-        return all(map(_simple, value.items))
-    return not isinstance(value, Body) and not (isinstance(value, Typed) and value.body.statements)
+        return all(map(_is_simple, value.items))
+    return not isinstance(value, Body) and not (isinstance(value, TypedBlock) and value.body.statements)
 
 
-def _bodies(s: Any) -> list[Body]:
+def _nested_bodies(s: Any) -> list[Body]:
     """The bodies directly inside a statement."""
     if isinstance(s, Field):
         return _value_bodies(s.value)
@@ -135,99 +135,99 @@ def _bodies(s: Any) -> list[Body]:
 def _value_bodies(value: Value) -> list[Body]:
     if isinstance(value, Body):
         return [value]
-    if isinstance(value, Typed):
+    if isinstance(value, TypedBlock):
         return [value.body]
     return [b for item in value.items for b in _value_bodies(item)] if isinstance(value, ListValue) else []
 
 
-def _fits(s: Any, indent: int) -> str | None:
+def _format_if_fits(s: Any, indent: int) -> str | None:
     """A statement's one line, where it may have one."""
     if isinstance(s, BlockDef) and s.body.statements:
         return None
-    if not all(map(_short, _bodies(s))):
+    if not all(map(_may_be_inline, _nested_bodies(s))):
         return None
-    if isinstance(s, If) and any(len(b.statements) > 1 for b in _bodies(s)):
+    if isinstance(s, If) and any(len(b.statements) > 1 for b in _nested_bodies(s)):
         return None
-    line = _one_line(s)
-    return line if len(line) + len(STEP) * indent <= WIDTH else None
+    line = _format_one_line(s)
+    return line if len(line) + len(INDENT) * indent <= LINE_WIDTH else None
 
 
-def _lines(statements: tuple[Any, ...], indent: int) -> list[str]:
+def _format_statements(statements: tuple[Any, ...], indent: int) -> list[str]:
     """The lines of some statements, indented."""
     lines: list[str] = []
-    pad = STEP * indent
+    pad = INDENT * indent
     for number, s in enumerate(statements):
-        trivia = s.trivia or _NONE
+        trivia = s.trivia or _NO_TRIVIA
         if trivia.blank and number:
             lines.append("")
         lines.extend(pad + comment for comment in trivia.before)
-        line = _fits(s, indent)
-        made = [pad + line] if line is not None else _long(s, indent)
+        line = _format_if_fits(s, indent)
+        made = [pad + line] if line is not None else _format_multiline(s, indent)
         if trivia.behind:
             made[-1] += "  " + trivia.behind
         lines.extend(made)
     return lines
 
 
-def _long(s: Any, indent: int) -> list[str]:
+def _format_multiline(s: Any, indent: int) -> list[str]:
     """A statement over several lines."""
-    pad = STEP * indent
+    pad = INDENT * indent
     if isinstance(s, Field | Param):
         head = s.name if isinstance(s, Field) else f"param {s.name}"
         if isinstance(s.value, Body):
-            return _block(pad + head, s.value, indent)
-        return _long_value(f"{pad}{head}: ", s.value, indent)
+            return _format_block(pad + head, s.value, indent)
+        return _format_multiline_value(f"{pad}{head}: ", s.value, indent)
     if isinstance(s, If):
         lines: list[str] = []
         for number, (condition, body) in enumerate(s.arms):
-            head = f"if {value_text(condition)}"
-            made = _block(pad + head if not number else f"{lines.pop()} else {head}", body, indent)
+            head = f"if {format_value(condition)}"
+            made = _format_block(pad + head if not number else f"{lines.pop()} else {head}", body, indent)
             lines.extend(made)
         if s.otherwise is not None:
-            lines.extend(_block(f"{lines.pop()} else", s.otherwise, indent))
+            lines.extend(_format_block(f"{lines.pop()} else", s.otherwise, indent))
         return lines
     if isinstance(s, Include):
-        return [pad + _one_line(s)]
-    return _block(pad + _head(s), s.body, indent)
+        return [pad + _format_one_line(s)]
+    return _format_block(pad + _format_head(s), s.body, indent)
 
 
-def _long_value(head: str, value: Value, indent: int) -> list[str]:
-    if isinstance(value, Typed):
-        return _block(f"{head}{value.word}", value.body, indent)
+def _format_multiline_value(head: str, value: Value, indent: int) -> list[str]:
+    if isinstance(value, TypedBlock):
+        return _format_block(f"{head}{value.word}", value.body, indent)
     if isinstance(value, ListValue) and value.items:
-        return _long_list(head, value, indent)
+        return _format_multiline_list(head, value, indent)
     if isinstance(value, Body):  # a head of spaces alone is that of an item, whose brace stands where they end
-        return _block(head.rstrip() or head[:-1], value, indent)
-    return [head + value_text(value)]
+        return _format_block(head.rstrip() or head[:-1], value, indent)
+    return [head + format_value(value)]
 
 
-def _long_list(head: str, value: ListValue, indent: int) -> list[str]:
+def _format_multiline_list(head: str, value: ListValue, indent: int) -> list[str]:
     """Simple items fill the lines; any other has lines of its own."""
-    pad = STEP * (indent + 1)
+    pad = INDENT * (indent + 1)
     lines = [head + "["]
     filling = False
     for number, item in enumerate(value.items):
         comma = "," if number < len(value.items) - 1 else ""
-        text = value_text(item) + comma
-        if not _simple(item):
-            fits = len(pad) + len(text) <= WIDTH and all(map(_short, _value_bodies(item)))
-            lines.extend([pad + text] if fits else _long_value(pad, item, indent + 1))
+        text = format_value(item) + comma
+        if not _is_simple(item):
+            fits = len(pad) + len(text) <= LINE_WIDTH and all(map(_may_be_inline, _value_bodies(item)))
+            lines.extend([pad + text] if fits else _format_multiline_value(pad, item, indent + 1))
             if not fits:
                 lines[-1] += comma
             filling = False
-        elif filling and len(lines[-1]) + 1 + len(text) <= WIDTH:
+        elif filling and len(lines[-1]) + 1 + len(text) <= LINE_WIDTH:
             lines[-1] += " " + text
         else:
             lines.append(pad + text)
             filling = True
-    return [*lines, STEP * indent + "]"]
+    return [*lines, INDENT * indent + "]"]
 
 
-def _block(head: str, body: Body, indent: int) -> list[str]:
+def _format_block(head: str, body: Body, indent: int) -> list[str]:
     """``head {``, the statements, ``}``."""
     if not body.statements and body.opening is None and not body.closing:
         return [head + " { }"]
     opening = "  " + body.opening if body.opening else ""
-    pad = STEP * (indent + 1)
-    inner = _lines(body.statements, indent + 1) + [pad + comment for comment in body.closing]
-    return [head + " {" + opening, *inner, STEP * indent + "}"]
+    pad = INDENT * (indent + 1)
+    inner = _format_statements(body.statements, indent + 1) + [pad + comment for comment in body.closing]
+    return [head + " {" + opening, *inner, INDENT * indent + "}"]

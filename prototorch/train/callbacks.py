@@ -11,14 +11,14 @@ from prototorch.schema import Block
 Logs = dict[str, Any]
 
 
-class Later(dict[str, Any]):
+class LazyLogs(dict[str, Any]):
     """Logs that are made when somebody reads them: to know the loss of a step means to wait for it."""
 
     def __init__(self, make: Callable[[], Logs]):
         super().__init__()
         self._make: Callable[[], Logs] | None = make
 
-    def _made(self) -> Self:
+    def _read(self) -> Self:
         make, self._make = self._make, None
         if make is not None:
             super().update(make())
@@ -27,41 +27,41 @@ class Later(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if self._make is None:
             raise KeyError(name)
-        return self._made()[name]
+        return self._read()[name]
 
     def __contains__(self, name: object) -> bool:
-        return dict.__contains__(self._made(), name)
+        return dict.__contains__(self._read(), name)
 
     def __iter__(self) -> Iterator[str]:
-        return dict.__iter__(self._made())
+        return dict.__iter__(self._read())
 
     def __len__(self) -> int:
-        return dict.__len__(self._made())
+        return dict.__len__(self._read())
 
     def __bool__(self) -> bool:
         return True
 
     def __eq__(self, other: object) -> bool:
-        return dict.__eq__(self._made(), other)
+        return dict.__eq__(self._read(), other)
 
     def __repr__(self) -> str:
-        return dict.__repr__(self._made())
+        return dict.__repr__(self._read())
 
     def keys(self) -> Any:
         """As of a dict."""
-        return dict.keys(self._made())
+        return dict.keys(self._read())
 
     def values(self) -> Any:
         """As of a dict."""
-        return dict.values(self._made())
+        return dict.values(self._read())
 
     def items(self) -> Any:
         """As of a dict."""
-        return dict.items(self._made())
+        return dict.items(self._read())
 
     def get(self, name: str, default: Any = None) -> Any:
         """As of a dict."""
-        return dict.get(self._made(), name, default)
+        return dict.get(self._read(), name, default)
 
     def copy(self) -> Logs:
         """As of a dict."""
@@ -166,7 +166,7 @@ class LambdaCallback(Callback):
             setattr(self, name, function)
 
 
-def listed(callbacks: Any) -> list[Callback]:
+def callback_list(callbacks: Any) -> list[Callback]:
     """Callbacks as a list; one alone may be given as it is. Raises UsageError for anything else."""
     if isinstance(callbacks, Callback):
         return [callbacks]
@@ -185,7 +185,7 @@ class CallbackList:
     """Several callbacks called in turn."""
 
     def __init__(self, callbacks: Sequence[Callback] | Callback, model: Any, params: dict[str, Any] | None = None):
-        self.callbacks = listed(callbacks)
+        self.callbacks = callback_list(callbacks)
         for callback in self.callbacks:
             object.__setattr__(callback, "model", model)
             object.__setattr__(callback, "params", params or {})
@@ -195,6 +195,6 @@ class CallbackList:
         for callback in self.callbacks:
             getattr(callback, hook)(*args)
 
-    def wants(self, hook: str) -> bool:
+    def overrides(self, hook: str) -> bool:
         """Whether any of them defines the hook, so that its logs are worth the work."""
         return any(getattr(type(c), hook) is not getattr(Callback, hook) or hook in vars(c) for c in self.callbacks)

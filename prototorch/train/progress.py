@@ -13,14 +13,14 @@ from rich.table import Table
 
 from prototorch.errors import UsageError
 from prototorch.train.callbacks import Callback, Logs
-from prototorch.train.clock import DATA, waiting
+from prototorch.train.profiler import DATA, data_wait_share
 
-_EVERY = 0.1  # seconds between two drawings
-_TOLD = 0.1  # the share of the training spent waiting for data from which on it is told
-_LONG = 0.5  # seconds of an epoch spent so: less is not worth a word
+_REFRESH_SECONDS = 0.1  # seconds between two drawings
+_WAIT_SHARE_SHOWN = 0.1  # the share of the training spent waiting for data from which on it is told
+_WAIT_SECONDS_SHOWN = 0.5  # seconds of an epoch spent so: less is not worth a word
 
 
-def progress(verbose: Any = "auto", console: Console | None = None) -> list[Callback]:
+def progress_callbacks(verbose: Any = "auto", console: Console | None = None) -> list[Callback]:
     """The callbacks that show progress: "auto" and 1 a bar on a terminal and else a line an epoch, 2 lines, 0 none."""
     if isinstance(verbose, str) != (verbose == "auto") or verbose not in ("auto", 0, 1, 2):
         raise UsageError(f"verbose must be 'auto', 0 (nothing), 1 (a bar) or 2 (a line an epoch), not {verbose!r}")
@@ -28,29 +28,29 @@ def progress(verbose: Any = "auto", console: Console | None = None) -> list[Call
         return []
     console = console or Console(file=sys.stderr, highlight=False)
     if verbose in ("auto", 1) and console.is_terminal:
-        return [_Bar(console)]
-    return [_Lines(console)]
+        return [_ProgressBar(console)]
+    return [_ProgressLines(console)]
 
 
-def shown(logs: Logs) -> str:
+def format_logs(logs: Logs) -> str:
     """Logs in one line; the batch's own loss is left out."""
-    return "  ".join(f"{k} {_number(v)}" for k, v in logs.items() if k != "batch_loss")
+    return "  ".join(f"{k} {_format_value(v)}" for k, v in logs.items() if k != "batch_loss")
 
 
-def _number(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.3g}"
     return str(value)
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration as people read it."""
     if seconds < 60:
         return f"{seconds:.0f}s" if seconds >= 10 else f"{seconds:.1f}s"
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-class _Shown(Callback, abstract=True):
+class _ProgressDisplay(Callback, abstract=True):
     """What the bar and the lines share: clocks and counts."""
 
     display = True
@@ -71,14 +71,16 @@ class _Shown(Callback, abstract=True):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         spent = time.perf_counter() - self.epoch_started
-        rate = self.model.trainer.seen / max(spent, 1e-9)
-        share = waiting(self.model.trainer.timing)
-        long = self.model.trainer.timing.get(DATA, 0.0) >= _LONG
-        told = f"  data: waited {share:.0%} of the time" if share >= _TOLD and long else ""
-        self.console.print(f"{self.title}  {clock(spent)}  {rate:,.0f}/s  {shown(logs or {})}{told}", soft_wrap=True)
+        rate = self.model.trainer.samples_seen / max(spent, 1e-9)
+        share = data_wait_share(self.model.trainer.epoch_seconds)
+        long = self.model.trainer.epoch_seconds.get(DATA, 0.0) >= _WAIT_SECONDS_SHOWN
+        told = f"  data: waited {share:.0%} of the time" if share >= _WAIT_SHARE_SHOWN and long else ""
+        self.console.print(
+            f"{self.title}  {format_duration(spent)}  {rate:,.0f}/s  {format_logs(logs or {})}{told}", soft_wrap=True
+        )
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        skipped: dict[int, str] = getattr(self.model.trainer.loader, "skipped", {})
+        skipped: dict[int, str] = getattr(self.model.trainer.loader, "skipped_samples", {})
         if skipped:
             first = next(iter(skipped.values()))
             self.console.print(
@@ -86,14 +88,14 @@ class _Shown(Callback, abstract=True):
             )
 
 
-class _Lines(_Shown):
+class _ProgressLines(_ProgressDisplay):
     """One line an epoch. The batches are only counted, which costs nothing."""
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self.batch = batch + 1
 
 
-class _Bar(_Shown):
+class _ProgressBar(_ProgressDisplay):
     """A bar with rate, time left, loss and metrics, and a line for each epoch that is done."""
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
@@ -109,16 +111,16 @@ class _Bar(_Shown):
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self.batch = batch + 1
         now = time.perf_counter()
-        if self.live is None or now - self.drawn < _EVERY:
+        if self.live is None or now - self.drawn < _REFRESH_SECONDS:
             return
         self.drawn = now
         steps, spent = self.params["steps"], now - self.epoch_started
-        rate = self.model.trainer.seen / max(spent, 1e-9)
-        left = f"{clock(spent / batch * (steps - batch) if batch else 0.0)} left" if steps else ""
+        rate = self.model.trainer.samples_seen / max(spent, 1e-9)
+        left = f"{format_duration(spent / batch * (steps - batch) if batch else 0.0)} left" if steps else ""
         table = Table.grid(padding=(0, 1))
-        running = self.model.trainer.program.results("train") if batch else {}
+        running = self.model.trainer.plan_cache.metric_results("train") if batch else {}
         bar = ProgressBar(total=steps, completed=batch, width=24)
-        table.add_row(self.title, bar, f"{batch}/{steps or '?'}", f"{rate:,.0f}/s", left, shown(running))
+        table.add_row(self.title, bar, f"{batch}/{steps or '?'}", f"{rate:,.0f}/s", left, format_logs(running))
         self.live.update(table, refresh=True)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:

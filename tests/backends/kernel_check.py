@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototorch.backends.cpu import cpu, pool
+from prototorch.backends.cpu import cpu, worker_pool
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -41,13 +41,13 @@ def scattered(array: np.ndarray) -> np.ndarray:
 
 
 def outputs_of(name, arrays, attrs):
-    specs = OPS[name].rule(*map(spec, arrays), **attrs)
+    specs = OPS[name].infer_spec(*map(spec, arrays), **attrs)
     return specs if isinstance(specs, tuple) else (specs,)
 
 
 def plain(name, arrays, attrs):
     with np.errstate(all="ignore"):
-        made = OPS[name].plain(np, *arrays, **attrs)
+        made = OPS[name].reference(np, *arrays, **attrs)
         made = made if isinstance(made, tuple) else (made,)
         outs = outputs_of(name, arrays, attrs)
         return tuple(np.asarray(a).astype(o.dtype) for a, o in zip(made, outs, strict=True))
@@ -57,11 +57,11 @@ def run_kernel(name, arrays, attrs):
     """The kernel's outputs; asserts that a kernel ran, wrote within its outputs and left its inputs alone."""
     op, outs = OPS[name], outputs_of(name, arrays, attrs)
     ins = tuple(map(spec, arrays))
-    assert _BACKEND.chosen(op, ins, outs, attrs) == "numpy"
+    assert _BACKEND.kernel_level(op, ins, outs, attrs) == "numpy"
     runner = _BACKEND.prepare(op, ins, outs, attrs)
     before = [a.copy() for a in arrays]
     guarded = [Guarded(o) for o in outs]
-    with _BACKEND.running():
+    with _BACKEND.run_context():
         runner(tuple(arrays), tuple(g.array for g in guarded))
     assert all(g.intact() for g in guarded), "written outside an output"
     for old, new in zip(before, arrays, strict=True):
@@ -76,7 +76,7 @@ def run_in_place(name, arrays, attrs, output, source):
     arrays, guarded = list(arrays), [Guarded(o) for o in outs]
     guarded[output].array[...] = arrays[source]
     arrays[source] = guarded[output].array
-    with _BACKEND.running():
+    with _BACKEND.run_context():
         runner(tuple(arrays), tuple(g.array for g in guarded))
     assert all(g.intact() for g in guarded), "written outside an output"
     return [g.array for g in guarded]
@@ -110,11 +110,11 @@ def check(name, *arrays, rtol=0.0, atol=0.0, threads_agree=True, **attrs):
         if outs[output] == spec(arrays[source]):
             close(run_in_place(name, arrays, attrs, output, source), want, rtol, atol)
     if threads_agree:
-        threads = pool.threads()
+        threads = worker_pool.num_threads()
         try:
-            pool.set_threads(1)
+            worker_pool.set_num_threads(1)
             one = run_kernel(name, arrays, attrs)
-            pool.set_threads(3)
+            worker_pool.set_num_threads(3)
             same_bits(run_kernel(name, arrays, attrs), one)
         finally:
-            pool.set_threads(threads)
+            worker_pool.set_num_threads(threads)

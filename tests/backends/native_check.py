@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.core import _KERNELS
-from prototorch.backends.cpu import cpu, pool
-from prototorch.backends.cpu.native import build, call, machine
+from prototorch.backends.cpu import cpu, worker_pool
+from prototorch.backends.cpu.native import cpu_features, jit, kernel_api
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -30,7 +30,7 @@ cpu("native")  # enters the kernels
 
 def widest() -> int:
     """The width of this machine's vectors in bits."""
-    return machine._widest()
+    return cpu_features._max_vector_bits()
 
 
 @contextmanager
@@ -50,9 +50,9 @@ def vector_bits(bits: int) -> Iterator[None]:
 
 
 def _forget() -> None:
-    for cached in (machine.vector_bits, build.fingerprint):
+    for cached in (cpu_features.vector_bits, jit.fingerprint):
         cached.cache_clear()
-    call.forget()
+    kernel_api.clear_caches()
 
 
 class Guarded:
@@ -87,7 +87,7 @@ def specs_of(arrays: Any, layouts: Any) -> tuple[Spec, ...]:
 
 def outputs_of(name: str, ins: tuple[Spec, ...], attrs: dict[str, Any], layouts: Any) -> tuple[Spec, ...]:
     """Specs of an op's outputs; without ``layouts`` they lie as the input of the same rank does."""
-    made = OPS[name].rule(*(replace(s, layout=None) for s in ins), **attrs)
+    made = OPS[name].infer_spec(*(replace(s, layout=None) for s in ins), **attrs)
     made = made if isinstance(made, tuple) else (made,)
     if layouts is None:
         laid = {s.ndim for s in ins if s.layout is not None}
@@ -103,7 +103,7 @@ def oracle(name: str, arrays: Any, attrs: dict[str, Any], outs: tuple[Spec, ...]
     """What the plain body makes of the same numbers in float64."""
     wide = [np.asarray(a, "float64") if a.dtype == np.float32 else a for a in arrays]
     with np.errstate(all="ignore"):
-        made = OPS[name].plain(np, *wide, **attrs)
+        made = OPS[name].reference(np, *wide, **attrs)
         made = made if isinstance(made, tuple) else (made,)
         return [np.broadcast_to(np.asarray(m), o.shape).astype(o.dtype) for m, o in zip(made, outs, strict=True)]
 
@@ -128,7 +128,7 @@ def run_native(name: str, arrays: Any, ins: tuple[Spec, ...], outs: tuple[Spec, 
         given[source] = made[output]
     for g, a in zip(given, arrays, strict=True):
         g.array[...] = a
-    runner.program([g.array for g in given], [m.array for m in made])()  # bound: nothing is copied on the way
+    runner.make_program([g.array for g in given], [m.array for m in made])()  # bound: nothing is copied on the way
     assert all(g.intact() for g in (*given, *made)), "written outside an output"
     written = {source for _, source in over}
     for i, (g, a) in enumerate(zip(given, arrays, strict=True)):
@@ -158,18 +158,18 @@ def check(name: str, *arrays: Any, layouts: Any = None, out_layouts: Any = None,
     ins = specs_of(arrays, layouts)
     outs = outputs_of(name, ins, attrs, out_layouts)
     want = oracle(name, arrays, attrs, outs)
-    before, made = pool.threads(), []
+    before, made = worker_pool.num_threads(), []
     try:
         for count in threads:
-            pool.set_threads(count)
+            worker_pool.set_num_threads(count)
             made.append(run_native(name, arrays, ins, outs, attrs, level=level))
     finally:
-        pool.set_threads(before)
+        worker_pool.set_num_threads(before)
     for other in made[1:]:
         for a, b in zip(made[0], other, strict=True):
             assert a.tobytes() == b.tobytes(), "other bits with another number of threads"
     close(made[0], want, rtol, atol)
-    for pair in OPS[name].inplace_of(attrs).items():
+    for pair in OPS[name].inplace_map(attrs).items():
         if outs[pair[0]] == ins[pair[1]]:
             close(run_native(name, arrays, ins, outs, attrs, (pair,), level), want, rtol, atol)
     return made[0]

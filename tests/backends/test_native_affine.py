@@ -24,13 +24,13 @@ def test_affine_maps(bits, shape, fill_mode, interpolation):
     attrs = {"fill_mode": fill_mode, "interpolation": interpolation, "fill_value": 0.0}
     check("affine_sample", x, matrices, rtol=1e-5, atol=1e-6, **{**attrs, "fill_value": 2.5})
     # a pixel at the border may be given the shares of a whole picture
-    check("affine_spread", x, matrices, rtol=1e-5, atol=1e-5, **attrs)
+    check("affine_sample_grad", x, matrices, rtol=1e-5, atol=1e-5, **attrs)
 
 
 @pytest.mark.parametrize("fill_mode", ["reflect", "nearest", "wrap", "constant"])
 def test_a_map_that_is_no_number_reads_and_writes_inside(bits, fill_mode):
     x, matrices = given((3, 2, 5, 7))
     matrices[0], matrices[1], matrices[2] = np.nan, np.inf, 1e30
-    for name in ("affine_sample", "affine_spread"):
+    for name in ("affine_sample", "affine_sample_grad"):
         ins = native_check.specs_of([x, matrices], None)
         native_check.run_native(name, [x, matrices], ins, ins[:1], {"fill_mode": fill_mode})

@@ -5,7 +5,7 @@ import pytest
 
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
 check = native_check.check
-streams = pytest.importorskip("prototorch.backends.cpu.native.streams", exc_type=ImportError)
+streams = pytest.importorskip("prototorch.backends.cpu.native.nontemporal", exc_type=ImportError)
 
 CHANNELS = [1, 3, 20, 33, 96]
 LAYOUTS = [None, "channels_last"]
@@ -45,7 +45,7 @@ def test_large_means_do_no_harm(bits, layouts):
 @pytest.mark.parametrize("odd", [0, 8])
 @pytest.mark.parametrize("channels", [32, 33])
 def test_results_past_the_caches(bits, monkeypatch, channels, odd):
-    monkeypatch.setattr(streams, "LARGE", 0)
+    monkeypatch.setattr(streams, "MIN_BYTES", 0)
     monkeypatch.setattr(native_check, "ODD", odd)  # arrays that begin at cache lines, and others
     x, gamma, beta = arrays(channels, 2, 13, 30)
     other = {"layouts": "channels_last", "rtol": 1e-4, "atol": 5e-6, "eps": 1e-3}

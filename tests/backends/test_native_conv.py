@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
-streams = pytest.importorskip("prototorch.backends.cpu.native.streams", exc_type=ImportError)
+streams = pytest.importorskip("prototorch.backends.cpu.native.nontemporal", exc_type=ImportError)
 check = native_check.check
 LAST = "channels_last"
 #: float32 sums of up to some thousand products, relative to the largest
@@ -147,7 +147,7 @@ def test_a_product_with_bias_and_activation_and_one_with_an_update(bits):
 @pytest.mark.parametrize("level", ["native", "winograd"])
 @pytest.mark.parametrize("odd", [0, 8])
 def test_results_past_the_caches(bits, monkeypatch, odd, level):
-    monkeypatch.setattr(streams, "LARGE", 0)
+    monkeypatch.setattr(streams, "MIN_BYTES", 0)
     monkeypatch.setattr(native_check, "ODD", odd)  # arrays that begin at cache lines, and others
     for stride in (1, 2) if level == "native" else (1,):
         x, w, dy, attrs = arrays((16, 32, (13, 12), 64, (3, 3), (stride, stride), ((1, 1), (1, 1)), (1, 1), 1))

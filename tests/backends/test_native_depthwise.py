@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
-streams = pytest.importorskip("prototorch.backends.cpu.native.streams", exc_type=ImportError)
+streams = pytest.importorskip("prototorch.backends.cpu.native.nontemporal", exc_type=ImportError)
 check = native_check.check
 LAST = native_check.CHANNELS_LAST
 
@@ -69,7 +69,7 @@ def test_depthwise_kernels_are_asked_first(name):
 
 @pytest.mark.parametrize("odd", [0, 8])
 def test_results_past_the_caches(bits, monkeypatch, odd):
-    monkeypatch.setattr(streams, "LARGE", 0)
+    monkeypatch.setattr(streams, "MIN_BYTES", 0)
     monkeypatch.setattr(native_check, "ODD", odd)  # arrays that begin at cache lines, and others
     for case in ("mobilenet", "mobilenet, stride 2"):
         x, w, attrs = prepared(case, 32)

@@ -81,7 +81,9 @@ def said_of(count):
     for name, op in OPS.items():
         if getattr(op, "elementwise", False):
             given = [
-                p.annotation for p in inspect.signature(op.rule).parameters.values() if p.kind is not p.VAR_KEYWORD
+                p.annotation
+                for p in inspect.signature(op.infer_spec).parameters.values()
+                if p.kind is not p.VAR_KEYWORD
             ]
             if given == ["Spec"] * count:
                 yield name

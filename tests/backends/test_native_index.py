@@ -29,15 +29,15 @@ def test_take_put_rows_and_one_hot(bits, table, shape, dtype):
     indices = places(table[0], shape, dtype)
     check("take", numbers(*table), indices)
     # sums of up to a hundred values of one index, one after another
-    check("put_rows", numbers(*shape, *table[1:]), indices, rows=table[0], rtol=1e-5, atol=1e-5)
+    check("embedding_grad", numbers(*shape, *table[1:]), indices, rows=table[0], rtol=1e-5, atol=1e-5)
     check("one_hot", indices, classes=table[0])
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_along_the_last_axis(bits, dtype):
     indices = np.random.default_rng(1).integers(0, 20, (6, 5, 3)).astype(dtype)
-    check("take_along", numbers(6, 5, 20), indices)
-    check("put_along", numbers(6, 5, 3), indices, size=20, rtol=1e-6)
+    check("take_along_axis", numbers(6, 5, 20), indices)
+    check("scatter_add_along_axis", numbers(6, 5, 3), indices, size=20, rtol=1e-6)
 
 
 def test_whole_numbers_have_no_nan(bits):

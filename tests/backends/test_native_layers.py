@@ -5,13 +5,13 @@ import pytest
 
 from prototorch import layers
 from prototorch.backends.cpu import cpu, native
+from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
-from prototorch.graph.record import Graph
 from prototorch.layers.base import Layer
-from prototorch.testing.build import differentiate, outputs_of, say
 from prototorch.testing.case import cases
+from prototorch.testing.layer_graph import differentiate, named_outputs, trace_layer
 
-if native.missing() is not None:
+if native.unavailable_reason() is not None:
     pytest.skip("no native level here", allow_module_level=True)
 SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers.__name__)]
 
@@ -20,12 +20,14 @@ SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers
 def test_every_step_is_native(case):
     backend = cpu("native")
     for training in case.phases:
-        one = say(Graph(), case.made, case.specs("float32"), training, "float32", case.mask())
-        wanted = outputs_of(one)
+        one = trace_layer(Graph(), case.instance, case.specs("float32"), training, "float32", case.mask())
+        wanted = named_outputs(one)
         if case.extra("gradient", True) and one.variables and (wanted or one.trace.losses):
             if one.trace.losses or any(v.spec.is_float for v in one.outputs):
                 differentiate(one, {n: np.zeros(v.shape, v.dtype) for n, v in one.variables.items()}, case.seed)
             wanted |= {f"d{n}": g for n, g in one.grads.items()}
         plan = make_plan(one.trace.graph, wanted, one.trace.updates, backend)
-        slow = {op.name for op, *said in plan.said() if backend.choice(op, *said).level in ("numpy", "plain")}
+        slow = {
+            op.name for op, *said in plan.signatures() if backend.choose_kernel(op, *said).level in ("numpy", "plain")
+        }
         assert not slow, f"training={training}"

@@ -48,7 +48,7 @@ def test_max_pool_and_unpool(bits, case, layouts):
         check("max_pool", np.full_like(x, -np.inf), layouts=layouts, **attrs)
         # float32 sums of at most 306 numbers
         g = np.ascontiguousarray(y) + 3
-        check("max_unpool", g, np.ascontiguousarray(number), layouts=layouts, atol=1e-5, size=x.shape[2:], **attrs)
+        check("max_pool_grad", g, np.ascontiguousarray(number), layouts=layouts, atol=1e-5, size=x.shape[2:], **attrs)
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS)
@@ -70,11 +70,11 @@ def test_avg_pool_and_unpool(bits, case, layouts, include_pad):
         # float32 sums of at most 306 numbers
         (y,) = check("avg_pool", x, layouts=layouts, rtol=1e-5, atol=1e-6, **attrs)
         g = np.ascontiguousarray(y) + 3
-        check("avg_unpool", g, layouts=layouts, rtol=1e-5, atol=1e-6, size=x.shape[2:], **attrs)
+        check("avg_pool_grad", g, layouts=layouts, rtol=1e-5, atol=1e-6, size=x.shape[2:], **attrs)
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS)
 def test_many_pieces(bits, layouts):
     x, attrs = prepared("resnet", 33, images=41)
     y, number = check("max_pool", x, layouts=layouts, threads=(1, 2, 3), **attrs)
-    check("max_unpool", y.copy(), number.copy(), layouts=layouts, atol=1e-6, size=x.shape[2:], **attrs)
+    check("max_pool_grad", y.copy(), number.copy(), layouts=layouts, atol=1e-6, size=x.shape[2:], **attrs)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from prototorch import ops
-from prototorch.backends.cpu import pool
-from prototorch.ops.arranged import Use
+from prototorch.backends.cpu import worker_pool
+from prototorch.ops.prepack import OperandUse
 from prototorch.spec import Spec
 
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
@@ -19,9 +19,9 @@ TOLERANCE = {"rtol": 5e-5, "atol": 1e-5}
 
 @pytest.fixture(autouse=True)
 def _as_many_threads_as_before():
-    before = pool.threads()
+    before = worker_pool.num_threads()
     yield
-    pool.set_threads(before)
+    worker_pool.set_num_threads(before)
 
 
 def numbers(*shape, scale=1.0, seed=0):
@@ -39,13 +39,13 @@ def test_lstm_and_its_gradient(bits, size, masked):
     if units == 5:
         attrs |= {"activation": "relu", "recurrent_activation": "linear"}
     check("lstm_sequence", x, u, h, c, *mask, **attrs, **TOLERANCE)
-    made = ops.lstm_sequence.plain(np, x, u, h, c, *mask, **attrs)
+    made = ops.lstm_sequence.reference(np, x, u, h, c, *mask, **attrs)
     after = [np.ascontiguousarray(made[i]) for i in (0, 3)]
     grads = numbers(n, t, units, seed=5), numbers(n, units, seed=6), numbers(n, units, seed=7)
     check("lstm_sequence_grad", x, u, h, c, *mask, *after, *grads, **attrs, **TOLERANCE)
-    check("lstm_sequence_kept", x, u, h, c, *mask, **attrs, **TOLERANCE)
-    gates = np.ascontiguousarray(ops.lstm_sequence_kept.plain(np, x, u, h, c, *mask, **attrs)[4])
-    check("lstm_sequence_kept_grad", gates, u, h, c, *mask, *after, *grads, **attrs, **TOLERANCE)
+    check("lstm_sequence_with_gates", x, u, h, c, *mask, **attrs, **TOLERANCE)
+    gates = np.ascontiguousarray(ops.lstm_sequence_with_gates.reference(np, x, u, h, c, *mask, **attrs)[4])
+    check("lstm_sequence_with_gates_grad", gates, u, h, c, *mask, *after, *grads, **attrs, **TOLERANCE)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -61,7 +61,7 @@ def test_simple_nets_gated_units_and_their_gradients(bits, size, masked):
         given = (x, u, *((numbers(3 * units, seed=8),) if gates == 3 else ()), h, *mask)
         attrs = {**attrs, "masked": masked, "reverse": units != 20}
         check(op.name, *given, **attrs, **TOLERANCE)
-        after = np.ascontiguousarray(op.plain(np, *given, **attrs)[0])
+        after = np.ascontiguousarray(op.reference(np, *given, **attrs)[0])
         check(f"{op.name}_grad", *given, after, *grads, **attrs, **TOLERANCE)
 
 
@@ -80,15 +80,15 @@ def test_weights_that_were_packed_before(bits, op, size, masked):
     want = check(op.name, *arrays, **attrs, **TOLERANCE)
     ins = native_check.specs_of(arrays, None)
     outs = native_check.outputs_of(op.name, ins, attrs, None)
-    found = native_check.cpu("native").arrangement(op, ins, outs, attrs)
+    found = native_check.cpu("native").pack_request(op, ins, outs, attrs)
     assert found.operand == 1
-    use = Use(op.name, tuple(sorted(attrs.items())), ins, outs, 1)
+    use = OperandUse(op.name, tuple(sorted(attrs.items())), ins, outs, 1)
     held = Spec((found.size,))
-    (packed,) = native_check.run_native("arrange", [u], (ins[1],), (held,), {"use": use, "size": found.size})
+    (packed,) = native_check.run_native("prepack", [u], (ins[1],), (held,), {"use": use, "size": found.size})
     given, specs = [x, packed, *arrays[2:]], (ins[0], held, *ins[2:])
     for threads in (1, 2):
-        pool.set_threads(threads)
-        made = native_check.run_native("arranged", given, specs, outs, {"use": use})
+        worker_pool.set_num_threads(threads)
+        made = native_check.run_native("apply_prepacked", given, specs, outs, {"use": use})
         assert [a.tobytes() for a in made] == [a.tobytes() for a in want]
 
 
@@ -103,7 +103,7 @@ def test_other_activations(bits, pair):
         bias = (numbers(3 * units, seed=8),) if gates == 3 else ()
         given = (x, u, *bias, *(numbers(n, units, seed=2 + i) for i in range(states)))
         check(op.name, *given, **own, **TOLERANCE)
-        made = op.plain(np, *given, **own)
+        made = op.reference(np, *given, **own)
         after = [np.ascontiguousarray(made[i]) for i in (0, *range(states + 1, len(made)))]
         grads = numbers(n, t, units, seed=5), *(numbers(n, units, seed=6 + i) for i in range(states))
         check(f"{op.name}_grad", *given, *after, *grads, **own, **TOLERANCE)

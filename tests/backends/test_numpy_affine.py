@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_check import plain, run_kernel
 
-from prototorch.backends.cpu import numpy_affine
+from prototorch.backends.cpu.numpy import affine_sample
 
 
 def numbers(*shape, dtype="float32", seed=0):
@@ -16,7 +16,7 @@ def numbers(*shape, dtype="float32", seed=0):
 @pytest.mark.parametrize("far", [False, True], ids=["tables", "far away"])
 def test_affine_sample(monkeypatch, dtype, mode, far):
     if far:
-        monkeypatch.setattr(numpy_affine, "_FAR", -1000)  # no table is made
+        monkeypatch.setattr(affine_sample, "_MAX_TABLE_REACH", -1000)  # no table is made
     attrs = {"fill_mode": mode, "fill_value": 0.5}
     for shape in [(2, 2, 4, 5), (1, 1, 1, 1), (0, 1, 2, 2), (3, 1, 1, 3), (1, 3, 5, 2), (5, 3, 17, 19)]:
         for turn in (0.3, 4.0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_check import check, outputs_of, run_kernel
 
-from prototorch.backends.cpu import numpy_conv, numpy_conv_weights, numpy_depthwise
+from prototorch.backends.cpu.numpy import conv, conv_weight_grad, depthwise_conv
 
 # x, w, strides, pads, dilation, groups
 CASES = {
@@ -46,9 +46,9 @@ NEAR = {"rtol": 2e-5, "atol": 1e-4}
 def blocks(request, monkeypatch):
     """Everything once more one image, and few channels, at a time."""
     if request.param == "small blocks":
-        monkeypatch.setattr(numpy_conv, "_BLOCK", 1)
-        monkeypatch.setattr(numpy_conv_weights, "_LARGEST_BLOCK", 1)
-        monkeypatch.setattr(numpy_depthwise, "_ELEMENTS", 1)
+        monkeypatch.setattr(conv, "_BLOCK_BYTES", 1)
+        monkeypatch.setattr(conv_weight_grad, "_MAX_BLOCK_BYTES", 1)
+        monkeypatch.setattr(depthwise_conv, "_BLOCK_ELEMENTS", 1)
 
 
 def numbers(shape, seed=0, dtype="float32"):
@@ -84,7 +84,7 @@ def test_conv_weight_grad(case):
 @pytest.mark.parametrize("worth", [0, 1e9])
 @pytest.mark.parametrize("case", CASES)
 def test_both_ways_to_the_input_grad(case, worth, monkeypatch):
-    monkeypatch.setattr(numpy_conv, "_WORTH", worth)
+    monkeypatch.setattr(conv, "_MAX_PRODUCT_GROWTH", worth)
     x, w, g, attrs = prepared(case)
     check("conv_input_grad", g, w, size=x.shape[2:], **attrs, **NEAR, threads_agree=len(x) > 1)
 
@@ -92,8 +92,8 @@ def test_both_ways_to_the_input_grad(case, worth, monkeypatch):
 @pytest.mark.parametrize("largest", [1, 600])
 @pytest.mark.parametrize("case", CASES)
 def test_parts_of_an_image(case, largest, monkeypatch):
-    monkeypatch.setattr(numpy_conv, "_LARGEST", largest)
-    monkeypatch.setattr(numpy_conv_weights, "_LARGEST_PART", largest)
+    monkeypatch.setattr(conv, "_MAX_COLUMN_BYTES", largest)
+    monkeypatch.setattr(conv_weight_grad, "_MAX_COLUMN_BYTES", largest)
     x, w, g, attrs = prepared(case)
     check("conv", x, w, **attrs, **NEAR, threads_agree=len(x) > 1)
     check("conv_weight_grad", x, g, kernel=w.shape[2:], **attrs, **NEAR, threads_agree=len(x) > 4)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from kernel_check import check
 
-from prototorch.backends.cpu import numpy_elementwise
-from prototorch.backends.cpu.numpy_elementwise import BINARY, UNARY
+from prototorch.backends.cpu.numpy import elementwise
+from prototorch.backends.cpu.numpy.elementwise import BINARY, UNARY
 from prototorch.ops.operators import OPS
 
 SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 4, 5), (0, 3), (1, 13, 1)]
@@ -18,9 +18,9 @@ ODD = np.array([0.0, -0.0, 1.0, -1.5, 2.5, np.inf, -np.inf, np.nan, 1e-42, 3e38]
 def pieces(request, monkeypatch):
     """Everything once more with arrays cut into tiny pieces over threads."""
     if request.param == "pieces":
-        monkeypatch.setattr(numpy_elementwise, "BIG", 1)
-        monkeypatch.setattr(numpy_elementwise, "PIECE", 3)
-        monkeypatch.setattr(numpy_elementwise, "CHUNK", 2)
+        monkeypatch.setattr(elementwise, "PARALLEL_MIN_SIZE", 1)
+        monkeypatch.setattr(elementwise, "TASK_SIZE", 3)
+        monkeypatch.setattr(elementwise, "CHUNK_SIZE", 2)
 
 
 def numbers(shape, dtype="float32", seed=0):

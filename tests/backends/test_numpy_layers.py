@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from kernel_check import check, plain, run_kernel
 
-from prototorch.backends.cpu import (
-    numpy_activation,
-    numpy_elementwise,
-    numpy_lrn,
-    numpy_norm,
-    numpy_random,
-    numpy_softmax,
+from prototorch.backends.cpu.numpy import (
+    activation as activation_kernels,
+)
+from prototorch.backends.cpu.numpy import (
+    elementwise,
+    lrn,
+    norm,
+    random,
+    softmax,
 )
 from prototorch.ops import activation
 from prototorch.ops.core import Op
@@ -18,7 +20,7 @@ from prototorch.ops.operators import OPS
 
 ACTIVATIONS = sorted(
     {v.name for v in vars(activation).values() if isinstance(v, Op) and v.inplace == {0: 0}} & set(OPS) - {
-        "absolute", "cast", "exp", "expm1", "less", "log1p", "maximum", "minimum", "negative", "square", "tanh", "where"
+        "abs", "cast", "exp", "expm1", "less", "log1p", "maximum", "minimum", "negative", "square", "tanh", "where"
     }
 )  # fmt: skip
 ATTRS = {"leaky_relu": {"negative_slope": 0.1}, "elu": {"alpha": 1.5}, "gelu": {"approximate": True}}
@@ -32,13 +34,13 @@ NEAR = {"rtol": 2e-5, "atol": 2e-5}
 def pieces(request, monkeypatch):
     """Everything once more in tiny pieces over threads."""
     if request.param == "pieces":
-        monkeypatch.setattr(numpy_elementwise, "BIG", 1)
-        monkeypatch.setattr(numpy_elementwise, "PIECE", 5)
-        monkeypatch.setattr(numpy_elementwise, "CHUNK", 3)
-        monkeypatch.setattr(numpy_activation, "_COMPOSITE_CHUNK", 4)
-        monkeypatch.setattr(numpy_random, "_CHUNK", 16)
-        for module in (numpy_norm, numpy_lrn, numpy_softmax):
-            monkeypatch.setattr(module, "_BLOCK", 1)
+        monkeypatch.setattr(elementwise, "PARALLEL_MIN_SIZE", 1)
+        monkeypatch.setattr(elementwise, "TASK_SIZE", 5)
+        monkeypatch.setattr(elementwise, "CHUNK_SIZE", 3)
+        monkeypatch.setattr(activation_kernels, "_COMPOSITE_CHUNK", 4)
+        monkeypatch.setattr(random, "_CHUNK_SIZE", 16)
+        for module in (norm, lrn, softmax):
+            monkeypatch.setattr(module, "_BLOCK_ELEMENTS", 1)
 
 
 def numbers(*shape, seed=0, dtype="float32"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_check import check, plain
 
-from prototorch.backends.cpu import numpy_pool, numpy_unpool
+from prototorch.backends.cpu.numpy import max_pool, max_pool_grad
 
 # x, kernel, strides, pads, ceil
 CASES = {
@@ -29,7 +29,7 @@ CASES = {
 def blocks(request, monkeypatch):
     """Everything once more with one row at a time."""
     if request.param == "small blocks":
-        monkeypatch.setattr(numpy_pool, "_BLOCK", 1)
+        monkeypatch.setattr(max_pool, "BLOCK_ELEMENTS", 1)
 
 
 def prepared(case, dtype="float32"):
@@ -58,14 +58,14 @@ def test_max_pool_of_odd_numbers(case):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sparsest", [0, 100])
 def test_max_unpool(case, sparsest, monkeypatch):
-    monkeypatch.setattr(numpy_unpool, "_SPARSEST", sparsest)  # slices, or vectors
+    monkeypatch.setattr(max_pool_grad, "_MAX_VECTOR_SPARSITY", sparsest)  # slices, or vectors
     x, attrs = prepared(case)
     number = plain("max_pool", [x], attrs)[1]
     g = np.asarray(np.random.default_rng(1).normal(size=number.shape), "float32")
-    check("max_unpool", g, number, size=x.shape[2:], **attrs, rtol=1e-6)
+    check("max_pool_grad", g, number, size=x.shape[2:], **attrs, rtol=1e-6)
     if g.size:
         g.reshape(-1)[0], g.reshape(-1)[-1] = np.nan, np.inf
-        check("max_unpool", g, number, size=x.shape[2:], **attrs, rtol=1e-6)
+        check("max_pool_grad", g, number, size=x.shape[2:], **attrs, rtol=1e-6)
 
 
 @pytest.mark.parametrize("include_pad", [False, True])
@@ -76,7 +76,7 @@ def test_avg_pool_and_its_adjoint(case, include_pad):
     # At most 306 terms are added in another order: float32 rounding.
     check("avg_pool", x, **attrs, rtol=1e-5, atol=1e-6)
     g = plain("avg_pool", [x], attrs)[0] + np.float32(1)
-    check("avg_unpool", g, size=x.shape[2:], **attrs, rtol=1e-5, atol=1e-6)
+    check("avg_pool_grad", g, size=x.shape[2:], **attrs, rtol=1e-5, atol=1e-6)
 
 
 def test_avg_pool_keeps_numbers_that_are_not_finite_where_they_are():

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from kernel_check import check, plain
 
-from prototorch.backends.cpu import cpu, numpy_gru, numpy_lstm
-from prototorch.backends.cpu.numpy_lstm import usual
+from prototorch.backends.cpu import cpu
+from prototorch.backends.cpu.numpy import gru, lstm
+from prototorch.backends.cpu.numpy.lstm import has_default_activations
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -18,8 +19,8 @@ SIZES = [(3, 4, 5), (1, 1, 1), (2, 9, 3), (7, 2, 16)]
 @pytest.fixture(params=["together", "step by step"], autouse=True)
 def steps(request, monkeypatch):
     if request.param == "step by step":
-        monkeypatch.setattr(numpy_lstm, "_FEW", 1)
-        monkeypatch.setattr(numpy_gru, "_FEW", 1)
+        monkeypatch.setattr(lstm, "_MIN_STEP_ELEMENTS", 1)
+        monkeypatch.setattr(gru, "_MIN_STEP_ELEMENTS", 1)
 
 
 def numbers(*shape, seed=0):
@@ -50,7 +51,7 @@ def test_sequence_and_its_gradient(name, size, reverse):
 
 @pytest.mark.parametrize("attrs", [{"masked": True}, {"activation": "relu"}, {"recurrent_activation": "hard_sigmoid"}])
 def test_what_is_unusual_is_left_to_the_plain_body(attrs):
-    assert not usual((Spec((2, 3, 4)),), attrs)
+    assert not has_default_activations((Spec((2, 3, 4)),), attrs)
     given = tuple(Spec(a.shape) for a in arrays("gru_sequence", (2, 3, 4)))
-    outs = OPS["gru_sequence"].rule(*given)
-    assert cpu("numpy").chosen(OPS["gru_sequence"], given, outs, {"reset_after": False}) == "plain"
+    outs = OPS["gru_sequence"].infer_spec(*given)
+    assert cpu("numpy").kernel_level(OPS["gru_sequence"], given, outs, {"reset_after": False}) == "plain"

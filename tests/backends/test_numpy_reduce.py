@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_check import check, run_kernel
 
-from prototorch.backends.cpu import numpy_matmul, numpy_reduce
+from prototorch.backends.cpu.numpy import matmul, reduce
 
 # (shape, axis): all, inner, outer, middle, none, mixed, sizes of 1 and of 0
 SUMS = [((7,), None), ((), None), ((3, 5), 1), ((3, 5), 0), ((2, 3, 4, 5), (0, 2, 3)), ((2, 3, 4, 5), (1, 3)),
@@ -24,11 +24,11 @@ def numbers(shape, dtype="float32", seed=0):
 def pieces(request, monkeypatch):
     """Everything once more cut into pieces over threads."""
     if request.param == "pieces":
-        monkeypatch.setattr(numpy_reduce, "BIG", 2100)
-        monkeypatch.setattr(numpy_reduce, "_SMALL", 1)
-        monkeypatch.setattr(numpy_matmul, "_WORK", 1)
-        monkeypatch.setattr(numpy_matmul, "_LARGE", 1)
-        monkeypatch.setattr(numpy_matmul, "_ROWS", 3)
+        monkeypatch.setattr(reduce, "PARALLEL_MIN_SIZE", 2100)
+        monkeypatch.setattr(reduce, "_MAX_PLAIN_SIZE", 1)
+        monkeypatch.setattr(matmul, "_MIN_PARALLEL_WORK", 1)
+        monkeypatch.setattr(matmul, "_SMALL_M_MIN_SIZE", 1)
+        monkeypatch.setattr(matmul, "_ROWS_PER_TASK", 3)
 
 
 @pytest.mark.parametrize("keepdims", [False, True])

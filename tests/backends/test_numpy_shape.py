@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from kernel_check import check, run_kernel
 
-from prototorch.backends.cpu import numpy_elementwise
+from prototorch.backends.cpu.numpy import elementwise
 
 
 @pytest.fixture(params=["whole", "pieces"], autouse=True)
 def pieces(request, monkeypatch):
     """Everything once more in tiny pieces over threads."""
     if request.param == "pieces":
-        monkeypatch.setattr(numpy_elementwise, "BIG", 1)
-        monkeypatch.setattr(numpy_elementwise, "PIECE", 5)
-        monkeypatch.setattr(numpy_elementwise, "CHUNK", 2)
+        monkeypatch.setattr(elementwise, "PARALLEL_MIN_SIZE", 1)
+        monkeypatch.setattr(elementwise, "TASK_SIZE", 5)
+        monkeypatch.setattr(elementwise, "CHUNK_SIZE", 2)
 
 
 def numbers(*shape, dtype="float32", seed=0):
@@ -50,7 +50,7 @@ def test_slice_and_its_adjoint(part):
     x = numbers(3, 5)
     check("slice", x, start=start, stop=stop, step=step)
     g = np.ascontiguousarray(x[tuple(map(slice, start, stop, step))])
-    check("unslice", g, shape=(3, 5), start=start, stop=stop, step=step)
+    check("slice_grad", g, shape=(3, 5), start=start, stop=stop, step=step)
 
 
 def test_pad_and_flip():
@@ -69,9 +69,9 @@ def test_take_and_put_rows(dtype):
     check("take", numbers(7), places)
     check("take", numbers(7, 2, 3), np.asarray(4, dtype))
     check("take", numbers(7, 2), np.zeros((0,), dtype))
-    check("put_rows", numbers(2, 3, 5), places, rows=7, rtol=1e-6)
-    check("put_rows", numbers(2, 3), places, rows=9, rtol=1e-6)
-    check("put_rows", numbers(50, 4), np.arange(50).astype(dtype) % 3, rows=4, rtol=1e-5)
+    check("embedding_grad", numbers(2, 3, 5), places, rows=7, rtol=1e-6)
+    check("embedding_grad", numbers(2, 3), places, rows=9, rtol=1e-6)
+    check("embedding_grad", numbers(50, 4), np.arange(50).astype(dtype) % 3, rows=4, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
@@ -79,11 +79,11 @@ def test_indices_outside_a_table(dtype):
     places = np.asarray([[3, 0, 7], [200, 2, 255]]).astype(dtype)
     check("take", numbers(7, 5), places)
     check("take", numbers(7, 5, dtype="int32"), places)
-    check("put_rows", numbers(2, 3, 5), places, rows=7, rtol=1e-6)
-    check("put_rows", numbers(2, 3), places + 7 if dtype != "uint8" else places // 8 + 7, rows=7)
+    check("embedding_grad", numbers(2, 3, 5), places, rows=7, rtol=1e-6)
+    check("embedding_grad", numbers(2, 3), places + 7 if dtype != "uint8" else places // 8 + 7, rows=7)
     if dtype != "uint8":
         check("take", numbers(7), -places)
-        check("put_rows", numbers(2, 3), -places, rows=7)
+        check("embedding_grad", numbers(2, 3), -places, rows=7)
     rows = run_kernel("take", [numbers(7, 2), places], {})[0]
     assert np.isnan(rows[0, 2]).all()
     assert np.isnan(rows[1, [0, 2]]).all()
@@ -93,13 +93,13 @@ def test_indices_outside_a_table(dtype):
 def test_a_row_that_is_not_finite_stays_alone():
     values = numbers(4, 3)
     values[1, 1] = np.nan
-    check("put_rows", values, np.asarray([2, 0, 2, 1]), rows=3, rtol=1e-6)
+    check("embedding_grad", values, np.asarray([2, 0, 2, 1]), rows=3, rtol=1e-6)
 
 
 def test_take_along_and_its_adjoint():
     x, places = numbers(2, 3, 5), np.asarray([[[0, 4], [2, 2], [1, 0]], [[3, 3], [4, 0], [0, 1]]])
-    check("take_along", x, places)
-    check("put_along", numbers(2, 3, 2), places.astype("int32"), size=5)
+    check("take_along_axis", x, places)
+    check("scatter_add_along_axis", numbers(2, 3, 2), places.astype("int32"), size=5)
 
 
 def test_one_hot_iota_gather():
@@ -108,9 +108,9 @@ def test_one_hot_iota_gather():
     check("one_hot", np.asarray(1), classes=2, dtype="bool")
     check("iota", size=7)
     check("iota", size=0, dtype="float32")
-    check("gather", numbers(3, 5, 2), indices=(4, 0, 0), axis=1)
-    check("scatter_rows", numbers(3, 3, 2), indices=(4, 0, 0), axis=1, size=5)
-    check("scatter_rows", numbers(3), indices=(1, 0, 1), axis=0, size=2)
+    check("static_gather", numbers(3, 5, 2), indices=(4, 0, 0), axis=1)
+    check("static_scatter_add", numbers(3, 3, 2), indices=(4, 0, 0), axis=1, size=5)
+    check("static_scatter_add", numbers(3), indices=(1, 0, 1), axis=0, size=2)
 
 
 def test_parts_of_pictures():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_check import check
 
-from prototorch.backends.cpu import numpy_update
+from prototorch.backends.cpu.numpy import update as update_kernels
 from prototorch.ops import update
 from prototorch.ops.operators import OPS
 
@@ -32,8 +32,8 @@ ATTRS = {
 def chunks(request, monkeypatch):
     """Everything once more in tiny chunks over threads."""
     if request.param == "chunks":
-        monkeypatch.setattr(numpy_update, "_CHUNK", 3)
-        monkeypatch.setattr(numpy_update, "_PIECE", 2)
+        monkeypatch.setattr(update_kernels, "_CHUNK_SIZE", 3)
+        monkeypatch.setattr(update_kernels, "_CHUNKS_PER_TASK", 2)
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (), (1,), (2, 3, 4), (0, 3)], ids=str)

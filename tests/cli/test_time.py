@@ -9,9 +9,9 @@ import pytest
 from prototorch.cli import main
 from prototorch.errors import BackendError
 from prototorch.graph.cost import Cost
-from prototorch.measure import against, machine
+from prototorch.measure import compare, machine
 from prototorch.measure.machine import Peaks
-from prototorch.measure.profile import Part, owner_of
+from prototorch.measure.profile import ProfileEntry, find_owner
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("quick")
 def quick(monkeypatch):
     """A machine that is known in no time."""
     monkeypatch.setattr(machine, "_SECONDS", 0.0)
-    monkeypatch.setattr(machine, "_SIDE", 64)
-    monkeypatch.setattr(machine, "_COPIED", 1 << 16)
+    monkeypatch.setattr(machine, "_MATRIX_SIZE", 64)
+    monkeypatch.setattr(machine, "_COPY_BYTES", 1 << 16)
 
 
 @pytest.fixture
@@ -151,22 +151,26 @@ def test_against_something_else_is_told(shell, args, told):
 
 def test_nets_that_differ_are_not_timed():
     with pytest.raises(BackendError, match="the times would not be of one net"):
-        against._note({}, {"y": [1.0, 2.0]}, {"y": [1.0, 2.1]})
+        compare._record_differences({}, {"y": [1.0, 2.0]}, {"y": [1.0, 2.1]})
     noted: dict[str, float] = {}
-    against._note(noted, {"y": [1.0, 2.0]}, {"y": [1.0, 2.0]})
+    compare._record_differences(noted, {"y": [1.0, 2.0]}, {"y": [1.0, 2.0]})
     assert noted == {"y": 0.0}
 
 
 def test_steps_find_their_layer():
     owners = {"tower/hidden": "left", "left": "left", "a/b": "a/b"}
-    assert owner_of("tower/hidden/kernel", "update", owners) == "left"
-    assert owner_of("a/b", "forward", owners) == "a/b"
-    assert owner_of("metric accuracy", "forward", owners) == "metric accuracy"
-    assert owner_of("", "update", owners) == "optimizer"
+    assert find_owner("tower/hidden/kernel", "update", owners) == "left"
+    assert find_owner("a/b", "forward", owners) == "a/b"
+    assert find_owner("metric accuracy", "forward", owners) == "metric accuracy"
+    assert find_owner("", "update", owners) == "optimizer"
 
 
 def test_the_share_of_the_peak_is_by_the_limit_that_is_reached_first():
-    part = Part("a", "", {"forward": 2.0}, Cost(flops=100, nbytes=10))
+    part = ProfileEntry("a", "", {"forward": 2.0}, Cost(flops=100, nbytes=10))
     assert part.rates(Peaks(flops=100.0, bandwidth=100.0, threads=1))["of_peak"] == 0.5
     assert part.rates(Peaks(flops=1e9, bandwidth=10.0, threads=1))["of_peak"] == 0.5
-    assert Part("b", "").rates(Peaks(1.0, 1.0, 1)) == {"flops_per_second": 0, "bytes_per_second": 0, "of_peak": 0}
+    assert ProfileEntry("b", "").rates(Peaks(1.0, 1.0, 1)) == {
+        "flops_per_second": 0,
+        "bytes_per_second": 0,
+        "of_peak": 0,
+    }

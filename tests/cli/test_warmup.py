@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from prototorch.backends.cpu.native import build
+from prototorch.backends.cpu.native import jit
 from prototorch.cli import main
 from prototorch.load import load_model
 from prototorch.train.summary import step_specs
@@ -32,8 +32,8 @@ def shell(capfd, tmp_path, monkeypatch):
 
 def forget() -> None:
     """This process knows no kernels any more, as a new one would."""
-    build._addresses.clear()
-    build._symbols.clear()
+    jit._addresses.clear()
+    jit._symbols.clear()
 
 
 def plans(out: str) -> list[tuple[str, int, bool, bool]]:
@@ -63,10 +63,10 @@ def test_what_was_compiled_once_is_on_disk(shell):
 def test_after_it_a_step_compiles_nothing(shell):
     assert shell("warmup", "two_layer", "--phase", "train", "--batch", "4")[0] == 0
     forget()
-    before = build.Counts.compiled
+    before = jit.CompileStats.num_compiled
     model = load_model("two_layer")
-    model.trainer.program.runner("train", step_specs(model.net, 4))
-    assert build.Counts.compiled == before
+    model.trainer.plan_cache.executor("train", step_specs(model.net, 4))
+    assert jit.CompileStats.num_compiled == before
 
 
 def test_all_phases_and_several_batches(shell):

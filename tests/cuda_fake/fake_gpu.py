@@ -15,8 +15,8 @@ from prototorch.backends import devices
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import cpu
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.fake import FakeDevice
-from prototorch.engine.captured import CapturedRunner
+from prototorch.runtime.cuda_graph import CudaGraphExecutor
+from prototorch.testing.fake_device import FakeDevice
 
 LOSS = "sparse_categorical_crossentropy"
 
@@ -45,7 +45,7 @@ def plain_cpu() -> Backend:
     """The CPU by plain bodies, smaller last batches filled up as on a GPU: the stand-in makes the same numbers, bit for
     bit."""
     made = copy(cpu("plain"))
-    made.specialised = True
+    made.is_shape_specialized = True
     return made
 
 
@@ -74,10 +74,10 @@ def data(count: int = 44, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((count, 1, 6, 6)).astype("float32"), rng.integers(0, 3, count)
 
 
-def runner_of(model: Any, phase: str = "train", batch: int | None = None) -> CapturedRunner:
+def runner_of(model: Any, phase: str = "train", batch: int | None = None) -> CudaGraphExecutor:
     """The runner of a phase (and batch size) that has been made."""
     found = [
-        r for (name, (specs, *_)), r in model.trainer.program._runners.items()
+        r for (name, (specs, *_)), r in model.trainer.plan_cache._executors.items()
         if name == phase and batch in (None, specs[0][1].shape[0])
     ]  # fmt: skip
     return found[0]

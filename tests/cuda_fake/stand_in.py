@@ -9,10 +9,10 @@ from typing import Any
 from unittest.mock import patch
 
 from prototorch.backends import devices
-from prototorch.backends.cuda import backend, facts
+from prototorch.backends.cuda import availability, backend
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.fake import FakeDevice
-from prototorch.backends.precision import Settings
+from prototorch.backends.precision import ExecutionSettings
+from prototorch.testing.fake_device import FakeDevice
 
 #: where it is set, tests/gpu runs on the stand-in: a check of these tests themselves. "kernels": with our own kernels
 VARIABLE = "PROTOTORCH_STAND_IN"
@@ -24,13 +24,13 @@ def standing_in(memory: int = 1 << 40, player: Any = None) -> Iterator[None]:
     our own kernels too."""
 
     @lru_cache
-    def cuda(settings: Settings, index: int = 0) -> CudaBackend:
+    def cuda(settings: ExecutionSettings, index: int = 0) -> CudaBackend:
         device = FakeDevice(settings, memory)
-        device.player = player
+        device.emulator = player
         return CudaBackend(device, kernels=player is not None)
 
     with (
-        patch.object(devices, "why_not", str), patch.object(facts, "why_not", str),
-        patch.object(devices, "usable", lambda: True), patch.object(backend, "cuda", cuda),
+        patch.object(devices, "unavailable_reason", str), patch.object(availability, "unavailable_reason", str),
+        patch.object(devices, "is_available", lambda: True), patch.object(backend, "get_backend", cuda),
     ):  # fmt: skip
         yield

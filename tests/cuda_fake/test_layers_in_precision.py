@@ -4,10 +4,10 @@ import pytest
 from fake_gpu import FakeDevice, fake
 
 from prototorch import layers
-from prototorch.backends.precision import Settings, precision_of
+from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.layers.base import Layer
 from prototorch.testing import cases
-from prototorch.testing.devices import agrees
+from prototorch.testing.backend_parity import assert_backend_agrees
 
 SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers.__name__)]
 
@@ -15,4 +15,4 @@ SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers
 @pytest.mark.parametrize("word", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("case", list(cases(*SHIPPED)), ids=lambda c: c.id)
 def test_every_layer(case, word):
-    agrees(case, fake(FakeDevice(Settings(precision_of(word, gpu=True)))))
+    assert_backend_agrees(case, fake(FakeDevice(ExecutionSettings(resolve_precision(word, gpu=True)))))

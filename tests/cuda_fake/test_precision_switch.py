@@ -6,16 +6,16 @@ from fake_gpu import FakeDevice, compiled, data, fake, plain_cpu, runner_of, sam
 
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.precision import WORDS, Precision, Settings, precision_of
+from prototorch.backends.precision import PRECISION_NAMES, ExecutionSettings, PrecisionPolicy, resolve_precision
 from prototorch.errors import UsageError
 from prototorch.train import loss_scale
-from prototorch.train.loss_scale import GOOD, SCALE
+from prototorch.train.loss_scale import GOOD_STEPS_NAME, SCALE_NAME
 
 BATCH = 4
 
 
 def on_gpu(word: str, **settings) -> CudaBackend:
-    return fake(FakeDevice(Settings(precision_of(word, gpu=True), **settings)))
+    return fake(FakeDevice(ExecutionSettings(resolve_precision(word, gpu=True), **settings)))
 
 
 def trained(backend, x, y, **options):
@@ -29,22 +29,22 @@ def trained(backend, x, y, **options):
     [("auto", "tf32"), ("fp32", "fp32"), ("float32", "fp32"), ("tf32", "tf32"), ("bf16", "bf16"), ("fp16", "fp16")],
 )
 def test_words(word, gpu):
-    assert precision_of(word, gpu=True).name == gpu
-    assert precision_of(word, gpu=False) == Precision("fp32")
-    assert word in WORDS
+    assert resolve_precision(word, gpu=True).name == gpu
+    assert resolve_precision(word, gpu=False) == PrecisionPolicy("fp32")
+    assert word in PRECISION_NAMES
 
 
 def test_tf32_is_allowed_unless_float32_is_asked_for():
-    assert [precision_of(w, gpu=True).tf32 for w in ("fp32", "tf32", "bf16", "fp16")] == [False, True, True, True]
+    assert [resolve_precision(w, gpu=True).tf32 for w in ("fp32", "tf32", "bf16", "fp16")] == [False, True, True, True]
 
 
 def test_another_word():
     with pytest.raises(UsageError, match=r"there is no precision 'bf17'.*Did you mean 'bf16'"):
-        precision_of("bf17", gpu=True)
+        resolve_precision("bf17", gpu=True)
 
 
 def test_the_device_knows_the_settings():
-    device = FakeDevice(Settings(precision_of("bf16", gpu=True), deterministic=True, autotune=True))
+    device = FakeDevice(ExecutionSettings(resolve_precision("bf16", gpu=True), deterministic=True, autotune=True))
     assert (device.precision, device.deterministic, device.settings.autotune) == ("bf16", True, True)
 
 
@@ -100,14 +100,14 @@ def test_a_file_of_a_narrow_training_goes_on_in_float32(tmp_path):
 
 def test_a_factor_that_is_too_large_is_halved_and_its_step_left_out(monkeypatch):
     x, y = data(BATCH)
-    monkeypatch.setattr(loss_scale, "FIRST", 2.0**120)  # gradients overflow float16 at first
+    monkeypatch.setattr(loss_scale, "INITIAL_SCALE", 2.0**120)  # gradients overflow float16 at first
     model = compiled(on_gpu("fp16"))
     model.build()
     before = model.get_weights()
     model.fit(x, y, batch_size=BATCH, epochs=1, verbose=0)
     after = model.get_weights()
-    assert float(model.variables[SCALE]) == 2.0**119
-    assert float(model.variables[GOOD]) == 0
+    assert float(model.variables[SCALE_NAME]) == 2.0**119
+    assert float(model.variables[GOOD_STEPS_NAME]) == 0
     for name in (n for n in before if "moving" not in n):
         np.testing.assert_array_equal(before[name], after[name], err_msg=name)
     slots = {n: a for n, a in model.variables.items() if n.startswith("optimizer:conv")}
@@ -117,11 +117,11 @@ def test_a_factor_that_is_too_large_is_halved_and_its_step_left_out(monkeypatch)
 
 def test_a_factor_that_does_well_is_doubled(monkeypatch):
     x, y = data(6 * BATCH)
-    monkeypatch.setattr(loss_scale, "FIRST", 2.0)
-    monkeypatch.setattr(loss_scale, "GROWS", 3)
+    monkeypatch.setattr(loss_scale, "INITIAL_SCALE", 2.0)
+    monkeypatch.setattr(loss_scale, "GROWTH_INTERVAL", 3)
     model, _ = trained(on_gpu("fp16"), x, y, epochs=1)
-    assert float(model.variables[SCALE]) == 8.0
-    assert float(model.variables[GOOD]) == 0
+    assert float(model.variables[SCALE_NAME]) == 8.0
+    assert float(model.variables[GOOD_STEPS_NAME]) == 0
 
 
 def test_the_factor_leaves_the_gradients_as_they_are(monkeypatch):
@@ -129,7 +129,7 @@ def test_the_factor_leaves_the_gradients_as_they_are(monkeypatch):
     x, y = data(4 * BATCH)
     found = []
     for first in (1.0, 2.0**8):
-        monkeypatch.setattr(loss_scale, "FIRST", first)
+        monkeypatch.setattr(loss_scale, "INITIAL_SCALE", first)
         found.append(trained(on_gpu("fp16"), x, y, epochs=1)[0])
     for name, array in found[0].get_weights().items():
         # the smallest gradients of the first are below float16's normal numbers, and Adam divides them by their size
@@ -140,4 +140,4 @@ def test_there_is_none_in_other_precisions():
     x, y = data(BATCH)
     for word in ("fp32", "tf32", "bf16"):
         model, _ = trained(on_gpu(word), x, y)
-        assert SCALE not in model.variables
+        assert SCALE_NAME not in model.variables

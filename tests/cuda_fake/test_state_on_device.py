@@ -5,9 +5,9 @@ import pytest
 from fake_gpu import FakeDevice, compiled, data, fake, on, plain_cpu, runner_of, same
 
 import prototorch as pt
-from prototorch.backends.cuda.device import GuardBlock
-from prototorch.engine.captured import LAG
+from prototorch.backends.cuda.device import LossCheckState
 from prototorch.errors import ResourceError, TrainingError
+from prototorch.runtime.cuda_graph import MAX_REPORT_LAG
 
 BATCH = 4
 
@@ -170,7 +170,7 @@ def test_it_is_told_within_a_few_steps():
 
     with pytest.raises(TrainingError):
         fit(compiled(fake()), x, y, shuffle=False, callbacks=[Count()])
-    assert len(begun) <= 2 + LAG
+    assert len(begun) <= 2 + MAX_REPORT_LAG
 
 
 def test_training_may_go_on_with_other_data():
@@ -186,21 +186,21 @@ def test_training_may_go_on_with_other_data():
 
 def test_the_check_of_the_loss():
     device = FakeDevice()
-    block = device.upload(np.array([(1, 1, 0, 0.0)], GuardBlock).view("uint8"))
+    block = device.upload(np.array([(1, 1, 0, 0.0)], LossCheckState).view("uint8"))
     loss, apply = device.upload(np.float32(1.0)), device.upload(np.array(False))
 
     def read():
-        return tuple(device.fetch(block).view(GuardBlock)[0].tolist())
+        return tuple(device.download(block).view(LossCheckState)[0].tolist())
 
-    device.guard(block, loss, None)
+    device.check_loss(block, loss, None)
     assert read() == (1, 1, 1, 0.0)
-    device.guard(block, loss, apply)
+    device.check_loss(block, loss, apply)
     assert read() == (1, 0, 2, 0.0)  # good, but its updates do not count
-    device.store(loss, np.float32(np.inf))
-    device.guard(block, loss, None)
+    device.overwrite(loss, np.float32(np.inf))
+    device.check_loss(block, loss, None)
     assert read() == (0, 0, 2, np.inf)
-    device.store(loss, np.float32(2.0))
-    device.guard(block, loss, None)
+    device.overwrite(loss, np.float32(2.0))
+    device.check_loss(block, loss, None)
     assert read() == (0, 0, 2, np.inf)  # what comes after does not count either
 
 
@@ -213,13 +213,13 @@ def test_the_figure_of_the_plan_is_what_is_used():
     x, y = data(BATCH)
     model = compiled(backend)
     fit(model, x, y, epochs=1)
-    program = model.trainer.program
+    program = model.trainer.plan_cache
     runner = runner_of(model)
     plan = runner.plan
     constants = {id(v.array): v.spec.nbytes for v in plan.values.values() if v.kind == "constant"}
     states = sum(v.spec.nbytes for v in plan.states.values())
     inputs = sum(-(-v.spec.nbytes // 64) * 64 for v in plan.inputs.values())
-    wanted = plan.arena + states + 2 * inputs + sum(constants.values()) + GuardBlock.itemsize
+    wanted = plan.arena_bytes + states + 2 * inputs + sum(constants.values()) + LossCheckState.itemsize
     assert program.backend is backend
     assert device.used == wanted
 

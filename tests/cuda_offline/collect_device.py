@@ -6,8 +6,8 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from prototorch.backends.cuda.namespace import Namespace
-from prototorch.backends.precision import Settings, precision_of
+from prototorch.backends.cuda.array_namespace import CapturableNamespace
+from prototorch.backends.precision import ExecutionSettings, resolve_precision
 
 
 class CollectDevice:
@@ -45,12 +45,12 @@ class CollectDevice:
 class PlanDevice(CollectDevice):
     """A device that plans are made for, without cuDNN."""
 
-    main = copies = None
-    xp = Namespace(np)
+    compute_stream = copy_stream = None
+    xp = CapturableNamespace(np)
     running = staticmethod(nullcontext)
     name = "planning"
 
     def __init__(self, precision: str, deterministic: bool = False):
         super().__init__()
-        self.settings = Settings(precision_of(precision, gpu=True), deterministic)
+        self.settings = ExecutionSettings(resolve_precision(precision, gpu=True), deterministic)
         self.precision, self.deterministic = self.settings.precision.name, deterministic

@@ -17,4 +17,4 @@ def _small_tiles(request, monkeypatch):
     if "device" not in request.fixturenames:
         return
     monkeypatch.setattr(matmul, "TILE", 8)
-    monkeypatch.setattr(matmul, "WORK", 4)
+    monkeypatch.setattr(matmul, "THREAD_TILE", 4)

@@ -29,10 +29,10 @@ from shim_device import POINTER, ShimDevice
 
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.cudnn.library import use
+from prototorch.backends.cuda.cudnn.context import set_context
 from prototorch.backends.cuda.device import CupyDevice
 from prototorch.backends.cuda.kernels import matmul
-from prototorch.backends.precision import Settings, precision_of
+from prototorch.backends.precision import ExecutionSettings, resolve_precision
 
 #: a parameter of a kernel by its code (see `shim_device.py`): an address is a number of 64 bits
 KINDS = {4: np.uint32, 8: np.uint64, 16 + 4: np.float32, 16 + 8: np.float64, POINTER: np.uint64}
@@ -68,7 +68,7 @@ def net() -> Any:
 
 def main() -> None:
     """Train here and there."""
-    matmul.TILE, matmul.WORK = 8, 4  # a tile by few threads
+    matmul.TILE, matmul.THREAD_TILE = 8, 4  # a tile by few threads
     (FOLDER / "kernels").mkdir()
     CUDA.play = player(FOLDER / "kernels")
     made = compiler._NVRTCProgram.compile
@@ -79,21 +79,21 @@ def main() -> None:
         return (SOURCE + program.src.encode() + b"\0", {}) if program.src.strip() else code
 
     compiler._NVRTCProgram.compile = text
-    device = CupyDevice(Settings(precision_of(PRECISION, gpu=True)))
-    use(device, None)
+    device = CupyDevice(ExecutionSettings(resolve_precision(PRECISION, gpu=True)))
+    set_context(device, None)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((25, 5)).astype("float32"), rng.integers(0, 3, 25)
     models = [compiled(b, net, optimizer="sgd") for b in (plain_cpu(), CudaBackend(device))]
     for model in models:
         model.fit(x, y, batch_size=4, epochs=3, verbose=0, validation_split=0.1)
     runner = runner_of(models[1], batch=4)
-    assert runner.graph is not None, runner.refused
-    assert CUDA.told["graph"] > 5
+    assert runner.graph is not None, runner.capture_failure
+    assert CUDA.calls["graph"] > 5
     assert not CUDA.wrong, CUDA.wrong
     a, b = (m.get_weights() for m in models)
     for name in a:
         np.testing.assert_allclose(a[name], b[name], rtol=0, atol=CLOSE[PRECISION], err_msg=name)
-    print(f"passed: {dict(CUDA.told)}", flush=True)
+    print(f"passed: {dict(CUDA.calls)}", flush=True)
     os._exit(0)  # CuPy's objects would call CUDA while Python ends
 
 

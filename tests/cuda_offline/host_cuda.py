@@ -60,7 +60,7 @@ class HostCuda:
         self.blocks: dict[int, tuple[np.ndarray, int]] = {}  # of the device, by address
         self.pinned: dict[int, tuple[np.ndarray, int]] = {}
         self.objects: dict[int, Any] = {}
-        self.told: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.words: dict[str, Any] = {}
         #: (source, kernel, blocks, threads, address of the arguments' addresses) -> what is to be done
@@ -166,7 +166,7 @@ class HostCuda:
             return INVALID
         host = {TO_DEVICE: of, TO_HOST: to}.get(kind)
         if host is not None:
-            self.told["pinned" if self.within(self.pinned, host, size) else "pageable"] += 1
+            self.calls["pinned" if self.within(self.pinned, host, size) else "pageable"] += 1
         return self.do(stream, lambda: ctypes.memmove(to, of, size))
 
     def cudaMemsetAsync(self, to: P, value: INT, size: Z, stream: P):
@@ -241,7 +241,7 @@ class HostCuda:
         return self.host(stream) if self.objects[graph] else OK
 
     def cudaGraphLaunch(self, graph: P, stream: P):
-        self.told["graph"] += 1
+        self.calls["graph"] += 1
         return max((self.do(stream, one) for one in self.objects[graph]), default=OK)
 
     def cudaGraphDestroy(self, graph: P):
@@ -282,7 +282,7 @@ class HostCuda:
         source, name = self.objects[f]
         if bx * by * bz > 1024 or shared > 49152 or self.play is None:
             return INVALID
-        self.told["kernel"] += 1
+        self.calls["kernel"] += 1
         return self.do(stream, self.play(source, name, gx, bx, given))
 
 

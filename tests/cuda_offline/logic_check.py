@@ -7,8 +7,8 @@ from shim_device import SANITIZER
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
-from prototorch.backends.cuda.kernels.launch import using
-from prototorch.ops.core import evaluate
+from prototorch.backends.cuda.kernels.launch import use_device
+from prototorch.ops.core import run_on_arrays
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -53,14 +53,16 @@ def run(device, name, arrays, attrs=None, layouts=None, out_layouts=None, only_k
     op = OPS[name]
     layouts = layouts or [None] * len(arrays)
     specs = [Spec(a.shape, a.dtype.name, lay) for a, lay in zip(arrays, layouts, strict=True)]
-    outs = op.rule(*(Spec(s.shape, s.dtype) for s in specs), **attrs)
+    outs = op.infer_spec(*(Spec(s.shape, s.dtype) for s in specs), **attrs)
     outs = outs if isinstance(outs, tuple) else (outs,)
     out_layouts = out_layouts or [None] * len(outs)
     outs = tuple(Spec(o.shape, o.dtype, lay) for o, lay in zip(outs, out_layouts, strict=True))
     backend = Backend("shim", np, ("cuda",))
-    with using(device):
+    with use_device(device):
         if only_kernel:
-            assert backend.chosen(op, tuple(specs), outs, attrs) == "cuda", f"{name} {specs} fell to the plain body"
+            assert backend.kernel_level(op, tuple(specs), outs, attrs) == "cuda", (
+                f"{name} {specs} fell to the plain body"
+            )
         runner = backend.prepare(op, tuple(specs), outs, attrs)
     rooms = [room(o) for o in outs]
     runner([laid(a, lay) for a, lay in zip(arrays, layouts, strict=True)], [r for r, _ in rooms])
@@ -70,7 +72,7 @@ def run(device, name, arrays, attrs=None, layouts=None, out_layouts=None, only_k
         assert (raw[:start] == 0xFF).all(), f"{name} wrote before its output"
         assert (raw[start + count :] == 0xFF).all(), f"{name} wrote after its output"
     made = tuple(r for r, _ in rooms)
-    over_inputs(runner, arrays, specs, outs, made, op.inplace_of(attrs))
+    over_inputs(runner, arrays, specs, outs, made, op.inplace_map(attrs))
     return made
 
 
@@ -93,7 +95,7 @@ def check(device, name, arrays, attrs=None, layouts=None, out_layouts=None, rtol
     op = OPS[name]
     wide = [a.astype(np.float32) if a.dtype.name in ("bfloat16", "float16") else a for a in arrays]
     with np.errstate(all="ignore"):
-        want = evaluate(lambda *v: op(*v, **attrs), *wide)
+        want = run_on_arrays(lambda *v: op(*v, **attrs), *wide)
     want = want if isinstance(want, tuple) else (want,)
     for got, expected in zip(made, want, strict=True):
         if got.dtype.name in ("bfloat16", "float16"):

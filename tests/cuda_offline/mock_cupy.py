@@ -35,7 +35,7 @@ class MockCupy:
         self.allocator: Any = None
         self.recording: list[Any] | None = None
         self.current: list[Any] = []
-        self.told: list[str] = []
+        self.calls: list[str] = []
         outer = self
 
         class Pointer:
@@ -129,7 +129,7 @@ class MockCupy:
                 outer.outside("upload")
 
             def launch(self, stream: Any = None) -> None:
-                outer.told.append(f"graph of {len(self.work)}")
+                outer.calls.append(f"graph of {len(self.work)}")
                 for one in self.work:
                     one()
 
@@ -169,7 +169,7 @@ class MockCupy:
                 self.id = device
 
             def use(self) -> None:
-                outer.told.append("use")
+                outer.calls.append("use")
 
             def __enter__(self) -> Any:
                 return self

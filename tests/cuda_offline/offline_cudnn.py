@@ -10,7 +10,7 @@ from pathlib import Path
 
 from collect_device import PlanDevice
 
-from prototorch.backends.cuda.cudnn.library import Library, use
+from prototorch.backends.cuda.cudnn.context import CudnnContext, set_context
 
 #: filled in by hand from known figures; a real card says it by cudnn.create_device_properties(0).serialize()
 H200 = {
@@ -60,5 +60,5 @@ def offline(precision: str, deterministic: bool = False) -> OfflineDevice:
             device_property=properties, sm_version=90,
         )  # fmt: skip
 
-    use(device, Library(cudnn, device, graph))
+    set_context(device, CudnnContext(cudnn, device, graph))
     return device

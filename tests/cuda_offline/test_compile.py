@@ -18,12 +18,12 @@ import prototorch as pt
 from prototorch.backends.core import Backend
 from prototorch.backends.cuda import kernels as _all
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.kernels.launch import using
-from prototorch.engine.variables import Variables
+from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.ops.operators import OPS
-from prototorch.resources import shipped_models
+from prototorch.package_files import shipped_models
+from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.program import PREDICT, TRAIN, Program
+from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
 
 pytestmark = [
     pytest.mark.cuda_offline,
@@ -47,11 +47,11 @@ def _sources() -> dict[str, None]:
                 for i, s in enumerate(Spec(np.shape(a), np.asarray(a).dtype.name) for a in case.inputs)
             )
             try:
-                outs = OPS[case.op].rule(*specs, **case.attrs)
+                outs = OPS[case.op].infer_spec(*specs, **case.attrs)
             except TypeError:  # a composite's rule cannot hold a constant of bfloat16 where ml_dtypes is not loaded
                 continue
             outs = outs if isinstance(outs, tuple) else (outs,)
-            with using(device):
+            with use_device(device):
                 backend.prepare(OPS[case.op], specs, outs, case.attrs)
                 if specs and all(s.ndim == specs[0].ndim > 2 for s in (*specs, *outs)):
                     backend.prepare(OPS[case.op], tuple(map(_last, specs)), tuple(map(_last, outs)), case.attrs)
@@ -75,11 +75,11 @@ def test_every_kernel_compiles():
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_common_part_compiles_for(target):
-    from prototorch.backends.cuda.kernels.launch import assembled
+    from prototorch.backends.cuda.kernels.launch import complete_source
 
     body = "KERNEL copy(index n, const f16* a, bf16* b) { EACH(i, n) put(b[i], get(a[i])); }"
     for largest in (0, 1 << 40):
-        assert compiled(assembled(body, largest), target)
+        assert compiled(complete_source(body, largest), target)
 
 
 @pytest.mark.parametrize("name", sorted(shipped_models()))
@@ -87,7 +87,7 @@ def test_kernels_of_the_models_compile(name):
     """In bfloat16, for Hopper."""
     backend = CudaBackend(PlanDevice("bf16"))
     model = pt.load_model(name)
-    program = Program(model.net, Variables(), backend, model.compile_block)
+    program = PlanCache(model.net, Variables(), backend, model.compile_block)
     specs = {i.name: Spec((32, *(16 if n is None else n for n in i.shape)), i.dtype) for i in model.net.inputs}
     for phase in (TRAIN, PREDICT):
         program.plan(phase, specs, create=False)

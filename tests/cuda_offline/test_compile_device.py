@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 from nvrtc import TARGETS, compiled
 
-from prototorch.backends.cuda.device import COPY_SOURCE, guard_source
+from prototorch.backends.cuda.device import COPY_ALL_SOURCE, check_loss_source
 
 pytestmark = [
     pytest.mark.cuda_offline,
@@ -14,6 +14,6 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("source", [guard_source("float32"), guard_source("float64"), COPY_SOURCE])
+@pytest.mark.parametrize("source", [check_loss_source("float32"), check_loss_source("float64"), COPY_ALL_SOURCE])
 def test_compiles(source, target):
     assert compiled(source, target)

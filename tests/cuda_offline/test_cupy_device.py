@@ -15,7 +15,7 @@ from prototorch.backends.cuda import device as device_module
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.device import CupyDevice
 from prototorch.backends.cuda.kernels import matmul
-from prototorch.backends.precision import Settings, precision_of
+from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.errors import BackendError, ResourceError
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 @pytest.fixture
 def cupy(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(matmul, "TILE", 8)
-    monkeypatch.setattr(matmul, "WORK", 4)
+    monkeypatch.setattr(matmul, "THREAD_TILE", 4)
     player = ShimDevice(str(tmp_path_factory.getbasetemp() / "kernels"))
     player.folder.mkdir(exist_ok=True)
     made = MockCupy(player)
-    monkeypatch.setattr(device_module, "load_cupy", lambda: made)
+    monkeypatch.setattr(device_module, "import_cupy", lambda: made)
     return made
 
 
@@ -49,13 +49,13 @@ def numbers(count=24):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_training(cupy, optimizer):
     x, y = numbers(25)
-    backend = CudaBackend(CupyDevice(Settings(precision_of("fp32", gpu=True))))
+    backend = CudaBackend(CupyDevice(ExecutionSettings(resolve_precision("fp32", gpu=True))))
     models = [compiled(b, dense, optimizer=optimizer) for b in (plain_cpu(), backend)]
     for model in models:
         model.fit(x, y, batch_size=4, epochs=3, verbose=0, validation_split=0.1)
     runner = runner_of(models[1], batch=4)
-    assert runner.graph is not None, runner.refused
-    assert cupy.told.count(f"graph of {len(runner.graph.graph.work)}") > 5
+    assert runner.graph is not None, runner.capture_failure
+    assert cupy.calls.count(f"graph of {len(runner.graph.graph.work)}") > 5
     a, b = (m.get_weights() for m in models)
     for name in a:  # float32 sums in another order, over fifteen steps
         np.testing.assert_allclose(a[name], b[name], rtol=1e-3, atol=1e-4, err_msg=name)
@@ -64,14 +64,14 @@ def test_a_training(cupy, optimizer):
 
 def test_what_cupy_refuses_to_record_is_told(cupy):
     """A plain body that waits for the device cannot be recorded; the steps are made without."""
-    backend = CudaBackend(CupyDevice(Settings(precision_of("fp32", gpu=True))))
+    backend = CudaBackend(CupyDevice(ExecutionSettings(resolve_precision("fp32", gpu=True))))
     plain = backend.plain
 
     def asking(op, attrs):
         inner = plain(op, attrs)
 
         def run(inputs, outputs):
-            backend.device.main.synchronize()
+            backend.device.compute_stream.synchronize()
             inner(inputs, outputs)
 
         return run
@@ -93,7 +93,7 @@ def test_memory(cupy):
     with pytest.raises(ResourceError, match=r"no room for 3.9 KiB; 3.0 KiB are free of 4.0 KiB"):
         device.alloc(4000)
     array = device.upload(np.arange(6, dtype=np.float32).reshape(2, 3))
-    np.testing.assert_array_equal(device.fetch(array), [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(device.download(array), [[0, 1, 2], [3, 4, 5]])
     assert device.upload(np.float64(3.0)).shape == ()
     assert device.empty((0, 3), "float32").shape == (0, 3)
     device.reserve(128)
@@ -119,12 +119,12 @@ def test_a_recording_has_memory_of_its_own(cupy):
         cupy.allocator(256)
         device.abandon_capture()
         after = cupy.allocator(256)
-        assert device._held == []
+        assert device._graph_memory == []
         assert after not in graph.memory
 
 
 def test_pinned_memory_is_as_large_as_was_asked(cupy):
-    block = CupyDevice().pinned(1000)
+    block = CupyDevice().alloc_pinned(1000)
     assert (block.nbytes, cupy.pinned) == (1000, 1000)
     block[...] = 7  # it can be written to
 
@@ -143,14 +143,14 @@ def test_what_a_kernel_does_not_take(cupy):
     module = device.load_module('extern "C" __global__ void fill(unsigned n, float* a) { a[0] = n; }')
     target = device.upload(np.zeros(1, np.float32))
     device.launch(module, "fill", 1, 1, (np.uint32(3), target))
-    assert device.fetch(target) == [3]
+    assert device.download(target) == [3]
     for bad in (3, [1], np.ones(2, np.float32)):
         with pytest.raises(TypeError):
             device.launch(module, "fill", 1, 1, (bad, target))
 
 
 def test_what_the_device_tells_of_itself(cupy):
-    device = CupyDevice(Settings(precision_of("bf16", gpu=True), deterministic=True))
+    device = CupyDevice(ExecutionSettings(resolve_precision("bf16", gpu=True), deterministic=True))
     assert (device.name, device.capability) == ("mock", (9, 0))
     assert (device.precision, device.deterministic) == ("bf16", True)
     assert device.owns(device.upload(np.ones(3, np.float32)))
@@ -163,4 +163,4 @@ def test_times(cupy):
     model.fit(x, y, batch_size=4, epochs=1, verbose=0)
     runner = runner_of(model)
     inputs = {n: np.zeros(v.shape, v.dtype) for n, v in runner.plan.inputs.items()}
-    assert all(ms == 1.0 for _, ms in runner.times(inputs))
+    assert all(ms == 1.0 for _, ms in runner.time_launches(inputs))

@@ -15,9 +15,9 @@ pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtype
 
 import torch
 
-from benchmarks import alone, gpu, gpu_cell, gpu_checks
-from benchmarks.rows import ROWS
-from prototorch.backends.core import Choice
+from benchmarks import gpu, gpu_cell, gpu_checks, isolated_process
+from benchmarks.workloads import WORKLOADS
+from prototorch.backends.core import KernelChoice
 from prototorch.backends.cuda.backend import CudaBackend
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
@@ -30,7 +30,7 @@ def test_a_line():
         "bytes": {"prototorch": 2**20, "torch graph": 3 * 2**20},
         "remarks": ["a | b"],
     }
-    line = gpu.line_of("alexnet", "train", "bf16", 256, found)
+    line = gpu.format_row("alexnet", "train", "bf16", 256, found)
     assert line == (
         "| alexnet | train | bf16 | 256 | 25,600 | 12,800 | 12,800 (graph) | 2.00 | 1.2 yes | 1 | 3 "
         "| eager 5,120; a / b |"
@@ -38,13 +38,13 @@ def test_a_line():
 
 
 def test_a_cell_that_failed():
-    line = gpu.line_of("lenet", "train", "bf16", 1, {"remarks": ["the process ended with 1"]})
+    line = gpu.format_row("lenet", "train", "bf16", 1, {"remarks": ["the process ended with 1"]})
     assert "| failed |" in line
     assert "the process ended with 1" in line
 
 
 def test_the_page_has_a_column_for_each_cell():
-    page = gpu.table([gpu.line_of("lenet", "train", "bf16", 1, {})], ["a note"], 7)
+    page = gpu.format_page([gpu.format_row("lenet", "train", "bf16", 1, {})], ["a note"], 7)
     rows = [row for row in page.splitlines() if row.startswith("|")]
     assert len({row.count("|") for row in rows}) == 1
     assert page.rstrip().endswith("* a note")
@@ -54,10 +54,10 @@ def test_a_process_is_ended_with_what_it_started():
     """Also where a child of its holds the output open."""
     begun = time.perf_counter()
     code = "import subprocess, sys; print('said', flush=True); subprocess.run(['sleep', '60'])"
-    ended = alone.run_alone([sys.executable, "-c", code], 2)
+    ended = isolated_process.run_isolated([sys.executable, "-c", code], 2)
     assert (ended.code, ended.out) == (None, "said\n")
     left = "import subprocess, sys; subprocess.Popen(['sleep', '60']); sys.exit(3)"
-    assert alone.run_alone([sys.executable, "-c", left], 60).code == 3
+    assert isolated_process.run_isolated([sys.executable, "-c", left], 60).code == 3
     assert time.perf_counter() - begun < 50
 
 
@@ -65,19 +65,21 @@ def test_a_cell_that_is_ended_keeps_what_it_told(monkeypatch):
     args = gpu._parser().parse_args([])
     args.modes = ()
     told = gpu.MARK + '{"seconds": {"prototorch": 1.0}, "bytes": {}, "remarks": []}'
-    monkeypatch.setattr(gpu, "run_alone", lambda command, limit: alone.Ended(None, told, ""))
-    found = gpu.cell(args, "lenet", "train", "bf16", 1, 5)
+    monkeypatch.setattr(gpu, "run_isolated", lambda command, limit: isolated_process.ProcessResult(None, told, ""))
+    found = gpu.run_cell(args, "lenet", "train", "bf16", 1, 5)
     assert found == {"seconds": {"prototorch": 1.0}, "bytes": {}, "remarks": ["not done within 5 s"]}
-    monkeypatch.setattr(gpu, "run_alone", lambda command, limit: alone.Ended(1, "", "Trace\nno driver"))
-    assert gpu.cell(args, "lenet", "train", "bf16", 1, 5)["remarks"] == ["the process ended with 1: no driver"]
+    monkeypatch.setattr(
+        gpu, "run_isolated", lambda command, limit: isolated_process.ProcessResult(1, "", "Trace\nno driver")
+    )
+    assert gpu.run_cell(args, "lenet", "train", "bf16", 1, 5)["remarks"] == ["the process ended with 1: no driver"]
 
 
 def test_lines_of_an_earlier_call_stay(monkeypatch, tmp_path):
     """All that one call measures is added to the day's table; a cell that is measured again is replaced."""
     monkeypatch.setattr(gpu, "RESULTS", tmp_path)
-    monkeypatch.setattr(gpu, "versions", lambda: "")
+    monkeypatch.setattr(gpu, "describe_versions", lambda: "")
     seconds = iter((1.0, 2.0, 4.0))
-    monkeypatch.setattr(gpu, "cell", lambda *_: {"seconds": {"prototorch": next(seconds)}})
+    monkeypatch.setattr(gpu, "run_cell", lambda *_: {"seconds": {"prototorch": next(seconds)}})
     for net in ("lenet", "alexnet", "lenet"):
         gpu.main(["--nets", net, "--precisions", "bf16", "--batches", "8", "--what", "train"])
     (page,) = tmp_path.iterdir()
@@ -88,10 +90,11 @@ def test_lines_of_an_earlier_call_stay(monkeypatch, tmp_path):
 def test_each_first_check_has_a_process_of_its_own(monkeypatch, tmp_path):
     """One that dies, and one that says nothing in time, do not keep the others from running; all is written down."""
     ends = {
-        "calls": alone.Ended(-9, "one\n", "Segmentation fault"), "properties": alone.Ended(None, "", ""),
-        "libraries": alone.Ended(0, f"a\n{gpu_checks.VERDICT}PASS\n", ""),
-    }  # fmt: skip
-    monkeypatch.setattr(gpu_checks, "run_alone", lambda command, limit: ends[command[-1]])
+        "calls": isolated_process.ProcessResult(-9, "one\n", "Segmentation fault"),
+        "properties": isolated_process.ProcessResult(None, "", ""),
+        "libraries": isolated_process.ProcessResult(0, f"a\n{gpu_checks.VERDICT}PASS\n", ""),
+    }
+    monkeypatch.setattr(gpu_checks, "run_isolated", lambda command, limit: ends[command[-1]])
     assert gpu_checks.first_checks(tmp_path, "versions", tuple(ends)) == 2
     (page,) = tmp_path.iterdir()
     text = page.read_text(encoding="utf-8")
@@ -177,18 +180,18 @@ def once(steps, rounds, least):
 def small(monkeypatch):
     """Sizes that the CPU does at once, and PyTorch's figures of a GPU."""
     for module in (gpu_cell, gpu_checks):
-        monkeypatch.setattr(module, "row_of", lambda name: ROWS["lenet"])
-    monkeypatch.setattr(gpu_checks, "RECORDED", (("lenet", 2, 5),))
-    monkeypatch.setattr(gpu_checks, "PRODUCTS", ((3, 4, 5, {}), (3, 4, 5, {"transpose_b": True})))
-    monkeypatch.setattr(gpu_checks, "LAYERS", (("conv", (2, 3, 8, 8), (4, 3, 3, 3), 1, 1, 1),))
+        monkeypatch.setattr(module, "row_of", lambda name: WORKLOADS["lenet"])
+    monkeypatch.setattr(gpu_checks, "CAPTURED_NETS", (("lenet", 2, 5),))
+    monkeypatch.setattr(gpu_checks, "MATMUL_CASES", ((3, 4, 5, {}), (3, 4, 5, {"transpose_b": True})))
+    monkeypatch.setattr(gpu_checks, "CONV_LAYERS", (("conv", (2, 3, 8, 8), (4, 3, 3, 3), 1, 1, 1),))
     monkeypatch.setattr(gpu_checks, "BATCH", 2)
-    monkeypatch.setattr(gpu_cell, "timed", once)
+    monkeypatch.setattr(gpu_cell, "time_steps", once)
     for name, value in {"synchronize": None, "mem_get_info": (1 << 30, 1 << 31), "reset_peak_memory_stats": None,
                         "memory_allocated": 0, "max_memory_allocated": 5}.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
     # what runs by plain bodies here would run by kernels
-    monkeypatch.setattr(CudaBackend, "choice", lambda *_: Choice("cuda", ""))
-    monkeypatch.setattr(CudaBackend, "scratch", lambda self, steps: 0)
+    monkeypatch.setattr(CudaBackend, "choose_kernel", lambda *_: KernelChoice("cuda", ""))
+    monkeypatch.setattr(CudaBackend, "scratch_bytes", lambda self, steps: 0)
     for name, module in libraries().items():
         monkeypatch.setitem(sys.modules, name, module)
     with standing_in():

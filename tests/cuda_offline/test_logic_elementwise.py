@@ -7,9 +7,9 @@ import pytest
 from logic_check import LAST, check, laid, numbers, room, run
 from shim_device import COMPILER
 
-from prototorch.backends.cuda.kernels import casts, fused, reduce, update
-from prototorch.backends.cuda.kernels.fused import ELEMENTWISE
-from prototorch.backends.cuda.kernels.launch import using
+from prototorch.backends.cuda.kernels import elementwise, multi_tensor_cast, optimizer_update, reduce
+from prototorch.backends.cuda.kernels.elementwise import ELEMENTWISE
+from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-UNARY = ("negative", "exp", "sqrt", "absolute", "sign", "round", "tanh", "relu", "gelu", "sigmoid", "softplus", "erf")
+UNARY = ("negative", "exp", "sqrt", "abs", "sign", "round", "tanh", "relu", "gelu", "sigmoid", "softplus", "erf")
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -114,12 +114,12 @@ def test_pooling(device, shape, attrs, layout):
     _, number = check(device, "max_pool", [x], attrs, [layout], [layout, layout])
     g = numbers(*number.shape, seed=1)
     size = {"size": shape[2:], **attrs}
-    check(device, "max_unpool", [g, number], size, [layout, layout], [layout])
-    check(device, "pick_pooled", [numbers(*shape), number], attrs, [layout, layout], [layout])
+    check(device, "max_pool_grad", [g, number], size, [layout, layout], [layout])
+    check(device, "gather_pool_indices", [numbers(*shape), number], attrs, [layout, layout], [layout])
     for include in (False, True):
         more = {**attrs, "include_pad": include}
         check(device, "avg_pool", [numbers(*shape)], more, [layout], [layout])
-        check(device, "avg_unpool", [g], {"size": shape[2:], **more}, [layout], [layout])
+        check(device, "avg_pool_grad", [g], {"size": shape[2:], **more}, [layout], [layout])
 
 
 UPDATES = {
@@ -153,15 +153,15 @@ def test_every_update_is_tried():
 
 def test_updates_of_many_weights_are_one_launch(device):
     name, attrs, calls, wanted = "momentum_update", {"momentum": 0.9}, [], []
-    for k, size in enumerate((5, update.CHUNK + 3, 64)):
+    for k, size in enumerate((5, optimizer_update.CHUNK + 3, 64)):
         arrays = [laid(a, None) for a in _update_inputs(name, size, seed=10 * k)]
         ins = tuple(Spec(a.shape, a.dtype.name) for a in arrays)
-        outs = OPS[name].rule(*ins, **attrs)
-        with using(device):
-            runner = update.prepared(name, ins, outs, attrs)
+        outs = OPS[name].infer_spec(*ins, **attrs)
+        with use_device(device):
+            runner = optimizer_update.prepare_update(name, ins, outs, attrs)
         calls.append((runner, arrays, [room(o)[0] for o in outs]))
-        wanted.append(OPS[name].plain(np, *arrays, **attrs))
-    one = update.combined(calls)
+        wanted.append(OPS[name].reference(np, *arrays, **attrs))
+    one = optimizer_update.fuse_updates(calls)
     assert len(one) == 1
     before = len(device.launched)
     for runner, ins, outs in one:
@@ -174,7 +174,7 @@ def test_updates_of_many_weights_are_one_launch(device):
         for _, _, made in calls:
             for a in made:
                 a.fill(7)
-        one[0][0].gated(np.array([flag], np.int32))((), ())
+        one[0][0].make_conditional(np.array([flag], np.int32))((), ())
         for (_, _, made), want in zip(calls, wanted, strict=True):
             for a, b in zip(made, want, strict=True):
                 np.testing.assert_allclose(a, b if flag else np.full_like(a, 7), rtol=2e-6, atol=1e-6)
@@ -190,11 +190,13 @@ def test_running_statistics_of_many_layers_are_one_launch(device):
     for k, size in enumerate((3, 70, 1)):
         arrays = [laid(numbers(size, seed=2 * k + i), None) for i in range(2)]
         spec = Spec((size,))
-        with using(device):
-            runner = fused.fused((spec, spec), (spec,), {"program": program, "outputs": (("node", 2, 0),)})
+        with use_device(device):
+            runner = elementwise.fused_elementwise(
+                (spec, spec), (spec,), {"program": program, "outputs": (("node", 2, 0),)}
+            )
         calls.append((runner, arrays, [room(spec)[0]]))
         wanted.append(arrays[0] * np.float32(0.9) + arrays[1] * np.float32(0.1))
-    joined = update.combined(calls)
+    joined = optimizer_update.fuse_updates(calls)
     assert [runner is calls[2][0] for runner, _, _ in joined] == [False, True], "a single number stays by itself"
     for runner, ins, outs in joined:
         runner(ins, outs)
@@ -204,28 +206,28 @@ def test_running_statistics_of_many_layers_are_one_launch(device):
 
 def test_a_gated_kernel_of_several_launches(device):
     x, made = laid(numbers(300, 9), None), room(Spec((9,)))[0]
-    with using(device):
-        runner = reduce.reduction("sum", Spec(x.shape), Spec((9,)), (0,))
+    with use_device(device):
+        runner = reduce.reduce_launches("sum", Spec(x.shape), Spec((9,)), (0,))
         assert len(runner.launches) > 1
         made.fill(7)
-        runner.gated(np.zeros(1, np.int32))([x], [made])
+        runner.make_conditional(np.zeros(1, np.int32))([x], [made])
         assert (made == 7).all()
-        runner.gated(np.ones(1, np.int32))([x], [made])
+        runner.make_conditional(np.ones(1, np.int32))([x], [made])
     np.testing.assert_allclose(made, x.sum(axis=0), rtol=1e-5, atol=1e-5)
 
 
 def test_casts_of_many_arrays_are_one_launch(device):
     pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
-    shapes = [(5,), (3, 7, 2), (casts.CHUNK + 5,), (1,), (64,)]
+    shapes = [(5,), (3, 7, 2), (multi_tensor_cast.CHUNK + 5,), (1,), (64,)]
     program = tuple(("cast", (("in", i),), (("dtype", "bfloat16"),)) for i in range(len(shapes)))
     attrs = {"program": program, "outputs": tuple(("node", i, 0) for i in range(len(shapes)))}
     arrays = [laid(numbers(*s, seed=i), None) for i, s in enumerate(shapes)]
     ins, outs = [Spec(s) for s in shapes], [Spec(s, "bfloat16") for s in shapes]
-    with using(device):
-        runner = casts.casts(tuple(ins), tuple(outs), attrs)
+    with use_device(device):
+        runner = multi_tensor_cast.multi_tensor_cast(tuple(ins), tuple(outs), attrs)
     made = [room(o)[0] for o in outs]
     before = len(device.launched)
     runner(arrays, made)
-    assert device.launched[before:] == ["casts"]
+    assert device.launched[before:] == ["multi_tensor_cast"]
     for a, b in zip(arrays, made, strict=True):
         np.testing.assert_array_equal(b, a.astype("bfloat16"))

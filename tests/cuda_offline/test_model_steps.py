@@ -15,12 +15,12 @@ import prototorch as pt
 from prototorch.backends.core import Backend
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.kernels.launch import using
-from prototorch.engine.variables import Variables
-from prototorch.ops.core import evaluate
-from prototorch.resources import shipped_models
+from prototorch.backends.cuda.kernels.launch import use_device
+from prototorch.ops.core import run_on_arrays
+from prototorch.package_files import shipped_models
+from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.program import PREDICT, TRAIN, Program
+from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,7 +33,7 @@ ELSEWHERE = ("conv", "conv_input_grad", "conv_weight_grad", "matmul", "attention
 def steps(name: str, precision: str):
     """The steps of training and of prediction, each kind once."""
     model = pt.load_model(name)
-    program = Program(model.net, Variables(), CudaBackend(PlanDevice(precision)), model.compile_block)
+    program = PlanCache(model.net, Variables(), CudaBackend(PlanDevice(precision)), model.compile_block)
     specs = {i.name: Spec((2, *(8 if n is None else n for n in i.shape)), i.dtype) for i in model.net.inputs}
     seen = set()
     for phase in (TRAIN, PREDICT):
@@ -69,17 +69,17 @@ def test_steps(name, precision, device):
     rng, backend = np.random.default_rng(0), Backend("shim", np, ("cuda",))
     for op, attrs, ins, outs in steps(name, precision):
         where = f"{op.name} {attrs} {[str(s) for s in ins]}"
-        with using(device):
-            assert backend.chosen(op, ins, outs, attrs) == "cuda", where
+        with use_device(device):
+            assert backend.kernel_level(op, ins, outs, attrs) == "cuda", where
             runner = backend.prepare(op, ins, outs, attrs)
         arrays = [made_up(s, rng) for s in ins]
         made = [room(o)[0] for o in outs]
         runner([laid(a, s.layout) for a, s in zip(arrays, ins, strict=True)], made)
-        over_inputs(runner, arrays, ins, outs, made, op.inplace_of(attrs))
+        over_inputs(runner, arrays, ins, outs, made, op.inplace_map(attrs))
         wide = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in arrays]
         attrs = {k: "float32" if v == "bfloat16" else v for k, v in attrs.items()}
         with np.errstate(all="ignore"):
-            want = evaluate(lambda *v: op(*v, **attrs), *wide)  # noqa: B023 - called at once
+            want = run_on_arrays(lambda *v: op(*v, **attrs), *wide)  # noqa: B023 - called at once
         for got, expected in zip(made, want if isinstance(want, tuple) else (want,), strict=True):
             got = got.astype(np.float32) if got.dtype.name == "bfloat16" else got
             # sums in another order; bfloat16: a rounding to 8 bits of what was made of rounded numbers

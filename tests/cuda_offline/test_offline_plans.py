@@ -14,13 +14,13 @@ from offline_cudnn import driver, offline
 import prototorch as pt
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.cudnn.library import library_of
-from prototorch.backends.cuda.cudnn.plan import Unsupported
-from prototorch.engine.variables import Variables
+from prototorch.backends.cuda.cudnn.context import get_context
+from prototorch.backends.cuda.cudnn.execution_plan import UnsupportedGraphError
 from prototorch.ops.operators import OPS
-from prototorch.resources import shipped_models
+from prototorch.package_files import shipped_models
+from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.program import PREDICT, TRAIN, Program
+from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
 
 MISSING = [n for n in ("cupy", "cudnn") if importlib.util.find_spec(n) is None]
 pytestmark = [
@@ -41,9 +41,9 @@ def _driver(tmp_path_factory):
 def plans(name: str, device) -> list:
     """The plans of a shipped model for training and for prediction."""
     model = pt.load_model(name)
-    program = Program(model.net, Variables(), CudaBackend(device), model.compile_block)
+    program = PlanCache(model.net, Variables(), CudaBackend(device), model.compile_block)
     specs = {i.name: Spec((BATCH, *(LENGTH if n is None else n for n in i.shape)), i.dtype) for i in model.net.inputs}
-    phases = (TRAIN, PREDICT) if program.terms else (PREDICT,)
+    phases = (TRAIN, PREDICT) if program.loss_terms else (PREDICT,)
     return [program.plan(phase, specs, create=False) for phase in phases]
 
 
@@ -53,7 +53,7 @@ def plain_ops(plans, backend) -> set[str]:
     for plan in plans:
         for step in plan.steps:
             ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
-            if backend.choice(step.node.op, ins, outs, step.node.attrs).level == "plain":
+            if backend.choose_kernel(step.node.op, ins, outs, step.node.attrs).level == "plain":
                 found.add(step.node.op.name)
     return found
 
@@ -63,9 +63,9 @@ def plain_ops(plans, backend) -> set[str]:
 def test_every_graph_is_accepted(name, precision):
     device = offline(precision)
     made = plans(name, device)
-    library = library_of(device)
+    library = get_context(device)
     # a product in strict float32 may be refused: then the kernel of our own takes it
-    refused = [k for k, v in library.plans.items() if isinstance(v, Unsupported) and k[0].kind != "matmul"]
+    refused = [k for k, v in library.plans.items() if isinstance(v, UnsupportedGraphError) and k[0].kind != "matmul"]
     assert refused == []
     assert plain_ops(made, CudaBackend(device)) <= PLAIN
 
@@ -73,7 +73,7 @@ def test_every_graph_is_accepted(name, precision):
 def test_deterministic_plans_exist():
     device = offline("bf16", deterministic=True)
     plans("alexnet", device)
-    assert not [v for v in library_of(device).plans.values() if isinstance(v, Unsupported)]
+    assert not [v for v in get_context(device).plans.values() if isinstance(v, UnsupportedGraphError)]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -84,8 +84,8 @@ def test_fused_attention_is_accepted(dtype, mask, causal):
     q = Spec((4, 24, 2, 32), dtype)
     ins = (q, q, q, *([] if mask is None else [Spec(mask, "bool")]))
     attrs = {"causal": causal, "scale": None}
-    assert backend.choice(OPS["attention_heads"], ins, (q,), attrs).family == "cudnn"
-    assert backend.choice(OPS["attention_heads_grad"], (q, *ins), (q, q, q), attrs).family == "cudnn"
+    assert backend.choose_kernel(OPS["attention_heads"], ins, (q,), attrs).family == "cudnn"
+    assert backend.choose_kernel(OPS["attention_heads_grad"], (q, *ins), (q, q, q), attrs).family == "cudnn"
 
 
 CONVOLUTIONS = [
@@ -104,9 +104,9 @@ def test_convolutions_of_every_kind_are_accepted(x, w, attrs, layout, precision)
     backend = CudaBackend(offline(precision))
     dtype = "bfloat16" if precision == "bf16" else "float32"
     xs, ws = Spec(x, dtype, layout), Spec(w, dtype)
-    y = Spec(OPS["conv"].rule(xs, ws, **attrs).shape, dtype, layout)
-    assert backend.choice(OPS["conv"], (xs, ws), (y,), attrs).family == "cudnn"
+    y = Spec(OPS["conv"].infer_spec(xs, ws, **attrs).shape, dtype, layout)
+    assert backend.choose_kernel(OPS["conv"], (xs, ws), (y,), attrs).family == "cudnn"
     more = {**attrs, "size": x[2:]}
-    assert backend.choice(OPS["conv_input_grad"], (y, ws), (xs,), more).family == "cudnn"
+    assert backend.choose_kernel(OPS["conv_input_grad"], (y, ws), (xs,), more).family == "cudnn"
     more = {**attrs, "kernel": w[2:]}
-    assert backend.choice(OPS["conv_weight_grad"], (xs, y), (ws,), more).family == "cudnn"
+    assert backend.choose_kernel(OPS["conv_weight_grad"], (xs, y), (ws,), more).family == "cudnn"

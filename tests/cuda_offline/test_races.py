@@ -26,7 +26,8 @@ SOUND = [
     f"{PUT} __syncthreads(); {GET}",
     f"for (int k = 0; k < 3; k++) {{ {PUT} __syncthreads(); {GET} __syncthreads(); }}",
     "EACH(i, n) b[i] = a[n - 1 - i];",
-    "const float v = met_sum(a[threadIdx.x], room) + met_sum(a[threadIdx.x], room); if (v < 0) b[0] = 1; /* MEET */",
+    "const float v = block_sum(a[threadIdx.x], room) + block_sum(a[threadIdx.x], room); "
+    "if (v < 0) b[0] = 1; /* MAX_BLOCK_THREADS */",
 ]
 RACES = {
     "a barrier is missing before what others wrote is read": f"{PUT} {GET} __syncthreads();",

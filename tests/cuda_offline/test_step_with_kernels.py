@@ -11,13 +11,13 @@ from shim_device import COMPILER, ShimDevice
 
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.device import COPY_SOURCE, GuardBlock, guard_source
-from prototorch.backends.cuda.fake import FakeDevice
+from prototorch.backends.cuda.device import COPY_ALL_SOURCE, LossCheckState, check_loss_source
 from prototorch.backends.cuda.kernels import matmul
-from prototorch.backends.precision import Settings, precision_of
+from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.errors import TrainingError
-from prototorch.train.memory import SCRATCH
-from prototorch.train.summary import memory
+from prototorch.testing.fake_device import FakeDevice
+from prototorch.train.memory_estimate import SCRATCH
+from prototorch.train.summary import memory_by_purpose
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
 from fake_gpu import compiled, data, plain_cpu, runner_of
@@ -29,10 +29,10 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 def device(tmp_path_factory, monkeypatch):
     """A stand-in that plays kernels. A block of the product is as small as it can be: each thread is a real one."""
     monkeypatch.setattr(matmul, "TILE", 8)
-    monkeypatch.setattr(matmul, "WORK", 4)
-    made = FakeDevice(Settings(precision_of("fp32", gpu=True)))
-    made.player = ShimDevice(str(tmp_path_factory.getbasetemp() / "kernels"))
-    made.player.folder.mkdir(exist_ok=True)
+    monkeypatch.setattr(matmul, "THREAD_TILE", 4)
+    made = FakeDevice(ExecutionSettings(resolve_precision("fp32", gpu=True)))
+    made.emulator = ShimDevice(str(tmp_path_factory.getbasetemp() / "kernels"))
+    made.emulator.folder.mkdir(exist_ok=True)
     return made
 
 
@@ -40,7 +40,7 @@ def device(tmp_path_factory, monkeypatch):
 def test_a_training_in_lower_precision(device, word):
     """With kernels that read and write the narrow type, beside the plain bodies that do the same."""
     x, y = data(20)
-    device.settings = Settings(precision_of(word, gpu=True))
+    device.settings = ExecutionSettings(resolve_precision(word, gpu=True))
     alone = FakeDevice(device.settings)
     models = [compiled(CudaBackend(alone, kernels=False)), compiled(CudaBackend(device))]
     history = [m.fit(x, y, batch_size=4, epochs=2, verbose=0).history["loss"] for m in models]
@@ -60,8 +60,8 @@ def test_a_training_with_kernels_is_that_of_the_cpu(device, optimizer):
         model.fit(x, y, batch_size=4, epochs=1, verbose=0)
     runner = runner_of(models[1])
     assert runner.graph is not None
-    assert [c.op for c in runner.calls].count("updates") == 1, "the updates of all weights are one launch"
-    assert "updates" in device.player.launched
+    assert [c.op for c in runner.launches].count("updates") == 1, "the updates of all weights are one launch"
+    assert "updates" in device.emulator.launched
     a, b = (m.get_weights() for m in models)
     for name in a:  # five steps; sums in another order, float32
         np.testing.assert_allclose(a[name], b[name], rtol=2e-4, atol=2e-5, err_msg=name)
@@ -76,11 +76,11 @@ def test_what_follows_from_the_weights_alone_is_computed_when_they_change(device
     for _ in range(2):
         np.testing.assert_allclose(there.predict(x, batch_size=4), here.predict(x, batch_size=4), rtol=1e-4, atol=1e-5)
         runner = runner_of(there, "predict")
-        launches = device.player.launched.copy()
+        launches = device.emulator.launched.copy()
         there.predict(x[:4], batch_size=4)
-        again = len(device.player.launched) - len(launches)
+        again = len(device.emulator.launched) - len(launches)
         assert runner.graph is not None
-        assert again == len(runner.calls) - runner.plan.once or not runner.plan.once
+        assert again == len(runner.launches) - runner.plan.setup_steps or not runner.plan.setup_steps
         here.fit(x, y, batch_size=4, epochs=1, verbose=0)
         there.set_weights(here.get_weights())
 
@@ -106,7 +106,7 @@ def test_a_step_prepares_its_pictures_itself(device):
     assert fed.shape == (4, 1, 6, 6)
     (cropped,) = (s for s in runner.plan.steps if s.node.op.name == "crop")
     assert cropped.inputs[0].dtype == "uint8"
-    assert runner.graph is not None, runner.refused
+    assert runner.graph is not None, runner.capture_failure
     a, b = (m.get_weights() for m in models)
     for name in a:
         np.testing.assert_allclose(a[name], b[name], rtol=1e-3, atol=1e-4, err_msg=name)
@@ -124,12 +124,12 @@ def test_the_plans_figure_has_what_kernels_take(device):
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((8, 5, 3)).astype("float32"), rng.integers(0, 3, 8)
     model = compiled(CudaBackend(device), sequences)
-    program = model.trainer.program
-    figure = memory(program, 4)
+    program = model.trainer.plan_cache
+    figure = memory_by_purpose(program, 4)
     assert device.used == 0
     assert figure[SCRATCH] > 0
     model.fit(x, y, batch_size=4, epochs=1, verbose=0)
-    assert [p for p, _ in program._runners] == ["train"]
+    assert [p for p, _ in program._executors] == ["train"]
     assert 0 <= device.used - figure["total"] < 4096
 
 
@@ -161,11 +161,11 @@ def test_kernels_leave_the_weights_alone_after_a_loss_that_is_not_finite(device)
 
 def test_the_devices_own_kernels(device):
     """The check of the loss and the copy of new states, as CUDA code."""
-    player = device.player
-    block = np.array([(1, 1, 0, 0.0)], GuardBlock)
+    player = device.emulator
+    block = np.array([(1, 1, 0, 0.0)], LossCheckState)
     for dtype in ("float32", "float64"):
         header = "#include <cmath>\nusing std::isfinite;\n"  # NVRTC has it of its own
-        module = player.load_module(header + guard_source(dtype))
+        module = player.load_module(header + check_loss_source(dtype))
         block[0] = (1, 1, 0, 0.0)
         seen = []
         for loss in (1.0, np.inf, 2.0):
@@ -176,7 +176,7 @@ def test_the_devices_own_kernels(device):
     targets = [np.zeros_like(a) for a in sources]
     pairs = list(zip(targets, sources, strict=True))
     table = np.array([(t.ctypes.data, s.ctypes.data, s.nbytes) for t, s in pairs], np.uint64)
-    module = player.load_module(COPY_SOURCE)
+    module = player.load_module(COPY_ALL_SOURCE)
     for flag in (0, 1):
         player.launch(module, "copy_all", 24, 256, (np.uint32(24), table, np.array([flag], np.int32)))
         assert all(np.array_equal(t, s if flag else 0 * s) for t, s in pairs)
@@ -198,8 +198,8 @@ def test_what_turns_pictures_and_a_gru_of_the_first_kind_are_recorded_and_give_t
     models = [compiled(b, turned_sequences, deterministic=True) for b in backends]
     for model in models:
         model.fit(x, y, batch_size=4, epochs=1, verbose=0)
-    assert {"affine_spread", "back_left"} <= set(device.player.launched)
-    assert runner_of(models[1]).graph is not None, runner_of(models[1]).refused
+    assert {"affine_sample_grad", "back_left"} <= set(device.emulator.launched)
+    assert runner_of(models[1]).graph is not None, runner_of(models[1]).capture_failure
     a, b, c = (m.get_weights() for m in models)
     for name in a:  # five steps; sums in another order, float32
         np.testing.assert_allclose(a[name], b[name], rtol=1e-3, atol=1e-4, err_msg=name)

@@ -3,7 +3,7 @@
 import pytest
 
 from prototorch.data import Data
-from prototorch.text.mistakes import Report
+from prototorch.text.diagnostics import Report
 from prototorch.text.reader import parse
 
 
@@ -52,4 +52,4 @@ def test_a_block_is_read_and_written_back(text, values):
 def test_mistakes_are_reported(text, words):
     data, report = read(text)
     assert data is None
-    assert words in "\n".join(map(str, report.mistakes))
+    assert words in "\n".join(map(str, report.diagnostics))

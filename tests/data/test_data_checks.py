@@ -4,24 +4,24 @@ import numpy as np
 import pytest
 
 from prototorch.data import (
-    Arrays,
+    ArrayDataset,
+    BatchStream,
     DataWarning,
     Loader,
-    Stream,
-    Target,
+    TargetSpec,
     as_dataset,
     bind,
     check_dataset,
-    compare,
+    check_overlap,
 )
-from prototorch.data.memory import is_stream
+from prototorch.data.array_conversion import is_stream
 from prototorch.errors import DataError
 
 X = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
-CLASSES = Target((), "classes", 5, "sparse_categorical_crossentropy")
-ONE_HOT = Target((5,), "one_hot", loss="categorical_crossentropy")
-BINARY = Target((1,), "binary", loss="binary_crossentropy")
-VALUES = Target((1,), "values", loss="mse")
+CLASSES = TargetSpec((), "classes", 5, "sparse_categorical_crossentropy")
+ONE_HOT = TargetSpec((5,), "one_hot", loss="categorical_crossentropy")
+BINARY = TargetSpec((1,), "binary", loss="binary_crossentropy")
+VALUES = TargetSpec((1,), "values", loss="mse")
 Y = np.array([0, 1, 2, 3, 4, 0, 1, 2])
 
 
@@ -40,7 +40,7 @@ def changed(array, place, value, dtype=None):
 def test_good_data_pass_in_silence():
     bound, notes = checked(X, Y)
     assert notes == []
-    assert (bound.input_of, bound.target_of) == ({"image": "x"}, {"logits": "y"})
+    assert (bound.input_columns, bound.target_columns) == ({"image": "x"}, {"logits": "y"})
     checked(X, np.eye(5)[Y], ONE_HOT)
     checked(X, Y % 2, BINARY)
     checked(X, X[:, 0], VALUES)
@@ -56,7 +56,7 @@ BAD = {
     "counted from 1": (X, np.array([1, 2, 3, 4, 5, 1, 2, 3]), CLASSES, r"row 4: y is 5; .*seem to count from 1"),
     "label not whole": (X, Y + 0.5, CLASSES, r"row 0: y is 0.5; sparse_categorical_crossentropy wants whole numbers"),
     "label nan": (X, changed(Y, 3, np.nan, float), CLASSES, r"row 3: y is nan; the data must be finite"),
-    "one output unit": (X, Y, Target((), "classes", 1), r"row 1: y is 1; the model has 1 classes"),
+    "one output unit": (X, Y, TargetSpec((), "classes", 1), r"row 1: y is 1; the model has 1 classes"),
     "nan in data": (
         changed(X, (4, 2), np.nan),
         Y,
@@ -103,7 +103,7 @@ def test_an_empty_set():
 
 
 def test_nan_in_a_later_piece_of_a_large_set(monkeypatch):
-    monkeypatch.setattr("prototorch.data.checks.CHUNK", 6)
+    monkeypatch.setattr("prototorch.data.checks.CHUNK_ELEMENTS", 6)
     with pytest.raises(DataError, match=r"set, row 7: x\[0\]"):
         checked(changed(X, (7, 0), np.nan), Y)
 
@@ -134,7 +134,7 @@ def test_in_a_few_samples_nothing_is_odd():
 
 
 def test_distributions_along_another_axis():
-    target = Target((2, 3, 3), "one_hot", axis=1)
+    target = TargetSpec((2, 3, 3), "one_hot", axis=1)
     y = np.zeros((4, 2, 3, 3))
     y[:, 1] = 1
     data = as_dataset(X[:4], y)
@@ -148,12 +148,12 @@ def test_samples_of_the_validation_set_in_the_training_set():
     x = np.random.default_rng(0).standard_normal((50, 9))
     train, other = as_dataset(x[:40]), as_dataset(x[30:])
     with pytest.warns(DataWarning, match="10 of the 20 validation samples are training samples too .*row 0"):
-        compare(train, other)
-    assert compare(as_dataset(x[:40]), as_dataset(x[40:])) == []
+        check_overlap(train, other)
+    assert check_overlap(as_dataset(x[:40]), as_dataset(x[40:])) == []
 
 
 def test_a_set_that_declares_something_else():
-    class Liar(Arrays):
+    class Liar(ArrayDataset):
         def read(self, indices):
             return {name: array.astype(np.int16) for name, array in super().read(indices).items()}
 
@@ -167,18 +167,18 @@ def test_a_set_that_declares_something_else():
 
 def test_columns_are_found_by_name_or_in_order():
     data = as_dataset({"a": X, "b": X[:, :2]}, {"p": Y, "q": X}, inputs=["a", "b"], outputs=["p", "q"])
-    bound = bind(data, {"b": (2,), "a": (3,)}, {"q": Target((3,)), "p": CLASSES})
-    assert bound.input_of == {"b": "b", "a": "a"}
-    assert bound.target_of == {"q": "q", "p": "p"}
+    bound = bind(data, {"b": (2,), "a": (3,)}, {"q": TargetSpec((3,)), "p": CLASSES})
+    assert bound.input_columns == {"b": "b", "a": "a"}
+    assert bound.target_columns == {"q": "q", "p": "p"}
     bound = bind(data, {"l": (3,), "r": (None,)}, {})
-    assert bound.input_of == {"l": "a", "r": "b"}
+    assert bound.input_columns == {"l": "a", "r": "b"}
     assert list(bound.read(np.arange(2))) == ["a", "b"]
 
 
 def test_one_target_serves_several_outputs():
     data = as_dataset(X, Y)
     bound = bind(data, {"x": (3,)}, {"main": CLASSES, "aux": CLASSES})
-    assert bound.target_of == {"main": "y", "aux": "y"}
+    assert bound.target_columns == {"main": "y", "aux": "y"}
     assert bound.targets == ("y",)
 
 
@@ -200,7 +200,7 @@ def test_shapes_that_differ_by_an_axis_are_brought_to_what_is_wanted():
     got = bound.read(np.array([1]))["x"]
     np.testing.assert_array_equal(got, last[[1]].transpose(0, 3, 1, 2))
     assert got.flags.c_contiguous
-    assert bound.held("x").shape == (2, 3, 4, 5)
+    assert bound.column_array("x").shape == (2, 3, 4, 5)
     bound = bind(as_dataset(X[:, 0]), {"x": (1,)}, {})
     assert bound.columns["x"].shape == (1,)
     with pytest.raises(DataError, match="channels-first"):
@@ -216,15 +216,15 @@ def test_targets_get_the_shape_of_the_loss():
 
 
 def test_a_model_that_learns_its_input():
-    data = as_dataset(np.zeros((4, 2, 2), np.uint8)).learning(["x"])
-    bound = bind(data, {"image": (1, 2, 2)}, {"out": Target((1, 2, 2))})
-    assert bound.input_of == {"image": "x"}
-    assert bound.target_of == {"out": "x"}
+    data = as_dataset(np.zeros((4, 2, 2), np.uint8)).with_targets(["x"])
+    bound = bind(data, {"image": (1, 2, 2)}, {"out": TargetSpec((1, 2, 2))})
+    assert bound.input_columns == {"image": "x"}
+    assert bound.target_columns == {"out": "x"}
     assert list(bound.columns) == ["x"]
 
 
 def test_a_label_for_each_position():
-    target = Target((6,), "classes", 3)
+    target = TargetSpec((6,), "classes", 3)
     data = as_dataset(np.zeros((4, 6)), np.full((4, 6), 2))
     bound = bind(data, {"x": (6,)}, {"y": target})
     check_dataset(bound, {"y": target}, warn=False)
@@ -246,14 +246,14 @@ def firsts(stream):
 
 
 def stream_of(source, **kwargs):
-    return Stream(source, {"x": (3,)}, {"y": CLASSES}, **kwargs)
+    return BatchStream(source, {"x": (3,)}, {"y": CLASSES}, **kwargs)
 
 
 def test_a_function_is_called_for_each_epoch():
     stream = stream_of(batches)
     assert firsts(stream) == firsts(stream) == [0, 1, 2, 3, 4]
     assert stream.epoch == 2
-    assert stream.waited > 0
+    assert stream.wait_seconds > 0
 
 
 def test_an_iterator_goes_on_where_it_was():
@@ -283,7 +283,7 @@ def test_items_of_every_form():
         (batch,) = stream_of([item])
         assert set(batch) == {"x", "y", "sample_weight"}
     for item in (x, (x,), {"x": x}):
-        (batch,) = Stream([item], {"x": (3,)})
+        (batch,) = BatchStream([item], {"x": (3,)})
         assert set(batch) == {"x"}
 
 
@@ -344,12 +344,12 @@ def test_a_stream_transforms_with_its_place():
 def test_the_first_batch_can_be_looked_at():
     for source in (batches, batches(), list(batches())):
         stream = stream_of(source)
-        first = stream.first()
-        assert stream.first().held("x")[0, 0] == first.held("x")[0, 0] == 0
+        first = stream.peek()
+        assert stream.peek().column_array("x")[0, 0] == first.column_array("x")[0, 0] == 0
         stream.dtypes = {"x": "float64"}
         assert firsts(stream) == [0, 1, 2, 3, 4]
     with pytest.raises(DataError, match="gives no batches"):
-        stream_of(iter([])).first()
+        stream_of(iter([])).peek()
     assert len(stream_of(batches, steps=7)) == 7
     assert stream_of(list(batches())).steps == 5
     with pytest.raises(TypeError, match="give the steps"):
@@ -372,7 +372,7 @@ def test_what_is_a_stream():
 
 def test_a_class_number_that_does_not_count():
     labels = np.array([0, 1, 255, 1, -1, 0])
-    target = Target((), "classes", 2, "SparseCategoricalCrossentropy", ignored=255)
+    target = TargetSpec((), "classes", 2, "SparseCategoricalCrossentropy", ignored_class=255)
     checked(np.zeros((5, 3), np.float32) + np.arange(5)[:, None], labels[[0, 1, 2, 3, 5]], target)
     with pytest.raises(DataError, match="is -1; the model has 2 classes"):
         checked(np.zeros((6, 3), np.float32) + np.arange(6)[:, None], labels, target)
@@ -381,5 +381,5 @@ def test_a_class_number_that_does_not_count():
 def test_an_ignored_class_is_not_missed():
     labels = np.where(np.arange(60) % 4 == 2, 0, np.arange(60) % 4)
     x = np.random.default_rng(1).standard_normal((60, 3)).astype(np.float32)
-    assert checked(x, labels, Target((), "classes", 4, ignored=2))[1] == []
-    assert checked(x, labels, Target((), "classes", 4))[1] != []
+    assert checked(x, labels, TargetSpec((), "classes", 4, ignored_class=2))[1] == []
+    assert checked(x, labels, TargetSpec((), "classes", 4))[1] != []

@@ -11,10 +11,10 @@ import zlib
 import numpy as np
 import pytest
 
-from prototorch.data.bounded import read_file, shown
-from prototorch.data.csvs import read_csv
+from prototorch.data.csv_reader import read_csv
 from prototorch.data.idx import decode_idx, encode_idx, read_idx
 from prototorch.data.npz import read_npy, read_npz
+from prototorch.data.safe_io import printable_path, read_file
 from prototorch.errors import DataError, ResourceError
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
@@ -57,7 +57,7 @@ def test_a_sparse_giant_is_refused_before_memory_is_taken(tmp_path):
 
 
 def test_names_that_cannot_be_printed_are_escaped():
-    assert shown(b"caf\xff\n.png") == "caf\\xff\\n.png"
+    assert printable_path(b"caf\xff\n.png") == "caf\\xff\\n.png"
 
 
 # ---------------------------------------------------------------- IDX

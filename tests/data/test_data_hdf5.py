@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-import prototorch.storage.datafiles as datafiles
+import prototorch.storage.hdf5_source as datafiles
 from prototorch.data import open_source
 from prototorch.errors import DataError
 
@@ -38,7 +38,7 @@ def test_a_large_file_is_mapped(tmp_path, monkeypatch):
     data = open_source(written(tmp_path / "d", {"x": x}))["train"]
     np.testing.assert_array_equal(data.read(np.array([2, 1]))["x"], x[[2, 1]])
     data = open_source(written(tmp_path / "c", {"x": x}, compression="gzip"))["train"]
-    np.testing.assert_array_equal(data.held("x"), x)
+    np.testing.assert_array_equal(data.column_array("x"), x)
 
 
 def test_a_link_to_another_file_and_a_truncated_file_are_refused(tmp_path):

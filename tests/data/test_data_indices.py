@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.data import Arrays, Loader, Stream, bind
-from prototorch.data.binding import Indices
+from prototorch.data import ArrayDataset, BatchStream, Loader, bind
+from prototorch.data.binding import IndexRange
 from prototorch.errors import DataError
-from prototorch.load import model_of
+from prototorch.load import model_from_text
 
 GOOD = np.arange(24).reshape(8, 3) % 7
-WANTED = {"tokens": Indices(7, "words")}
+WANTED = {"tokens": IndexRange(7, "words")}
 
 
 def changed(place, value, dtype=np.int64):
@@ -19,14 +19,14 @@ def changed(place, value, dtype=np.int64):
     return array
 
 
-class OnDisk(Arrays):
+class OnDisk(ArrayDataset):
     """Columns that are read when they are wanted."""
 
-    def held(self, column):
+    def column_array(self, column):
         return None
 
 
-def bound(x, of=Arrays):
+def bound(x, of=ArrayDataset):
     return bind(of({"x": x}, ["x"], name="set"), {"tokens": (3,)}, indices=WANTED)
 
 
@@ -68,16 +68,16 @@ def test_the_row_is_that_of_the_set_however_the_data_are_shuffled():
 def test_good_numbers_pass():
     for dtype in (np.int64, np.uint8, np.float32):
         bound(GOOD.astype(dtype))
-        assert sum(b.count for b in Loader(bound(GOOD.astype(dtype), OnDisk), 3)) == 8
+        assert sum(b.num_samples for b in Loader(bound(GOOD.astype(dtype), OnDisk), 3)) == 8
     bound(GOOD + 0.9)  # rounded towards 0
     bound(GOOD - 0.9)
 
 
 def test_a_stream_is_checked_batch_by_batch():
-    stream = Stream(lambda: iter([(GOOD,), (changed((4, 0), 8),)]), {"tokens": (3,)}, name="batches")
+    stream = BatchStream(lambda: iter([(GOOD,), (changed((4, 0), 8),)]), {"tokens": (3,)}, name="batches")
     stream.indices = WANTED
     found = iter(stream)
-    assert next(found).count == 8
+    assert next(found).num_samples == 8
     with pytest.raises(DataError, match=r"batches, batch 1, row 4: tokens\[0\] is 8; the layer 'words'"):
         next(found)
 
@@ -124,7 +124,7 @@ def test_the_smaller_of_two_tables_counts():
     x = pt.Input((3,), name="tokens", dtype="int32")
     parts = [pt.layers.Embedding(n, 2, name=f"of_{n}")(x) for n in (9, 5)]
     model = pt.Model(x, pt.layers.Add()(*parts))
-    assert model.net.indexed() == {"tokens": ("of_5", 5)}
+    assert model.net.index_inputs() == {"tokens": ("of_5", 5)}
     with pytest.raises(DataError, match="'of_5' takes whole numbers from 0 to 4"):
         model.predict(GOOD)
 
@@ -133,7 +133,7 @@ def test_computed_numbers_outside_give_nan():
     """They are in no data: the vector of NaN shows in the loss."""
     x = pt.Input((3,), name="tokens")
     model = pt.Model(x, pt.layers.Embedding(7, 4)(pt.layers.Rescaling(scale=2.0)(x)))
-    assert model.net.indexed() == {}
+    assert model.net.index_inputs() == {}
     found = model.predict(GOOD.astype(np.float32))
     np.testing.assert_array_equal(np.isnan(found).any(-1), 2 * GOOD > 6)
 
@@ -144,7 +144,7 @@ def test_numbers_that_preprocess_changes_are_not_held_against_the_table():
     preprocess { Rescaling { scale: 1.0  offset: -10.0 } }
     Embedding { input_dim: 7  output_dim: 2 }
     """
-    assert np.isfinite(model_of(text).predict(GOOD + 10)).all()
+    assert np.isfinite(model_from_text(text).predict(GOOD + 10)).all()
 
 
 def test_a_model_checks_every_batch_of_a_stream():

@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from prototorch.data import Arrays, Dataset, Loader, SampleError
-from prototorch.data.order import permutation
-from prototorch.data.workers import Ordered
+from prototorch.data import ArrayDataset, Dataset, Loader, SampleError
+from prototorch.data.ordered_pool import OrderedPool
+from prototorch.data.shuffling import permutation
 from prototorch.errors import DataError, UsageError
 from prototorch.spec import Spec
 
@@ -17,7 +17,7 @@ THREADS = (0, 1, 2, 4)
 
 def arrays(count=103):
     x = np.arange(count * 3, dtype=np.float32).reshape(count, 3)
-    return Arrays({"x": x, "y": np.arange(count)}, ["x"], ["y"])
+    return ArrayDataset({"x": x, "y": np.arange(count)}, ["x"], ["y"])
 
 
 def noisy(columns, place):
@@ -26,7 +26,7 @@ def noisy(columns, place):
 
 def seen(loader, epochs=2):
     return [
-        (b.place.epoch, b.place.position, b["x"].tobytes(), b["y"].tobytes()) for _ in range(epochs) for b in loader
+        (b.context.epoch, b.context.position, b["x"].tobytes(), b["y"].tobytes()) for _ in range(epochs) for b in loader
     ]
 
 
@@ -60,10 +60,10 @@ EXPECTED = [[0, 2, 1, 5, 4, 3, 6, 7], [3, 5, 2, 7, 0, 6, 1, 4], [5, 3, 7, 2, 4, 
 
 def test_batch_counts_and_drop_last():
     assert len(Loader(arrays(), 10)) == 11
-    assert [b.count for b in Loader(arrays(), 10)][-1] == 3
+    assert [b.num_samples for b in Loader(arrays(), 10)][-1] == 3
     assert len(Loader(arrays(), 10, drop_last=True)) == 10
-    assert {b.count for b in Loader(arrays(), 10, drop_last=True)} == {10}
-    assert [b.count for b in Loader(arrays(), 1000)] == [103]
+    assert {b.num_samples for b in Loader(arrays(), 10, drop_last=True)} == {10}
+    assert [b.num_samples for b in Loader(arrays(), 1000)] == [103]
 
 
 @pytest.mark.parametrize("threads", [0, 2])
@@ -77,7 +77,7 @@ def test_resume_is_exact_mid_epoch(threads, stop):
     again = Loader(arrays(), 10, seed=99, transform=noisy, threads=threads)
     again.restore(state)
     rest = seen(again, 3)
-    got = [(b.place.epoch, b.place.position, b["x"].tobytes(), b["y"].tobytes()) for b in before] + rest
+    got = [(b.context.epoch, b.context.position, b["x"].tobytes(), b["y"].tobytes()) for b in before] + rest
     assert got[: len(whole)] == whole
     assert all(isinstance(v, int | bool | list) for v in state.values())
 
@@ -93,15 +93,15 @@ def test_a_state_of_other_data_is_refused():
 def test_unshuffled_batches_are_views_that_cannot_be_written():
     data = arrays()
     batch = next(iter(Loader(data, 10, shuffle=False)))
-    assert np.shares_memory(batch["x"], data.held("x"))
+    assert np.shares_memory(batch["x"], data.column_array("x"))
     assert not batch["x"].flags.writeable
-    assert data.held("x").flags.writeable
+    assert data.column_array("x").flags.writeable
     shuffled = next(iter(Loader(data, 10)))
-    assert not np.shares_memory(shuffled["x"], data.held("x"))
+    assert not np.shares_memory(shuffled["x"], data.column_array("x"))
 
 
 def test_dtypes_are_converted_before_the_transform():
-    data = Arrays({"image": np.arange(20, dtype=np.uint8).reshape(10, 2), "y": np.arange(10)}, ["image"], ["y"])
+    data = ArrayDataset({"image": np.arange(20, dtype=np.uint8).reshape(10, 2), "y": np.arange(10)}, ["image"], ["y"])
     kinds = []
 
     def note(columns, place):
@@ -116,12 +116,12 @@ def test_dtypes_are_converted_before_the_transform():
 
 def test_arrays_with_unusual_memory_are_gathered_plainly():
     x = np.arange(60, dtype=np.float32).reshape(5, 3, 4).transpose(0, 2, 1)
-    data = Arrays({"x": x, "y": np.arange(5)}, ["x"], ["y"])
+    data = ArrayDataset({"x": x, "y": np.arange(5)}, ["x"], ["y"])
     got = data.read(np.array([3, 1]))["x"]
     np.testing.assert_array_equal(got, x[[3, 1]])
     assert got.flags.c_contiguous
-    big = Arrays({"x": np.arange(5, dtype=">f4")}, ["x"])
-    assert big.held("x").dtype.isnative
+    big = ArrayDataset({"x": np.arange(5, dtype=">f4")}, ["x"])
+    assert big.column_array("x").dtype.isnative
 
 
 # ---------------------------------------------------------------- errors
@@ -159,7 +159,7 @@ def raising(error):
 def test_an_exception_arrives_in_its_place_with_the_samples_named(threads):
     data = Faulty(22, raising(KeyError("lost")))
     got = []
-    batches = (got.append(b.place.position) for b in Loader(data, 5, shuffle=False, threads=threads))
+    batches = (got.append(b.context.position) for b in Loader(data, 5, shuffle=False, threads=threads))
     with pytest.raises(DataError, match=r"5 samples from file20.png on: KeyError: 'lost'") as caught:
         list(batches)
     assert got == [0, 5, 10, 15]
@@ -190,7 +190,7 @@ def test_a_thread_that_never_comes_back_is_an_error_that_names_it():
 
 
 def test_threads_that_are_gone_are_an_error():
-    pool = Ordered(lambda i: i, 3, threads=1, ahead=0, timeout=60, describe=lambda i: f"piece {i}")
+    pool = OrderedPool(lambda i: i, 3, threads=1, ahead=0, timeout=60, describe=lambda i: f"piece {i}")
     assert pool.take() == 0
     pool.close()
     with pytest.raises(DataError, match="threads have ended before piece"):
@@ -245,9 +245,9 @@ def test_reading_ahead_is_bounded():
 
 def test_waiting_is_counted():
     loader = Loader(arrays(), 10, threads=1)
-    assert loader.waited == 0
+    assert loader.wait_seconds == 0
     list(loader)
-    assert loader.waited > 0
+    assert loader.wait_seconds > 0
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_split_is_as_in_keras_and_parts_keep_their_origins():
     assert (len(train), len(val)) == (82, 21)
     np.testing.assert_array_equal(val.read(np.arange(21))["y"], np.arange(82, 103))
     assert val.origin(0) == "data, row 82"
-    assert np.shares_memory(val.held("x"), train.held("x").base)
+    assert np.shares_memory(val.column_array("x"), train.column_array("x").base)
     for bad in (0, 1, -0.5, 1.5):
         with pytest.raises(DataError, match="must lie between 0 and 1"):
             arrays().split(bad)
@@ -293,17 +293,17 @@ def test_split_is_as_in_keras_and_parts_keep_their_origins():
 def test_skips_in_a_part_are_counted_by_the_parts_own_numbers():
     part = Faulty(22, None)
     part.how = raising(SampleError("file22.png: bad", 22, "file22.png"))
-    some = part.part(np.array([5, 22, 7]))
+    some = part.subset(np.array([5, 22, 7]))
     loader = Loader(some, 2, shuffle=False, on_error="skip", skip_limit=1)
-    assert [b.place.indices.tolist() for b in loader] == [[0], [2]]
-    assert loader.skipped == {1: "file22.png: bad"}
+    assert [b.context.indices.tolist() for b in loader] == [[0], [2]]
+    assert loader.skipped_samples == {1: "file22.png: bad"}
     again = Loader(some, 2, shuffle=False, on_error="skip", skip_limit=1)
     again.restore(loader.state())
-    assert set(again.skipped) == {1}
+    assert set(again.skipped_samples) == {1}
 
 
 def test_limits():
-    assert len(arrays().first(10)) == 10
-    assert len(arrays().first(1000)) == 103
+    assert len(arrays().take(10)) == 10
+    assert len(arrays().take(1000)) == 103
     with pytest.raises(DataError, match="a limit of 0"):
-        arrays().first(0)
+        arrays().take(0)

@@ -8,11 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import prototorch.data.named as named
-from prototorch.data import NAMES, Data, Options, Pairs, add_array_files, as_dataset, open_source
+import prototorch.data.builtin_datasets as named
+from prototorch.data import (
+    DATASET_NAMES,
+    Data,
+    SiamesePairs,
+    SourceOptions,
+    as_dataset,
+    open_source,
+    register_array_format,
+)
 from prototorch.data import sources as sources_module
+from prototorch.data.array_conversion import datasets_from_arrays
 from prototorch.data.idx import encode_idx
-from prototorch.data.memory import from_named
 from prototorch.errors import DataError, UsageError
 
 FILES = Path(named.__file__).parent / "files"
@@ -27,9 +35,20 @@ def test_the_embedded_set_is_what_its_page_says():
         data = parts[part]
         assert len(data) == count
         assert str(data.columns["image"]) == "uint8[1, 28, 28]"
-        assert np.bincount(data.held("label")).tolist() == [count // 10] * 10
+        assert np.bincount(data.column_array("label")).tolist() == [count // 10] * 10
         assert data.classes["label"][9] == "Ankle boot"
-    assert parts["train"].held("label")[:10].tolist() == [9, 0, 0, 3, 0, 2, 7, 2, 5, 5]  # as the original begins
+    assert parts["train"].column_array("label")[:10].tolist() == [
+        9,
+        0,
+        0,
+        3,
+        0,
+        2,
+        7,
+        2,
+        5,
+        5,
+    ]  # as the original begins
     size = sum(path.stat().st_size for path in FILES.iterdir())
     assert size < 4_000_000
 
@@ -72,14 +91,14 @@ def idx_set(folder, train=6, test=3, suffix="", size=28, prefix="", labels=None)
 def nowhere(monkeypatch, tmp_path):
     monkeypatch.delenv("PROTOTORCH_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-cache"))
-    true = named.places
-    monkeypatch.setattr(named, "places", lambda *a: [p for p in true(*a) if "/usr/share" not in str(p)])
+    true = named.search_folders
+    monkeypatch.setattr(named, "search_folders", lambda *a: [p for p in true(*a) if "/usr/share" not in str(p)])
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
 def test_a_named_set_that_is_not_there_says_what_and_where(name, nowhere, tmp_path):
     with pytest.raises(DataError) as caught:
-        open_source(name, Options(folder=str(tmp_path / "mine")))
+        open_source(name, SourceOptions(folder=str(tmp_path / "mine")))
     text = str(caught.value)
     assert "train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz], t10k-images-idx3-ubyte[.gz]" in text
     assert str(tmp_path / "mine" / name) in text
@@ -91,12 +110,12 @@ def test_a_named_set_that_is_not_there_says_what_and_where(name, nowhere, tmp_pa
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.parametrize("how", ["folder", "above", "environment", "cache"])
 def test_a_named_set_is_found(nowhere, tmp_path, monkeypatch, how, suffix):
-    options = Options()
+    options = SourceOptions()
     if how == "folder":
-        options = Options(folder=str(idx_set(tmp_path / "x", suffix=suffix)))
+        options = SourceOptions(folder=str(idx_set(tmp_path / "x", suffix=suffix)))
     elif how == "above":
         idx_set(tmp_path / "y" / "mnist", suffix=suffix)
-        options = Options(folder=str(tmp_path / "y"))
+        options = SourceOptions(folder=str(tmp_path / "y"))
     elif how == "environment":
         idx_set(tmp_path / "y" / "mnist", suffix=suffix)
         monkeypatch.setenv("PROTOTORCH_DATA", f"{tmp_path}/none:{tmp_path}/y")
@@ -109,12 +128,12 @@ def test_a_named_set_is_found(nowhere, tmp_path, monkeypatch, how, suffix):
 
 
 def test_debians_place_is_searched():
-    assert Path("/usr/share/datasets/fashion-mnist") in named.places("fashion-mnist")
+    assert Path("/usr/share/datasets/fashion-mnist") in named.search_folders("fashion-mnist")
 
 
 def test_a_named_set_of_another_size_is_refused(nowhere, tmp_path):
     with pytest.raises(DataError, match="pictures of another size"):
-        open_source("mnist", Options(folder=str(idx_set(tmp_path / "x", size=8))))
+        open_source("mnist", SourceOptions(folder=str(idx_set(tmp_path / "x", size=8))))
 
 
 def test_a_folder_of_idx_files_and_one_file_of_them(tmp_path):
@@ -123,7 +142,7 @@ def test_a_folder_of_idx_files_and_one_file_of_them(tmp_path):
     assert parts["test"].columns["image"].shape == (1, 5, 5)
     assert parts["test"].origin(2).endswith("t10k-images-idx3-ubyte, row 2")
     one = open_source(folder / "emnist-letters-t10k-images-idx3-ubyte")
-    assert one["train"].held("label").tolist() == [0, 1, 2]
+    assert one["train"].column_array("label").tolist() == [0, 1, 2]
     alone = open_source(folder / "emnist-letters-train-labels-idx1-ubyte")["train"]
     assert alone.inputs == ("x",)
 
@@ -187,8 +206,8 @@ def test_a_name_that_is_nearly_right(tmp_path, monkeypatch):
 
 
 def test_other_rooms_add_kinds_of_array_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources_module, "_ARRAY_FILES", list(sources_module._ARRAY_FILES))
-    add_array_files(
+    monkeypatch.setattr(sources_module, "_ARRAY_FORMATS", list(sources_module._ARRAY_FORMATS))
+    register_array_format(
         "boxes", lambda head: head.startswith(b"BOX\0"), lambda path: {"x": np.ones((3, 1)), "y": np.ones(3)}
     )
     (tmp_path / "f").write_bytes(b"BOX\0")
@@ -204,12 +223,12 @@ def test_named_arrays_and_their_parts(tmp_path):
         path, x_train=np.zeros((5, 2)), y_train=np.arange(5), x_test=np.zeros((2, 2)), y_test=np.arange(2),
         sample_weight_train=np.ones(5),
     )  # fmt: skip
-    parts = open_source(path, Options(classes=list("abcde")))
+    parts = open_source(path, SourceOptions(classes=list("abcde")))
     assert set(parts) == {"train", "test"}
     assert parts["train"].weight == "sample_weight"
     assert parts["train"].inputs == ("x",)
     assert parts["test"].classes == {"y": tuple("abcde")}
-    grouped = from_named(
+    grouped = datasets_from_arrays(
         {"train/a": np.zeros((3, 2)), "train/b": np.zeros(3), "val/a": np.ones((1, 2))}, "f", ["b"][:0]
     )
     assert set(grouped) == {"train", "validation"}
@@ -218,15 +237,15 @@ def test_named_arrays_and_their_parts(tmp_path):
 
 def test_named_arrays_choose_what_is_learned():
     arrays = {"left": np.zeros((3, 2)), "right": np.zeros((3, 2)), "score": np.zeros(3)}
-    data = from_named(arrays, "f", ["score"])["train"]
+    data = datasets_from_arrays(arrays, "f", ["score"])["train"]
     assert (data.inputs, data.targets) == (("left", "right"), ("score",))
     with pytest.raises(DataError, match="has no array 'scores' to learn; it has left, right, score"):
-        from_named(arrays, "f", ["scores"])
+        datasets_from_arrays(arrays, "f", ["scores"])
     with pytest.raises(DataError, match="left has 3, right has 2"):
-        from_named({"left": np.zeros(3), "right": np.zeros(2)}, "f")
+        datasets_from_arrays({"left": np.zeros(3), "right": np.zeros(2)}, "f")
     with pytest.raises(DataError, match="holds no arrays"):
-        from_named({}, "f")
-    same = from_named({"y": np.zeros((3, 2))}, "f")["train"]
+        datasets_from_arrays({}, "f")
+    same = datasets_from_arrays({"y": np.zeros((3, 2))}, "f")["train"]
     assert (same.inputs, same.targets) == (("y",), ("y",))
 
 
@@ -237,7 +256,7 @@ def test_arrays_as_fit_takes_them():
     x, y, w = np.zeros((4, 3), np.float32), np.arange(4), np.ones(4)
     data = as_dataset(x, y, w, inputs=["image"], outputs=["logits"])
     assert list(data.columns) == ["image", "logits", "sample_weight"]
-    assert data.held("image") is x
+    assert data.column_array("image") is x
     assert as_dataset([x], y).inputs == ("x",)
     assert as_dataset([[1.0, 2], [3, 4]]).columns["x"].shape == (2,)
     two = as_dataset([x, x], {"b": y, "a": y}, inputs=["l", "r"], outputs=["a", "b"])
@@ -284,19 +303,19 @@ def test_the_wrong_number_of_arrays():
 
 def test_pairs():
     whole = open_source("fashion-mnist-mini")["test"]
-    pairs = Pairs(whole)
+    pairs = SiamesePairs(whole)
     assert len(pairs) == 1000
     got = pairs.read(np.arange(1000))
-    labels = whole.held("label")
+    labels = whole.column_array("label")
     assert 0.4 < got["same"].mean() < 0.6
     np.testing.assert_array_equal(labels == labels[pairs._partner], got["same"] == 1)
     np.testing.assert_array_equal(got["left"], whole.read(np.arange(1000))["image"])
-    np.testing.assert_array_equal(Pairs(whole)._partner, pairs._partner)
+    np.testing.assert_array_equal(SiamesePairs(whole)._partner, pairs._partner)
     assert "row 3 with " in pairs.origin(3)
     with pytest.raises(DataError, match="pairs need one input and one label"):
-        Pairs(as_dataset(np.zeros((3, 2))))
+        SiamesePairs(as_dataset(np.zeros((3, 2))))
     with pytest.raises(DataError, match="pairs of different ones"):
-        Pairs(as_dataset(np.zeros((3, 2)), np.zeros(3, int)))
+        SiamesePairs(as_dataset(np.zeros((3, 2)), np.zeros(3, int)))
 
 
 # ---------------------------------------------------------------- the block
@@ -304,9 +323,9 @@ def test_pairs():
 
 def test_the_data_block():
     data = Data("fashion-mnist-mini", limit=100)
-    train, test = data.open_both((1, 28, 28))
+    train, test = data.open_train_and_validation((1, 28, 28))
     assert (len(train), len(test)) == (100, 100)
-    assert data.replace(part="test").open_both()[1] is None
+    assert data.replace(part="test").open_train_and_validation()[1] is None
     assert len(data.replace(part="test", limit=None).open()) == 1000
     with pytest.raises(DataError, match="has no part 'validation'; it has train, test"):
         data.replace(part="validation").open()
@@ -315,7 +334,7 @@ def test_the_data_block():
     assert own.targets == ("image",)
     with pytest.raises(DataError, match=r"has no column 'imgae'.*Did you mean 'image'"):
         data.replace(label="imgae").open()
-    assert data.loading() == {
+    assert data.loader_options() == {
         "shuffle": True, "drop_last": False, "on_error": "fail", "skip_limit": 0.05, "threads": None, "prefetch": 2,
         "timeout": 120.0,
     }  # fmt: skip
@@ -339,4 +358,4 @@ def test_the_data_block_refuses(kwargs):
 
 
 def test_all_names_are_told():
-    assert NAMES == ("fashion-mnist-mini", "fashion-mnist", "mnist")
+    assert DATASET_NAMES == ("fashion-mnist-mini", "fashion-mnist", "mnist")

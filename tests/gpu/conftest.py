@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prototorch.backends import devices
-from prototorch.backends.precision import Settings, precision_of
+from prototorch.backends.precision import ExecutionSettings, resolve_precision
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
 from stand_in import VARIABLE, standing_in
@@ -24,7 +24,7 @@ if os.environ.get(VARIABLE):
 
         from prototorch.backends.cuda.kernels import matmul
 
-        matmul.TILE, matmul.WORK = 8, 4  # a tile by few threads
+        matmul.TILE, matmul.THREAD_TILE = 8, 4  # a tile by few threads
         player = ShimDevice(os.environ.get("SHIM_FOLDER"))
     held = standing_in(player=player)  # for the whole process
     held.__enter__()
@@ -44,6 +44,6 @@ def gpu():
     """Makes the GPU's backend: gpu("bf16"), gpu("fp32", deterministic=True)."""
 
     def backend(word="fp32", **settings):
-        return devices.cuda_backend(Settings(precision_of(word, gpu=True), **settings))
+        return devices.cuda_backend(ExecutionSettings(resolve_precision(word, gpu=True), **settings))
 
     return backend

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from prototorch import layers
+from prototorch.backends.cuda.availability import unavailable_reason
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.facts import why_not
 from prototorch.layers.base import Layer
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 from prototorch.testing import cases
-from prototorch.testing.devices import agrees
+from prototorch.testing.backend_parity import assert_backend_agrees
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))
 from op_case import CASES
@@ -22,8 +22,8 @@ from op_case import CASES
 for _path in sorted(Path(sys.path[0]).glob("cases_*.py")):
     importlib.import_module(_path.stem)
 
-if why_not():
-    pytest.skip(why_not(), allow_module_level=True)
+if unavailable_reason():
+    pytest.skip(unavailable_reason(), allow_module_level=True)
 
 SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers.__name__)]
 
@@ -31,14 +31,15 @@ SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers
 @pytest.mark.parametrize("word", ["fp32", "tf32", "bf16", "fp16"])
 @pytest.mark.parametrize("case", list(cases(*SHIPPED)), ids=lambda c: c.id)
 def test_every_layer(gpu, case, word):
-    """Outputs and gradients in both phases; the tolerances and their reasons are in `prototorch.testing.devices`."""
-    agrees(case, gpu(word))
+    """Outputs and gradients in both phases; the tolerances and their reasons are in
+    `prototorch.testing.backend_parity`."""
+    assert_backend_agrees(case, gpu(word))
 
 
 @pytest.mark.parametrize("case", list(cases(*SHIPPED)), ids=lambda c: c.id)
 def test_every_layer_by_plain_bodies(gpu, case):
     """What runs where no kernel does: CuPy's own functions, in float32."""
-    agrees(case, CudaBackend(gpu("fp32").device, kernels=False))
+    assert_backend_agrees(case, CudaBackend(gpu("fp32").device, kernels=False))
 
 
 @pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "plain"])
@@ -47,19 +48,19 @@ def test_every_op(gpu, case, kernels):
     """Beside the plain body on NumPy's arrays. Sums are taken in another order, and CUDA's exp, log, tanh and the like
     are off by a few units in the last place, as NumPy's are."""
     device = gpu("fp32").device
-    if kernels and getattr(device, "player", device) is None:
+    if kernels and getattr(device, "emulator", device) is None:
         pytest.skip("this stand-in plays no kernels")
     backend = CudaBackend(device, kernels=kernels)
     arrays = case.arrays("float32")
     op = OPS[case.op]
     with np.errstate(all="ignore"):
-        wanted = case.plain(arrays)
+        wanted = case.reference(arrays)
     ins = tuple(Spec(a.shape, a.dtype.name) for a in arrays)
-    made = op.rule(*ins, **case.attrs)
+    made = op.infer_spec(*ins, **case.attrs)
     outs = made if isinstance(made, tuple) else (made,)
     run = backend.prepare(op, ins, outs, case.attrs)
     given, found = [backend.asarray(a) for a in arrays], [backend.empty(s) for s in outs]
-    with backend.running():
+    with backend.run_context():
         run(given, found)
     for got, want in zip(found, wanted, strict=True):
         want = np.asarray(want)

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cuda import facts
-from prototorch.engine import captured
+from prototorch.backends.cuda import availability
 from prototorch.errors import ResourceError, TrainingError
-from prototorch.train.rehearsal import rehearsal
+from prototorch.runtime import cuda_graph
 from prototorch.train.summary import step_specs
+from prototorch.train.synthetic_batch import make_synthetic_batch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
 from fake_gpu import compiled, data, on, plain_cpu, runner_of, same
 
-if facts.why_not():
-    pytest.skip(facts.why_not(), allow_module_level=True)
+if availability.unavailable_reason():
+    pytest.skip(availability.unavailable_reason(), allow_module_level=True)
 
 BATCH = 4
 
@@ -41,7 +41,7 @@ def test_the_step_is_one_graph(gpu, word):
     model = compiled(gpu(word))
     fit(model, x, y)
     runner = runner_of(model)
-    assert runner.graph is not None, runner.refused
+    assert runner.graph is not None, runner.capture_failure
 
 
 @pytest.mark.parametrize("word", ["fp32", "bf16"])
@@ -50,7 +50,7 @@ def test_captured_is_uncaptured_bit_for_bit_over_1000_steps(gpu, word, monkeypat
     backend = gpu(word, deterministic=True)
     models = []
     for warm_up in (2, 10**9):
-        monkeypatch.setattr(captured, "WARM_UP", warm_up)
+        monkeypatch.setattr(cuda_graph, "WARM_UP_RUNS", warm_up)
         models.append(compiled(backend))
         fit(models[-1], x, y, epochs=100)
     assert runner_of(models[0]).graph is not None
@@ -122,7 +122,7 @@ def test_more_than_there_is(gpu):
 
     model = compiled(gpu("fp32"), large)
     with pytest.raises(ResourceError, match=r"needs .* of memory .* A batch of \d+ would fit"):
-        model.trainer.program.runner("train", step_specs(model.net, 4096))
+        model.trainer.plan_cache.executor("train", step_specs(model.net, 4096))
 
 
 @pytest.mark.parametrize("word", ["fp32", "tf32", "bf16", "fp16"])
@@ -148,10 +148,10 @@ MODELS = sorted(p.stem for p in (Path(__file__).parents[2] / "models").glob("*.p
 def test_every_shipped_model_runs_as_one_graph(gpu, net):
     with on(gpu("bf16")):
         model = pt.load_model(net)
-        program = model.trainer.program
+        program = model.trainer.plan_cache
         specs = step_specs(model.net, 4)
-        runner = program.runner("train", specs)
-        inputs = rehearsal(program, runner.plan, specs)
+        runner = program.executor("train", specs)
+        inputs = make_synthetic_batch(program, runner.plan, specs)
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="this step runs kernel by kernel")
             for _ in range(4):
@@ -178,7 +178,7 @@ def test_memory_is_what_the_plan_says(gpu):
     finally:
         del backend.device.alloc
     plan = runner_of(model).plan
-    assert taken.count(plan.arena) == 1
+    assert taken.count(plan.arena_bytes) == 1
     states = sum(v.spec.nbytes for v in plan.states.values())
     inputs = 2 * sum(-(-v.spec.nbytes // 64) * 64 for v in plan.inputs.values())
-    assert sum(taken) >= plan.arena + states + inputs
+    assert sum(taken) >= plan.arena_bytes + states + inputs

@@ -6,27 +6,38 @@ import numpy as np
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.backends.core import Backend, channels_last, fusable, kernel
-from prototorch.engine.variables import Variables
-from prototorch.ops.activation import _Slope
+from prototorch.backends.core import Backend, kernel, register_channels_last, register_fusion_role
+from prototorch.ops.activation import ActivationGrad
 from prototorch.ops.core import Op
-from prototorch.ops.elementwise import Binary, Unary
+from prototorch.ops.elementwise import BinaryOp, UnaryOp
 from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
+from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.program import PREDICT, RATE, STEP, TARGET, TRAIN, WEIGHT, Program, key_of
+from prototorch.train.plan_cache import (
+    LEARNING_RATE,
+    PREDICT,
+    SAMPLE_WEIGHT_PREFIX,
+    STEP,
+    TARGET_PREFIX,
+    TRAIN,
+    PlanCache,
+    random_key,
+)
 
 LEVEL = "test_fusing"
-ELEMENTWISE = sorted(n for n, op in OPS.items() if isinstance(op, Unary | Binary | _Slope | Update) and not op.view)
+ELEMENTWISE = sorted(
+    n for n, op in OPS.items() if isinstance(op, UnaryOp | BinaryOp | ActivationGrad | Update) and not op.is_view
+)
 BARE = "test_not_fusing"  # all other passes, so that the bodies and the order of sums are the same
-fusable(BARE, "elementwise")
-fusable(LEVEL, "elementwise", *ELEMENTWISE, "where", "cast", "prelu", "dropout")
-fusable(LEVEL, "anchor", "conv", "conv_input_grad", "matmul")
+register_fusion_role(BARE, "elementwise")
+register_fusion_role(LEVEL, "elementwise", *ELEMENTWISE, "where", "cast", "prelu", "dropout")
+register_fusion_role(LEVEL, "anchor", "conv", "conv_input_grad", "matmul")
 
 
 def plain(op: Op, attrs):
     """The op's plain body as a runner that counts as a kernel."""
-    return Backend("", np, ()).plain(op, attrs)
+    return Backend("", np, ()).reference(op, attrs)
 
 
 @kernel(LEVEL, "fused")
@@ -39,7 +50,7 @@ def fused(ins, outs, attrs):
 
 LAID = "test_laying_out"
 CONVS = ("conv", "conv_input_grad", "conv_weight_grad")
-POOLS = ("max_pool", "max_unpool", "avg_pool", "avg_unpool")
+POOLS = ("max_pool", "max_pool_grad", "avg_pool", "avg_pool_grad")
 
 
 def spatial(ins, attrs):
@@ -51,17 +62,17 @@ def spatial(ins, attrs):
     return set(over) >= set(range(2, ins[0].ndim))
 
 
-channels_last(LAID, "prefers", "conv", "conv_input_grad", ins=(0,), outs=(0,))
-channels_last(LAID, "prefers", "conv_weight_grad", ins=(0, 1), outs=())
-channels_last(LAID, "prefers", *POOLS, "lrn", "lrn_grad")
-channels_last(LAID, "prefers", "batch_norm", "batch_norm_inference", ins=(0,), outs=(0,))
-channels_last(LAID, "prefers", "batch_norm_grad", ins=(0, 1), outs=(0,))
-channels_last(LAID, "follows", *ELEMENTWISE, "where", "cast", "prelu", "dropout", "fused", "broadcast_to")
-channels_last(LAID, "follows", "slice", "unslice", "reorder")
-channels_last(LAID, "follows", "concat", when=lambda ins, attrs: attrs["axis"] == 1)
-channels_last(LAID, "follows", "sum", "mean", when=spatial)
-fusable(LAID, "elementwise", *ELEMENTWISE, "where", "cast", "prelu", "dropout")
-fusable(LAID, "anchor", *CONVS[:2], "matmul")
+register_channels_last(LAID, "prefers", "conv", "conv_input_grad", ins=(0,), outs=(0,))
+register_channels_last(LAID, "prefers", "conv_weight_grad", ins=(0, 1), outs=())
+register_channels_last(LAID, "prefers", *POOLS, "lrn", "lrn_grad")
+register_channels_last(LAID, "prefers", "batch_norm", "batch_norm_inference", ins=(0,), outs=(0,))
+register_channels_last(LAID, "prefers", "batch_norm_grad", ins=(0, 1), outs=(0,))
+register_channels_last(LAID, "follows", *ELEMENTWISE, "where", "cast", "prelu", "dropout", "fused", "broadcast_to")
+register_channels_last(LAID, "follows", "slice", "slice_grad", "reorder")
+register_channels_last(LAID, "follows", "concat", when=lambda ins, attrs: attrs["axis"] == 1)
+register_channels_last(LAID, "follows", "sum", "mean", when=spatial)
+register_fusion_role(LAID, "elementwise", *ELEMENTWISE, "where", "cast", "prelu", "dropout")
+register_fusion_role(LAID, "anchor", *CONVS[:2], "matmul")
 
 
 def _enter(name: str) -> None:
@@ -84,18 +95,18 @@ def _enter(name: str) -> None:
 
 
 for _name in (*CONVS, *POOLS, *ELEMENTWISE, "batch_norm", "batch_norm_grad", "batch_norm_inference", "concat", "sum",
-              "mean", "lrn", "lrn_grad", "slice", "unslice", "reorder", "broadcast_to",
+              "mean", "lrn", "lrn_grad", "slice", "slice_grad", "reorder", "broadcast_to",
               "fused"):  # fmt: skip
     _enter(_name)
 
 
-def program_of(model: str, level: str = LEVEL, **params) -> Program:
+def program_of(model: str, level: str = LEVEL, **params) -> PlanCache:
     """The programs of a shipped model on the backend of a level."""
     found = pt.load_model(model, **params)
-    return Program(found.net, Variables(), Backend(level, np, (level,) if level else ()), found.compile_block)
+    return PlanCache(found.net, Variables(), Backend(level, np, (level,) if level else ()), found.compile_block)
 
 
-def specs_of(program: Program, batch: int, size: int | None = None) -> dict[str, Spec]:
+def specs_of(program: PlanCache, batch: int, size: int | None = None) -> dict[str, Spec]:
     """Inputs of a batch, pictures of another size where one is given."""
     made = {}
     for node in program.net.inputs:
@@ -104,17 +115,17 @@ def specs_of(program: Program, batch: int, size: int | None = None) -> dict[str,
     return made
 
 
-def train(program: Program, specs, steps: int = 2, classes: int = 10):
+def train(program: PlanCache, specs, steps: int = 2, classes: int = 10):
     """Some training steps on random data: the losses, and all variables after them."""
-    runner = program.runner(TRAIN, specs)
+    runner = program.executor(TRAIN, specs)
     rng = np.random.default_rng(0)
     losses = []
     for step in range(1, steps + 1):
-        given = {RATE: np.float32(0.01), STEP: np.int64(step), "random_key": key_of(3, step)}
+        given = {LEARNING_RATE: np.float32(0.01), STEP: np.int64(step), "random_key": random_key(3, step)}
         for name, value in runner.plan.inputs.items():
-            if name.startswith(TARGET):
+            if name.startswith(TARGET_PREFIX):
                 given[name] = rng.integers(0, classes, value.shape)
-            elif name.startswith(WEIGHT):
+            elif name.startswith(SAMPLE_WEIGHT_PREFIX):
                 given[name] = np.ones(value.shape, np.float32)
             elif name in specs:
                 given[name] = rng.standard_normal(value.shape).astype(value.dtype)
@@ -122,9 +133,9 @@ def train(program: Program, specs, steps: int = 2, classes: int = 10):
     return losses, {name: np.array(a) for name, a in program.variables.items()}
 
 
-def predict(program: Program, specs):
+def predict(program: PlanCache, specs):
     """The outputs for random data."""
-    runner = program.runner(PREDICT, specs)
+    runner = program.executor(PREDICT, specs)
     rng = np.random.default_rng(1)
     given = {
         name: (rng.standard_normal(v.shape) if v.spec.is_float else rng.integers(0, 9, v.shape)).astype(v.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prototorch.graph.cost import Cost, cost
+from prototorch.graph.cost import Cost, estimate_cost
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -13,8 +13,8 @@ X, W = Spec((3, 4, 9, 8)), Spec((6, 2, 3, 2))
 
 
 def _of(name: str, *ins: Spec, **attrs) -> Cost:
-    outs = OPS[name].rule(*ins, **attrs)
-    return cost(OPS[name], ins, outs if isinstance(outs, tuple) else (outs,), attrs)
+    outs = OPS[name].infer_spec(*ins, **attrs)
+    return estimate_cost(OPS[name], ins, outs if isinstance(outs, tuple) else (outs,), attrs)
 
 
 def test_a_convolution_and_its_two_gradients_cost_the_same():

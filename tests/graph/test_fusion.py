@@ -8,13 +8,13 @@ from fusing import BARE, LEVEL, names, predict, program_of, specs_of, train
 
 from prototorch import ops
 from prototorch.backends.core import Backend
-from prototorch.engine.runner import Runner
-from prototorch.graph.passes.groups import Groups
+from prototorch.graph.ir import Graph
+from prototorch.graph.passes.fusion_groups import FusionGroups
 from prototorch.graph.plan import make_plan
-from prototorch.graph.record import Graph
-from prototorch.ops.core import interpreting, pull_back
+from prototorch.ops.core import backward_pass, use_interpreter
+from prototorch.runtime.executor import Executor
 from prototorch.spec import Spec
-from prototorch.train.program import TRAIN
+from prototorch.train.plan_cache import TRAIN
 
 FUSING, PLAIN = Backend("fusing", np, (LEVEL,)), Backend("plain", np, ())
 
@@ -22,7 +22,7 @@ FUSING, PLAIN = Backend("fusing", np, (LEVEL,)), Backend("plain", np, ())
 def run(graph, outputs, updates=None, states=None, backend=FUSING, **inputs):
     plan = make_plan(graph, outputs, updates, backend)
     held = {k: a.copy() for k, a in (states or {}).items()}
-    out = Runner(plan, backend, held)(inputs)
+    out = Executor(plan, backend, held)(inputs)
     return names(plan), {k: np.array(a) for k, a in out.items()}, held
 
 
@@ -58,7 +58,7 @@ def test_lenet_is_fused_as_one_would_by_hand():
         "conv+add+relu", "conv+add+relu", "matmul+add+relu", "matmul+add", "matmul+relu_grad", "matmul",
         "conv_weight_grad", "conv_input_grad+relu_grad", "conv_weight_grad", "matmul+adam_update", "matmul+adam_update",
     ]  # fmt: skip
-    assert plan.copies == []
+    assert plan.state_copies == []
 
 
 def test_members_that_are_read_elsewhere_become_outputs():
@@ -66,7 +66,7 @@ def test_members_that_are_read_elsewhere_become_outputs():
     x = graph.input("x", Spec((5,)))
     a = ops.exp(x)
     b = a * 2.0
-    steps, out, _ = run(graph, {"sum": ops.sum_(a), "b": b}, x=np.arange(5, dtype=np.float32))
+    steps, out, _ = run(graph, {"sum": ops.sum(a), "b": b}, x=np.arange(5, dtype=np.float32))
     assert steps == ["exp+multiply", "sum"]
     assert np.array_equal(out["b"], np.exp(np.arange(5, dtype=np.float32)) * 2)
 
@@ -76,7 +76,7 @@ def test_no_group_where_a_way_leads_through_another_op():
     graph = Graph()
     x = graph.input("x", Spec((2, 5)))
     a = ops.exp(x)
-    steps, out, _ = run(graph, {"y": a / ops.sum_(a)}, x=np.zeros((2, 5), np.float32))
+    steps, out, _ = run(graph, {"y": a / ops.sum(a)}, x=np.zeros((2, 5), np.float32))
     assert steps == ["exp", "sum", "divide"]
     assert np.allclose(out["y"], 0.1, rtol=1e-6)
 
@@ -101,7 +101,7 @@ def test_an_anchor_whose_result_is_read_twice_stays_alone():
     x, w = graph.input("x", Spec((2, 3))), graph.state("w", Spec((3, 4)))
     y = x @ w
     given = {"x": np.ones((2, 3), np.float32), "states": {"w": np.ones((3, 4), np.float32)}}
-    assert run(graph, {"y": ops.relu(y), "sum": ops.sum_(y)}, **given)[0] == ["matmul", "relu", "sum"]
+    assert run(graph, {"y": ops.relu(y), "sum": ops.sum(y)}, **given)[0] == ["matmul", "relu", "sum"]
     assert run(graph, {"y": ops.relu(y), "z": y}, **given)[0] == ["matmul", "relu"]
     assert run(graph, {"y": ops.relu(y) * y}, **given)[0] == ["matmul+relu+multiply"]
 
@@ -118,7 +118,7 @@ def test_an_anchor_takes_no_operand_along_another_axis():
 
 def test_a_backend_that_refuses_a_group_gets_its_parts():
     class Refusing(Backend):
-        def accepts(self, op, ins, outs, attrs):
+        def has_kernel(self, op, ins, outs, attrs):
             return all(line[0] != "tanh" for line in attrs["program"])
 
     graph = Graph()
@@ -138,7 +138,7 @@ def update_of(graph):
         graph.input("step", Spec((), "int64")),
     )
     w, v = graph.state("w", Spec((6, 2))), graph.state("v", Spec((6, 2)))
-    loss = ops.sum_(w * x)
+    loss = ops.sum(w * x)
     with graph.phase("update"):
         decayed = ops.clip(x * 0.5, -1.0, 1.0)
         new, moved = ops.momentum_update(w, decayed, rate, step, v, momentum=0.9)
@@ -152,8 +152,8 @@ def test_an_update_is_one_sweep_over_the_states_themselves():
     loss, updates, given = update_of(graph)
     plan = make_plan(graph, {"loss": loss}, updates, FUSING)
     assert names(plan) == ["multiply", "sum", "multiply+maximum+minimum+momentum_update"]
-    assert plan.copies == []
-    assert all(plan.places[id(v)].kind == "state" for v in plan.steps[-1].outputs)
+    assert plan.state_copies == []
+    assert all(plan.allocations[id(v)].kind == "state" for v in plan.steps[-1].outputs)
     _, _, states = run(graph, {"loss": loss}, updates, **given)
     _, _, wanted = run(graph, {"loss": loss}, updates, backend=PLAIN, **given)
     assert all(np.array_equal(states[k], wanted[k]) for k in wanted)
@@ -163,7 +163,7 @@ def test_weights_do_not_change_where_the_guard_refuses():
     graph = Graph()
     loss, updates, given = update_of(graph)
     states = given.pop("states")
-    runner = Runner(make_plan(graph, {"loss": loss}, updates, FUSING), FUSING, states)
+    runner = Executor(make_plan(graph, {"loss": loss}, updates, FUSING), FUSING, states)
 
     def refuse(_):
         raise ArithmeticError
@@ -178,10 +178,10 @@ def test_states_that_the_forward_pass_makes_change_after_the_guard():
     loss, updates, given = update_of(graph)
     seen, rows = graph.state("seen", Spec((2,))), graph.state("rows", Spec((6,)))
     mean = ops.mean(graph.inputs["x"], axis=0)
-    updates |= {"seen": seen * 0.9 + mean, "rows": rows + ops.sum_(graph.inputs["x"], axis=1)}
+    updates |= {"seen": seen * 0.9 + mean, "rows": rows + ops.sum(graph.inputs["x"], axis=1)}
     states = given.pop("states") | {"seen": np.ones(2, np.float32), "rows": np.ones(6, np.float32)}
     plan = make_plan(graph, {"loss": loss, "mean": mean}, updates, FUSING)
-    assert plan.copies == []
+    assert plan.state_copies == []
     assert [s.node.phase for s in plan.steps] == ["forward"] * 3 + ["update"] * 4
     kept = {k: a.copy() for k, a in states.items()}
 
@@ -189,7 +189,7 @@ def test_states_that_the_forward_pass_makes_change_after_the_guard():
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        Runner(plan, FUSING, states)(given, refuse)
+        Executor(plan, FUSING, states)(given, refuse)
     assert all(np.array_equal(states[k], kept[k]) for k in kept)
 
 
@@ -216,9 +216,9 @@ def test_a_group_writes_over_what_nobody_reads_afterwards():
     v = ops.cumsum(x, axis=0)
     plan = make_plan(graph, {"y": ops.tanh(v * 2.0)}, None, FUSING)
     assert names(plan) == ["cumsum", "multiply+tanh"]
-    assert plan.arena == 4032
+    assert plan.arena_bytes == 4032
     plan = make_plan(graph, {"y": ops.tanh(v * 2.0), "v": v}, None, FUSING)
-    assert plan.arena == 2 * 4032
+    assert plan.arena_bytes == 2 * 4032
 
 
 def test_the_graph_can_be_planned_for_another_backend_afterwards():
@@ -252,7 +252,7 @@ def test_random_groups_keep_an_order():
         for _ in range(25):
             a, b = rng.integers(0, len(values), 2)
             values.append(values[a] + values[b])
-        groups = Groups(graph.nodes)
+        groups = FusionGroups(graph.nodes)
         for a, b in rng.integers(0, 25, (40, 2)):
             pair = {groups.of[a], groups.of[b]}
             if len(pair) == 2 and groups.legal(pair):
@@ -277,11 +277,11 @@ def pooling(kernel, size, slope):
     attrs = {"kernel": kernel, "strides": (2, 2), "pads": ((0, 1), (1, 0))}
     y = ops.leaky_relu(x, negative_slope=0.1) if slope else ops.relu(x)
     pooled = ops.tanh(ops.max_pool(y, **attrs)[0])
-    with interpreting(graph):
-        total = ops.sum_(pooled * graph.constant(normal(*pooled.shape, seed=1)))
+    with use_interpreter(graph):
+        total = ops.sum(pooled * graph.constant(normal(*pooled.shape, seed=1)))
         with graph.phase("backward"):
-            (g,) = pull_back(list(graph.nodes), [(total, graph.constant(np.float32(1)))], [x])
-            out = {"g": g * 1.0, "channels": ops.sum_(g, axis=(0, 2, 3))}
+            (g,) = backward_pass(list(graph.nodes), [(total, graph.constant(np.float32(1)))], [x])
+            out = {"g": g * 1.0, "channels": ops.sum(g, axis=(0, 2, 3))}
     return graph, out, {"x": normal(2, 3, *size)}
 
 
@@ -311,9 +311,9 @@ def test_dropout_tells_the_slope_so_that_the_activation_is_not_kept():
     x, w = graph.input("x", Spec((4, 6))), graph.state("w", Spec((6, 8)))
     key = graph.input("key", Spec((2,), "uint64"))
     y = ops.dropout(ops.relu(x @ w), key, rate=0.5, site=3)
-    total = ops.sum_(y * y)
+    total = ops.sum(y * y)
     with graph.phase("backward"):
-        (g,) = pull_back(list(graph.nodes), [(total, graph.constant(np.float32(1)))], [w])
+        (g,) = backward_pass(list(graph.nodes), [(total, graph.constant(np.float32(1)))], [w])
     given = {"x": normal(4, 6), "key": np.array([1, 2], np.uint64), "states": {"w": normal(6, 8, seed=1)}}
     steps, got, _ = run(graph, {"g": g}, **given)
     assert steps[0] == "matmul+relu+dropout"
@@ -322,13 +322,13 @@ def test_dropout_tells_the_slope_so_that_the_activation_is_not_kept():
 
 def test_a_sum_may_end_a_group():
     class Summing(Backend):
-        def fusable(self, name):
-            return "tail" if name == "sum" else super().fusable(name)
+        def fusion_role(self, name):
+            return "tail" if name == "sum" else super().fusion_role(name)
 
     graph = Graph()
     x, w = graph.input("x", Spec((4, 6))), graph.state("w", Spec((6, 8)))
     y = ops.relu(x @ w)
-    out = {"y": ops.sum_(y, axis=0), "z": ops.sum_(ops.tanh(x) * 2.0), "x": ops.sum_(x, axis=1)}
+    out = {"y": ops.sum(y, axis=0), "z": ops.sum(ops.tanh(x) * 2.0), "x": ops.sum(x, axis=1)}
     given = {"x": normal(4, 6), "states": {"w": normal(6, 8, seed=1)}}
     steps, got, _ = run(graph, out, backend=Summing("summing", np, (LEVEL,)), **given)
     assert sorted(steps) == ["matmul+relu+sum", "sum", "tanh+multiply+sum"]
@@ -338,8 +338,8 @@ def test_a_sum_may_end_a_group():
 
 def test_an_anchor_may_have_more_than_one_output():
     class Norming(Backend):
-        def fusable(self, name):
-            return "anchor" if name == "batch_norm" else super().fusable(name)
+        def fusion_role(self, name):
+            return "anchor" if name == "batch_norm" else super().fusion_role(name)
 
     graph = Graph()
     x, v = graph.input("x", Spec((4, 3, 5))), graph.state("v", Spec((3,)))

@@ -9,12 +9,12 @@ import pytest
 
 from prototorch import ops
 from prototorch.backends.cpu import cpu
-from prototorch.engine.runner import Runner
 from prototorch.errors import ShapeError
-from prototorch.graph.memory import ALIGN, aligned, alive, arrange
+from prototorch.graph.ir import Graph
+from prototorch.graph.memory_planner import ALIGNMENT, align_up, assign_offsets, live_bytes
 from prototorch.graph.plan import make_plan
-from prototorch.graph.record import Graph
-from prototorch.ops.core import interpreting
+from prototorch.ops.core import use_interpreter
+from prototorch.runtime.executor import Executor
 from prototorch.spec import Spec
 
 
@@ -24,30 +24,30 @@ def test_buffers_that_live_at_the_same_time_never_overlap(largest):
     for _ in range(50):
         born = rng.integers(0, 40, 60)
         buffers = [(int(b), int(b + rng.integers(0, 12)), int(rng.integers(0, largest))) for b in born]
-        offsets, top = arrange(buffers)
+        offsets, top = assign_offsets(buffers)
         placed = list(zip(buffers, offsets, strict=True))
-        assert max(alive(buffers)) <= top
-        assert all(offset % ALIGN == 0 and offset + aligned(n) <= top for (_, _, n), offset in placed)
+        assert max(live_bytes(buffers)) <= top
+        assert all(offset % ALIGNMENT == 0 and offset + align_up(n) <= top for (_, _, n), offset in placed)
         for ((a, b, n), i), ((c, d, m), k) in itertools.combinations(placed, 2):
             if a <= d and c <= b:
-                assert i + aligned(n) <= k or k + aligned(m) <= i
+                assert i + align_up(n) <= k or k + align_up(m) <= i
 
 
 def test_buffers_one_after_the_other_share_memory():
-    offsets, top = arrange([(i, i + 1, 1000) for i in range(20)])
-    assert top == 2 * aligned(1000)
+    offsets, top = assign_offsets([(i, i + 1, 1000) for i in range(20)])
+    assert top == 2 * align_up(1000)
     assert len(set(offsets)) == 2
 
 
 def test_holes_that_the_order_of_birth_leaves_are_closed():
     mib = 1 << 20
     buffers = [(0, 1, 10 * mib), (1, 4, 20 * mib), (2, 3, 20 * mib), (3, 5, 10 * mib), (4, 5, 30 * mib)]
-    assert arrange(buffers, 0.01)[1] <= 1.01 * max(alive(buffers))
+    assert assign_offsets(buffers, 0.01)[1] <= 1.01 * max(live_bytes(buffers))
 
 
 def _run(graph, outputs, updates=None, states=None, **inputs):
     plan = make_plan(graph, outputs, updates)
-    return plan, Runner(plan, cpu(), states or {})(inputs)
+    return plan, Executor(plan, cpu(), states or {})(inputs)
 
 
 def test_what_nobody_wants_is_not_computed_and_what_is_said_twice_is_computed_once():
@@ -63,7 +63,7 @@ def test_what_nobody_wants_is_not_computed_and_what_is_said_twice_is_computed_on
 def test_constants_are_folded():
     graph = Graph()
     x = graph.input("x", Spec((3,)))
-    with interpreting(graph):
+    with use_interpreter(graph):
         scale = ops.exp(ops.full(shape=(3,), value=0.0)) * 2
     plan, out = _run(graph, {"y": x * scale}, x=np.ones(3, np.float32))
     assert [s.node.op.name for s in plan.steps] == ["multiply"]
@@ -88,7 +88,7 @@ def test_long_chains_take_the_memory_of_one_link():
     for _ in range(30):
         value = ops.tanh(value)
     plan = make_plan(graph, {"y": value})
-    assert plan.arena == aligned(4000)
+    assert plan.arena_bytes == align_up(4000)
 
 
 def test_states_are_updated_in_place_without_a_copy():
@@ -97,8 +97,8 @@ def test_states_are_updated_in_place_without_a_copy():
     x = graph.input("x", Spec((6,)))
     states = {"w": np.ones(6, np.float32)}
     memory = states["w"]
-    plan, _ = _run(graph, {"s": ops.sum_(w * x)}, {"w": w - x}, states, x=np.full(6, 0.25, np.float32))
-    assert plan.copies == []
+    plan, _ = _run(graph, {"s": ops.sum(w * x)}, {"w": w - x}, states, x=np.full(6, 0.25, np.float32))
+    assert plan.state_copies == []
     assert states["w"] is memory
     assert memory.tolist() == [0.75] * 6
 

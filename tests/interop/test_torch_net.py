@@ -9,17 +9,17 @@ import torch
 import prototorch as pt
 from prototorch.backends.cpu import cpu
 from prototorch.errors import UsageError
-from prototorch.graph.record import Graph
-from prototorch.interop import torch_loss, torch_net, torch_parts
-from prototorch.load import model_of
+from prototorch.graph.ir import Graph
+from prototorch.interop import torch_loss, torch_net, torch_translator
+from prototorch.load import model_from_text
 from prototorch.spec import Spec
-from prototorch.testing.build import Program, outputs_of, say
 from prototorch.testing.case import Case, cases
-from prototorch.train.program import PREDICT
-from prototorch.train.rehearsal import rehearsal
+from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.train.plan_cache import PREDICT
 from prototorch.train.summary import step_specs
+from prototorch.train.synthetic_batch import make_synthetic_batch
 
-CASES = [c for c in cases() if c.layer in torch_parts._TRANSLATORS]
+CASES = [c for c in cases() if c.layer in torch_translator._TRANSLATORS]
 #: examples that ask for what PyTorch says otherwise; each is refused with its reason
 REFUSED = {
     "AveragePooling1D-1", "AveragePooling2D-1", "AveragePooling3D-1", "BatchNormalization-2",
@@ -34,17 +34,17 @@ TOLERANCE = {"rtol": 2e-5, "atol": 2e-6}
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
 def test_a_translated_layer_gives_what_ours_gives(case: Case):
     graph, specs = Graph(), case.specs("float32")
-    said = say(graph, case.made, specs, False, "float32")
+    said = trace_layer(graph, case.instance, specs, False, "float32")
     weights, inputs = case.weights("float32"), case.inputs("float32")
     weights = {k: np.abs(w) + 0.5 if "variance" in k else w for k, w in weights.items()}
-    ours = Program(said, outputs_of(said), cpu("plain"), weights)(inputs)
+    ours = CompiledLayer(said, named_outputs(said), cpu("plain"), weights)(inputs)
     own = {n.removeprefix("layer/"): w for n, w in weights.items()}
-    site = torch_parts.Site(case.made, own, tuple(s.shape for s in specs))
+    site = torch_translator.LayerInstance(case.instance, own, tuple(s.shape for s in specs))
     if case.id in REFUSED:
-        with pytest.raises(torch_parts.Untranslatable, match=r"translated$"):
-            torch_parts.translate(site)
+        with pytest.raises(torch_translator.UntranslatableError, match=r"translated$"):
+            torch_translator.translate(site)
         return
-    part = torch_parts.translate(site).eval()
+    part = torch_translator.translate(site).eval()
     with torch.inference_mode():
         made = part(*map(torch.from_numpy, inputs))
     for mine, theirs in zip(ours.values(), made if isinstance(made, tuple) else (made,), strict=True):
@@ -54,16 +54,16 @@ def test_a_translated_layer_gives_what_ours_gives(case: Case):
 @pytest.mark.parametrize("name", ["siamese", "multi_task", "autoencoder", "lstm", "squeezenet"])
 def test_a_whole_net_agrees_and_trains_as_many_elements(name: str):
     model = pt.load_model(name)
-    program, specs = model.trainer.program, step_specs(model.net, 2)
-    runner = program.runner(PREDICT, specs)
-    inputs = rehearsal(program, runner.plan, specs)
+    program, specs = model.trainer.plan_cache, step_specs(model.net, 2)
+    runner = program.executor(PREDICT, specs)
+    inputs = make_synthetic_batch(program, runner.plan, specs)
     twin = torch_net.torch_net(model.net, specs, model.weights).eval()
     with torch.inference_mode():
         theirs = twin(**{k: torch.from_numpy(v) for k, v in inputs.items()})
     for output, mine in runner(inputs).items():
         scale = np.abs(mine).max()
         np.testing.assert_allclose(mine / scale, theirs[output].numpy() / scale, atol=1e-4)  # sums over deep nets
-    assert twin.trained() == sum(w.size for w in model.weights.values())
+    assert twin.count_trainable() == sum(w.size for w in model.weights.values())
 
 
 def test_weights_that_are_shared_are_one_module():
@@ -73,7 +73,7 @@ def test_weights_that_are_shared_are_one_module():
 
 
 def test_every_layer_that_is_not_translated_is_named():
-    model = model_of(
+    model = model_from_text(
         'name: "odd"\ninput { name: "a"  shape: [4, 6] }\nGaussianNoise { name: "n"  stddev: 0.1 }\n'
         'GRU { name: "g"  units: 2  reset_after: false }\n'
         'Dense { name: "d"  units: 2  kernel_regularizer: L2 { l2: 0.1 } }\n'
@@ -87,7 +87,9 @@ def test_every_layer_that_is_not_translated_is_named():
 
 
 def _with_loss(shape: list[int], text: str) -> pt.Model:
-    return model_of(f'input {{ name: "a"  shape: {shape} }}\nLinear {{ name: "y" }}\ncompile {{ loss: {text} }}\n')
+    return model_from_text(
+        f'input {{ name: "a"  shape: {shape} }}\nLinear {{ name: "y" }}\ncompile {{ loss: {text} }}\n'
+    )
 
 
 LOSSES = {
@@ -105,7 +107,7 @@ LOSSES = {
 @pytest.mark.parametrize("text", LOSSES)
 def test_a_translated_loss_gives_what_ours_gives(text: str):
     shape, kind = LOSSES[text]
-    model = model_of(
+    model = model_from_text(
         f'input {{ name: "a"  shape: {list(shape[1:])} }}\nLinear {{ name: "y" }}\ncompile {{ loss: {text} }}\n'
     )
     rng = np.random.default_rng(0)
@@ -121,7 +123,7 @@ def test_a_translated_loss_gives_what_ours_gives(text: str):
     elif kind == "binary":
         target = rng.integers(0, 2, shape).astype(np.float32)
     ours = model.evaluate(output, target, batch_size=4)["loss"]
-    work = torch_loss.torch_losses(model.trainer.program.terms)
+    work = torch_loss.torch_losses(model.trainer.plan_cache.loss_terms)
     theirs = work({"y": torch.from_numpy(output)}, {"y": torch.from_numpy(target)})
     assert float(theirs) == pytest.approx(ours, rel=1e-5)  # a mean of a few float32 numbers
 
@@ -130,4 +132,4 @@ def test_a_translated_loss_gives_what_ours_gives(text: str):
 def test_a_loss_that_is_not_translated_is_named(text: str):
     model = _with_loss([3], text)
     with pytest.raises(UsageError, match=r"the loss .* cannot be built in PyTorch here; --phase predict"):
-        torch_loss.torch_losses(model.trainer.program.terms)
+        torch_loss.torch_losses(model.trainer.plan_cache.loss_terms)

@@ -4,11 +4,11 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.backends.cpu import cpu
-from prototorch.graph.record import Graph
-from prototorch.ops.core import interpreting, pull_back
+from prototorch.graph.ir import Graph
+from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.spec import Spec
-from prototorch.testing.build import Program, outputs_of, say
-from prototorch.testing.reading import layer_of
+from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.testing.parse_example import parse_layer
 
 # PyTorch computes in float64 as we do, sums of at most a few hundred products: 1e-10 leaves four decades for rounding.
 # Keras multiplies matrices in float32 whatever its types: 1e-5 is a hundred roundings.
@@ -24,16 +24,16 @@ def shares(shapes):
 def ours(text, inputs, weights, mask=None, training=False):
     """Outputs, and gradients by x0, x1, ... and by each weight (named without the layer), of sum(outputs * shares)."""
     specs = [Spec(x.shape, str(x.dtype)) for x in inputs]
-    said = say(Graph(), layer_of(text), specs, training, "float64", mask)
+    said = trace_layer(Graph(), parse_layer(text), specs, training, "float64", mask)
     graph = said.trace.graph
     values = said.variables
     assert {n.split("/", 1)[1] for n in said.trace.weights} == set(weights)
-    with interpreting(graph):
+    with use_interpreter(graph):
         floats = [v for v in said.outputs if v.spec.is_float]
-        loss = sum(ops.sum_(v * r) for v, r in zip(floats, shares([v.shape for v in floats]), strict=True))
-        found = pull_back(list(graph.nodes), [(loss, graph.constant(np.float64(1)))], list(values.values()))
+        loss = sum(ops.sum(v * r) for v, r in zip(floats, shares([v.shape for v in floats]), strict=True))
+        found = backward_pass(list(graph.nodes), [(loss, graph.constant(np.float64(1)))], list(values.values()))
     grads = {n.split("/", 1)[-1]: g for n, g in zip(values, found, strict=True) if g is not None}
-    program = Program(said, outputs_of(said) | grads, cpu(), {f"layer/{n}": w for n, w in weights.items()})
+    program = CompiledLayer(said, named_outputs(said) | grads, cpu(), {f"layer/{n}": w for n, w in weights.items()})
     made = program(inputs, mask)
     return [made[f"y{i}"] for i in range(len(said.outputs))], {n: made[n] for n in grads}
 
@@ -41,7 +41,7 @@ def ours(text, inputs, weights, mask=None, training=False):
 def random_weights(text, inputs, mask=None):
     """Random values for all weights of the layer, by name without the layer."""
     specs = [Spec(x.shape, str(x.dtype)) for x in inputs]
-    said = say(Graph(), layer_of(text), specs, False, "float64", mask)
+    said = trace_layer(Graph(), parse_layer(text), specs, False, "float64", mask)
     rng = np.random.default_rng(3)
     return {n.split("/", 1)[1]: 0.5 * rng.standard_normal(w.spec.shape) for n, w in said.trace.weights.items()}
 

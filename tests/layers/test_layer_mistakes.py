@@ -3,10 +3,10 @@
 import pytest
 
 from prototorch.errors import ShapeError, TextError
-from prototorch.graph.record import Graph
+from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
-from prototorch.testing.build import say
-from prototorch.testing.reading import layer_of
+from prototorch.testing.layer_graph import trace_layer
+from prototorch.testing.parse_example import parse_layer
 
 FIELDS = [
     ("Conv2D { kernel_size: 3 }", "Conv2D needs 'filters'"),
@@ -42,7 +42,7 @@ FIELDS = [
 @pytest.mark.parametrize(("text", "message"), FIELDS, ids=lambda v: v[:50])
 def test_wrong_field(text, message):
     with pytest.raises(TextError) as caught:
-        layer_of(text)
+        parse_layer(text)
     assert message in str(caught.value)
 
 
@@ -107,5 +107,5 @@ SHAPES = [
 @pytest.mark.parametrize(("text", "shapes", "message"), SHAPES, ids=str)
 def test_wrong_shape(text, shapes, message):
     with pytest.raises(ShapeError) as caught:
-        say(Graph(), layer_of(text), [Spec((1, *s)) for s in shapes], True, "float32")
+        trace_layer(Graph(), parse_layer(text), [Spec((1, *s)) for s in shapes], True, "float32")
     assert message in str(caught.value)

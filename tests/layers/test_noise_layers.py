@@ -5,15 +5,15 @@ import pytest
 from compare import numbers
 
 from prototorch.backends.cpu import cpu
-from prototorch.graph.record import Graph
+from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
-from prototorch.testing.build import Program, outputs_of, say
-from prototorch.testing.reading import layer_of
+from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.testing.parse_example import parse_layer
 
 
 def run(text, x, training=True, key=(1, 2)):
-    said = say(Graph(), layer_of(text), [Spec(x.shape, str(x.dtype))], training, "float64")
-    return Program(said, outputs_of(said), cpu(), {})([x], key=key)["y0"]
+    said = trace_layer(Graph(), parse_layer(text), [Spec(x.shape, str(x.dtype))], training, "float64")
+    return CompiledLayer(said, named_outputs(said), cpu(), {})([x], key=key)["y0"]
 
 
 ONES = np.ones((40, 25, 10))  # 10,000 draws: a share has a standard deviation below 0.005

@@ -7,10 +7,10 @@ import torch
 from compare import SINGLE, beside_keras, beside_torch, numbers, text_of
 
 from prototorch.backends.cpu import cpu
-from prototorch.graph.record import Graph
+from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
-from prototorch.testing.build import Program, outputs_of, say
-from prototorch.testing.reading import layer_of
+from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.testing.parse_example import parse_layer
 
 
 def statistics(n, scale=True, center=True):
@@ -46,8 +46,10 @@ def test_batch_normalization_is_keras(shape, options, parts, training):
 
 def assert_moved(text, x, weights, layer):
     """After a step the moving mean and variance are Keras'. `layer` has made its step."""
-    said = say(Graph(), layer_of(text), [Spec(x.shape, "float64")], True, "float64")
-    program = Program(said, outputs_of(said), cpu(), {f"layer/{n}": w for n, w in weights.items()}, update=True)
+    said = trace_layer(Graph(), parse_layer(text), [Spec(x.shape, "float64")], True, "float64")
+    program = CompiledLayer(
+        said, named_outputs(said), cpu(), {f"layer/{n}": w for n, w in weights.items()}, update=True
+    )
     program([x])
     for name in ("moving_mean", "moving_variance"):
         theirs = getattr(layer, name).value.detach().numpy()
@@ -59,11 +61,11 @@ def test_a_frozen_batch_normalization_uses_the_moving_statistics():
     """As in Keras: `trainable: false` is inference, in training as well."""
     x, weights = numbers(5, 3, 2), statistics(3)
     layer = keras.layers.BatchNormalization(axis=1, trainable=False)
-    said = say(
-        Graph(), layer_of("BatchNormalization { trainable: false }"), [Spec(x.shape, "float64")], True, "float64"
+    said = trace_layer(
+        Graph(), parse_layer("BatchNormalization { trainable: false }"), [Spec(x.shape, "float64")], True, "float64"
     )
     assert not said.trace.updates
-    made = Program(said, outputs_of(said), cpu(), {f"layer/{n}": w for n, w in weights.items()})([x])["y0"]
+    made = CompiledLayer(said, named_outputs(said), cpu(), {f"layer/{n}": w for n, w in weights.items()})([x])["y0"]
     layer.build(x.shape)
     for v in layer.weights:
         v.assign(weights[v.name])

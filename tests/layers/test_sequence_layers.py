@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from prototorch.backends.cpu import cpu
-from prototorch.engine.eager_layer import run_layer, state_of, training, weights_of
-from prototorch.engine.tensor import parameter, tensor
+from prototorch.eager.layer_call import layer_state, run_layer, training, weights_of
+from prototorch.eager.tensor import parameter, tensor
 from prototorch.errors import ShapeError, TextError, UsageError
-from prototorch.graph.record import Graph
+from prototorch.graph.ir import Graph
 from prototorch.initializers import UnitForgetBias
 from prototorch.layers import (
     GRU,
@@ -23,8 +23,8 @@ from prototorch.layers import (
     TimeDistributed,
 )
 from prototorch.spec import Spec
-from prototorch.testing.build import Program, outputs_of, say
-from prototorch.testing.reading import layer_of
+from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.testing.parse_example import parse_layer
 
 
 def x(*shape):
@@ -32,7 +32,7 @@ def x(*shape):
 
 
 def said(text, *shapes, on=False):
-    return say(Graph(), layer_of(text), [Spec((2, *s)) for s in shapes], on, "float32")
+    return trace_layer(Graph(), parse_layer(text), [Spec((2, *s)) for s in shapes], on, "float32")
 
 
 def test_the_mask_of_an_embedding_reaches_the_recurrent_layer():
@@ -76,7 +76,7 @@ def test_dropout_rests_in_inference(kind):
     rng = np.random.default_rng(0)
     weights = {w.name: rng.standard_normal(w.spec.shape).astype("float32") for w in plain.trace.weights.values()}
     inputs = [rng.standard_normal((2, 3, 2)).astype("float32")]
-    a, b = (Program(s, outputs_of(s), cpu(), weights)(inputs) for s in (plain, drops))
+    a, b = (CompiledLayer(s, named_outputs(s), cpu(), weights)(inputs) for s in (plain, drops))
     assert np.array_equal(a["y0"], b["y0"])
 
 
@@ -87,7 +87,7 @@ def test_step_by_step_is_the_sequence(kind):
     fast = kind(2, activation="relu", return_sequences=True)
     slow = kind(2, activation=LeakyReLU(negative_slope=0.0), return_sequences=True)
     wanted = fast(series).numpy()
-    state_of(slow).weights = weights_of(fast)
+    layer_state(slow).weights = weights_of(fast)
     # The products are split by gate, so that the sums round otherwise: a few 1e-7 of numbers near 1.
     np.testing.assert_allclose(slow(series).numpy(), wanted, rtol=1e-5, atol=1e-6)
 
@@ -113,9 +113,9 @@ def test_positions_are_added():
 
 
 def test_losses_of_activity():
-    layer = layer_of("ActivityRegularization { l1: 0.5  l2: 0.25 }")
+    layer = parse_layer("ActivityRegularization { l1: 0.5  l2: 0.25 }")
     run_layer(parameter, layer, [tensor([[1.0, -2.0]])])
-    assert [float(loss) for loss in state_of(layer).losses] == [1.5, 1.25]
+    assert [float(loss) for loss in layer_state(layer).losses] == [1.5, 1.25]
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_shapes_that_do_not_fit(text, shapes, message):
 )  # fmt: skip
 def test_mistakes_in_a_text(text, message):
     with pytest.raises(TextError, match=message):
-        layer_of(text)
+        parse_layer(text)
 
 
 def test_a_nested_layer_in_python():
-    assert layer_of("TimeDistributed { Dense { units: 2 } }") == TimeDistributed(Dense(2))
+    assert parse_layer("TimeDistributed { Dense { units: 2 } }") == TimeDistributed(Dense(2))
     with pytest.raises(UsageError, match="must be a layer"):
         TimeDistributed(3)

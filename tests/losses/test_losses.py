@@ -7,10 +7,10 @@ import pytest
 
 from prototorch import losses as L
 from prototorch import ops
-from prototorch.engine.tensor import grad, tensor
+from prototorch.eager.tensor import grad, tensor
 from prototorch.errors import ShapeError, UsageError
 from prototorch.spec import Spec
-from prototorch.text.mistakes import Report
+from prototorch.text.diagnostics import Report
 from prototorch.text.reader import parse
 
 EXAMPLES = [(cls, e) for cls in L.Loss.members().values() for e in cls.examples]
@@ -42,7 +42,7 @@ def data(loss, shape, batch=4):
 
 
 def total(loss, target, output):
-    return ops.sum_(loss.per_sample(tensor(target), output) * tensor(np.arange(1.0, len(target) + 1)))
+    return ops.sum(loss.per_sample_loss(tensor(target), output) * tensor(np.arange(1.0, len(target) + 1)))
 
 
 @pytest.mark.parametrize(("cls", "example"), EXAMPLES, ids=IDS)
@@ -50,10 +50,12 @@ def test_example(cls, example):
     loss = made(example.text)
     assert type(loss) is cls
     output, target = data(loss, example.inputs[0])
-    each = loss.per_sample(tensor(target), tensor(output)).numpy()
+    each = loss.per_sample_loss(tensor(target), tensor(output)).numpy()
     assert each.shape == (4,)
     if getattr(loss, "ignore_class", None) is None:  # that one looks at the whole batch
-        alone = [loss.per_sample(tensor(t[None]), tensor(o[None])).item() for t, o in zip(target, output, strict=True)]
+        alone = [
+            loss.per_sample_loss(tensor(t[None]), tensor(o[None])).item() for t, o in zip(target, output, strict=True)
+        ]
         np.testing.assert_allclose(each, alone, rtol=1e-12)
     report = Report()
     assert cls.from_fields(loss.to_fields(), report) == loss
@@ -69,14 +71,14 @@ def test_derivatives_in_float64(cls, example):
     def slope(at):
         x = tensor(at, requires_grad=True)
         (g,) = grad(total(loss, target, x), [x], create_graph=True)
-        return x, ops.sum_(g * tensor(along))
+        return x, ops.sum(g * tensor(along))
 
     x, first = slope(output)
     numeric = (total(loss, target, tensor(output + h * along)).item()
                - total(loss, target, tensor(output - h * along)).item()) / (2 * h)  # fmt: skip
     # central differences: h^2 of truncation, 1e-16 / h of rounding
     np.testing.assert_allclose(first.item(), numeric, rtol=1e-6, atol=1e-8)
-    second = ops.sum_(grad(first, [x])[0] * tensor(along)).item() if first.requires_grad else 0.0
+    second = ops.sum(grad(first, [x])[0] * tensor(along)).item() if first.requires_grad else 0.0
     numeric = (slope(output + h * along)[1].item() - slope(output - h * along)[1].item()) / (2 * h)
     np.testing.assert_allclose(second, numeric, rtol=1e-5, atol=1e-6)
 
@@ -136,7 +138,7 @@ REFUSED = [
 @pytest.mark.parametrize(("loss", "target", "output", "words", "hint"), REFUSED)
 def test_shapes_are_never_broadcast(loss, target, output, words, hint):
     with pytest.raises(ShapeError) as caught:
-        loss.per_sample(tensor(np.zeros(target, np.int64)), tensor(np.zeros(output, np.float32)))
+        loss.per_sample_loss(tensor(np.zeros(target, np.int64)), tensor(np.zeros(output, np.float32)))
     message = str(caught.value)
     assert message.startswith(type(loss).__name__)
     assert words in message
@@ -145,8 +147,8 @@ def test_shapes_are_never_broadcast(loss, target, output, words, hint):
 
 def test_an_axis_of_one_at_the_end_is_no_mistake():
     for target, output in (((6,), (6, 1)), ((6, 1), (6,)), ((6, 4), (6, 4, 1))):
-        L.MeanSquaredError().per_sample(tensor(np.zeros(target, np.float32)), tensor(np.zeros(output, np.float32)))
-    L.SparseCategoricalCrossentropy().per_sample(tensor(np.zeros((6, 1))), tensor(np.ones((6, 3), np.float32)))
+        L.MeanSquaredError().per_sample_loss(tensor(np.zeros(target, np.float32)), tensor(np.zeros(output, np.float32)))
+    L.SparseCategoricalCrossentropy().per_sample_loss(tensor(np.zeros((6, 1))), tensor(np.ones((6, 3), np.float32)))
 
 
 def test_large_logits_stay_finite():
@@ -156,7 +158,7 @@ def test_large_logits_stay_finite():
         (L.CategoricalCrossentropy(True), [[1, 0], [1, 0]]),
         (L.BinaryCrossentropy(True), [[1, 0], [1, 0]]),
     ):
-        value = loss.per_sample(tensor(target), x)
+        value = loss.per_sample_loss(tensor(target), x)
         np.testing.assert_allclose(value.numpy(), [0, 2e4 if loss.target_kind != "binary" else 1e4])
         assert np.isfinite(grad(value.sum(), [x])[0].numpy()).all()
 
@@ -165,12 +167,12 @@ def test_zero_logits_have_the_right_gradient():
     """The first step of a net whose last layer begins with zeros."""
     x = tensor(np.zeros((1, 1), np.float32), requires_grad=True)
     for target, want in ((1.0, -0.5), (0.0, 0.5)):
-        value = L.BinaryCrossentropy(True).per_sample(tensor([[target]]), x)
+        value = L.BinaryCrossentropy(True).per_sample_loss(tensor([[target]]), x)
         assert grad(value.sum(), [x])[0].item() == want
 
 
 def test_a_probability_of_zero_or_one_costs_what_keras_says():
-    value = L.BinaryCrossentropy().per_sample(tensor([[1.0], [0.0]]), tensor(np.float32([[0.0], [0.0]]))).numpy()
+    value = L.BinaryCrossentropy().per_sample_loss(tensor([[1.0], [0.0]]), tensor(np.float32([[0.0], [0.0]]))).numpy()
     np.testing.assert_allclose(value, [-np.log(1e-7), 0], rtol=1e-6, atol=2e-7)
 
 
@@ -178,14 +180,14 @@ def test_what_is_not_a_number_stays_so():
     output = np.full((2, 3), np.nan, np.float32)
     for loss in (L.MeanSquaredError(), L.MeanAbsoluteError(), L.Huber(), L.BinaryCrossentropy(True), L.Hinge(),
                  L.BinaryCrossentropy()):  # fmt: skip
-        assert np.isnan(loss.per_sample(tensor(np.ones((2, 3), np.float32)), tensor(output)).numpy()).all(), loss
+        assert np.isnan(loss.per_sample_loss(tensor(np.ones((2, 3), np.float32)), tensor(output)).numpy()).all(), loss
     for loss in (L.SparseCategoricalCrossentropy(True), L.SparseCategoricalCrossentropy()):
-        assert np.isnan(loss.per_sample(tensor([0, 1]), tensor(output)).numpy()).all()
+        assert np.isnan(loss.per_sample_loss(tensor([0, 1]), tensor(output)).numpy()).all()
 
 
 def test_all_ignored_is_no_loss():
     loss = L.SparseCategoricalCrossentropy(True, ignore_class=0)
-    value = loss.per_sample(tensor([[0, 0]]), tensor(np.ones((1, 2, 3), np.float32)))
+    value = loss.per_sample_loss(tensor([[0, 0]]), tensor(np.ones((1, 2, 3), np.float32)))
     assert value.item() == 0
 
 
@@ -193,10 +195,10 @@ def test_contrastive_by_hand():
     like, unlike = [1.0, 1.0], [0.0, 0.0]
     distance = tensor(np.float32([0.5, 3.0]))
     loss = L.ContrastiveLoss(margin=2.0)
-    np.testing.assert_allclose(loss.per_sample(tensor(like), distance).numpy(), [0.125, 4.5])
-    np.testing.assert_allclose(loss.per_sample(tensor(unlike), distance).numpy(), [0.5 * 1.5**2, 0])
+    np.testing.assert_allclose(loss.per_sample_loss(tensor(like), distance).numpy(), [0.125, 4.5])
+    np.testing.assert_allclose(loss.per_sample_loss(tensor(unlike), distance).numpy(), [0.5 * 1.5**2, 0])
     legacy = L.ContrastiveLoss(margin=2.0, legacy_version=True)
-    np.testing.assert_allclose(legacy.per_sample(tensor(unlike), distance).numpy(), [0.5 * (2 - 0.25), 0])
+    np.testing.assert_allclose(legacy.per_sample_loss(tensor(unlike), distance).numpy(), [0.5 * (2 - 0.25), 0])
 
 
 def test_soft_targets_are_distributions():

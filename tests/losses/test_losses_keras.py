@@ -14,11 +14,11 @@ import torch
 from prototorch import losses as L
 from prototorch import ops
 from prototorch.backends.cpu import cpu
-from prototorch.engine.runner import Runner
-from prototorch.engine.tensor import grad, tensor
+from prototorch.eager.tensor import grad, tensor
+from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
-from prototorch.graph.record import Graph
-from prototorch.ops.core import interpreting, pull_back
+from prototorch.ops.core import backward_pass, use_interpreter
+from prototorch.runtime.executor import Executor
 from prototorch.spec import Spec
 
 K = keras.losses
@@ -130,9 +130,9 @@ def by_keras(loss, target, output, weight):
 
 def on_tape(loss, target, output, weight):
     x = tensor(output, requires_grad=True)
-    each = loss.per_sample(tensor(target), x)
+    each = loss.per_sample_loss(tensor(target), x)
     assert each.shape == (len(output),)
-    total = ops.sum_(each * tensor(weight)) * (1.0 / len(output))
+    total = ops.sum(each * tensor(weight)) * (1.0 / len(output))
     return total.item(), grad(total, [x])[0].numpy()
 
 
@@ -142,10 +142,10 @@ def planned(loss, target, output, weight):
     x = graph.input("x", Spec(output.shape, str(output.dtype)))
     y = graph.input("y", loss.target_spec(x.spec))
     w = graph.input("w", Spec((len(output),), str(output.dtype)))
-    with interpreting(graph):
-        total = ops.sum_(loss.per_sample(y, x) * w) * (1.0 / len(output))
-        (g,) = pull_back(list(graph.nodes), [(total, graph.constant(np.ones((), output.dtype)))], [x])
-    run = Runner(make_plan(graph, {"loss": total, "grad": g}), cpu(), {})
+    with use_interpreter(graph):
+        total = ops.sum(loss.per_sample_loss(y, x) * w) * (1.0 / len(output))
+        (g,) = backward_pass(list(graph.nodes), [(total, graph.constant(np.ones((), output.dtype)))], [x])
+    run = Executor(make_plan(graph, {"loss": total, "grad": g}), cpu(), {})
     made = run({"x": output, "y": target.reshape(y.shape), "w": weight})
     return float(made["loss"]), np.array(made["grad"])
 

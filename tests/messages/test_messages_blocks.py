@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prototorch.errors import TextError
-from prototorch.load import model_of
+from prototorch.load import model_from_text
 
 NET = """input { name: "x"  shape: [1, 8, 8] }
 Conv2D { name: "c"  filters: 4  kernel_size: 3 }
@@ -30,9 +30,9 @@ TABLE = _table()
 @pytest.mark.parametrize(("text", "wanted"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_mistake(text, wanted):
     with pytest.raises(TextError) as caught:
-        model_of(NET + text, "m.proto")
+        model_from_text(NET + text, "m.proto")
     assert [f"{str(m.span)[len('m.proto:') :]}: {m.message}" for m in caught.value.mistakes] == wanted
 
 
 def test_the_net_alone_is_right():
-    assert len(model_of(NET).net.nodes) == 3
+    assert len(model_from_text(NET).net.nodes) == 3

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from prototorch.errors import TextError
-from prototorch.graph.read import read_net
+from prototorch.graph.net_reader import read_net
 from prototorch.text import limits
-from prototorch.text.load import load_text
-from prototorch.text.mistakes import Report, chain_text
+from prototorch.text.diagnostics import Report, format_chain
+from prototorch.text.loader import load_text
 
 
 def _table() -> list[tuple[str, str, list[str]]]:
@@ -39,7 +39,7 @@ def messages(text: str, root: str | None = None, **params: object) -> list[str]:
         report.raise_if_any()
     except TextError as error:
         return [
-            f"{str(m.span)[len('m.proto:') :]}: {m.message}" + (f" ({chain_text(m.chain)})" if m.chain else "")
+            f"{str(m.span)[len('m.proto:') :]}: {m.message}" + (f" ({format_chain(m.chain)})" if m.chain else "")
             for m in error.mistakes
         ]
     return []
@@ -95,8 +95,11 @@ def test_odd_characters(text, wanted):
         ),
         (NET + f"Dense {{ units: {'9' * 2000} }}", "2:16: This number has 2000 characters; the limit is 1000."),
         ("x" * 2000 + ": 1", "1:1: This name has 2000 characters; the limit is 1000."),
-        ('a: "' + "x" * limits.STRING + '"', "1:4: This string has 1048578 characters; the limit is 1048576."),
-        ('a: "b" ' + '"x" ' * limits.STRING, "1:4: This string has more than 1048576 characters."),
+        (
+            'a: "' + "x" * limits.MAX_STRING_LENGTH + '"',
+            "1:4: This string has 1048578 characters; the limit is 1048576.",
+        ),
+        ('a: "b" ' + '"x" ' * limits.MAX_STRING_LENGTH, "1:4: This string has more than 1048576 characters."),
         ("a: $(" + "1+" * 1000 + "1)", "1:6: This expression has more than 100 parts inside each other."),
     ],
     ids=lambda v: "" if len(v) > 100 else v,
@@ -122,7 +125,7 @@ def test_a_message_shows_the_chain_of_blocks():
     text = "block tower(n) {\n  Dense { units: $n }\n}\n" + NET + "repeat 2 {\n  tower { n: 0 }\n}\n"
     report = Report()
     read_net(load_text(text, "m.proto", report=report), report)
-    assert [str(m) for m in report.mistakes] == [
+    assert [str(m) for m in report.diagnostics] == [
         "m.proto:2:18: Dense.units must be a whole number of at least 1, not 0.\n"
         "   2 |   Dense { units: $n }\n"
         "     |                  ^^\n"
@@ -133,7 +136,7 @@ def test_a_message_shows_the_chain_of_blocks():
 def test_a_long_line_is_cut_around_the_mistake():
     report = Report()
     read_net(load_text(NET + "Dense { " + " " * 500 + "units: 0 }" + " " * 500, report=report), report)
-    place, line, carets = str(report.mistakes[0]).split("\n")
+    place, line, carets = str(report.diagnostics[0]).split("\n")
     assert place.startswith("<text>:2:516: ")
     assert len(line) < 130
     assert line.index("0 }") == carets.index("^")
@@ -142,8 +145,8 @@ def test_a_long_line_is_cut_around_the_mistake():
 def test_control_characters_are_not_shown():
     report = Report()
     load_text('a: "\x1b[31m\u202e" b c', report=report)
-    assert "\x1b" not in str(report.mistakes[0])
-    assert "\u202e" not in str(report.mistakes[0])
+    assert "\x1b" not in str(report.diagnostics[0])
+    assert "\u202e" not in str(report.diagnostics[0])
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_params_given_wrongly(params, wanted):
     text = "param classes: 3\nparam rate: 0.5\nparam sizes: [1, 2]\n" + NET + "Dense { units: $classes }"
     report = Report()
     load_text(text, params=params, report=report)
-    assert [m.message for m in report.mistakes] == [wanted]
+    assert [m.message for m in report.diagnostics] == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -175,4 +178,4 @@ def test_params_given_wrongly(params, wanted):
 def test_settings_given_wrongly(setting, wanted):
     report = Report()
     read_net(load_text(NET + 'Dense { name: "logits"  units: 3 }', settings=[setting], report=report), report)
-    assert [f"{m.span}: {m.message}" for m in report.mistakes] == [wanted]
+    assert [f"{m.span}: {m.message}" for m in report.diagnostics] == [wanted]

@@ -7,12 +7,12 @@ import pytest
 
 from prototorch import losses as L
 from prototorch import metrics as M
-from prototorch.engine.tensor import tensor
+from prototorch.eager.tensor import tensor
 from prototorch.errors import ShapeError, UsageError
 from prototorch.spec import Spec
-from prototorch.text.mistakes import Report
+from prototorch.text.diagnostics import Report
 from prototorch.text.reader import parse
-from prototorch.train.declare import Compile
+from prototorch.train.config import Compile
 
 EXAMPLES = [(cls, e) for cls in M.Metric.members().values() for e in cls.examples]
 RNG = np.random.default_rng(3)
@@ -96,12 +96,12 @@ WORDS = [
 
 @pytest.mark.parametrize(("word", "loss", "shape", "want"), WORDS)
 def test_words(word, loss, shape, want):
-    assert M.resolve(word, loss, Spec(shape)) == want
+    assert M.resolve_metric(word, loss, Spec(shape)) == want
 
 
 def test_a_word_that_is_no_metric():
     with pytest.raises(UsageError, match="Did you mean 'recall'"):
-        M.resolve("recal", None, Spec((8, 5)))
+        M.resolve_metric("recal", None, Spec((8, 5)))
 
 
 def test_counts_stay_exact_past_what_float32_holds():

@@ -14,11 +14,11 @@ import torch
 
 from prototorch import metrics as M
 from prototorch.backends.cpu import cpu
-from prototorch.engine.runner import Runner
-from prototorch.engine.tensor import tensor
+from prototorch.eager.tensor import tensor
+from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
-from prototorch.graph.record import Graph
-from prototorch.ops.core import interpreting
+from prototorch.ops.core import use_interpreter
+from prototorch.runtime.executor import Executor
 from prototorch.spec import Spec
 
 K = keras.metrics
@@ -136,11 +136,11 @@ def planned(metric, targets, outputs, weights):
     weight = graph.input("w", Spec((SIZE,)))
     specs = metric.states(output.spec)
     states = {name: graph.state(name, spec) for name, spec in specs.items()}
-    with interpreting(graph):
+    with use_interpreter(graph):
         new = metric.update(states, target, output, weight)
     assert set(new) == set(specs)
     arrays = {name: np.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
-    run = Runner(make_plan(graph, {}, new), cpu(), arrays)
+    run = Executor(make_plan(graph, {}, new), cpu(), arrays)
     for y, x, w in zip(targets, outputs, weights, strict=True):
         run({"x": x, "y": y, "w": w})
     return metric.result(arrays)

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cpu import pool
+from prototorch.backends.cpu import worker_pool
 from prototorch.errors import UsageError
 
 
 def test_compiling_leaves_the_threads_as_they_were_said():
-    before = pool.threads()
+    before = worker_pool.num_threads()
     try:
-        pool.set_threads(3)
+        worker_pool.set_num_threads(3)
         model = pt.load_model("mlp")
-        assert model.trainer.program.backend.threads == pool.threads() == 3
+        assert model.trainer.plan_cache.backend.threads == worker_pool.num_threads() == 3
         model.compile(loss=model.compile_block.loss, threads=2)
-        assert model.trainer.program.backend.threads == pool.threads() == 2
+        assert model.trainer.plan_cache.backend.threads == worker_pool.num_threads() == 2
     finally:
-        pool.set_threads(before)
+        worker_pool.set_num_threads(before)
 
 
 def _net(seed=0):
@@ -139,7 +139,7 @@ def test_a_forked_process_may_use_a_model_whose_turn_another_thread_has():
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with model.trainer.turn:
+        with model.trainer.lock:
             held.set()
             done.wait()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from prototorch.errors import UsageError
 from prototorch.schema import Block, FieldType, Ints, Padding
-from prototorch.schema.family import OneOf
+from prototorch.schema.family import FamilyMember
 from prototorch.schema.shapes import Dims
 from prototorch.schema.types import Bool, Choice, Float, Int, ListOf, Optional, Union
 
@@ -141,7 +141,7 @@ def _field(kind: FieldType, name: str, rng: Random, shape: Shape, depth: int) ->
         kind = rng.choice(kind.inner)
     if isinstance(kind, Optional):
         return None if rng.random() < 0.2 else _field(kind.inner, name, rng, shape, depth)
-    if isinstance(kind, OneOf):
+    if isinstance(kind, FamilyMember):
         return _member(kind.root, rng, shape, depth)
     if name in HINTS and not isinstance(kind, Ints | Bool | Choice):
         value = HINTS[name](rng, shape)
@@ -159,7 +159,7 @@ def _member(root: Any, rng: Random, shape: Shape, depth: int) -> Any:
     rng.shuffle(members)
     for cls in members:
         needs = [s for s in cls.specs().values() if s.required]
-        if depth and any(isinstance(s.type, OneOf | Union) for s in needs):
+        if depth and any(isinstance(s.type, FamilyMember | Union) for s in needs):
             continue
         try:
             return drawn(cls, rng, shape, depth + 1, tries=3)
@@ -177,7 +177,7 @@ def _by_type(kind: FieldType, rng: Random, shape: Shape, depth: int) -> Any:
         low = int(kind.bounds.min if kind.bounds.min is not None else 0)
         return rng.randint(low, low + 3)
     if isinstance(kind, Float):
-        return rng.choice([x for x in FLOATS if kind.bounds.hold(x)])
+        return rng.choice([x for x in FLOATS if kind.bounds.contains(x)])
     if isinstance(kind, Ints):
         low = kind.min or 0
         most = rng.choice((1, 2, 2, 3, 4))

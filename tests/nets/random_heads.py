@@ -11,7 +11,7 @@ from prototorch.errors import PrototorchError
 from prototorch.layers.base import Layer
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
-from prototorch.train.declare import OutputLoss, OutputMetric
+from prototorch.train.config import OutputLoss, OutputMetric
 
 #: what outputs must be for a loss: the activation that makes them so, by the loss; where it takes logits: none
 RANGES = {

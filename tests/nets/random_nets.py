@@ -15,23 +15,23 @@ from random_fields import drawn
 from random_heads import ends, measured
 
 from prototorch.backends.cpu import cpu
-from prototorch.engine.variables import Variables
 from prototorch.errors import ModelError, PrototorchError
+from prototorch.graph.ir import Graph
 from prototorch.graph.net import InputNode, LayerNode, Net
-from prototorch.graph.record import Graph
-from prototorch.graph.symbol import top_names
+from prototorch.graph.net_writer import net_fields
+from prototorch.graph.symbolic import top_names
 from prototorch.graph.trace import trace
-from prototorch.graph.write import net_fields
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
-from prototorch.layers.merging import Merging
-from prototorch.optim import Optimizer
+from prototorch.layers.merge import MergeLayer
+from prototorch.optimizers import Optimizer
+from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.testing.build import say
-from prototorch.text.tree import Body, Field
-from prototorch.text.writer import write_fields
-from prototorch.train.declare import Compile
-from prototorch.train.program import TRAIN, Program
+from prototorch.testing.layer_graph import trace_layer
+from prototorch.text.syntax_tree import Body, Field
+from prototorch.text.writer import format_fields
+from prototorch.train.config import Compile
+from prototorch.train.plan_cache import TRAIN, PlanCache
 
 #: numbers of a sample, of a value and of all weights at most, for small, middle and large nets; and batch sizes
 SCALES = ((400, 20_000, (1, 2, 3, 5, 8)), (4000, 60_000, (2, 4, 7, 16)), (20_000, 400_000, (2, 3, 8, 16, 33)))
@@ -115,7 +115,7 @@ class Growing:
             specs = [self.specs[b] for b in bottoms]
             if layer.index_count() is not None and specs[0].is_float:
                 return False  # numbers that other layers make are no indices
-            said = say(Graph(), layer, specs, True, "float32")
+            said = trace_layer(Graph(), layer, specs, True, "float32")
         except PrototorchError:
             return False
         outs = [y.spec for y in said.outputs]
@@ -191,7 +191,7 @@ class Growing:
         least, most = cls.input_range()
         first = self.last
         wide = least if most == least else self.rng.choice((least, least, least + 1))
-        if issubclass(cls, Merging):
+        if issubclass(cls, MergeLayer):
             others = [n for n in self.floats() if self._alike(self.value(n), self.value(first))]
         else:
             others = [
@@ -209,7 +209,7 @@ class Growing:
             self._kept(shape)
             if self.rng.random() < 0.5:
                 self._one("*")
-        cls = self.rng.choice([c for c in Merging.members().values() if c.__name__ != "Dot"])
+        cls = self.rng.choice([c for c in MergeLayer.members().values() if c.__name__ != "Dot"])
         bottoms = [self.last, start]
         if self.rng.random() < 0.3:  # both ways have layers
             end, self.last = self.last, start
@@ -288,9 +288,9 @@ def random_model(seed: int) -> RandomModel:
         precision="auto" if rng.random() < 0.25 else "fp32", autotune=rng.random() < 0.03, device="cpu",
     )  # fmt: skip
     try:
-        Program(finished, Variables(), cpu("plain"), compiled).plan(TRAIN, net.inputs_of(net.batch), create=False)
+        PlanCache(finished, Variables(), cpu("plain"), compiled).plan(TRAIN, net.inputs_of(net.batch), create=False)
     except ModelError:  # a metric that does not take this output
         compiled = compiled.replace(metrics=(), weighted_metrics=())
-    text = write_fields([*net_fields(finished), Field("compile", Body(tuple(compiled.to_fields())))])
+    text = format_fields([*net_fields(finished), Field("compile", Body(tuple(compiled.to_fields())))])
     samples = net.batch * rng.randint(1, 2) + rng.randint(0, max(net.batch - 1, 0))
     return RandomModel(seed, text, finished, compiled, net.batch, samples, rng.choice((1, 1, 2)), net.counts)

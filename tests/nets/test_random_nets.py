@@ -14,9 +14,9 @@ from random_nets import random_model
 from trained_levels import checked
 
 from prototorch.backends.cpu import native
-from prototorch.load import model_of
+from prototorch.load import model_from_text
 
-needs_native = pytest.mark.skipif(native.missing() is not None, reason="no native kernels here")
+needs_native = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")
 
 FIRST, LAST = (int(n) for n in os.environ.get("PROTOTORCH_NETS", "100:120").split(":"))
 
@@ -25,7 +25,7 @@ FIRST, LAST = (int(n) for n in os.environ.get("PROTOTORCH_NETS", "100:120").spli
 def test_texts_read_back_equal(seed):
     made = random_model(seed)
     assert made.text == random_model(seed).text, "the same number gives the same model"
-    model = model_of(made.text)
+    model = model_from_text(made.text)
     assert model.net == made.net
     assert model.compile_block == made.compiled
     assert model.to_text() == made.text

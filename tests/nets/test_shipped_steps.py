@@ -8,12 +8,12 @@ from trained_levels import Yard, data_of, run
 
 import prototorch as pt
 from prototorch.backends.cpu import native
-from prototorch.graph.write import net_fields
-from prototorch.resources import shipped_models
-from prototorch.text.tree import Body, Field
-from prototorch.text.writer import write_fields
+from prototorch.graph.net_writer import net_fields
+from prototorch.package_files import shipped_models
+from prototorch.text.syntax_tree import Body, Field
+from prototorch.text.writer import format_fields
 
-pytestmark = pytest.mark.skipif(native.missing() is not None, reason="no native kernels here")
+pytestmark = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")
 
 #: the size of pictures, where a model's own is more than a test needs; weights behind them become fewer too
 SMALLER = {
@@ -33,8 +33,8 @@ def small(name: str) -> RandomModel:
     block = model.compile_block
     losses = [one.replace(target=None, output=one.output or net.outputs[0]) for one in block.loss]
     block = block.replace(loss=losses, device="cpu", precision="fp32")
-    text = write_fields([*net_fields(net), Field("compile", Body(tuple(block.to_fields())))])
-    counts = {n: count for n, (_, count) in net.indexed().items()}
+    text = format_fields([*net_fields(net), Field("compile", Body(tuple(block.to_fields())))])
+    counts = {n: count for n, (_, count) in net.index_inputs().items()}
     return RandomModel(len(name), text, net, block, 2, 2, 1, counts)
 
 

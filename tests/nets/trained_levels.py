@@ -19,11 +19,11 @@ import numpy as np
 from random_nets import RandomModel
 
 from prototorch.backends.cpu.native.backend import NativeBackend
-from prototorch.engine.variables import METRIC
 from prototorch.errors import TrainingError
-from prototorch.graph.passes import gram, slices
-from prototorch.load import model_of
+from prototorch.graph.passes import batch_tiling, ghost_norm
+from prototorch.load import model_from_text
 from prototorch.losses import Loss
+from prototorch.runtime.variables import METRIC_PREFIX
 from prototorch.spec import Spec
 
 Arrays = dict[str, np.ndarray]
@@ -59,7 +59,7 @@ def data_of(made: RandomModel, draw: int = 0) -> Data:
             steps = rng.integers(1, node.shape[0] + 1, made.samples)
             x[node.name] *= (np.arange(node.shape[0])[None] < steps[:, None])[..., None]
     specs = {i.name: Spec((made.samples, *i.shape), i.dtype) for i in made.net.inputs}
-    outputs = model_of(made.text).trainer.program.output_specs(specs)
+    outputs = model_from_text(made.text).trainer.plan_cache.output_specs(specs)
     y = {one.output: target(one.type, outputs[one.output], rng) for one in made.compiled.loss}
     weight = rng.choice([0.0, 0.5, 1.0, 2.0], made.samples).astype(np.float32) if rng.random() < 0.25 else None
     return Data(x, y, weight if weight is None or weight.any() else None)
@@ -91,7 +91,7 @@ def run(made: RandomModel, data: Data, level: str, *, threads: int = 1, jitter: 
     compiled: fields of the compile block that are others. Raises what the model raises.
     """
     with patch.dict(os.environ, {"PROTOTORCH_CPU": level}), as_if_large(made.seed % 2 == 1):
-        model = model_of(made.text)
+        model = model_from_text(made.text)
         model.set_compile(model.compile_block.replace(threads=threads, **compiled))
         model.build()
         if jitter:
@@ -109,8 +109,8 @@ def run(made: RandomModel, data: Data, level: str, *, threads: int = 1, jitter: 
         outputs = model.predict(x, batch_size=made.batch)
         outputs = outputs if isinstance(outputs, dict) else {model.outputs[0]: outputs}
         found |= {f"output {n}": a for n, a in outputs.items()}
-        variables = model.trainer.program.variables
-        found |= {f"variable {n}": np.array(a) for n, a in variables.items() if not n.startswith(METRIC)}
+        variables = model.trainer.plan_cache.variables
+        found |= {f"variable {n}": np.array(a) for n, a in variables.items() if not n.startswith(METRIC_PREFIX)}
     return found
 
 
@@ -120,8 +120,8 @@ def as_if_large(wanted: bool) -> Iterator[None]:
     with ExitStack() as stack:
         if wanted:
             stack.enter_context(patch.object(NativeBackend, "near", 1 << 13))
-            stack.enter_context(patch.object(slices, "_CALL", 100))
-            stack.enter_context(patch.object(gram, "LARGE", 64))
+            stack.enter_context(patch.object(batch_tiling, "_STEP_OVERHEAD", 100))
+            stack.enter_context(patch.object(ghost_norm, "MIN_PRODUCT_SIZE", 64))
         yield
 
 

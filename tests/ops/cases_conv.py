@@ -146,11 +146,11 @@ for shape, kernel, strides, pads, ceil in POOLS:
     x, size = normal(*shape), {"size": shape[2:]}
     y, number = largest(x, **attrs)
     case("max_pool", x, attrs=attrs, oracle=largest)
-    case("max_unpool", normal(*y.shape, seed=1), number, attrs={**attrs, **size}, oracle=max_back)
-    case("pick_pooled", x, number, attrs=attrs, oracle=pick)
+    case("max_pool_grad", normal(*y.shape, seed=1), number, attrs={**attrs, **size}, oracle=max_back)
+    case("gather_pool_indices", x, number, attrs=attrs, oracle=pick)
     for include_pad in (False, True):
         more = {**attrs, "include_pad": include_pad}
         case("avg_pool", x, attrs=more, oracle=average)
-        case("avg_unpool", normal(*y.shape, seed=1), attrs={**more, **size}, oracle=average_back)
+        case("avg_pool_grad", normal(*y.shape, seed=1), attrs={**more, **size}, oracle=average_back)
 strange = np.array([[[np.nan, 1.0, 2.0, np.nan, np.nan, 0.0, -np.inf, -np.inf]]])
 case("max_pool", strange, attrs={"kernel": (2,), "strides": (2,), "pads": ((0, 0),)}, oracle=largest, gradient=False)

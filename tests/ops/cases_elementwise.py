@@ -17,7 +17,7 @@ UNARY = {
     "sqrt": (math.sqrt, positive),
     "rsqrt": (lambda v: 1 / math.sqrt(v), positive),
     "square": (lambda v: v * v, normal),
-    "absolute": (abs, away),
+    "abs": (abs, away),
     "tanh": (math.tanh, normal),
     "sin": (math.sin, normal),
     "cos": (math.cos, normal),
@@ -38,7 +38,7 @@ for name, function in {
     for shape in SHAPES:
         case(name, away(*shape, kinks=np.arange(-8, 8.5, 0.5)), oracle=each(function), zero=(0,))
 case("round", np.array([-1.5, -0.5, 0.5, 1.5, 2.5]), oracle=each(round), gradient=False)
-for name, function in {"negative": operator.neg, "square": lambda v: v * v, "absolute": abs}.items():
+for name, function in {"negative": operator.neg, "square": lambda v: v * v, "abs": abs}.items():
     case(name, integers(5, below=9, dtype="int32") - 4, oracle=each(function))
 strange = np.array([0.0, np.inf, -np.inf, np.nan, 1.0])
 case("is_finite", strange, oracle=each(math.isfinite, "bool"), gradient=False)

@@ -71,10 +71,22 @@ for shape, axis in [((4, 3), 1), ((2, 3, 5), 1), ((2, 3, 2, 3), 1), ((3, 2, 4), 
     case("batch_norm_grad", normal(*shape, seed=1), x, gamma, x.mean(axis=over), x.var(axis=over), attrs=attrs,
          oracle=lambda g, x, gamma, mean, var, **a: tape(lambda *t, **b: batch_norm(*t, **b)[0], 3)(
              g, x, gamma, np.zeros_like(gamma), **a), tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
-    case("batch_norm_slope_grad", normal(*shape, seed=1), x, gamma, beta, x.mean(axis=over), x.var(axis=over),
-         attrs={**attrs, "slope": "relu6_grad" if axis == 2 else "relu_grad"}, gradient=False,
-         oracle=lambda g, x, gamma, beta, mean, var, slope, **a: tape(lambda *t, **b: ACTIVATIONS[slope](
-             batch_norm(*t, **b)[0]), 3)(g, x, gamma, beta, **a), tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
+    case(
+        "batch_norm_relu_grad",
+        normal(*shape, seed=1),
+        x,
+        gamma,
+        beta,
+        x.mean(axis=over),
+        x.var(axis=over),
+        attrs={**attrs, "activation_grad": "relu6_grad" if axis == 2 else "relu_grad"},
+        gradient=False,
+        oracle=lambda g, x, gamma, beta, mean, var, activation_grad, **a: tape(
+            lambda *t, **b: ACTIVATIONS[activation_grad](batch_norm(*t, **b)[0]), 3
+        )(g, x, gamma, beta, **a),
+        tolerance=1e-9,
+        tolerance32=5e-4,
+    )
     case("batch_norm_inference", x, gamma, beta, normal(shape[axis], seed=3), positive(shape[axis], seed=3),
          attrs=attrs, oracle=peer(lambda x, gamma, beta, mean, var, eps, axis: F.batch_norm(
              x.movedim(axis, 1), mean, var, gamma, beta, False, eps=eps).movedim(1, axis)))  # fmt: skip
@@ -131,12 +143,20 @@ for shape, size in [((2, 5), 3), ((1, 2, 3), 5), ((2, 4, 2, 2), 1), ((0, 3, 2), 
     deep = torch.tensor(x).reshape(*shape, *(1,) * (3 - len(shape)))  # PyTorch wants three dimensions
     case("lrn", x, attrs=attrs, oracle=lambda x, deep=deep, base=base, **a: (
         lrn(torch.tensor(x).reshape(deep.shape), **a).reshape(x.shape).numpy(), base))  # fmt: skip
-    case("lrn_alone", x, attrs=attrs, gradient=False, oracle=lambda x, deep=deep, **a: lrn(
+    case("lrn_recompute", x, attrs=attrs, gradient=False, oracle=lambda x, deep=deep, **a: lrn(
         torch.tensor(x).reshape(deep.shape), **a).reshape(x.shape).numpy())  # fmt: skip
-    for slope in (False, True):
-        case("lrn_alone_grad", normal(*shape, seed=1), x, attrs={**attrs, "slope": slope}, gradient=False,
-             oracle=lambda g, x, deep=deep, slope=False, **a: ((x > 0) | (not slope)) * tape(lrn, 1)(
-                 g.reshape(deep.shape), x.reshape(deep.shape), **a).reshape(x.shape))  # fmt: skip
+    for through_relu in (False, True):
+        case(
+            "lrn_recompute_grad",
+            normal(*shape, seed=1),
+            x,
+            attrs={**attrs, "through_relu": through_relu},
+            gradient=False,
+            oracle=lambda g, x, deep=deep, through_relu=False, **a: (
+                ((x > 0) | (not through_relu))
+                * tape(lrn, 1)(g.reshape(deep.shape), x.reshape(deep.shape), **a).reshape(x.shape)
+            ),
+        )
     case("lrn_grad", normal(*shape, seed=1), x, base, attrs=attrs, oracle=lambda g, x, base, deep=deep, **a: tape(
         lrn, 1)(g.reshape(deep.shape), x.reshape(deep.shape), **a).reshape(x.shape))  # fmt: skip
 

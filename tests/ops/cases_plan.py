@@ -4,15 +4,17 @@ import numpy as np
 from cases_recurrent import MASK, backward, forward, lstm_cell
 from op_case import case, normal
 
-from prototorch.ops.arranged import Use
+from prototorch.ops.prepack import OperandUse
 from prototorch.spec import Spec
 
 for shape, name in [((2, 3, 4), "reorder"), ((1, 2, 3, 2), "reorder"), ((3, 1, 5), "relabel"), ((2, 4, 1), "relabel")]:
     case(name, normal(*shape), attrs={"layout": None}, oracle=lambda x, layout: x)
 
 for shape in [(3,), (4, 2), (2, 3, 2)]:
-    case("part", normal(*shape), attrs={"count": 2}, oracle=lambda x, count: np.array([x[i] for i in range(count)]))
-    case("joined", normal(*shape), attrs={"times": 3},
+    case(
+        "slice_view", normal(*shape), attrs={"count": 2}, oracle=lambda x, count: np.array([x[i] for i in range(count)])
+    )
+    case("concat_view", normal(*shape), attrs={"times": 3},
          oracle=lambda x, times: np.array([row for _ in range(times) for row in x]))  # fmt: skip
 
 X, Y, A, B = ("in", 0), ("in", 1), ("node", 0, 0), ("node", 1, 0)
@@ -34,10 +36,10 @@ NUMBERS = (("where", (X, ("const", 2, "int32"), ("const", 3, "int32")), ()),)
 case("fused", np.array([True, False]), attrs={"program": NUMBERS, "outputs": (A,)}, gradient=False,
      oracle=lambda c, program, outputs: np.array([2 if v else 3 for v in c], "int32"))  # fmt: skip
 
-USE = Use("matmul", (), (Spec((2, 3)), Spec((3, 4))), (Spec((2, 4)),), 1)
-case("arrange", normal(3, 4), attrs={"use": USE, "size": 14}, gradient=False,
+USE = OperandUse("matmul", (), (Spec((2, 3)), Spec((3, 4))), (Spec((2, 4)),), 1)
+case("prepack", normal(3, 4), attrs={"use": USE, "size": 14}, gradient=False,
      oracle=lambda w, use, size: np.array([*w.flat, 0.0, 0.0]))  # fmt: skip
-case("arranged", normal(2, 3), normal(14, seed=1), attrs={"use": USE},
+case("apply_prepacked", normal(2, 3), normal(14, seed=1), attrs={"use": USE},
      oracle=lambda x, w, use: np.array([[sum(x[i, j] * w[4 * j + k] for j in range(3)) for k in range(4)]
                                         for i in range(2)]))  # fmt: skip
 
@@ -60,8 +62,8 @@ for masked, reverse in [(False, False), (True, True), (False, True)]:
     n, t, units = (4, 3, 2) if masked else (2, 3, 3)
     x, u, h, c = normal(n, t, 4 * units), normal(units, 4 * units), normal(n, units), normal(n, units, seed=1)
     mask, options = (MASK,) if masked else (), {"masked": masked, "reverse": reverse}
-    case("lstm_sequence_kept", x, u, h, c, *mask, attrs=options, oracle=gates_of, gradient=False)
+    case("lstm_sequence_with_gates", x, u, h, c, *mask, attrs=options, oracle=gates_of, gradient=False)
     *states, gates = gates_of(x, u, h, c, *mask, **options)
     given = states[0], states[3], normal(n, t, units, seed=2), normal(n, units, seed=3), normal(n, units, seed=4)
-    case("lstm_sequence_kept_grad", gates, u, h, c, *mask, *given, attrs=options, gradient=False,
+    case("lstm_sequence_with_gates_grad", gates, u, h, c, *mask, *given, attrs=options, gradient=False,
          oracle=lambda gates, *a, x=x, **o: lstm_grad(x, *a, **o))  # fmt: skip

@@ -61,5 +61,5 @@ for mode in ("constant", "nearest", "reflect", "wrap"):
         for shape in [(2, 2, 4, 5), (1, 1, 1, 1), (0, 1, 2, 2), (2, 1, 1, 3), (1, 3, 5, 2)]:
             matrices = normal(shape[0], 2, 3, seed=4) + np.array([[1.0, 0, 0.3], [0, 1.0, -0.4]])
             attrs = {"fill_mode": mode, "fill_value": 0.5, "interpolation": interpolation}
-            for name, oracle in {"affine_sample": sample, "affine_spread": spread}.items():
+            for name, oracle in {"affine_sample": sample, "affine_sample_grad": spread}.items():
                 case(name, normal(*shape), matrices, attrs=attrs, oracle=oracle, constant=(1,), kept=(1,))

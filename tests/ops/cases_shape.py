@@ -68,7 +68,7 @@ for shape, start, stop, step in [
 ]:
     x, attrs = normal(*shape), {"start": start, "stop": stop, "step": step}
     case("slice", x, attrs=attrs, oracle=sliced)
-    case("unslice", sliced(x, **attrs), attrs={"shape": shape, **attrs}, oracle=spread)
+    case("slice_grad", sliced(x, **attrs), attrs={"shape": shape, **attrs}, oracle=spread)
 
 for mode in ("constant", "reflect", "edge", "wrap"):
     for shape, pads in [
@@ -143,7 +143,7 @@ def rows_put(values, indices, rows):
 for table, at in [((4, 3), (5,)), ((4,), (2, 3)), ((2, 1, 2), ()), ((3, 2), (0,)), ((1, 2), (4, 1))]:
     indices = integers(*at, below=table[0], dtype="int32")
     case("take", normal(*table), indices, oracle=rows_of)
-    case("put_rows", normal(*at, *table[1:]), indices, attrs={"rows": table[0]}, oracle=rows_put)
+    case("embedding_grad", normal(*at, *table[1:]), indices, attrs={"rows": table[0]}, oracle=rows_put)
 
 
 def picked(x, indices):
@@ -162,8 +162,8 @@ def put(values, indices, size):
 
 for shape, k in [((4,), 2), ((3, 5), 7), ((2, 1, 3), 1), ((0, 3), 2), ((2, 3), 0)]:
     indices = integers(*shape[:-1], k, below=shape[-1], dtype="int32")
-    case("take_along", normal(*shape), indices, oracle=picked)
-    case("put_along", normal(*shape[:-1], k), indices, attrs={"size": shape[-1]}, oracle=put)
+    case("take_along_axis", normal(*shape), indices, oracle=picked)
+    case("scatter_add_along_axis", normal(*shape[:-1], k), indices, attrs={"size": shape[-1]}, oracle=put)
 
 
 def part(x, top, left, height, width):
@@ -210,9 +210,9 @@ for shape, indices, axis in [
     ((0, 2), (1, 1), 1),
     ((1, 1), (0,), 0),
 ]:
-    case("gather", normal(*shape), attrs={"indices": indices, "axis": axis}, oracle=taken)
+    case("static_gather", normal(*shape), attrs={"indices": indices, "axis": axis}, oracle=taken)
     attrs = {"indices": indices, "axis": axis, "size": shape[axis]}
-    case("scatter_rows", taken(normal(*shape), indices, axis), attrs=attrs, oracle=scattered)
+    case("static_scatter_add", taken(normal(*shape), indices, axis), attrs=attrs, oracle=scattered)
 
 for size, dtype in [(0, "int32"), (1, "int32"), (5, "int64"), (3, "float32")]:
     case("iota", attrs={"size": size, "dtype": dtype}, oracle=lambda size, dtype: np.array(range(size), dtype))

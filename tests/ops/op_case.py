@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.ops.core import Op, evaluate
+from prototorch.ops.core import Op, run_on_arrays
 from prototorch.ops.operators import OPS
 
 #: shapes that break what only works on ordinary ones: a scalar, one element, none, ones between, an odd length
@@ -52,9 +52,9 @@ class Case:
         """The op on values."""
         return OPS[self.op](*values, **self.attrs)
 
-    def plain(self, arrays: Sequence[Any], xp: Any = np) -> tuple[Any, ...]:
+    def reference(self, arrays: Sequence[Any], xp: Any = np) -> tuple[Any, ...]:
         """The plain body's outputs."""
-        made = the_op(self.op).plain(xp, *arrays, **self.attrs)
+        made = the_op(self.op).reference(xp, *arrays, **self.attrs)
         return made if isinstance(made, tuple) else (made,)
 
 
@@ -126,9 +126,9 @@ __all__ = [
     "bools",
     "case",
     "each",
-    "evaluate",
     "integers",
     "normal",
     "positive",
+    "run_on_arrays",
     "the_op",
 ]

@@ -11,7 +11,7 @@ import pytest
 from op_case import CASES, Case, the_op
 
 from prototorch import ops
-from prototorch.ops.core import Arrays, Op, gradients, interpreting
+from prototorch.ops.core import ArrayInterpreter, Op, gradients, use_interpreter
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -37,7 +37,7 @@ def test_every_op_is_a_name_of_the_package():
 
 def outputs_of(case: Case, arrays):
     with np.errstate(all="ignore"):
-        return case.plain(arrays)
+        return case.reference(arrays)
 
 
 def wanted(case: Case, arrays):
@@ -64,7 +64,7 @@ def test_value_in_float32(case):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rule_says_what_the_body_gives(case, dtype):
     arrays = case.arrays(dtype)
-    said = the_op(case.op).rule(*(Spec(a.shape, str(a.dtype)) for a in arrays), **case.attrs)
+    said = the_op(case.op).infer_spec(*(Spec(a.shape, str(a.dtype)) for a in arrays), **case.attrs)
     said = said if isinstance(said, tuple) else (said,)
     assert said == tuple(Spec(np.shape(a), str(a.dtype)) for a in outputs_of(case, arrays))
 
@@ -98,17 +98,17 @@ class Scalar:
 
     def run(self, moved, work):
         """Work on values whose varied ones are moved."""
-        interpreter = Arrays(np)
+        interpreter = ArrayInterpreter(np)
         given = list(map(interpreter.value, self.arrays))
         for i, step in zip(self.varied, moved, strict=True):
             given[i] = interpreter.value(np.asarray(self.arrays[i] + step))
-        with interpreting(interpreter), np.errstate(all="ignore"):
+        with use_interpreter(interpreter), np.errstate(all="ignore"):
             return work(given, [given[i] for i in self.varied])
 
     def said(self, given):
         made = self.case.call(*given)
         parts = [
-            ops.sum_(y * share)
+            ops.sum(y * share)
             for y, share in zip(made if isinstance(made, tuple) else (made,), self.shares, strict=True)
             if y.dtype == "float64"
         ]
@@ -136,7 +136,7 @@ class Scalar:
 
             def slope(*_):
                 found = gradients(lambda *_: self.said(given), *varied, seeds=[one])
-                parts = [ops.sum_(g * d) for g, d in zip(found, direction, strict=True) if g is not None]
+                parts = [ops.sum(g * d) for g, d in zip(found, direction, strict=True) if g is not None]
                 return sum(parts[1:], parts[0])
 
             return [None if g is None else g.array for g in gradients(slope, *varied, seeds=[one])]

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 from prototorch import ops
 from prototorch.errors import ShapeError
-from prototorch.graph.record import Graph
-from prototorch.ops.core import evaluate
+from prototorch.graph.ir import Graph
+from prototorch.ops.core import run_on_arrays
 from prototorch.spec import Spec
 
 RNG = np.random.default_rng(3)
@@ -19,7 +19,7 @@ EXACT = {"rtol": 1e-12, "atol": 1e-12}  # float64: a few roundings
 
 
 def same(work, *arrays, want, **tolerance):
-    np.testing.assert_allclose(evaluate(work, *arrays), want, **(tolerance or EXACT))
+    np.testing.assert_allclose(run_on_arrays(work, *arrays), want, **(tolerance or EXACT))
 
 
 KEYS = [
@@ -68,7 +68,7 @@ def test_indexing_by_many_random_keys():
 @pytest.mark.parametrize("key", [(0, 0, 0, 0), 3, (..., -6)], ids=str)
 def test_indices_outside_are_refused(key):
     with pytest.raises(ShapeError, match=r"indices for|outside an axis"):
-        evaluate(lambda x: x[key], X)
+        run_on_arrays(lambda x: x[key], X)
 
 
 def test_operators():
@@ -81,9 +81,9 @@ def test_operators():
     same(lambda x: 2**x, b, want=2**b)
     same(lambda x, y: x @ y, a, b.T, want=a @ b.T)
     for work in (lambda x, y: x < y, lambda x, y: x <= y, lambda x, y: x > y, lambda x, y: x >= y):
-        np.testing.assert_array_equal(evaluate(work, a, b), work(a, b))
-    np.testing.assert_array_equal(evaluate(lambda x: ops.greater(x, 0.0), a), a > 0)
-    np.testing.assert_array_equal(evaluate(lambda x: ops.greater_equal(0.0, x), a), a <= 0)
+        np.testing.assert_array_equal(run_on_arrays(work, a, b), work(a, b))
+    np.testing.assert_array_equal(run_on_arrays(lambda x: ops.greater(x, 0.0), a), a > 0)
+    np.testing.assert_array_equal(run_on_arrays(lambda x: ops.greater_equal(0.0, x), a), a <= 0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -95,7 +95,7 @@ def test_a_number_takes_the_type_around_it(dtype):
 
 
 def test_whole_numbers_stay_whole():
-    assert evaluate(lambda x: x * 2 + 1, np.arange(3)).dtype == "int64"
+    assert run_on_arrays(lambda x: x * 2 + 1, np.arange(3)).dtype == "int64"
 
 
 def test_clip():
@@ -111,12 +111,12 @@ def test_moving():
     same(lambda x: ops.repeat(x, 3, -1), X, want=np.repeat(X, 3, -1))
     same(lambda x, y: ops.stack([x, y], -1), X, X * 2, want=np.stack([X, X * 2], -1))
     same(lambda x, y: ops.stack([x, y]), X, X * 2, want=np.stack([X, X * 2]))
-    for got, want in zip(evaluate(lambda x: tuple(ops.split(x, 2, 1)), X), np.split(X, 2, 1), strict=True):
+    for got, want in zip(run_on_arrays(lambda x: tuple(ops.split(x, 2, 1)), X), np.split(X, 2, 1), strict=True):
         np.testing.assert_array_equal(got, want)
     with pytest.raises(ShapeError, match="3 equal parts"):
-        evaluate(lambda x: tuple(ops.split(x, 3, 1)), X)
+        run_on_arrays(lambda x: tuple(ops.split(x, 3, 1)), X)
     with pytest.raises(ShapeError, match="squeezed"):
-        evaluate(lambda x: ops.squeeze(x, 0), X)
+        run_on_arrays(lambda x: ops.squeeze(x, 0), X)
 
 
 @pytest.mark.parametrize("axis", [None, 1, (0, 2), -1])
@@ -156,14 +156,16 @@ def test_attention(causal, masked):
     mask[:, :, :, -1] = not masked
     seen = torch.tensor(mask) & (torch.ones(4, 4, dtype=torch.bool).tril() if causal else True)
     want = F.scaled_dot_product_attention(*map(torch.tensor, (q, k, v)), attn_mask=seen).numpy()
-    got = evaluate(lambda q, k, v, m: ops.attention(q, k, v, mask=m if masked else None, causal=causal), q, k, v, mask)
+    got = run_on_arrays(
+        lambda q, k, v, m: ops.attention(q, k, v, mask=m if masked else None, causal=causal), q, k, v, mask
+    )
     np.testing.assert_allclose(got, want, **EXACT)
 
 
 def test_what_is_masked_has_no_weight():
     q = RNG.standard_normal((1, 1, 2, 3)) * 100
     mask = np.array([[[[True, False], [False, True]]]])
-    got = evaluate(lambda q, m: ops.attention_weights(q, q, m), q, mask)
+    got = run_on_arrays(lambda q, m: ops.attention_weights(q, q, m), q, mask)
     np.testing.assert_array_equal(got[0, 0], np.eye(2))
 
 
@@ -186,14 +188,14 @@ def test_nearest_resizing_takes_the_pixel_under_the_centre(size, wanted):
 
 def test_bicubic_resizing_keeps_parabolas_inside():
     ramp = np.arange(8.0) ** 2
-    got = evaluate(lambda x: ops.resize(x, (1, 16), method="bicubic"), ramp.reshape(1, 1, 1, 8))[0, 0, 0]
+    got = run_on_arrays(lambda x: ops.resize(x, (1, 16), method="bicubic"), ramp.reshape(1, 1, 1, 8))[0, 0, 0]
     places = (np.arange(16) + 0.5) / 2 - 0.5
     np.testing.assert_allclose(got[4:-4], places[4:-4] ** 2, **EXACT)  # Keys' kernel is exact up to the second power
 
 
 def test_normal_numbers():
     key = np.array([5, 6], "uint64")
-    got = evaluate(lambda k: ops.random_normal(k, site=1, shape=(200, 500), mean=2.0, stddev=3.0), key)
+    got = run_on_arrays(lambda k: ops.random_normal(k, site=1, shape=(200, 500), mean=2.0, stddev=3.0), key)
     assert got.shape == (200, 500)
     assert got.dtype == "float32"
     unit = (got.astype(float) - 2) / 3
@@ -205,17 +207,17 @@ def test_normal_numbers():
 
 def test_uniform_numbers_stay_below_the_end():
     key = np.array([5, 6], "uint64")
-    got = evaluate(lambda k: ops.random_uniform(k, site=1, shape=(1 << 20,), low=1.0, high=1.0 + 2.0**-22), key)
+    got = run_on_arrays(lambda k: ops.random_uniform(k, site=1, shape=(1 << 20,), low=1.0, high=1.0 + 2.0**-22), key)
     assert set(got.tolist()) == {1.0, 1.0 + 2.0**-23}  # the two float32 there are in [low, high)
 
 
 def test_dropout_keeps_its_share():
     key, ones = np.array([5, 6], "uint64"), np.ones(1 << 18)
     for rate in (0.1, 0.5, 0.9):
-        got = evaluate(lambda x, k, rate=rate: ops.dropout(x, k, rate=rate, site=3), ones, key)
+        got = run_on_arrays(lambda x, k, rate=rate: ops.dropout(x, k, rate=rate, site=3), ones, key)
         assert abs((got != 0).mean() - (1 - rate)) < 5 * math.sqrt(rate * (1 - rate) / ones.size)
         assert set(np.round(np.unique(got) * (1 - rate), 12)) == {0, 1}
-    other = evaluate(lambda x, k: ops.dropout(x, k, rate=0.9, site=4), ones, key)
+    other = run_on_arrays(lambda x, k: ops.dropout(x, k, rate=0.9, site=4), ones, key)
     assert abs(np.corrcoef(got != 0, other != 0)[0, 1]) < 5 / math.sqrt(ones.size)
 
 

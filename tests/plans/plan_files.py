@@ -20,10 +20,10 @@ from pathlib import Path
 
 import prototorch as pt
 from prototorch.backends.cpu import LEVELS, cpu, native
-from prototorch.engine.variables import Variables
-from prototorch.graph.describe import describe
-from prototorch.resources import shipped_models
-from prototorch.train.program import TRAIN, Program
+from prototorch.graph.plan_printer import describe_plan
+from prototorch.package_files import shipped_models
+from prototorch.runtime.variables import Variables
+from prototorch.train.plan_cache import TRAIN, PlanCache
 from prototorch.train.summary import step_specs
 
 FOLDER = Path(__file__).parent
@@ -36,9 +36,9 @@ KEPT = tuple(level for level in LEVELS if level != "plain")
 
 def here() -> tuple[str, ...]:
     """The levels whose plans this machine can make."""
-    if native.missing() is not None:
+    if native.unavailable_reason() is not None:
         return tuple(level for level in KEPT if level != "native")
-    code = "from prototorch.backends.cpu.native.machine import vector_bits; print(vector_bits())"
+    code = "from prototorch.backends.cpu.native.cpu_features import vector_bits; print(vector_bits())"
     wide = int(_run("-c", code)) == VECTOR_BITS
     return tuple(level for level in KEPT if wide or level != "native")
 
@@ -73,9 +73,9 @@ def _run(*args: str) -> str:
 def _text(level: str, name: str) -> str:
     """The plan of a model's training step, without where each buffer begins. Nothing is run."""
     model = pt.load_model(name)
-    program = Program(model.net, Variables(), cpu(level), model.compile_block)
+    program = PlanCache(model.net, Variables(), cpu(level), model.compile_block)
     plan = program.plan(TRAIN, step_specs(model.net, BATCH), create=False)
-    found = describe(plan, program.backend, f"{name}: training step, batch {BATCH}, level {level}")
+    found = describe_plan(plan, program.backend, f"{name}: training step, batch {BATCH}, level {level}")
     return "".join(f"{line}\n" for line in found.lines(offsets=False))
 
 

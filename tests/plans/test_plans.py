@@ -7,7 +7,7 @@ from difflib import unified_diff
 import pytest
 from plan_files import KEPT, here, path, texts
 
-from prototorch.resources import shipped_models
+from prototorch.package_files import shipped_models
 
 MOST = 60  # lines of a difference that are shown
 

@@ -12,9 +12,9 @@ import pytest
 
 from prototorch.errors import UsageError
 from prototorch.schema import Block, Dims, Ints, Padding, example, field
-from prototorch.text.mistakes import Report
+from prototorch.text.diagnostics import Report
 from prototorch.text.source import Source, Span
-from prototorch.text.tree import Body, Field, ListValue, Scalar, Typed, Word, node
+from prototorch.text.syntax_tree import Body, Field, ListValue, Scalar, TypedBlock, Word, to_value_node
 
 
 class Filler(Block, family="filler"):
@@ -65,7 +65,7 @@ class Box(Block):
 def build(cls, *fields: Field):
     report = Report()
     made = cls.from_fields(fields, report)
-    return made, [m.message for m in report.mistakes]
+    return made, [m.message for m in report.diagnostics]
 
 
 def test_positional_keyword_defaults_and_inherited_last():
@@ -145,12 +145,12 @@ def test_family():
 def test_from_fields_reads_every_kind():
     made, mistakes = build(
         Grid,
-        Field("size", node([2, 3])),
-        Field("padding", node([[1, 2], [0, 1]])),
+        Field("size", to_value_node([2, 3])),
+        Field("padding", to_value_node([[1, 2], [0, 1]])),
         Field("mode", Word("slow")),
-        Field("filler", Typed("HeFill", Body((Field("seed", Scalar(1)),)))),
+        Field("filler", TypedBlock("HeFill", Body((Field("seed", Scalar(1)),)))),
         Field("other", Word("none")),
-        Field("fillers", ListValue((Word("zero_fill"), Typed("he_fill", Body(()))))),
+        Field("fillers", ListValue((Word("zero_fill"), TypedBlock("he_fill", Body(()))))),
         Field("shape", ListValue((Word("none"), Scalar(4)))),
         Field("numbers", Scalar(1)),
         Field("numbers", Scalar(2.5)),
@@ -172,7 +172,7 @@ def test_from_fields_reports_all_mistakes():
         Field("sise", Scalar(2)),
         Field("count", Scalar("ten")),
         Field("mode", Word("fats")),
-        Field("filler", Typed("HeFill", Body((Field("sed", Scalar(1)), Field("scale", Scalar(0)))))),
+        Field("filler", TypedBlock("HeFill", Body((Field("sed", Scalar(1)), Field("scale", Scalar(0)))))),
         Field("flag", Word("yes")),
         Field("rate", Scalar(0.1)),
         Field("rate", Scalar(0.2)),

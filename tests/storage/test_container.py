@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from prototorch.errors import ModelFileError, SnapshotError, UsageError
-from prototorch.storage import container, image, plain
-from prototorch.storage.container import is_own, peek, read, verify, write
+from prototorch.storage import container, hdf5_decoder, hdf5_encoder
+from prototorch.storage.container import is_container, peek, read, verify, write
 
 RNG = np.random.default_rng(7)
-TYPES = image.DTYPES
+TYPES = hdf5_encoder.DTYPES
 
 
 def sample():
@@ -78,7 +78,7 @@ def test_round_trip(tmp_path):
 
 def test_nothing_at_all(tmp_path):
     write(tmp_path / "f.h5", {})
-    assert read(tmp_path / "f.h5") == container.Contents({}, {})
+    assert read(tmp_path / "f.h5") == container.ContainerContents({}, {})
 
 
 def test_others_read_it_as_ordinary_hdf5(tmp_path):
@@ -189,7 +189,7 @@ def test_one_flipped_bit_is_found(saved, count):
             read(saved)
         with pytest.raises(ModelFileError, match=r"expected .* found"):
             verify(saved)
-        assert is_own(saved)
+        assert is_container(saved)
     saved.write_bytes(good)
     read(saved)
 
@@ -234,8 +234,8 @@ def test_a_newer_format_says_so(saved):
 def test_a_write_that_goes_wrong_on_the_disk_is_found_before_it_counts(saved, monkeypatch):
     """Bits that change on the way to the disk: the temporary file is verified, the old one stays."""
     good = saved.read_bytes()
-    true_digest = container.digest_of
-    monkeypatch.setattr(container, "digest_of", lambda pieces: true_digest([b"other"]))
+    true_digest = container.sha256_hexdigest
+    monkeypatch.setattr(container, "sha256_hexdigest", lambda pieces: true_digest([b"other"]))
     with pytest.raises(SnapshotError, match=r"expected sha256 .* found .*what was there before is intact"):
         write(saved, {"a": np.ones(3)})
     assert saved.read_bytes() == good
@@ -244,7 +244,7 @@ def test_a_write_that_goes_wrong_on_the_disk_is_found_before_it_counts(saved, mo
 def reseal(path, data):
     """Give changed content a right header, as whoever makes a hostile file would."""
     body = data[512:]
-    header = container._header(hashlib.sha256(body).hexdigest(), 512 + len(body))
+    header = container._make_header(hashlib.sha256(body).hexdigest(), 512 + len(body))
     path.write_bytes(header + body)
 
 
@@ -329,7 +329,10 @@ def test_the_type_table_is_hdf5s_own():
     """Each encoding that the reader knows is byte for byte what the library writes."""
     for dtype in TYPES:
         encoded = h5py.h5t.py_create(np.dtype(dtype).newbyteorder("<"), logical=True).encode()
-        assert plain._TYPES[encoded[2:]] == (dtype, np.dtype(dtype).itemsize)  # after a version byte and a type code
+        assert hdf5_decoder._TYPES[encoded[2:]] == (
+            dtype,
+            np.dtype(dtype).itemsize,
+        )  # after a version byte and a type code
 
 
 def test_bad_booleans(tmp_path):

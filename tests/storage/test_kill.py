@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from prototorch.storage import container, durable
-from prototorch.storage.snapshots import SnapshotFolder
+from prototorch.storage import atomic_write, container
+from prototorch.storage.snapshot_folder import SnapshotFolder
 
 SIZE = 1 << 20  # numbers: 8 MB
 
@@ -46,7 +46,7 @@ def test_saving_over_one_file(tmp_path, count):
     before = 0
     for _ in range(count):
         killed_in(endless_saves, path, delay=dice.uniform(0.005, 0.15))
-        orphans += len(durable.sweep(tmp_path))
+        orphans += len(atomic_write.remove_orphans(tmp_path))
         found = container.read(path)
         version = found.meta["version"]
         assert version >= before
@@ -77,18 +77,18 @@ def test_snapshots_and_pruning(tmp_path, count):
     dice = random.Random(count)
     for _ in range(count):
         killed_in(endless_snapshots, tmp_path, keep, delay=dice.uniform(0.005, 0.08))
-        durable.sweep(tmp_path)
+        atomic_write.remove_orphans(tmp_path)
         folder = SnapshotFolder(tmp_path, keep)
         paths = folder.paths()
         for path in paths:
             container.verify(path)
-        ordinary = [path for path in paths if path != folder.best()]
+        ordinary = [path for path in paths if path != folder.best_snapshot()]
         assert len(ordinary) <= keep + 1
         if not paths:
             continue
         found = folder.load(container.read)
         step = found.contents.meta["step"]
-        assert found.broken == ()
+        assert found.errors == ()
         assert found.path == folder.path_of(step) == paths[-1]
         assert step >= before
         assert len(paths) >= min(step, keep - 1)

@@ -11,7 +11,7 @@ import pytest
 import prototorch as pt
 from prototorch.load import load_saved
 from prototorch.storage import container
-from prototorch.storage.runs import RunFolder
+from prototorch.storage.run_folder import RunFolder
 from prototorch.train.callbacks import Callback
 
 TEXT = """
@@ -37,13 +37,13 @@ class Snapshots(Callback):
         self.folder = folder
 
     def on_epoch_end(self, epoch, logs=None):
-        self.folder.snapshot(self.model, self.model.trainer.step)
+        self.folder.save_snapshot(self.model, self.model.trainer.step)
 
 
 def train(text, directory):
     """One life of the trainer: goes on from the newest snapshot, if there is one."""
     with RunFolder(directory) as folder:
-        newest = folder.newest()
+        newest = folder.newest_snapshot()
         model = pt.load_model(text) if newest is None else load_saved(newest)
         model.fit(X, Y, callbacks=[Snapshots(folder)], verbose=0, resume=newest is not None)
         model.save_weights(directory / "done.h5")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from prototorch.errors import TextError
-from prototorch.text.expand import expand
+from prototorch.text.expansion import expand
 from prototorch.text.reader import parse
-from prototorch.text.writer import write
+from prototorch.text.writer import format_document
 
 MILLION = 10**6
 
@@ -114,5 +114,5 @@ HARMLESS = {
 @pytest.mark.parametrize("name", HARMLESS)
 def test_large_but_harmless(name):
     document = parse(HARMLESS[name], trivia=True)
-    assert parse(write(document), trivia=True) == document
+    assert parse(format_document(document), trivia=True) == document
     expand(document)

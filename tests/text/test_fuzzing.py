@@ -11,16 +11,16 @@ import random
 import pytest
 
 from prototorch.errors import TextError
-from prototorch.graph.read import read_net
-from prototorch.resources import folder
-from prototorch.text.expand import expand
-from prototorch.text.load import load_text
-from prototorch.text.mistakes import Report
+from prototorch.graph.net_reader import read_net
+from prototorch.package_files import package_folder
+from prototorch.text.diagnostics import Report
+from prototorch.text.expansion import expand
+from prototorch.text.loader import load_text
 from prototorch.text.reader import parse, read_file
-from prototorch.text.writer import write
+from prototorch.text.writer import format_document
 
 TIMES = int(os.environ.get("PROTOTORCH_FUZZ", "1"))
-MODELS = [read_file(path) for path in sorted(folder("models").glob("*.proto"))]
+MODELS = [read_file(path) for path in sorted(package_folder("models").glob("*.proto"))]
 PIECES = [
     "{", "}", "[", "]", "(", ")", "<", ">", "$", "$(", ":", ",", ";", "=", "#", "//", '"', "'", "\\", "\n", "\r", "\0",
     "\ufeff", "\u202e", "\u00e9", "${", "param ", "repeat ",
@@ -53,25 +53,25 @@ def check(text: str) -> bool:
     """Whether the text has no mistake; it must not do anything but have mistakes."""
     report = Report()
     read_net(load_text(text, "fuzz.proto", report=report), report)
-    for mistake in report.mistakes:
+    for mistake in report.diagnostics:
         assert mistake.message
         assert len(str(mistake)) < 3000
     try:
         document = parse(text, trivia=True)
     except TextError:
-        assert report.mistakes
+        assert report.diagnostics
         return False
-    written = write(document)
+    written = format_document(document)
     again = parse(written, trivia=True)
     assert again == document
-    assert write(again) == written
+    assert format_document(again) == written
     try:
         expanded = expand(document)
     except TextError:
-        assert report.mistakes
+        assert report.diagnostics
         return False
-    assert expand(parse(write(expanded))) == expanded
-    return not report.mistakes
+    assert expand(parse(format_document(expanded))) == expanded
+    return not report.diagnostics
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -107,7 +107,7 @@ def test_random_expressions(seed):
     known = "param n: 3\nparam l: [1, 2]\nparam w: relu\n"
     for _ in range(60 * TIMES):
         text = f"{known}x: $({_expression(chance, 4)})"
-        written = write(parse(text))
+        written = format_document(parse(text))
         assert parse(written) == parse(text)
         results = []
         for each in (text, written):

@@ -6,8 +6,8 @@ import pytest
 import prototorch as pt
 from prototorch import layers as L
 from prototorch.backends.cpu import LEVELS, cpu
-from prototorch.inspect import planned, summary
-from prototorch.train.program import PREDICT, TEST, TRAIN, Program
+from prototorch.checking import describe_plan, summary
+from prototorch.train.plan_cache import PREDICT, TEST, TRAIN, PlanCache
 from prototorch.train.summary import step_specs
 
 LOSS = pt.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -64,8 +64,8 @@ def trained(name: str, memory: str, level: str, monkeypatch):
     shape, size = model.net.inputs[0].shape, 128 if name == "mlp" else 16
     x, y = rng.normal(size=(3 * size, *shape)).astype(np.float32), rng.integers(0, 5, 3 * size)
     losses = [model.train_on_batch(x[i : i + size], y[i : i + size]) for i in (0, size, 2 * size, 0)]
-    plan = model.trainer.program.plan(TRAIN, step_specs(model.net, size))
-    return losses, {name: np.array(a) for name, a in model.trainer.program.variables.items()}, plan
+    plan = model.trainer.plan_cache.plan(TRAIN, step_specs(model.net, size))
+    return losses, {name: np.array(a) for name, a in model.trainer.plan_cache.variables.items()}, plan
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -73,11 +73,11 @@ def trained(name: str, memory: str, level: str, monkeypatch):
 def test_the_results_are_the_same_bit_for_bit(name, level, monkeypatch):
     losses, weights, plan = trained(name, "normal", level, monkeypatch)
     others, theirs, low = trained(name, "low", level, monkeypatch)
-    assert not any(step.node.again for step in plan.steps)
-    assert not plan.saved
-    assert any(step.node.again for step in low.steps)
-    assert low.arena < plan.arena
-    assert low.saved == plan.arena - low.arena
+    assert not any(step.node.is_rematerialized for step in plan.steps)
+    assert not plan.saved_bytes
+    assert any(step.node.is_rematerialized for step in low.steps)
+    assert low.arena_bytes < plan.arena_bytes
+    assert low.saved_bytes == plan.arena_bytes - low.arena_bytes
     np.testing.assert_equal(others, losses)
     assert weights.keys() == theirs.keys()
     for key, array in weights.items():
@@ -94,15 +94,15 @@ def test_large_models_need_less(name):
     plans = {}
     for memory in ("normal", "low"):
         block = model.compile_block.replace(memory=memory)
-        program = Program(model.net, model.variables, cpu(), block)
+        program = PlanCache(model.net, model.variables, cpu(), block)
         plans[memory] = program.plan(TRAIN, step_specs(model.net, 32), create=False)
-    assert plans["normal"].arena / plans["low"].arena >= FACTORS[name]
+    assert plans["normal"].arena_bytes / plans["low"].arena_bytes >= FACTORS[name]
 
 
 def test_what_is_computed_again_is_shown():
     model = resnet()
     model.compile("sgd", LOSS, memory="low")
-    shown = planned(model, batch=16)
+    shown = describe_plan(model, batch=16)
     text = str(shown)
     again = [step for step in shown.steps if step.again]
     assert shown.saved > 0
@@ -124,4 +124,4 @@ def test_predictions_and_evaluations_stay_as_they_are():
     model = mlp()
     model.compile("sgd", LOSS, memory="low")
     for phase in (TEST, PREDICT):
-        assert not any(step.again for step in planned(model, phase, 16).steps)
+        assert not any(step.again for step in describe_plan(model, phase, 16).steps)

@@ -13,7 +13,7 @@ import pytest
 import prototorch as pt
 from prototorch import losses as L
 from prototorch import metrics as M
-from prototorch.engine.tensor import tensor
+from prototorch.eager.tensor import tensor
 from prototorch.errors import ShapeError
 
 # Keras reads its PyTorch variables in a way that NumPy 2 advises against
@@ -76,7 +76,7 @@ def pair(name, weighted):
     build, x, y, loss, options, metrics = CASES[name]
     ours, theirs = build(pt), build(keras)
     kind = "weighted_metrics" if weighted else "metrics"
-    ours.compile(pt.optim.SGD(0.5), getattr(L, loss)(**options), **{kind: [getattr(M, m)() for m in metrics]})
+    ours.compile(pt.optimizers.SGD(0.5), getattr(L, loss)(**options), **{kind: [getattr(M, m)() for m in metrics]})
     their_metrics = {kind: [getattr(keras.metrics, m)() for m in metrics]}
     theirs.compile(keras.optimizers.SGD(0.5), getattr(keras.losses, loss)(**options), **their_metrics)
     theirs.set_weights(fitting(ours, theirs))
@@ -156,11 +156,11 @@ def test_an_ignored_class_does_not_count_in_the_metric_of_the_loss():
     output, target = tensor(RNG.normal(size=(6, 5, 4)).astype(np.float32)), tensor(LABELS)
     states = {k: tensor(np.zeros(())) for k in ("total", "count")}
     states = metric.update(states, target, output, tensor(np.ones(6, np.float32)))
-    want = loss.per_sample(target, output).numpy().mean()
+    want = loss.per_sample_loss(target, output).numpy().mean()
     np.testing.assert_allclose(metric.result({k: v.numpy() for k, v in states.items()}), want, rtol=1e-6)
 
 
 def test_a_mask_that_does_not_belong_to_the_values_is_refused():
     mask = tensor(np.ones((6, 5), bool))
     with pytest.raises(ShapeError, match=r"values of shape \[6, 2\].*mask of shape \[6, 5\]"):
-        L.CosineSimilarity(axis=1).per_sample(tensor(REAL), tensor(REAL), mask)
+        L.CosineSimilarity(axis=1).per_sample_loss(tensor(REAL), tensor(REAL), mask)

@@ -13,7 +13,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.errors import TrainingError, UsageError
-from prototorch.optim import Optimizer
+from prototorch.optimizers import Optimizer
 
 X = np.random.default_rng(0).integers(0, 256, (20, 1, 6, 6)).astype(np.uint8)
 Y = np.random.default_rng(1).integers(0, 3, 20)
@@ -78,7 +78,7 @@ def same(a: pt.Model, b: pt.Model) -> None:
     assert a.history.history == b.history.history
     assert a.history.epoch == b.history.epoch
     assert a.learning_rate == b.learning_rate
-    assert (a.trainer.step, a.trainer.passes) == (b.trainer.step, b.trainer.passes)
+    assert (a.trainer.step, a.trainer.dataset_epochs) == (b.trainer.step, b.trainer.dataset_epochs)
 
 
 OPTIMIZERS = {
@@ -98,7 +98,7 @@ def test_every_optimizer_in_the_middle_of_an_epoch(optimizer, tmp_path):
     fit(whole, 3)
     part = fresh(tmp_path, optimizer)
     history = fit(part, 3, [Stop(1, 1)])
-    assert part.trainer.interrupted == signal.SIGINT
+    assert part.trainer.interrupt_signal == signal.SIGINT
     assert history.epoch == [0]  # the epoch that is not finished has no row yet
     part.save(tmp_path / "m.h5")
     again = pt.load_model(tmp_path / "m.h5")
@@ -134,7 +134,7 @@ def test_callbacks_go_on_too(stop, tmp_path):
     fit(whole, 4, watchers(tmp_path / "a"))
     part = fresh(tmp_path)
     fit(part, 4, [*watchers(tmp_path / "b"), stop])
-    assert part.trainer.interrupted == signal.SIGINT
+    assert part.trainer.interrupt_signal == signal.SIGINT
     part.save(tmp_path / "m.h5")
     again = pt.load_model(tmp_path / "m.h5")
     fit(again, 4, watchers(tmp_path / "b"), resume=True)
@@ -281,7 +281,7 @@ def test_in_a_new_process(tmp_path):
     for name, array in whole.variables.items():
         assert array.tobytes() == again.variables[name].tobytes(), name
     assert again.trainer.step == whole.trainer.step
-    restored = again.trainer.pending["callbacks"][0]["state"]
+    restored = again.trainer.resume_state["callbacks"][0]["state"]
     assert restored == whole.history.state()
 
 

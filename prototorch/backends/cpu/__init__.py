@@ -7,7 +7,7 @@ import pkgutil
 import numpy as np
 
 from prototorch.backends.core import Backend
-from prototorch.backends.cpu import native, pool
+from prototorch.backends.cpu import native, worker_pool
 from prototorch.errors import BackendError, UsageError
 
 LEVELS = {"native": ("winograd", "native", "numpy"), "numpy": ("numpy",), "plain": ()}
@@ -30,20 +30,20 @@ def cpu(level: str | None = None, threads: int | None = None, strict: bool = Fal
     said = level or os.environ.get("PROTOTORCH_CPU")
     if said is not None and said not in LEVELS:
         raise UsageError(f"there is no CPU level {said!r}; there are {', '.join(map(repr, LEVELS))}")
-    pool.check_environment()
-    why = native.missing() if said in (None, "native") else None
+    worker_pool.check_environment()
+    why = native.unavailable_reason() if said in (None, "native") else None
     if said == "native" and why is not None:
         raise BackendError(f"the native CPU level cannot be used here: {why}")
     level = said or ("native" if why is None else "numpy")
     if threads is not None:
-        pool.set_threads(threads)
+        worker_pool.set_num_threads(threads)
     kind = importlib.import_module(f"{__name__}.native.backend").NativeBackend if level == "native" else Backend
     levels = tuple(name for name in LEVELS[level] if not (strict and name == "winograd"))
-    more = {"tuned": True} if autotune and level == "native" else {}
-    return kind(f"cpu ({level})", np, levels, pool.threads(), pool.Quiet, **more)
+    more = {"autotune": True} if autotune and level == "native" else {}
+    return kind(f"cpu ({level})", np, levels, worker_pool.num_threads(), worker_pool.NumpyRunContext, **more)
 
 
-def at_once() -> Backend:
+def eager_backend() -> Backend:
     """The CPU backend for ops that run as they are called: "numpy", where PROTOTORCH_CPU says nothing else.
 
     Code made for one shape pays where the shape comes again, which only a plan knows.

@@ -10,26 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend, Runner, Said
-from prototorch.backends.cuda.asked import Asked
-from prototorch.backends.cuda.device import CupyDevice, Device
-from prototorch.backends.cuda.kernels.fused import Sweep
-from prototorch.backends.cuda.kernels.launch import using
-from prototorch.backends.cuda.kernels.update import combined
-from prototorch.backends.cuda.namespace import Namespace
-from prototorch.backends.precision import Settings, numpy_type
+from prototorch.backends.core import Backend, KernelFn, StepSpec
+from prototorch.backends.cuda.array_namespace import CapturableNamespace
+from prototorch.backends.cuda.device import CudaDevice, CupyDevice
+from prototorch.backends.cuda.dry_run_device import DryRunDevice
+from prototorch.backends.cuda.kernels.elementwise import ElementwiseKernel
+from prototorch.backends.cuda.kernels.launch import use_device
+from prototorch.backends.cuda.kernels.optimizer_update import fuse_updates
+from prototorch.backends.precision import ExecutionSettings, numpy_dtype
 from prototorch.ops.core import Op
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
 LEVEL = "cuda"
 #: a runner with the arrays it is bound to
-Call = tuple["Work", Sequence[Any], Sequence[Any]]
-Spans = Sequence[tuple[int, int]]  # addresses from and to
-_NARROW = ("float16", "bfloat16")
+BoundStreamKernel = tuple["StreamKernel", Sequence[Any], Sequence[Any]]
+AddressRanges = Sequence[tuple[int, int]]  # addresses from and to
+_LOW_PRECISION = ("float16", "bfloat16")
 
 
-class Work:
+class StreamKernel:
     """A runner that is given to the device's stream; ``scope`` and ``phase`` say where in a net it belongs, ``gate``
     which of the step's flags it waits for ("": none).
 
@@ -38,28 +38,28 @@ class Work:
     runner which leaves its outputs as they are where flag is 0. One that has none is gated here, by a copy.
     """
 
-    def __init__(self, device: Device, op: str, run: Runner, scope: str = "", phase: str = ""):
-        self.device, self.op, self.run, self.scope, self.phase = device, op, run, scope, phase
-        self.gate = ""
-        self.why_not_captured = getattr(run, "why_not_captured", "")
+    def __init__(self, device: CudaDevice, op: str, run: KernelFn, scope: str = "", phase: str = ""):
+        self.device, self.op, self.kernel, self.scope, self.phase = device, op, run, scope, phase
+        self.condition = ""
+        self.not_capturable_reason = getattr(run, "not_capturable_reason", "")
         self.family = getattr(run, "family", "")
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Give it to the stream."""
-        self.device.enqueue(self.op, lambda: self.run(inputs, outputs))
+        self.device.enqueue(self.op, lambda: self.kernel(inputs, outputs))
 
-    def gated(self, flag: Any) -> Work:
+    def make_conditional(self, flag: Any) -> StreamKernel:
         """The same work, done only where the flag is not 0."""
-        own = getattr(self.run, "gated", None)
-        run = own(flag) if own is not None else _gated(self.device.xp, self.run, flag)
-        return Work(self.device, self.op, run, self.scope, self.phase)
+        own = getattr(self.kernel, "make_conditional", None)
+        run = own(flag) if own is not None else _make_conditional(self.device.xp, self.kernel, flag)
+        return StreamKernel(self.device, self.op, run, self.scope, self.phase)
 
 
-def _meet(some: Spans, others: Spans) -> bool:
+def _ranges_overlap(some: AddressRanges, others: AddressRanges) -> bool:
     return any(a < d and c < b for a, b in some for c, d in others)
 
 
-def _gated(xp: Any, run: Runner, flag: Any) -> Runner:
+def _make_conditional(xp: Any, run: KernelFn, flag: Any) -> KernelFn:
     """The results are made elsewhere, and copied where the flag is not 0.
 
     An output that is also an input (an update in place) is read before it is written, for nothing is written before
@@ -81,98 +81,99 @@ class CudaBackend(Backend):
     #: how often a plan's inputs lie on the device: where the step reads them, and where the next ones arrive
     input_copies = 2
     #: a recorded step is for one batch size: the smaller last batch is filled up and goes through it, too
-    specialised = True
+    is_shape_specialized = True
 
-    def __init__(self, device: Device, kernels: bool = True):
-        xp = Namespace(device.xp.module)  # of this backend alone: it gets a product of its own
-        super().__init__(f"cuda ({device.name})", xp, (LEVEL,) if kernels else (), running=device.running)
+    def __init__(self, device: CudaDevice, kernels: bool = True):
+        xp = CapturableNamespace(device.xp.module)  # of this backend alone: it gets a product of its own
+        super().__init__(f"cuda ({device.name})", xp, (LEVEL,) if kernels else (), run_context=device.running)
         self.device = device
         #: held by whoever gives the device work: while a thread records a step, another's work would be recorded, too
-        self.turn = threading.RLock()
+        self.lock = threading.RLock()
         self.precision = device.settings.precision
-        if self.precision.low is not None:
-            numpy_type(self.precision.low)  # said now where it is missing
-        self._products: dict[tuple[Spec, Spec], tuple[Spec, Runner | None]] = {}
+        if self.precision.low_dtype is not None:
+            numpy_dtype(self.precision.low_dtype)  # said now where it is missing
+        self._matmul_kernels: dict[tuple[Spec, Spec], tuple[Spec, KernelFn | None]] = {}
         if kernels:
-            self.xp.matmul = self.product
+            self.xp.matmul = self.kernel_matmul
 
-    def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Runner:
+    def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> KernelFn:
         """See `Backend.prepare`; kernels are compiled here."""
-        with self.turn, using(self.device):
+        with self.lock, use_device(self.device):
             run = super().prepare(op, ins, outs, attrs)
-        return run if isinstance(run, Work) else Work(self.device, op.name, run)
+        return run if isinstance(run, StreamKernel) else StreamKernel(self.device, op.name, run)
 
-    def choice(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Any:
-        """See `Backend.choice`."""
-        with using(Asked(self.device)):
-            return super().choice(op, ins, outs, attrs)
+    def choose_kernel(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Any:
+        """See `Backend.choose_kernel`."""
+        with use_device(DryRunDevice(self.device)):
+            return super().choose_kernel(op, ins, outs, attrs)
 
-    def scratch(self, steps: Iterable[Said]) -> int:
-        """See `Backend.scratch`: the workspace, and what kernels hold of their own. What plain bodies make in between
+    def scratch_bytes(self, steps: Iterable[StepSpec]) -> int:
+        """See `Backend.scratch_bytes`: the workspace, and what kernels hold of their own. What plain bodies make in
+        between
         is not known before they run."""
-        asked = Asked(self.device)
-        with using(asked):
+        asked = DryRunDevice(self.device)
+        with use_device(asked):
             for op, ins, outs, attrs in steps:
                 super().prepare(op, ins, outs, attrs)
-        return asked.workspace_bytes + asked.own_bytes
+        return asked.workspace_bytes + asked.persistent_bytes
 
-    def plain(self, op: Op, attrs: Mapping[str, Any]) -> Runner:
-        """See `Backend.plain`. What is stored in a narrow type is computed with in float32, as kernels do."""
-        inner, xp = super().plain(op, attrs), self.xp
+    def reference(self, op: Op, attrs: Mapping[str, Any]) -> KernelFn:
+        """See `Backend.reference`. What is stored in a narrow type is computed with in float32, as kernels do."""
+        inner, xp = super().reference(op, attrs), self.xp
 
         def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-            wide = [xp.astype(a, xp.float32) if a.dtype.name in _NARROW else a for a in inputs]
+            wide = [xp.astype(a, xp.float32) if a.dtype.name in _LOW_PRECISION else a for a in inputs]
             inner(wide, outputs)
 
         return run
 
-    def together(self, calls: Sequence[Call]) -> list[Call]:
+    def fuse_updates(self, calls: Sequence[BoundStreamKernel]) -> list[BoundStreamKernel]:
         """Bound calls in which updates of one formula and one gate have become one launch, where nothing stands in the
         way: an update is put off until the last of its group, past calls that neither write what it reads or writes nor
         read what it writes."""
-        made: list[Call] = []
-        waiting: list[tuple[Call, Spans, Spans]] = []
+        made: list[BoundStreamKernel] = []
+        waiting: list[tuple[BoundStreamKernel, AddressRanges, AddressRanges]] = []
         for call in calls:
-            reads, writes = (list(map(self._range, arrays)) for arrays in call[1:])
-            if any(_meet(w, [*reads, *writes]) or _meet(writes, r) for _, r, w in waiting):
-                made += self._joined([one for one, _, _ in waiting])
+            reads, writes = (list(map(self._address_range, arrays)) for arrays in call[1:])
+            if any(_ranges_overlap(w, [*reads, *writes]) or _ranges_overlap(writes, r) for _, r, w in waiting):
+                made += self._fuse_groups([one for one, _, _ in waiting])
                 waiting = []
-            if isinstance(call[0].run, Sweep):
+            if isinstance(call[0].kernel, ElementwiseKernel):
                 waiting.append((call, reads, writes))
             else:
                 made.append(call)
-        return made + self._joined([one for one, _, _ in waiting])
+        return made + self._fuse_groups([one for one, _, _ in waiting])
 
-    def _joined(self, calls: Sequence[Call]) -> list[Call]:
-        made: list[Call] = []
-        for gate in dict.fromkeys(work.gate for work, _, _ in calls):
-            some = [call for call in calls if call[0].gate == gate]
-            known = {id(work.run): work for work, _, _ in some}
-            with using(self.device):
-                joined = combined([(work.run, ins, outs) for work, ins, outs in some])
+    def _fuse_groups(self, calls: Sequence[BoundStreamKernel]) -> list[BoundStreamKernel]:
+        made: list[BoundStreamKernel] = []
+        for gate in dict.fromkeys(work.condition for work, _, _ in calls):
+            some = [call for call in calls if call[0].condition == gate]
+            known = {id(work.kernel): work for work, _, _ in some}
+            with use_device(self.device):
+                joined = fuse_updates([(work.kernel, ins, outs) for work, ins, outs in some])
             for run, ins, outs in joined:
-                work = known.get(id(run)) or Work(
-                    self.device, getattr(run, "what", "updates"), run, "all weights", "update"
+                work = known.get(id(run)) or StreamKernel(
+                    self.device, getattr(run, "label", "updates"), run, "all weights", "update"
                 )
-                work.gate = gate
+                work.condition = gate
                 made.append((work, ins, outs))
         return made
 
-    def _range(self, array: Any) -> tuple[int, int]:
+    def _address_range(self, array: Any) -> tuple[int, int]:
         start = self.device.pointer(array)
         return start, start + array.nbytes
 
-    def product(self, a: Any, b: Any) -> Any:
+    def kernel_matmul(self, a: Any, b: Any) -> Any:
         """``a @ b`` inside a plain body: by the kernel of the op where there is one, which may be captured. CuPy's own
         way is cuBLAS, which may not."""
         specs = Spec(tuple(a.shape), a.dtype.name), Spec(tuple(b.shape), b.dtype.name)
-        if specs not in self._products:
-            out = matmul.rule(*specs)
+        if specs not in self._matmul_kernels:
+            out = matmul.infer_spec(*specs)
             assert isinstance(out, Spec)
-            with using(self.device):
+            with use_device(self.device):
                 found = (candidate(specs, (out,), {}) for _, candidate in self._candidates(matmul, (*specs, out)))
-                self._products[specs] = out, next((run for run in found if run is not None), None)
-        out, run = self._products[specs]
+                self._matmul_kernels[specs] = out, next((run for run in found if run is not None), None)
+        out, run = self._matmul_kernels[specs]
         if run is None:
             return self.xp.module.matmul(a, b)
         made = self.xp.empty(out.shape, dtype=out.dtype)
@@ -183,8 +184,8 @@ class CudaBackend(Backend):
         """See `Backend.empty`."""
         return self.device.empty(spec.shape, spec.dtype)
 
-    def bytes(self, count: int) -> Any:
-        """See `Backend.bytes`."""
+    def allocate(self, count: int) -> Any:
+        """See `Backend.allocate`."""
         return self.device.alloc(count)
 
     def free_bytes(self) -> int | None:
@@ -195,19 +196,19 @@ class CudaBackend(Backend):
         """See `Backend.asarray`; an array of the host is copied to the device now."""
         if self.device.owns(array):
             return array if dtype is None or array.dtype == np.dtype(dtype) else array.astype(dtype)
-        with self.turn:
+        with self.lock:
             return self.device.upload(np.asarray(array, dtype=dtype))
 
     def to_numpy(self, array: Any) -> np.ndarray:
         """See `Backend.to_numpy`; this waits until all that was begun is done."""
         if not self.device.owns(array):
             return np.asarray(array)
-        with self.turn:
-            return self.device.fetch(array)
+        with self.lock:
+            return self.device.download(array)
 
 
 @lru_cache(maxsize=4)
-def cuda(settings: Settings, index: int = 0) -> CudaBackend:
+def get_backend(settings: ExecutionSettings, index: int = 0) -> CudaBackend:
     """The backend of a GPU for these settings. Raises BackendError where there is none that can be used."""
     importlib.import_module("prototorch.backends.cuda.kernels")
     return CudaBackend(CupyDevice(settings, index))

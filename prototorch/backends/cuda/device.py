@@ -13,20 +13,20 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from prototorch.backends.cuda.namespace import Namespace
-from prototorch.backends.precision import Settings
+from prototorch.backends.cuda.array_namespace import CapturableNamespace
+from prototorch.backends.precision import ExecutionSettings
 from prototorch.errors import BackendError, ResourceError
 
-ALIGN = 256  # bytes; what cudaMalloc gives, and what vector loads and cuDNN want
+ALIGNMENT = 256  # bytes; what cudaMalloc gives, and what vector loads and cuDNN want
 
 #: What the check of the loss keeps on the device. ``alive`` is 1 until a loss was not finite, and then 0 until the host
 #: writes it; ``go`` says whether this step's updates count; ``good`` counts the steps that were alive; ``loss`` is the
 #: one that was not finite.
-GuardBlock = np.dtype([("alive", "i4"), ("go", "i4"), ("good", "i4"), ("loss", "f4")])
-NO_MEMORY = 2  # cudaErrorMemoryAllocation
-COPIERS = 8  # blocks of threads for each array of `Device.copy_all`
+LossCheckState = np.dtype([("alive", "i4"), ("go", "i4"), ("good", "i4"), ("loss", "f4")])
+CUDA_ERROR_MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
+BLOCKS_PER_COPY = 8  # blocks of threads for each array of `CudaDevice.copy_all`
 
-_GUARD = """
+_CHECK_LOSS_SOURCE = """
 struct Block { int alive, go, good; float loss; };
 extern "C" __global__ void check_loss(Block* b, const REAL* loss, const bool* apply) {
     if (blockIdx.x || threadIdx.x) return;
@@ -38,7 +38,7 @@ extern "C" __global__ void check_loss(Block* b, const REAL* loss, const bool* ap
 }
 """
 
-COPY_SOURCE = """
+COPY_ALL_SOURCE = """
 struct Pair { char* target; const char* source; unsigned long long size; };
 extern "C" __global__ void copy_all(unsigned parts, const Pair* pairs, const int* flag) {
     if (!*flag) return;
@@ -54,21 +54,21 @@ extern "C" __global__ void copy_all(unsigned parts, const Pair* pairs, const int
         }
     }
 }
-""".replace("COPIERS", str(COPIERS))
+""".replace("COPIERS", str(BLOCKS_PER_COPY))
 
 
-def guard_source(dtype: str) -> str:
+def check_loss_source(dtype: str) -> str:
     """The check of a loss of a type."""
-    return _GUARD.replace("REAL", {"float32": "float", "float64": "double"}[dtype])
+    return _CHECK_LOSS_SOURCE.replace("REAL", {"float32": "float", "float64": "double"}[dtype])
 
 
-class Device(Protocol):
+class CudaDevice(Protocol):
     """A GPU, or what stands for one in the tests. Arrays are CuPy's (the stand-in's are NumPy's)."""
 
     xp: Any
-    settings: Settings
-    main: Any
-    copies: Any
+    settings: ExecutionSettings
+    compute_stream: Any
+    copy_stream: Any
 
     @property
     def name(self) -> str:
@@ -96,13 +96,13 @@ class Device(Protocol):
     def owns(self, array: Any) -> bool:
         """Whether an array lies on the device."""
 
-    def fetch(self, array: Any) -> np.ndarray:
+    def download(self, array: Any) -> np.ndarray:
         """A copy on the host, after all that `main` was given before. This waits; it is not for inside a step."""
 
-    def store(self, target: Any, array: np.ndarray) -> None:
+    def overwrite(self, target: Any, array: np.ndarray) -> None:
         """Write an array of the host over one of the device, after all that `main` was given before. This waits."""
 
-    def pinned(self, nbytes: int) -> np.ndarray:
+    def alloc_pinned(self, nbytes: int) -> np.ndarray:
         """Host memory that copies run from while the host does something else, as bytes."""
 
     def free_bytes(self) -> int | None:
@@ -116,37 +116,37 @@ class Device(Protocol):
 
     # order ----------------------------------------------------------------
 
-    def event(self, timing: bool = False) -> Any:
+    def create_event(self, timing: bool = False) -> Any:
         """A mark that streams can be given, and be told to wait for."""
 
-    def record(self, event: Any, stream: Any) -> None:
+    def record_event(self, event: Any, stream: Any) -> None:
         """Give the mark to a stream: it is passed when all that the stream was given before is done."""
 
-    def wait(self, stream: Any, event: Any) -> None:
+    def wait_event(self, stream: Any, event: Any) -> None:
         """What the stream is given from now on waits for the mark. The host does not."""
 
-    def wait_host(self, event: Any) -> None:
+    def synchronize_event(self, event: Any) -> None:
         """The host waits for the mark."""
 
-    def elapsed(self, start: Any, end: Any) -> float:
+    def elapsed_ms(self, start: Any, end: Any) -> float:
         """Milliseconds between two passed marks with timing."""
 
-    def copy_in(self, target: Any, source: np.ndarray, stream: Any) -> None:
+    def copy_from_host(self, target: Any, source: np.ndarray, stream: Any) -> None:
         """Begin a copy from pinned memory; both arrays are contiguous."""
 
-    def copy_out(self, target: np.ndarray, source: Any, stream: Any) -> None:
+    def copy_to_host(self, target: np.ndarray, source: Any, stream: Any) -> None:
         """Begin a copy to pinned memory."""
 
-    def copy(self, target: Any, source: Any) -> None:
+    def copy_on_device(self, target: Any, source: Any) -> None:
         """Give `main` a copy of the bytes of one array to another; both are contiguous and lie on the device."""
 
-    def guard(self, block: Any, loss: Any, apply: Any | None) -> None:
-        """Give `main` the check of a step's loss: it writes the `GuardBlock` fields.
+    def check_loss(self, block: Any, loss: Any, apply: Any | None) -> None:
+        """Give `main` the check of a step's loss: it writes the `LossCheckState` fields.
 
         loss: float32 or float64 of no dimensions. apply: bool of no dimensions, or None for true.
         """
 
-    def copying(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
+    def make_conditional_copy(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
         """What gives `main` the copy of many arrays (target, source), all of it or, where ``flag`` (int32[1]) is 0,
         none of it. The arrays of a pair are contiguous and of one size."""
 
@@ -183,14 +183,14 @@ class Device(Protocol):
         """The address of an array's first element."""
 
 
-def out_of_memory(need: int, free: int | None, total: int | None) -> ResourceError:
+def out_of_memory_error(need: int, free: int | None, total: int | None) -> ResourceError:
     """The error of an allocation that failed."""
-    there = "" if free is None else f"; {size_text(free)} are free"
-    there += "" if total is None else f" of {size_text(total)}"
-    return ResourceError(f"the GPU has no room for {size_text(need)}{there}")
+    there = "" if free is None else f"; {format_bytes(free)} are free"
+    there += "" if total is None else f" of {format_bytes(total)}"
+    return ResourceError(f"the GPU has no room for {format_bytes(need)}{there}")
 
 
-def size_text(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Bytes as a person says them."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
@@ -199,7 +199,7 @@ def size_text(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
-class Recorded(NamedTuple):
+class CapturedGraph(NamedTuple):
     """A graph, and the memory that what was recorded writes to: it lives as long as the graph."""
 
     graph: Any
@@ -209,23 +209,23 @@ class Recorded(NamedTuple):
 class CupyDevice:
     """A GPU by CuPy. Raises BackendError where CuPy is not installed, finds no GPU, or cannot use it."""
 
-    def __init__(self, settings: Settings | None = None, index: int = 0):
-        self.settings, self.index = settings or Settings(), index
-        self.cp = load_cupy()
+    def __init__(self, settings: ExecutionSettings | None = None, index: int = 0):
+        self.settings, self.index = settings or ExecutionSettings(), index
+        self.cp = import_cupy()
         cuda = self.cp.cuda
         try:
             cuda.nvrtc.getVersion()  # loads NVRTC with its built-in functions, which cuDNN's own loading would not find
             cuda.Device(index).use()
-            self.main, self.copies = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+            self.compute_stream, self.copy_stream = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
         except (RuntimeError, ImportError, OSError) as exc:
             raise BackendError(f"the GPU cannot be used: {type(exc).__name__}: {exc}") from exc
         self.pool = cuda.MemoryPool()
-        self._taken_from, self._held = self.pool, list[Any]()
-        self.xp = Namespace(self.cp)
+        self._active_pool, self._graph_memory = self.pool, list[Any]()
+        self.xp = CapturableNamespace(self.cp)
         self._modules: dict[str, Any] = {}
         self._functions: dict[tuple[int, str], Any] = {}
         self._workspace: Any = None
-        self._wanted = 0
+        self._workspace_bytes = 0
 
     @cached_property
     def name(self) -> str:
@@ -241,12 +241,12 @@ class CupyDevice:
 
     @property
     def precision(self) -> str:
-        """See `Device.precision`."""
+        """See `CudaDevice.precision`."""
         return self.settings.precision.name
 
     @property
     def deterministic(self) -> bool:
-        """See `Device.deterministic`."""
+        """See `CudaDevice.deterministic`."""
         return self.settings.deterministic
 
     def alloc(self, nbytes: int) -> Any:
@@ -255,173 +255,173 @@ class CupyDevice:
         try:
             memory = cuda.Memory(max(nbytes, 1))
         except cuda.runtime.CUDARuntimeError as exc:
-            if exc.status != NO_MEMORY:
+            if exc.status != CUDA_ERROR_MEMORY_ALLOCATION:
                 raise
             self.pool.free_all_blocks()  # what plain bodies have left there; no graph knows of it
             try:
                 memory = cuda.Memory(max(nbytes, 1))
             except cuda.runtime.CUDARuntimeError:
-                raise out_of_memory(nbytes, *cuda.runtime.memGetInfo()) from exc
+                raise out_of_memory_error(nbytes, *cuda.runtime.memGetInfo()) from exc
         return self.cp.ndarray((nbytes,), dtype="uint8", memptr=cuda.MemoryPointer(memory, 0))
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """See `Device.empty`."""
+        """See `CudaDevice.empty`."""
         kind = np.dtype(dtype)
         count = int(np.prod(shape, dtype=np.int64))
         return self.alloc(count * kind.itemsize).view(kind).reshape(shape)
 
     def upload(self, array: np.ndarray) -> Any:
-        """See `Device.upload`."""
+        """See `CudaDevice.upload`."""
         array = np.asarray(array, order="C")
         made = self.empty(array.shape, array.dtype.name)
         if array.nbytes:
-            made.set(array, stream=self.main)
-            self.main.synchronize()
+            made.set(array, stream=self.compute_stream)
+            self.compute_stream.synchronize()
         return made
 
     def owns(self, array: Any) -> bool:
-        """See `Device.owns`."""
+        """See `CudaDevice.owns`."""
         return isinstance(array, self.cp.ndarray)
 
-    def fetch(self, array: Any) -> np.ndarray:
-        """See `Device.fetch`."""
-        with self.main:
-            return self.cp.asnumpy(array, stream=self.main, blocking=True)
+    def download(self, array: Any) -> np.ndarray:
+        """See `CudaDevice.download`."""
+        with self.compute_stream:
+            return self.cp.asnumpy(array, stream=self.compute_stream, blocking=True)
 
-    def store(self, target: Any, array: np.ndarray) -> None:
-        """See `Device.store`."""
-        target.set(np.asarray(array, order="C"), stream=self.main)
-        self.main.synchronize()
+    def overwrite(self, target: Any, array: np.ndarray) -> None:
+        """See `CudaDevice.overwrite`."""
+        target.set(np.asarray(array, order="C"), stream=self.compute_stream)
+        self.compute_stream.synchronize()
 
-    def pinned(self, nbytes: int) -> np.ndarray:
-        """See `Device.pinned`; memory of its own, for CuPy's pool takes the next power of two."""
+    def alloc_pinned(self, nbytes: int) -> np.ndarray:
+        """See `CudaDevice.alloc_pinned`; memory of its own, for CuPy's pool takes the next power of two."""
         cuda, count = self.cp.cuda, max(nbytes, 1)
         try:
             memory = cuda.PinnedMemory(count)
         except cuda.runtime.CUDARuntimeError as exc:
-            if exc.status != NO_MEMORY:
+            if exc.status != CUDA_ERROR_MEMORY_ALLOCATION:
                 raise
-            raise ResourceError(f"the host has no room for {size_text(nbytes)} of pinned memory") from exc
+            raise ResourceError(f"the host has no room for {format_bytes(nbytes)} of pinned memory") from exc
         return np.frombuffer(cuda.PinnedMemoryPointer(memory, 0), np.uint8, count)[:nbytes]
 
     def free_bytes(self) -> int | None:
-        """See `Device.free_bytes`; what CuPy's pool holds and nobody uses counts."""
+        """See `CudaDevice.free_bytes`; what CuPy's pool holds and nobody uses counts."""
         free, _ = self.cp.cuda.runtime.memGetInfo()
         return int(free) + int(self.pool.free_bytes())
 
     def reserve(self, nbytes: int) -> None:
-        """See `Device.reserve`."""
-        if nbytes > self._wanted:
-            self._wanted, self._workspace = nbytes, None
+        """See `CudaDevice.reserve`."""
+        if nbytes > self._workspace_bytes:
+            self._workspace_bytes, self._workspace = nbytes, None
 
     def workspace(self) -> Any:
-        """See `Device.workspace`."""
+        """See `CudaDevice.workspace`."""
         if self._workspace is None:
-            self._workspace = self.alloc(self._wanted)
+            self._workspace = self.alloc(self._workspace_bytes)
         return self._workspace
 
-    def event(self, timing: bool = False) -> Any:
-        """See `Device.event`."""
+    def create_event(self, timing: bool = False) -> Any:
+        """See `CudaDevice.create_event`."""
         return self.cp.cuda.Event(disable_timing=not timing)
 
-    def record(self, event: Any, stream: Any) -> None:
-        """See `Device.record`."""
+    def record_event(self, event: Any, stream: Any) -> None:
+        """See `CudaDevice.record_event`."""
         event.record(stream)
 
-    def wait(self, stream: Any, event: Any) -> None:
-        """See `Device.wait`."""
+    def wait_event(self, stream: Any, event: Any) -> None:
+        """See `CudaDevice.synchronize`."""
         stream.wait_event(event)
 
-    def wait_host(self, event: Any) -> None:
-        """See `Device.wait_host`."""
+    def synchronize_event(self, event: Any) -> None:
+        """See `CudaDevice.synchronize_event`."""
         event.synchronize()
 
-    def elapsed(self, start: Any, end: Any) -> float:
-        """See `Device.elapsed`."""
+    def elapsed_ms(self, start: Any, end: Any) -> float:
+        """See `CudaDevice.elapsed_ms`."""
         return float(self.cp.cuda.get_elapsed_time(start, end))
 
-    def copy_in(self, target: Any, source: np.ndarray, stream: Any) -> None:
-        """See `Device.copy_in`."""
+    def copy_from_host(self, target: Any, source: np.ndarray, stream: Any) -> None:
+        """See `CudaDevice.copy_from_host`."""
         if source.nbytes:
             target.data.copy_from_host_async(source.ctypes.data, source.nbytes, stream)
 
-    def copy_out(self, target: np.ndarray, source: Any, stream: Any) -> None:
-        """See `Device.copy_out`."""
+    def copy_to_host(self, target: np.ndarray, source: Any, stream: Any) -> None:
+        """See `CudaDevice.copy_to_host`."""
         if target.nbytes:
             source.data.copy_to_host_async(target.ctypes.data, target.nbytes, stream)
 
-    def copy(self, target: Any, source: Any) -> None:
-        """See `Device.copy`."""
+    def copy_on_device(self, target: Any, source: Any) -> None:
+        """See `CudaDevice.copy_on_device`."""
         if source.nbytes:
-            target.data.copy_from_device_async(source.data, source.nbytes, self.main)
+            target.data.copy_from_device_async(source.data, source.nbytes, self.compute_stream)
 
-    def guard(self, block: Any, loss: Any, apply: Any | None) -> None:
-        """See `Device.guard`: one thread."""
-        module = self.load_module(guard_source(loss.dtype.name))
+    def check_loss(self, block: Any, loss: Any, apply: Any | None) -> None:
+        """See `CudaDevice.check_loss`: one thread."""
+        module = self.load_module(check_loss_source(loss.dtype.name))
         told = np.uint64(0 if apply is None else self.pointer(apply))
         self.launch(module, "check_loss", 1, 1, (block, loss, told))
 
-    def copying(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
-        """See `Device.copying`: one kernel."""
+    def make_conditional_copy(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
+        """See `CudaDevice.make_conditional_copy`: one kernel."""
         table = np.array([(self.pointer(t), self.pointer(s), s.nbytes) for t, s in pairs], np.uint64)
-        held, module = self.upload(table), self.load_module(COPY_SOURCE)
-        parts = COPIERS * len(pairs)
+        held, module = self.upload(table), self.load_module(COPY_ALL_SOURCE)
+        parts = BLOCKS_PER_COPY * len(pairs)
         return lambda: self.launch(module, "copy_all", parts, 256, (np.uint32(parts), held, flag))
 
     def enqueue(self, name: str, work: Callable[[], None]) -> None:
-        """See `Device.enqueue`: a call that starts kernels gives them to the stream by itself."""
+        """See `CudaDevice.enqueue`: a call that starts kernels gives them to the stream by itself."""
         work()
 
     @contextmanager
     def running(self):
-        """See `Device.running`."""
+        """See `CudaDevice.running`."""
         with ExitStack() as inside:
             inside.enter_context(self.cp.cuda.Device(self.index))
             inside.enter_context(self.cp.cuda.using_allocator(self._malloc))
-            inside.enter_context(self.main)
+            inside.enter_context(self.compute_stream)
             yield
 
     def _malloc(self, nbytes: int) -> Any:
-        return self._taken_from.malloc(nbytes)
+        return self._active_pool.malloc(nbytes)
 
-    def _keep(self, nbytes: int) -> Any:
+    def _malloc_for_graph(self, nbytes: int) -> Any:
         """Memory for the pool of a recording; the pool may give it up, the graph does not."""
         cuda = self.cp.cuda
         made = cuda.MemoryPointer(cuda.Memory(nbytes), 0)
-        self._held.append(made)
+        self._graph_memory.append(made)
         return made
 
     def begin_capture(self) -> None:
-        """See `Device.begin_capture`.
+        """See `CudaDevice.begin_capture`.
 
         Each recording has a pool of its own. What a recorded step leaves there when it is done is free to the pool,
         but the graph goes on writing to it: of the common pool, others would get it meanwhile, and may give it back.
         """
-        self._held = []
-        self._taken_from = self.cp.cuda.MemoryPool(self._keep)
-        self.main.begin_capture()
+        self._graph_memory = []
+        self._active_pool = self.cp.cuda.MemoryPool(self._malloc_for_graph)
+        self.compute_stream.begin_capture()
 
     def end_capture(self) -> Any:
-        """See `Device.end_capture`."""
-        graph = self.main.end_capture()
-        graph.upload(self.main)
-        made = Recorded(graph, self._held)
-        self._taken_from, self._held = self.pool, []
+        """See `CudaDevice.end_capture`."""
+        graph = self.compute_stream.end_capture()
+        graph.upload(self.compute_stream)
+        made = CapturedGraph(graph, self._graph_memory)
+        self._active_pool, self._graph_memory = self.pool, []
         return made
 
     def abandon_capture(self) -> None:
-        """See `Device.abandon_capture`."""
+        """See `CudaDevice.abandon_capture`."""
         # One that has become void must be ended, too, and says so by an error: it is given up either way.
         with suppress(RuntimeError, ValueError):
-            self.main.end_capture()
-        self._taken_from, self._held = self.pool, []
+            self.compute_stream.end_capture()
+        self._active_pool, self._graph_memory = self.pool, []
 
     def launch_graph(self, graph: Any) -> None:
-        """See `Device.launch_graph`."""
-        graph.graph.launch(self.main)
+        """See `CudaDevice.launch_graph`."""
+        graph.graph.launch(self.compute_stream)
 
     def load_module(self, source: str) -> Any:
-        """See `Device.load_module`; compiled code is kept on disk by CuPy (CUPY_CACHE_DIR)."""
+        """See `CudaDevice.load_module`; compiled code is kept on disk by CuPy (CUPY_CACHE_DIR)."""
         found = self._modules.get(source)
         if found is None:
             options = ("-std=c++17",)
@@ -429,20 +429,20 @@ class CupyDevice:
         return found
 
     def launch(self, module: Any, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
-        """See `Device.launch`."""
+        """See `CudaDevice.launch`."""
         key = id(module), name
         function = self._functions.get(key)
         if function is None:
             function = self._functions[key] = module.get_function(name)
-        with self.main:
+        with self.compute_stream:
             function((grid,), (block,), tuple(args))
 
     def pointer(self, array: Any) -> int:
-        """See `Device.pointer`."""
+        """See `CudaDevice.pointer`."""
         return int(array.data.ptr)
 
 
-def load_cupy() -> Any:
+def import_cupy() -> Any:
     """The module cupy. Raises BackendError that says what to install or what is missing."""
     try:
         import cupy

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from prototorch.checking import check_model, find_warnings
 from prototorch.cli.options import json_option, print_json, set_option
 from prototorch.errors import TextError
-from prototorch.inspect import checked, notes
-from prototorch.load import find
+from prototorch.load import find_model_file
 
 
 @click.command()
@@ -29,11 +29,11 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -
     codes, found = [0], []
     for file in files:
         try:
-            found.append(_looked_at(file, overrides, as_json))
+            found.append(_check_file(file, overrides, as_json))
         except TextError as error:
             codes.append(error.exit_code)
             if as_json:
-                said = [{"place": m.place, "message": m.message} for m in error.mistakes]
+                said = [{"place": m.location, "message": m.message} for m in error.mistakes]
                 found.append({**({"file": file} if len(files) > 1 else {}), "ok": False, "mistakes": said})
             else:
                 click.echo(str(error), err=True)
@@ -42,12 +42,12 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -
     return max(codes)
 
 
-def _looked_at(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[str, Any]:
+def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[str, Any]:
     """What is known of a model without mistakes; printed where it is not wanted as JSON. Raises TextError."""
-    model = checked(file, overrides)
-    count, said = len(model.net.nodes), notes(model)
+    model = check_model(file, overrides)
+    count, said = len(model.net.nodes), find_warnings(model)
     if not as_json:
-        click.echo(f"{find(file)}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
+        click.echo(f"{find_model_file(file)}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
         for note in said:
             click.echo(f"note: {note}")
     return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": said}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from prototorch.backends.devices import devices
+from prototorch.backends.devices import describe_devices
 from prototorch.cli.options import json_option, print_json
 
 
@@ -12,7 +12,7 @@ from prototorch.cli.options import json_option, print_json
 @json_option
 def command(as_json: bool) -> None:
     """Show the devices, the libraries in use, and why something is not in use."""
-    found = devices()
+    found = describe_devices()
     if as_json:
         print_json(found)
         return

@@ -5,18 +5,18 @@ from __future__ import annotations
 import click
 
 from prototorch.cli.options import (
+    add_device_overrides,
     data_option,
     device_option,
     json_option,
     model_argument,
-    note_fresh,
-    opened,
+    open_model,
     print_json,
     set_option,
     threads_option,
-    with_threads,
+    warn_untrained,
 )
-from prototorch.train.progress import shown
+from prototorch.train.progress import format_logs
 
 
 @click.command()
@@ -36,13 +36,13 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], weights: st
       prototorch evaluate runs/lenet/model.h5
       prototorch evaluate models/lenet.proto --weights runs/lenet/model.h5 --data fashion-mnist
     """
-    model = opened(file, with_threads(overrides, threads, device), data)
+    model = open_model(file, add_device_overrides(overrides, threads, device), data)
     if weights is not None:
         model.load_weights(weights)
     found = model.evaluate()
     if weights is None:
-        note_fresh(file, "was evaluated")
+        warn_untrained(file, "was evaluated")
     if as_json:
         print_json(found)
     else:
-        click.echo(shown(found))
+        click.echo(format_logs(found))

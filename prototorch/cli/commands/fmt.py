@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from prototorch.load import text_file
-from prototorch.storage.durable import write_bytes
+from prototorch.load import check_text_file
+from prototorch.storage.atomic_write import write_bytes
 from prototorch.text.reader import parse, read_file
-from prototorch.text.writer import write
+from prototorch.text.writer import format_document
 
 
 @click.command()
@@ -27,8 +27,8 @@ def command(files: tuple[str, ...], check: bool, stdout: bool) -> int:
     """
     changed = []
     for file in files:
-        old = sys.stdin.read() if file == "-" else read_file(text_file(file))
-        new = write(parse(old, None if file == "-" else file, trivia=True))
+        old = sys.stdin.read() if file == "-" else read_file(check_text_file(file))
+        new = format_document(parse(old, None if file == "-" else file, trivia=True))
         if stdout or file == "-":
             click.echo(new, nl=False)
         elif new != old:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from prototorch.cli.options import json_option, print_json
-from prototorch.manual import families, page
+from prototorch.docs_pages import find_page, list_families
 
 
 @click.command()
@@ -21,7 +21,7 @@ def command(name: str | None, as_json: bool) -> None:
       prototorch layers adam
     """
     if name is None:
-        found = families()
+        found = list_families()
         if as_json:
             print_json({family: [cls.__name__ for cls in members] for family, members in found.items()})
             return
@@ -32,7 +32,7 @@ def command(name: str | None, as_json: bool) -> None:
                 click.echo(f"  {cls.__name__:28} {doc}")
             click.echo()
         return
-    made = page(name)
+    made = find_page(name)
     if as_json:
         print_json(made.as_dict())
     else:

@@ -9,19 +9,19 @@ from pathlib import Path
 import click
 import numpy as np
 
+from prototorch.checking import predict_files
 from prototorch.cli.options import (
+    add_device_overrides,
     device_option,
     json_option,
     model_argument,
-    note_fresh,
-    opened,
+    open_model,
     print_json,
     threads_option,
-    with_threads,
+    warn_untrained,
 )
 from prototorch.errors import DataError, UsageError
-from prototorch.inspect import predictions
-from prototorch.storage.durable import write_bytes
+from prototorch.storage.atomic_write import write_bytes
 
 
 @click.command()
@@ -46,22 +46,22 @@ def command(file: str, what: tuple[str, ...], top: int, output: str | None, batc
     """
     if output is not None and Path(output).suffix not in (".npy", ".npz"):
         raise UsageError(f"--output {output}: its name must end in .npy or .npz")
-    model = opened(file, with_threads((), threads, device))
+    model = open_model(file, add_device_overrides((), threads, device))
     if output is not None and output.endswith(".npy") and len(model.net.outputs) > 1:
         raise UsageError(f"--output {output}: the model has several outputs, which go into a .npz file")
-    found = predictions(model, what, batch_size)
-    note_fresh(file, "predicts")
+    found = predict_files(model, what, batch_size)
+    warn_untrained(file, "predicts")
     if output is not None:
         _write(output, found.outputs)
         click.echo(f"{len(found.names)} predictions in {output}", err=True)
     elif as_json:
         print_json(found.as_dicts(top))
     else:
-        for line in found.lines(top):
+        for line in found.format_lines(top):
             click.echo(line)
-    for said in found.broken:
+    for said in found.read_errors:
         click.echo(f"prototorch: {said}", err=True)
-    return DataError.exit_code if found.broken else 0
+    return DataError.exit_code if found.read_errors else 0
 
 
 def _write(path: str, outputs: Mapping[str, np.ndarray]) -> None:

@@ -8,31 +8,31 @@ from pathlib import Path
 
 import click
 
-from prototorch.cli.began import BEGAN
 from prototorch.cli.options import (
+    add_device_overrides,
     data_option,
     device_option,
     json_option,
     model_argument,
-    opened,
-    plain,
+    open_model,
     print_json,
     quiet_option,
     set_option,
     threads_option,
-    with_threads,
+    to_plain_types,
 )
+from prototorch.cli.process_start import PROCESS_START
 from prototorch.errors import UsageError
 from prototorch.load import load_saved
 from prototorch.model import Model
 from prototorch.schema import Block
-from prototorch.storage.runs import RunFolder
+from prototorch.storage.run_folder import RunFolder
 from prototorch.train.callbacks import Callback, Logs
-from prototorch.train.clock import SAVE, START, table, waiting
-from prototorch.train.progress import clock, shown
+from prototorch.train.profiler import SAVE, START, data_wait_share, format_table
+from prototorch.train.progress import format_duration, format_logs
 
 
-class _Snapshots(Callback):
+class _SnapshotCallback(Callback):
     """After each epoch the whole state goes into the run folder, so that ``--resume`` can go on. What an earlier
     training left there makes room when a new one begins, and not before: all that can be wrong with it has been looked
     at by then."""
@@ -43,16 +43,19 @@ class _Snapshots(Callback):
         self.folder, self.resume, self.quiet = folder, resume, quiet
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        aside = None if self.resume else self.folder.begin()
+        aside = None if self.resume else self.folder.start_run()
         if aside is not None and not self.quiet:
             click.echo(f"note: the training in {self.folder.path} had not come to its end; what it left is in {aside} "
                        f"now, and --resume --run-dir {aside} goes on with it", err=True)  # fmt: skip
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         trainer = self.model.trainer
-        spent = {"seconds": round(trainer.timing["total"], 3), "waiting": round(waiting(trainer.timing), 4)}
-        self.folder.log({"epoch": epoch + 1, **plain(logs or {}), **spent})
-        trainer.later(lambda: self.folder.snapshot(self.model, trainer.step))
+        spent = {
+            "seconds": round(trainer.epoch_seconds["total"], 3),
+            "waiting": round(data_wait_share(trainer.epoch_seconds), 4),
+        }
+        self.folder.append_log({"epoch": epoch + 1, **to_plain_types(logs or {}), **spent})
+        trainer.defer(lambda: self.folder.save_snapshot(self.model, trainer.step))
 
 
 @click.command()
@@ -85,19 +88,19 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
     """
     if epochs is not None:
         overrides = (*overrides, f"fit.epochs={epochs}")
-    model = opened(file, with_threads(overrides, threads, device), data)
+    model = open_model(file, add_device_overrides(overrides, threads, device), data)
     if model.fit_block is None or model.fit_block.data is None:
         raise UsageError(f"{file} names no data: add fit {{ data {{ source: ... }} }}, or give --data")
     if model.compile_block is None or not model.compile_block.loss:
         raise UsageError(f"{file} names no loss: add compile {{ loss: ... }}")
     with RunFolder(Path(run_dir) if run_dir else Path("runs") / model.net.name) as folder:
         if resume:
-            model = _resumed(folder, model)
+            model = _load_snapshot(folder, model)
         return _train(model, folder, quiet, as_json, resume, profile)
 
 
-def _resumed(folder: RunFolder, fresh: Model) -> Model:
-    newest = folder.newest()
+def _load_snapshot(folder: RunFolder, fresh: Model) -> Model:
+    newest = folder.newest_snapshot()
     if newest is None:
         raise UsageError(f"{folder.path} holds no snapshot to go on from; run without --resume first")
     model = load_saved(newest)
@@ -108,9 +111,9 @@ def _resumed(folder: RunFolder, fresh: Model) -> Model:
     if wanted.data is not None and saved.data is not None and not wanted.data.classes:
         wanted = wanted.replace(data=wanted.data.replace(classes=saved.data.classes))  # found when training began
     changed = [name for name, same in (("net", model.net == fresh.net),
-                                       (f"compile block{_other(model.compile_block, fresh.compile_block)}",
+                                       (f"compile block{_changed_fields(model.compile_block, fresh.compile_block)}",
                                         model.compile_block == fresh.compile_block),
-                                       (f"fit block{_other(model.fit_block, wanted)}",
+                                       (f"fit block{_changed_fields(model.fit_block, wanted)}",
                                         model.fit_block == wanted)) if not same]  # fmt: skip
     if changed:
         raise UsageError(
@@ -120,7 +123,7 @@ def _resumed(folder: RunFolder, fresh: Model) -> Model:
     return model
 
 
-def _other(held: Block | None, wanted: Block | None) -> str:
+def _changed_fields(held: Block | None, wanted: Block | None) -> str:
     """Which fields of two blocks differ, by name."""
     if held is None or wanted is None:
         return ""
@@ -133,35 +136,37 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
     block = model.fit_block
     assert block is not None
     if not quiet:
-        device = model.trainer.program.backend.name
+        device = model.trainer.plan_cache.backend.name
         click.echo(f"{model.net.name}: {model.count_params():,} parameters on {device}", err=True)
     weights = sum(a.nbytes for a in model.weights.values())
     folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
     history = model.fit(
-        callbacks=[*block.callbacks, _Snapshots(folder, resume, quiet)], verbose=0 if quiet else "auto", resume=resume
+        callbacks=[*block.callbacks, _SnapshotCallback(folder, resume, quiet)],
+        verbose=0 if quiet else "auto",
+        resume=resume,
     )
-    stopped = model.trainer.interrupted
+    stopped = model.trainer.interrupt_signal
     if stopped is not None:
-        folder.snapshot(model, model.trainer.step)
+        folder.save_snapshot(model, model.trainer.step)
         click.echo(f"prototorch: stopped by {signal.Signals(stopped).name}; --resume goes on from here", err=True)
         return 128 + stopped
-    with model.trainer.clock(SAVE):
-        saved = folder.finish(model, plain(history.history))
+    with model.trainer.profiler(SAVE):
+        saved = folder.save_result(model, to_plain_types(history.history))
     final = {k: v[-1] for k, v in history.history.items()}
-    spent = _spent(model) if profile else {}
+    spent = _profile_seconds(model) if profile else {}
     if as_json:
         seconds = {"seconds": time.perf_counter() - started, **({"profile": spent} if profile else {})}
         print_json({"model": str(saved), **seconds, "history": history.history, **final})
     else:
-        click.echo(f"{shown(final)}\nsaved {saved} after {clock(time.perf_counter() - started)}")
+        click.echo(f"{format_logs(final)}\nsaved {saved} after {format_duration(time.perf_counter() - started)}")
         if profile:
-            click.echo(table(spent))
+            click.echo(format_table(spent))
     return 0
 
 
-def _spent(model: Model) -> dict[str, float]:
+def _profile_seconds(model: Model) -> dict[str, float]:
     """Where the time of this process went, seconds by purpose."""
-    found = model.trainer.clock
-    before = found.began - BEGAN
-    seconds = found.reading()
+    found = model.trainer.profiler
+    before = found.start_time - PROCESS_START
+    seconds = found.totals()
     return {START: before, **seconds, "total": seconds["total"] + before}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import click
 
+from prototorch.checking import describe_plan
 from prototorch.cli.options import (
+    add_device_overrides,
     json_option,
     model_argument,
-    opened,
+    open_model,
     print_json,
     set_option,
     threads_option,
-    with_threads,
 )
 from prototorch.errors import UsageError
-from prototorch.inspect import planned
-from prototorch.load import find, is_saved, text_file
+from prototorch.load import check_text_file, find_model_file, is_saved
 from prototorch.text.reader import read_file
 
 
@@ -46,7 +46,7 @@ def command(file: str, overrides: tuple[str, ...], expanded: bool, plan: bool, p
     if plan:
         if expanded:
             raise UsageError("--plan and --expanded show two things: take one of them")
-        found = planned(opened(file, with_threads(overrides, threads)), phase, batch)
+        found = describe_plan(open_model(file, add_device_overrides(overrides, threads)), phase, batch)
         if as_json:
             print_json(found.as_dict())
         else:
@@ -55,8 +55,8 @@ def command(file: str, overrides: tuple[str, ...], expanded: bool, plan: bool, p
     for name, given in (("phase", phase), ("batch", batch), ("threads", threads), ("json", as_json or None)):
         if given is not None:
             raise UsageError(f"--{name} belongs to --plan")
-    path = find(file)
+    path = find_model_file(file)
     if expanded or overrides or is_saved(path):
-        click.echo(opened(file, overrides).to_text(), nl=False)
+        click.echo(open_model(file, overrides).to_text(), nl=False)
     else:
-        click.echo(read_file(text_file(path)), nl=False)
+        click.echo(read_file(check_text_file(path)), nl=False)

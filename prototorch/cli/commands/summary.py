@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from prototorch.cli.options import json_option, model_argument, opened, print_json, set_option
-from prototorch.inspect import summary
+from prototorch.checking import summary
+from prototorch.cli.options import json_option, model_argument, open_model, print_json, set_option
 
 
 @click.command()
@@ -21,7 +21,7 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, as_json: b
       prototorch summary alexnet --batch 64
       prototorch summary my.proto --json
     """
-    found = summary(opened(file, overrides), batch)
+    found = summary(open_model(file, overrides), batch)
     if as_json:
         print_json(found.as_dict())
     else:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import click
 
 from prototorch.cli.options import (
+    add_device_overrides,
     device_option,
     json_option,
     model_argument,
-    opened,
+    open_model,
     print_json,
     set_option,
     threads_option,
-    with_threads,
 )
-from prototorch.measure.against import RIVALS, compared
-from prototorch.measure.profile import profiled
-from prototorch.measure.table import table
+from prototorch.measure.compare import PEERS, compare_with_torch
+from prototorch.measure.profile import profile_step
+from prototorch.measure.table import format_table
 
 
 @click.command()
@@ -26,7 +26,7 @@ from prototorch.measure.table import table
 @click.option("--phase", metavar="NAME", help="train, test or predict. Default: train, where there is a loss.")
 @click.option("--steps", type=click.IntRange(min=1), help="How often. Default: as often as fits in two seconds.")
 @click.option("--detail", is_flag=True, help="Also each step of the plan, with its kernel.")
-@click.option("--against", type=click.Choice(RIVALS), help="Also the same net in PyTorch, turn by turn.")
+@click.option("--against", type=click.Choice(PEERS), help="Also the same net in PyTorch, turn by turn.")
 @device_option
 @threads_option
 @json_option
@@ -47,11 +47,11 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
       prototorch time alexnet --batch 16 --phase predict --detail
       prototorch time resnet18 --batch 16 --against torch
     """
-    model = opened(file, with_threads(overrides, threads, device))
-    found = profiled(model, phase, batch, steps)
+    model = open_model(file, add_device_overrides(overrides, threads, device))
+    found = profile_step(model, phase, batch, steps)
     if not as_json:
-        click.echo("\n".join(table(found, detail)))
-    rival = compared(model, phase, batch, steps) if against is not None else None
+        click.echo("\n".join(format_table(found, detail)))
+    rival = compare_with_torch(model, phase, batch, steps) if against is not None else None
     if as_json:
         print_json({**found.as_dict(), **({} if rival is None else {"against": rival.as_dict()})})
     elif rival is not None:

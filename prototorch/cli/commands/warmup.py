@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import click
 
-from prototorch.backends.cpu.native import disk
-from prototorch.cli.options import json_option, opened, print_json, set_option, threads_option, with_threads
-from prototorch.measure.warmup import PREDICT, TEST, TRAIN, warmed
+from prototorch.backends.cpu.native import kernel_cache
+from prototorch.cli.options import add_device_overrides, json_option, open_model, print_json, set_option, threads_option
+from prototorch.measure.warmup import PREDICT, TEST, TRAIN, warm_up
 
 
 @click.command()
@@ -35,15 +35,19 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], batches: tuple[i
       prototorch warmup --clear
     """
     if files:
-        disk.check()
-    removed = disk.clear() if clear else 0
-    made = [one for file in files for one in warmed(opened(file, with_threads(overrides, threads)), phases, batches)]
+        kernel_cache.check_writable()
+    removed = kernel_cache.clear() if clear else 0
+    made = [
+        one
+        for file in files
+        for one in warm_up(open_model(file, add_device_overrides(overrides, threads)), phases, batches)
+    ]
     if as_json:
-        print_json({"removed": removed, "plans": [asdict(one) for one in made], "kept": disk.told()})
+        print_json({"removed": removed, "plans": [asdict(one) for one in made], "kept": kernel_cache.describe()})
         return
     if clear:
         click.echo(f"removed {removed} kernels")
     for one in made:
         click.echo(f"{one.model}, {one.phase}, batch {one.batch}: {one.compiled} kernels compiled, "
                    f"{one.loaded} from disk, {one.seconds:.1f} s")  # fmt: skip
-    click.echo(f"kept: {disk.told()}")
+    click.echo(f"kept: {kernel_cache.describe()}")

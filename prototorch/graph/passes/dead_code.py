@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from prototorch.graph.record import Node, Value
+from prototorch.graph.ir import Node, Value
 
 
-def live_nodes(nodes: Sequence[Node], wanted: Iterable[Value]) -> list[Node]:
+def eliminate_dead_code(nodes: Sequence[Node], live_out: Iterable[Value]) -> list[Node]:
     """The nodes, in their order, that the wanted values depend on."""
-    needed = {id(v) for v in wanted}
+    needed = {id(v) for v in live_out}
     kept = []
     for node in reversed(nodes):
         if any(id(v) in needed for v in node.outputs):

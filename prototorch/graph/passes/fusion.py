@@ -1,4 +1,4 @@
-"""Fusion: ops that a backend can run in one sweep over memory become one ``fused`` node.
+"""Fusion: ops that a backend can run in one sweep over memory become one ``fuse_ops`` node.
 
 A group is either elementwise ops of one shape that read each other's results, or an *anchor* (a convolution, a matrix
 product) with the elementwise ops that follow its first output; either may end in a *tail* (a sum). What is read
@@ -13,20 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from prototorch.backends.core import Backend
-from prototorch.graph.passes.copies import adopt
-from prototorch.graph.passes.groups import Groups
-from prototorch.graph.record import Node, Value
-from prototorch.ops.fused import Line, Ref
+from prototorch.graph.ir import Node, Value
+from prototorch.graph.passes.clone_graph import set_producer
+from prototorch.graph.passes.fusion_groups import FusionGroups
+from prototorch.ops.fused import FusedInstruction, OperandRef
 from prototorch.ops.fused import fused as fused_op
 from prototorch.spec import Spec
 
-LINES = 48  # ops in a group: code longer than that takes long to compile and runs out of registers
-ARRAYS = 24  # arrays a group reads and writes: more streams than that are slower than two sweeps
-_LAST = ("matmul",)  # anchors whose channels are the last axis; else they are axis 1
-_APART = {"dropout": (1,)}  # inputs that are not read element by element: a random key
+MAX_OPS = 48  # ops in a group: code longer than that takes long to compile and runs out of registers
+MAX_ARRAYS = 24  # arrays a group reads and writes: more streams than that are slower than two sweeps
+_CHANNELS_LAST_ANCHORS = ("matmul",)  # anchors whose channels are the last axis; else they are axis 1
+_NON_ELEMENTWISE_INPUTS = {"dropout": (1,)}  # inputs that are not read element by element: a random key
 
 
-def fused(nodes: Sequence[Node], outputs: Mapping[str, Value], updates: Mapping[str, Value],
+def fuse_ops(nodes: Sequence[Node], outputs: Mapping[str, Value], updates: Mapping[str, Value],
           backend: Backend) -> list[Node]:  # fmt: skip
     """The nodes with groups in the place of what they are made of, where the backend takes them."""
     return _Fusion(nodes, outputs, updates, backend).nodes()
@@ -36,7 +36,7 @@ class _Fusion:
     def __init__(self, nodes: Sequence[Node], outputs: Mapping[str, Value], updates: Mapping[str, Value],
                  backend: Backend):  # fmt: skip
         self.backend = backend
-        self.groups = Groups(nodes)
+        self.groups = FusionGroups(nodes)
         self.wanted = {id(v) for v in (*outputs.values(), *updates.values())}
         self.state_of = {id(v): name for name, v in updates.items()}
         self.kinds = [self._kind(node) for node in nodes]
@@ -65,14 +65,14 @@ class _Fusion:
             return self._without(refused)
         for group in self.groups.order():
             kept.append(self.made.get(group, self.groups.nodes[group]))
-            adopt(kept[-1])
+            set_producer(kept[-1])
         return kept
 
     def _without(self, refused: Sequence[int]) -> list[Node]:
         """Once more, with the members of the refused groups left alone."""
         again = _Fusion.__new__(_Fusion)
         again.__dict__.update(self.__dict__)
-        again.groups, again.made = Groups(self.groups.nodes), {}
+        again.groups, again.made = FusionGroups(self.groups.nodes), {}
         again.kinds = list(self.kinds)
         for group in refused:
             for i in self.groups.members[group]:
@@ -80,11 +80,11 @@ class _Fusion:
         return again.nodes()
 
     def _kind(self, node: Node) -> str | None:
-        kind = self.backend.fusable(node.op.name)
+        kind = self.backend.fusion_role(node.op.name)
         first = node.outputs[0].spec
         if kind in ("anchor", "tail"):
             return kind
-        if kind != "elementwise" or any(_grid(v.spec) != _grid(first) for v in node.outputs):
+        if kind != "elementwise" or any(_iteration_space(v.spec) != _iteration_space(first) for v in node.outputs):
             return None
         return kind if all(v.spec.layout == first.layout for v in node.inputs if v.shape == first.shape) else None
 
@@ -97,7 +97,7 @@ class _Fusion:
         if id(node.outputs[0]) in self.wanted:
             return
         tried = [[anchor]]
-        while len(tried[-1]) < LINES:
+        while len(tried[-1]) < MAX_OPS:
             following = self._following(tried[-1])
             found = next((i for i in following if groups.legal([*tried[-1], i])), None)
             if found is None:
@@ -121,19 +121,26 @@ class _Fusion:
         made = []
         for i in sorted(found):
             node = self.groups.nodes[i]
-            phases = late or ([anchor.phase, "update"] if _can_wait(anchor) else [anchor.phase])
-            if not self._alone(i) or _grid(node.outputs[0].spec) != _grid(y.spec) or node.phase not in phases:
+            phases = late or ([anchor.phase, "update"] if _can_defer(anchor) else [anchor.phase])
+            if (
+                not self._alone(i)
+                or _iteration_space(node.outputs[0].spec) != _iteration_space(y.spec)
+                or node.phase not in phases
+            ):
                 continue
-            axis = y.ndim - 1 if anchor.op.name in _LAST else 1
-            apart = _APART.get(node.op.name, ())
-            if all(id(v) in inside or k in apart or _suits(v.shape, y.shape, axis) for k, v in enumerate(node.inputs)):
+            axis = y.ndim - 1 if anchor.op.name in _CHANNELS_LAST_ANCHORS else 1
+            apart = _NON_ELEMENTWISE_INPUTS.get(node.op.name, ())
+            if all(
+                id(v) in inside or k in apart or _is_broadcast_operand(v.shape, y.shape, axis)
+                for k, v in enumerate(node.inputs)
+            ):
                 made.append(i)
         return made
 
     def _join(self, i: int) -> None:
         """Put an elementwise node into the groups of those that make what it reads."""
         groups, node = self.groups, self.groups.nodes[i]
-        grid = _grid(node.outputs[0].spec)
+        grid = _iteration_space(node.outputs[0].spec)
         for value in node.inputs:
             p = groups.producer.get(id(value))
             if p is None or self.kinds[p] != "elementwise" or groups.of[p] == groups.of[i]:
@@ -141,10 +148,10 @@ class _Fusion:
             pair, other = [groups.of[p], groups.of[i]], groups.nodes[p]
             if pair[0] in self.made or pair[1] in self.made:
                 continue
-            if other.phase != node.phase or _grid(other.outputs[0].spec) != grid or not groups.legal(pair):
+            if other.phase != node.phase or _iteration_space(other.outputs[0].spec) != grid or not groups.legal(pair):
                 continue
             members = sorted(groups.members[pair[0]] + groups.members[pair[1]])
-            if len(members) <= LINES and self._arrays(members) <= ARRAYS:
+            if len(members) <= MAX_OPS and self._arrays(members) <= MAX_ARRAYS:
                 groups.merge(pair)
 
     def _end(self, tail: int) -> None:
@@ -167,18 +174,18 @@ class _Fusion:
 
     def _accepts(self, node: Node) -> bool:
         ins, outs = tuple(v.spec for v in node.inputs), tuple(v.spec for v in node.outputs)
-        return self.backend.accepts(node.op, ins, outs, node.attrs)
+        return self.backend.has_kernel(node.op, ins, outs, node.attrs)
 
     def _node(self, members: Sequence[int]) -> Node:
         """The group as a node; its outputs are the same values as before."""
         nodes = [self.groups.nodes[i] for i in members]
-        refs: dict[int, Ref] = {}
+        refs: dict[int, OperandRef] = {}
         inputs: list[Value] = []
-        lines: list[Line] = []
+        lines: list[FusedInstruction] = []
         for j, node in enumerate(nodes):
-            operands: list[Ref] = []
+            operands: list[OperandRef] = []
             for v in node.inputs:
-                if id(v) not in refs and self.kinds[members[j]] != "anchor" and _is_number(v, node):
+                if id(v) not in refs and self.kinds[members[j]] != "anchor" and _is_scalar_constant(v, node):
                     operands.append(("const", v.array.reshape(()).item(), v.dtype))
                     continue
                 if id(v) not in refs:
@@ -227,12 +234,12 @@ class _Fusion:
         return tuple(sorted(pairs))
 
 
-def _grid(spec: Spec) -> tuple[tuple[int, ...], str | None]:
+def _iteration_space(spec: Spec) -> tuple[tuple[int, ...], str | None]:
     """What the ops of a group have in common: they run over the same places in the same order."""
     return spec.shape, spec.layout
 
 
-def _is_number(value: Value, node: Node) -> bool:
+def _is_scalar_constant(value: Value, node: Node) -> bool:
     """Whether a constant is as good as a number for an elementwise node: another operand says the shape."""
     if value.kind != "constant" or value.spec.size != 1:
         return False
@@ -240,12 +247,12 @@ def _is_number(value: Value, node: Node) -> bool:
     return value.ndim == 0 or any(v.shape == shape and v.kind != "constant" for v in node.inputs)
 
 
-def _can_wait(anchor: Node) -> bool:
+def _can_defer(anchor: Node) -> bool:
     """Whether keeping an anchor's operands until the update costs less memory than its result takes."""
     return anchor.phase == "backward" and sum(v.spec.nbytes for v in anchor.inputs) <= anchor.outputs[0].spec.nbytes
 
 
-def _suits(shape: tuple[int, ...], full: tuple[int, ...], axis: int) -> bool:
+def _is_broadcast_operand(shape: tuple[int, ...], full: tuple[int, ...], axis: int) -> bool:
     """Whether an operand is full-size, one number, or a vector along the axis."""
     wide = (1,) * (len(full) - len(shape)) + shape
     return shape == full or all(n == 1 or (i == axis and n == full[i]) for i, n in enumerate(wide))

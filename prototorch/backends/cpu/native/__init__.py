@@ -9,30 +9,30 @@ import pkgutil
 from typing import Any
 
 
-def missing() -> str | None:
+def unavailable_reason() -> str | None:
     """Why there is no native level here; None where there is. Enters the kernels the first time."""
     try:
-        machine = importlib.import_module(f"{__name__}.machine")
+        machine = importlib.import_module(f"{__name__}.cpu_features")
     except ImportError as exc:
         return f"llvmlite cannot be imported ({exc}): pip install llvmlite"
-    why = machine.unusable()
+    why = machine.unavailable_reason()
     if why is None:
         kernels = importlib.import_module(f"{__name__}.kernels")
-        for info in pkgutil.iter_modules(kernels.__path__):
-            importlib.import_module(f"{kernels.__name__}.{info.name}")
+        for info in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
+            importlib.import_module(info.name)
     return why
 
 
-def facts() -> dict[str, Any]:
+def describe() -> dict[str, Any]:
     """What there is to say about the native kernels on this machine."""
-    why = missing()
+    why = unavailable_reason()
     if why is not None:
         return {"native kernels": f"none: {why}"}
-    machine, disk = (importlib.import_module(f"{__name__}.{name}") for name in ("machine", "disk"))
-    name, _ = machine.cpu()
+    machine, kernel_cache = (importlib.import_module(f"{__name__}.{name}") for name in ("cpu_features", "kernel_cache"))
+    name, _ = machine.host_cpu()
     return {
         "processor": name,
         "vectors": f"{machine.vector_bits()} bits",
         "llvmlite": importlib.import_module("llvmlite").__version__,
-        "kept kernels": disk.told(),
+        "kept kernels": kernel_cache.describe(),
     }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prototorch.backends.core import Runner, kernel
-from prototorch.backends.cuda.cudnn.dense import matmul
-from prototorch.backends.cuda.kernels.launch import Launches
-from prototorch.backends.cuda.kernels.softmax import attend
+from prototorch.backends.core import KernelFn, kernel
+from prototorch.backends.cuda.cudnn.matmul import matmul
+from prototorch.backends.cuda.kernels.launch import LaunchSequence
+from prototorch.backends.cuda.kernels.softmax import masked_softmax
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
@@ -17,7 +17,7 @@ Specs = tuple[Spec, ...]
 class _Attention:
     """The scores, then the weights over them."""
 
-    def __init__(self, scores: Runner, weights: Launches):
+    def __init__(self, scores: KernelFn, weights: LaunchSequence):
         self.scores, self.weights = scores, weights
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -27,10 +27,10 @@ class _Attention:
 
 
 @kernel("cuda", "attention_weights")
-def attention_weights(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Runner | None:
+def attention_weights(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
     """softmax(q k^T * scale) over the keys that are seen."""
     if len(ins) > 3 or any(s.layout or not s.size for s in (*ins, *outs)):
         return None
     scores = matmul(ins[:2], outs, {"transpose_b": True})
-    weights = attend(ins, outs, attrs)
+    weights = masked_softmax(ins, outs, attrs)
     return None if scores is None or weights is None else _Attention(scores, weights)

@@ -80,7 +80,7 @@ KERNEL affine_sample(index n, const X* x, const M* matrices, X* y, A fill) {
 
 // The adjoint: a thread owns a row of a picture and adds what falls there in the order of the pixels that give, so that
 // the sums have the same bits in every run. ``sums`` is where they are kept meanwhile; it may be y.
-KERNEL affine_spread(index n, const X* g, const M* matrices, A* sums, X* y) {
+KERNEL affine_sample_grad(index n, const X* g, const M* matrices, A* sums, X* y) {
     EACH(p, n) {
         const index sample = p / H, begin = sample * ((index)C * H * W), here = begin + p % H * W * PIXEL;
         const i32 mine = p % H;

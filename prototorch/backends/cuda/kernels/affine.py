@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.cuda.kernels.launch import (
-    In,
-    Launches,
-    Out,
-    Space,
+    InputArg,
+    LaunchSequence,
+    OutputArg,
+    WorkspaceArg,
     c_type,
     cuda_kernel,
-    index,
-    launch,
-    source,
+    grid_stride_launch,
+    index_scalar,
+    kernel_source,
 )  # fmt: skip
 from prototorch.spec import Spec
 
@@ -23,13 +23,13 @@ _MODES = {"constant": 0, "nearest": 1, "reflect": 2, "wrap": 3}
 _FLOATS = ("float32", "float64")
 
 
-def _text(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> str | None:
+def _affine_source(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> str | None:
     """The text for pictures and matrices; None for types that are not taken."""
     x, matrices = ins
     if not x.is_float or matrices.dtype not in _FLOATS or outs[0] != x or matrices.layout:
         return None
     _, channels, rows, columns = x.shape
-    return source(
+    return kernel_source(
         "affine", x.size, X=c_type(x), M=c_type(matrices), C=channels, H=rows, W=columns,
         CHANNEL=1 if x.layout else rows * columns, PIXEL=channels if x.layout else 1,
         MODE=_MODES[attrs.get("fill_mode", "reflect")],
@@ -38,24 +38,36 @@ def _text(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
 
 
 @cuda_kernel("affine_sample", layouts=True)
-def affine_sample(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+def affine_sample(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
     """All channels of a pixel by one thread."""
-    text, x = _text(ins, outs, attrs), ins[0]
+    text, x = _affine_source(ins, outs, attrs), ins[0]
     if text is None:
         return None
     number = np.float64 if x.dtype == "float64" else np.float32
     pixels = x.size // x.shape[1]
     fill = number(attrs.get("fill_value", 0.0))
-    return Launches(launch(text, "affine_sample", pixels, index(pixels, x.size), In(0), In(1), Out(0), fill))
+    return LaunchSequence(
+        grid_stride_launch(
+            text, "affine_sample", pixels, index_scalar(pixels, x.size), InputArg(0), InputArg(1), OutputArg(0), fill
+        )
+    )
 
 
-@cuda_kernel("affine_spread", layouts=True)
-def affine_spread(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+@cuda_kernel("affine_sample_grad", layouts=True)
+def affine_sample_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
     """All that falls on a row of a picture by one thread, in a fixed order; 16 bits are summed in float32."""
-    text, g = _text(ins, outs, attrs), ins[0]
+    text, g = _affine_source(ins, outs, attrs), ins[0]
     if text is None:
         return None
     rows = g.shape[0] * g.shape[2]
     wide = g.dtype in _FLOATS
-    args = (index(rows, g.size), In(0), In(1), Out(0) if wide else Space(), Out(0))
-    return Launches(launch(text, "affine_spread", rows, *args, block=32), space=0 if wide else 4 * g.size)
+    args = (
+        index_scalar(rows, g.size),
+        InputArg(0),
+        InputArg(1),
+        OutputArg(0) if wide else WorkspaceArg(),
+        OutputArg(0),
+    )
+    return LaunchSequence(
+        grid_stride_launch(text, "affine_sample_grad", rows, *args, block=32), workspace_bytes=0 if wide else 4 * g.size
+    )

@@ -5,30 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.backends.cuda.kernels.launch import (
-    In,
-    Launches,
-    Out,
+    InputArg,
+    LaunchSequence,
+    OutputArg,
     c_type,
     cuda_kernel,
-    index,
-    launch,
-    pack_of,
-    source,
+    grid_stride_launch,
+    index_scalar,
+    kernel_source,
+    vector_width,
 )  # fmt: skip
 from prototorch.spec import Spec
 
-MOST = 4  # neighbours that a thread makes: what it reads does not begin at a multiple of them
+MAX_VECTOR = 4  # neighbours that a thread makes: what it reads does not begin at a multiple of them
 
 
 @cuda_kernel("crop")
-def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
     """One sweep."""
     x, y = ins[0], outs[0]
     _, channels, rows, columns = x.shape
-    pack = min(pack_of(y, attrs["width"]), MOST)
-    text = source(
+    pack = min(vector_width(y, attrs["width"]), MAX_VECTOR)
+    text = kernel_source(
         "crop", x.size, X=c_type(x), C=channels, H=rows, W=columns, HEIGHT=attrs["height"], WIDTH=attrs["width"],
         PACK=pack,
     )  # fmt: skip
     n = y.size // pack
-    return Launches(launch(text, "crop", n, index(n, x.size), In(0), In(1), In(2), Out(0)))
+    return LaunchSequence(
+        grid_stride_launch(
+            text, "crop", n, index_scalar(n, x.size), InputArg(0), InputArg(1), InputArg(2), OutputArg(0)
+        )
+    )

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prototorch.backends.cuda.kernels.column_sums import summed
-from prototorch.backends.cuda.kernels.fused import sweep
-from prototorch.backends.cuda.kernels.launch import In, Launches, Out
-from prototorch.backends.cuda.kernels.norm_tail import graded
-from prototorch.ops.fused import Program, Ref
+from prototorch.backends.cuda.kernels.elementwise import elementwise_launches
+from prototorch.backends.cuda.kernels.elementwise_batch_norm_grad import elementwise_batch_norm_grad
+from prototorch.backends.cuda.kernels.elementwise_channel_sum import elementwise_channel_sum
+from prototorch.backends.cuda.kernels.launch import InputArg, LaunchSequence, OutputArg
+from prototorch.ops.fused import FusedProgram, OperandRef
 from prototorch.spec import Spec
 
 
 @dataclass(frozen=True)
-class Epilogue:
+class BiasReluEpilogue:
     """relu(y + add + bias): the inputs of the group that are added, by number, and whether ReLU follows."""
 
     add: int | None
@@ -24,8 +24,11 @@ class Epilogue:
     relu: bool
 
 
-def unpacked(program: Program, results: Sequence[Ref], ins: Sequence[Spec], y: Spec, axis: int = 1) -> Epilogue | None:
-    """What follows the anchor, where it is no more than an `Epilogue`; y is the anchor's result, ``axis`` that of the
+def match_bias_relu(
+    program: FusedProgram, results: Sequence[OperandRef], ins: Sequence[Spec], y: Spec, axis: int = 1
+) -> BiasReluEpilogue | None:
+    """What follows the anchor, where it is no more than an `BiasReluEpilogue`; y is the anchor's result, ``axis``
+    that of the
     bias."""
     if tuple(results) != (("node", len(program) - 1, 0),):
         return None
@@ -51,37 +54,41 @@ def unpacked(program: Program, results: Sequence[Ref], ins: Sequence[Spec], y: S
             bias = other[1]
         else:
             return None
-    return Epilogue(add, bias, relu)
+    return BiasReluEpilogue(add, bias, relu)
 
 
 @dataclass(frozen=True)
-class Rest:
+class GroupEpilogue:
     """The sweep after an anchor: ``result`` is the anchor's spec, ``at`` the output of the group it is written to."""
 
     result: Spec
-    at: int
-    sweep: Launches | None
+    output_index: int
+    launches: LaunchSequence | None
 
-    def runner(self, anchor: Callable[[Sequence[Any], Sequence[Any]], None], operands: Sequence[int]) -> Anchored:
+    def attach_to(
+        self, anchor: Callable[[Sequence[Any], Sequence[Any]], None], operands: Sequence[int]
+    ) -> AnchorWithEpilogue:
         """The two together; ``operands`` are the inputs of the group that the anchor reads."""
-        return Anchored(self, anchor, tuple(operands))
+        return AnchorWithEpilogue(self, anchor, tuple(operands))
 
 
-class Anchored:
+class AnchorWithEpilogue:
     """An anchor, then the sweep."""
 
-    def __init__(self, rest: Rest, anchor: Any, operands: tuple[int, ...]):
+    def __init__(self, rest: GroupEpilogue, anchor: Any, operands: tuple[int, ...]):
         self.rest, self.anchor, self.operands = rest, anchor, operands
         self.family = getattr(anchor, "family", "anchor")
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run both."""
-        self.anchor([inputs[i] for i in self.operands], [outputs[self.rest.at]])
-        if self.rest.sweep is not None:
-            self.rest.sweep(inputs, outputs)
+        self.anchor([inputs[i] for i in self.operands], [outputs[self.rest.output_index]])
+        if self.rest.launches is not None:
+            self.rest.launches(inputs, outputs)
 
 
-def after(attrs: dict[str, Any], ins: tuple[Spec, ...], outs: tuple[Spec, ...], result: Spec) -> Rest | None:
+def build_epilogue(
+    attrs: dict[str, Any], ins: tuple[Spec, ...], outs: tuple[Spec, ...], result: Spec
+) -> GroupEpilogue | None:
     """What is left of a group when its anchor has given ``result``; None where no output can hold that result, or the
     rest is no sweep.
 
@@ -102,7 +109,7 @@ def after(attrs: dict[str, Any], ins: tuple[Spec, ...], outs: tuple[Spec, ...], 
     read = sorted({r[1] for _, refs, _ in program[1:] for r in refs if r[0] == "in"})
     number = {i: k for k, i in enumerate(read, 1)}
 
-    def moved(ref: Ref) -> Ref:
+    def moved(ref: OperandRef) -> OperandRef:
         if ref == first:
             return ("in", 0)
         if ref[0] == "in":
@@ -114,16 +121,20 @@ def after(attrs: dict[str, Any], ins: tuple[Spec, ...], outs: tuple[Spec, ...], 
     given = (outs[at], *(ins[i] for i in read)), tuple(outs[k] for k in kept)
     ends = tuple(moved(results[k]) for k in kept)
     group = {"program": rest, "outputs": ends}
-    made = sweep(rest, ends, *given) or summed(*given, group) or graded(*given, group)
+    made = (
+        elementwise_launches(rest, ends, *given)
+        or elementwise_channel_sum(*given, group)
+        or elementwise_batch_norm_grad(*given, group)
+    )
     if made is None:
         return None
-    place: dict[Any, Any] = {In(0): Out(at), **{In(k): In(i) for i, k in number.items()}}
-    place.update({Out(i): Out(k) for i, k in enumerate(kept)})
+    place: dict[Any, Any] = {InputArg(0): OutputArg(at), **{InputArg(k): InputArg(i) for i, k in number.items()}}
+    place.update({OutputArg(i): OutputArg(k) for i, k in enumerate(kept)})
 
     def placed(a: Any) -> Any:
-        return place.get(a, a) if isinstance(a, In | Out) else a
+        return place.get(a, a) if isinstance(a, InputArg | OutputArg) else a
 
     launches = (replace(one, args=tuple(map(placed, one.args))) for one in made.launches)
-    bound = Launches(*launches, space=made.space)
+    bound = LaunchSequence(*launches, workspace_bytes=made.workspace_bytes)
     bound.layouts = tuple(s.layout for s in ins)
-    return Rest(result, at, bound)
+    return GroupEpilogue(result, at, bound)

@@ -1,6 +1,7 @@
 """How a kernel of this folder reaches a device: sources, launches, and the runner made of launches.
 
-Nothing here imports CuPy: what a device can do is the protocol `Device`, so that the same launches run on a GPU and, in
+Nothing here imports CuPy: what a device can do is the protocol `KernelDevice`, so that the same launches run on a
+GPU and, in
 the tests, on a stand-in that runs the kernels on the CPU.
 """
 
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from prototorch.backends.core import Runner, channels_last, kernel
+from prototorch.backends.core import KernelFn, kernel, register_channels_last
 from prototorch.spec import Spec
 
 #: a type's name in the kernels
@@ -26,10 +27,10 @@ C_TYPES = {
 }  # fmt: skip
 ITEM_BYTES = {name: Spec((1,), name).nbytes for name in C_TYPES}
 BLOCK = 256
-MOST_BLOCKS = 1 << 14
+MAX_BLOCKS = 1 << 14
 
 
-class Device(Protocol):
+class KernelDevice(Protocol):
     """What kernels need of a device. Everything runs in the order of the calls, on the device's one stream."""
 
     @property
@@ -62,11 +63,11 @@ class Device(Protocol):
         """The workspace as it is now."""
 
 
-_device: ContextVar[Device] = ContextVar("prototorch_cuda_device")
+_device: ContextVar[KernelDevice] = ContextVar("prototorch_cuda_device")
 
 
 @contextmanager
-def using(device: Device) -> Iterator[None]:
+def use_device(device: KernelDevice) -> Iterator[None]:
     """Kernels prepared inside are for this device."""
     token = _device.set(device)
     try:
@@ -75,32 +76,32 @@ def using(device: Device) -> Iterator[None]:
         _device.reset(token)
 
 
-def current() -> Device:
+def current_device() -> KernelDevice:
     """The device that kernels are being prepared for."""
     return _device.get()
 
 
 @cache
-def _text(name: str) -> str:
+def _read_source(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-def source(name: str, largest: int = 0, **names: str | int) -> str:
+def kernel_source(name: str, largest: int = 0, **defines: str | int) -> str:
     """A kernel file made complete: its types and numbers as macros, then the common part, then the file.
 
     name: of a `.cu` file here, without the ending. largest: the largest count that is an index; from 2^31 on, indices
     have 64 bits. names: NAME=value macros.
     """
-    return assembled(_text(f"{name}.cu"), largest, names)
+    return complete_source(_read_source(f"{name}.cu"), largest, defines)
 
 
-def assembled(body: str, largest: int = 0, names: Mapping[str, str | int] | None = None) -> str:
-    """A text of kernels made complete, as `source` does."""
-    if "MEET" in body:
-        body = _text("meet.cuh") + body
+def complete_source(body: str, largest: int = 0, defines: Mapping[str, str | int] | None = None) -> str:
+    """A text of kernels made complete, as `kernel_source` does."""
+    if "MAX_BLOCK_THREADS" in body:
+        body = _read_source("block_reduce.cuh") + body
     index = "unsigned int" if largest < 1 << 31 else "unsigned long long"
-    macros = "".join(f"#define {key} {value}\n" for key, value in (names or {}).items())
-    return f"typedef {index} index;\n{macros}{_text('common.cuh')}\n{body}"
+    macros = "".join(f"#define {key} {value}\n" for key, value in (defines or {}).items())
+    return f"typedef {index} index;\n{macros}{_read_source('common.cuh')}\n{body}"
 
 
 def c_type(spec: Spec | str) -> str:
@@ -109,106 +110,108 @@ def c_type(spec: Spec | str) -> str:
 
 
 @dataclass(frozen=True)
-class In:
+class InputArg:
     """A runner's input as the argument of a launch."""
 
-    number: int
+    index: int
 
 
 @dataclass(frozen=True)
-class Out:
+class OutputArg:
     """A runner's output as the argument of a launch."""
 
-    number: int
+    index: int
 
 
 @dataclass(frozen=True)
-class Space:
+class WorkspaceArg:
     """The workspace, from some byte on, as the argument of a launch."""
 
     offset: int = 0
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One start of a kernel: arguments are `In`, `Out`, arrays of the device, and NumPy scalars."""
+class KernelLaunch:
+    """One start of a kernel: arguments are `InputArg`, `OutputArg`, arrays of the device, and NumPy scalars."""
 
     module: Any
     name: str
     grid: int
     block: int
     args: tuple[Any, ...]
-    text: str = ""  # what the module was made from
+    source: str = ""  # what the module was made from
 
-    def gated(self, flag: Any) -> Launch:
+    def make_conditional(self, flag: Any) -> KernelLaunch:
         """The same, but it does nothing where ``flag`` (int32[1] on the device) is 0."""
-        start = self.text.index(f"KERNEL {self.name}(")
-        close = start + self.text[start:].index(")")
-        body = self.text.index("{", close) + 1
-        gate = self.text[:close] + ", const int* gate" + self.text[close:body] + " if (!*gate) return;"
-        text = gate + self.text[body:]
-        return replace(self, module=current().load_module(text), args=(*self.args, flag), text=text)
+        start = self.source.index(f"KERNEL {self.name}(")
+        close = start + self.source[start:].index(")")
+        body = self.source.index("{", close) + 1
+        gate = self.source[:close] + ", const int* gate" + self.source[close:body] + " if (!*gate) return;"
+        text = gate + self.source[body:]
+        return replace(self, module=current_device().load_module(text), args=(*self.args, flag), source=text)
 
 
-def launch(text: str, name: str, count: int, *args: Any, block: int = BLOCK) -> Launch:
+def grid_stride_launch(text: str, name: str, count: int, *args: Any, block: int = BLOCK) -> KernelLaunch:
     """A launch of a grid-stride kernel over ``count`` elements."""
-    grid = max(1, min(-(-count // block), MOST_BLOCKS))
-    return Launch(current().load_module(text), name, grid, block, args, text)
+    grid = max(1, min(-(-count // block), MAX_BLOCKS))
+    return KernelLaunch(current_device().load_module(text), name, grid, block, args, text)
 
 
-def block_launch(text: str, name: str, blocks: int, *args: Any, block: int = BLOCK) -> Launch:
+def per_block_launch(text: str, name: str, blocks: int, *args: Any, block: int = BLOCK) -> KernelLaunch:
     """A launch of a kernel whose blocks each do one piece of work, in a loop over ``blocks`` pieces."""
-    return Launch(current().load_module(text), name, max(1, min(blocks, MOST_BLOCKS)), block, args, text)
+    return KernelLaunch(current_device().load_module(text), name, max(1, min(blocks, MAX_BLOCKS)), block, args, text)
 
 
-class Launches:
+class LaunchSequence:
     """A runner: launches, one after another.
 
     ``space`` is how much workspace they share, in bytes; nothing in it outlives them.
     """
 
-    def __init__(self, *launches: Launch, space: int = 0):
-        self.device, self.launches, self.space = current(), launches, space
+    def __init__(self, *launches: KernelLaunch, workspace_bytes: int = 0):
+        self.device, self.launches, self.workspace_bytes = current_device(), launches, workspace_bytes
         self.layouts: tuple[str | None, ...] = ()
-        if space:
-            self.device.reserve(space)
+        if workspace_bytes:
+            self.device.reserve(workspace_bytes)
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Start them all."""
         if self.layouts:
             given = zip(inputs, self.layouts, strict=True)
-            inputs = [a if layout else dense(self.device, a) for a, layout in given]
-        base = self.device.pointer(self.device.workspace()) if self.space else 0
+            inputs = [a if layout else ensure_contiguous(self.device, a) for a, layout in given]
+        base = self.device.pointer(self.device.workspace()) if self.workspace_bytes else 0
 
         def argument(a: Any) -> Any:
-            if isinstance(a, In):
-                return inputs[a.number]
-            if isinstance(a, Out):
-                return outputs[a.number]
-            return np.uint64(base + a.offset) if isinstance(a, Space) else a
+            if isinstance(a, InputArg):
+                return inputs[a.index]
+            if isinstance(a, OutputArg):
+                return outputs[a.index]
+            return np.uint64(base + a.offset) if isinstance(a, WorkspaceArg) else a
 
         for one in self.launches:
             self.device.launch(one.module, one.name, one.grid, one.block, [argument(a) for a in one.args])
 
-    def gated(self, flag: Any) -> Launches:
+    def make_conditional(self, flag: Any) -> LaunchSequence:
         """The same launches, none of which does anything where ``flag`` (int32[1] on the device) is 0."""
-        with using(self.device):
-            made = Launches(*(one.gated(flag) for one in self.launches), space=self.space)
+        with use_device(self.device):
+            made = LaunchSequence(
+                *(one.make_conditional(flag) for one in self.launches), workspace_bytes=self.workspace_bytes
+            )
         made.layouts = self.layouts
         return made
 
 
-Make = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], Launches | None]
+PrepareLaunches = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], LaunchSequence | None]
 
 
-def cuda_kernel(*names: str, layouts: bool = False) -> Callable[[Make], Make]:
+def cuda_kernel(*names: str, layouts: bool = False) -> Callable[[PrepareLaunches], PrepareLaunches]:
     """Enter a kernel of own launches for the ops of these names.
 
     It is not asked about arrays without elements, and about other layouts than the plain one only with ``layouts``.
     """
 
-    def enter(make: Make) -> Make:
-        def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Runner | None:
+    def enter(make: PrepareLaunches) -> PrepareLaunches:
+        def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
             every = (*ins, *outs)
             if any(s.dtype not in C_TYPES or not s.size or (s.layout and not layouts) for s in every):
                 return None
@@ -220,13 +223,13 @@ def cuda_kernel(*names: str, layouts: bool = False) -> Callable[[Make], Make]:
         prepare.__module__ = getattr(make, "func", make).__module__
         kernel("cuda", *names)(prepare)
         if layouts:
-            channels_last("cuda", "follows", *names)
+            register_channels_last("cuda", "follows", *names)
         return make
 
     return enter
 
 
-def dense(device: Device, array: Any) -> Any:
+def ensure_contiguous(device: KernelDevice, array: Any) -> Any:
     """The array with its elements in order, from a multiple of 16 bytes on.
 
     Those of a plan lie so; those of an eager tape may be parts of others.
@@ -234,7 +237,7 @@ def dense(device: Device, array: Any) -> Any:
     return array if array.flags.c_contiguous and device.pointer(array) % 16 == 0 else array.copy()
 
 
-def pack_of(spec: Spec, run: int) -> int:
+def vector_width(spec: Spec, run: int) -> int:
     """How many neighbouring elements a thread does together: 16 bytes of them, or what divides ``run``."""
     pack = 16 // ITEM_BYTES[spec.dtype]
     while run % pack:
@@ -242,7 +245,7 @@ def pack_of(spec: Spec, run: int) -> int:
     return max(pack, 1)
 
 
-def threads_for(count: int, most: int = BLOCK) -> int:
+def block_size_for(count: int, most: int = BLOCK) -> int:
     """A block for one row of ``count`` elements that meets at barriers: a power of two."""
     block = 32
     while block < most and block * 2 < count:
@@ -250,7 +253,7 @@ def threads_for(count: int, most: int = BLOCK) -> int:
     return block
 
 
-def aligned(nbytes: int) -> int:
+def align_bytes(nbytes: int) -> int:
     """Bytes rounded up so that what follows begins at a multiple of 256."""
     return -(-nbytes // 256) * 256
 
@@ -260,8 +263,8 @@ def u32(value: int) -> np.uint32:
     return np.uint32(value)
 
 
-def index(value: int, largest: int) -> np.uint32 | np.uint64:
-    """A number of the kernels' index type (see `source`)."""
+def index_scalar(value: int, largest: int) -> np.uint32 | np.uint64:
+    """A number of the kernels' index type (see `kernel_source`)."""
     return np.uint32(value) if largest < 1 << 31 else np.uint64(value)
 
 

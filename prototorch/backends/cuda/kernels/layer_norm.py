@@ -8,68 +8,95 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.cuda.kernels.launch import (
-    In,
-    Launches,
-    Out,
-    Space,
-    aligned,
-    block_launch,
+    InputArg,
+    LaunchSequence,
+    OutputArg,
+    WorkspaceArg,
+    align_bytes,
+    block_size_for,
     c_type,
     cuda_kernel,
-    index,
-    launch,
-    source,
-    threads_for,
+    grid_stride_launch,
+    index_scalar,
+    kernel_source,
+    per_block_launch,
 )  # fmt: skip
-from prototorch.backends.cuda.kernels.reduce import ENOUGH
-from prototorch.ops.reduce import axes
+from prototorch.backends.cuda.kernels.reduce import TARGET_THREADS
+from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
 
 
-def _layer(x: Spec, gamma: Spec, attrs: dict[str, Any]) -> tuple[str, int, int, Any] | None:
+def _row_geometry(x: Spec, gamma: Spec, attrs: dict[str, Any]) -> tuple[str, int, int, Any] | None:
     """The text, rows, elements of a row, and the type of numbers; None where the axes are not the last ones."""
-    over = axes(attrs["axis"], x.ndim)
+    over = normalize_axes(attrs["axis"], x.ndim)
     n = prod(x.shape[a] for a in over)
     if over != tuple(range(x.ndim - len(over), x.ndim)) or not x.is_float or n >= 1 << 31:
         return None
     wide = x.dtype == "float64"
-    text = source("layer", x.size, X=c_type(x), W=c_type(gamma), sqrt_of="sqrt" if wide else "sqrtf")
+    text = kernel_source("layer_norm", x.size, X=c_type(x), W=c_type(gamma), sqrt_of="sqrt" if wide else "sqrtf")
     return text, x.size // n, n, np.float64 if wide else np.float32
 
 
 @cuda_kernel("layer_norm")
-def layer_norm(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+def layer_norm(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """Over the last axes."""
     x, gamma, beta = ins
-    found = _layer(x, gamma, attrs)
+    found = _row_geometry(x, gamma, attrs)
     if found is None or gamma.dtype != beta.dtype or outs[0].dtype != x.dtype:
         return None
     text, rows, n, number = found
-    args = (index(rows, x.size), np.int32(n), In(0), In(1), In(2), Out(0), number(attrs["eps"]))
-    return Launches(block_launch(text, "layer", rows, *args, block=threads_for(n)))
+    args = (
+        index_scalar(rows, x.size),
+        np.int32(n),
+        InputArg(0),
+        InputArg(1),
+        InputArg(2),
+        OutputArg(0),
+        number(attrs["eps"]),
+    )
+    return LaunchSequence(per_block_launch(text, "layer", rows, *args, block=block_size_for(n)))
 
 
 @cuda_kernel("layer_norm_grad")
-def layer_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+def layer_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """Gradients of x, gamma and beta."""
     g, x, gamma = ins
-    found = _layer(x, gamma, attrs)
+    found = _row_geometry(x, gamma, attrs)
     if found is None or g.dtype != x.dtype or outs[0].dtype != x.dtype or any(o.dtype != gamma.dtype for o in outs[1:]):
         return None
     text, rows, n, number = found
     size = np.dtype(number).itemsize
-    chunks = max(1, min(-(-ENOUGH // n), rows // 16, 64))
+    chunks = max(1, min(-(-TARGET_THREADS // n), rows // 16, 64))
     chunk = -(-rows // chunks)
     chunks = -(-rows // chunk)
-    stats = aligned(2 * rows * size)
-    count = lambda *v: tuple(index(i, x.size) for i in v)  # noqa: E731 - said three times below
-    first = (*count(rows), np.int32(n), In(0), In(1), In(2), Out(0), Space(), number(attrs["eps"]))
-    vectors = (*count(rows), np.int32(n), *count(chunks, chunk), In(0), In(1), Space(), Space(stats))
-    return Launches(
-        block_launch(text, "layer_grad", rows, *first, block=threads_for(n)),
-        launch(text, "layer_vectors", chunks * n, *vectors, block=128),
-        launch(text, "layer_end", n, *count(n, chunks), Space(stats), Out(1), Out(2), block=64),
-        space=stats + aligned(2 * chunks * n * size),
+    stats = align_bytes(2 * rows * size)
+    count = lambda *v: tuple(index_scalar(i, x.size) for i in v)  # noqa: E731 - said three times below
+    first = (
+        *count(rows),
+        np.int32(n),
+        InputArg(0),
+        InputArg(1),
+        InputArg(2),
+        OutputArg(0),
+        WorkspaceArg(),
+        number(attrs["eps"]),
+    )
+    vectors = (
+        *count(rows),
+        np.int32(n),
+        *count(chunks, chunk),
+        InputArg(0),
+        InputArg(1),
+        WorkspaceArg(),
+        WorkspaceArg(stats),
+    )
+    return LaunchSequence(
+        per_block_launch(text, "layer_grad", rows, *first, block=block_size_for(n)),
+        grid_stride_launch(text, "layer_vectors", chunks * n, *vectors, block=128),
+        grid_stride_launch(
+            text, "layer_end", n, *count(n, chunks), WorkspaceArg(stats), OutputArg(1), OutputArg(2), block=64
+        ),
+        workspace_bytes=stats + align_bytes(2 * chunks * n * size),
     )

@@ -63,7 +63,7 @@ template <int N> FN void around(const X* from, index at, i32 c, A* v) {
 #endif
 }
 
-KERNEL lrn_alone(index n, const X* x, X* y, A scale, A k) {
+KERNEL lrn_recompute(index n, const X* x, X* y, A scale, A k) {
     EACH(i, n) {
         const index at = i * PACK;
         A v[PACK + 2 * HALF];
@@ -80,7 +80,7 @@ KERNEL lrn_alone(index n, const X* x, X* y, A scale, A k) {
     }
 }
 
-KERNEL lrn_alone_grad(index n, const X* g, const X* x, X* dx, A scale, A k, A factor) {
+KERNEL lrn_recompute_grad(index n, const X* g, const X* x, X* dx, A scale, A k, A factor) {
     EACH(i, n) {
         const index at = i * PACK;
         const i32 c = at / STEP % C;

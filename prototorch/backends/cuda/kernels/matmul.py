@@ -7,24 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.cuda.kernels.fused import merged_axes
+from prototorch.backends.cuda.kernels.elementwise import merge_axes
 from prototorch.backends.cuda.kernels.launch import (
-    In,
-    Launches,
-    Out,
-    block_launch,
+    InputArg,
+    LaunchSequence,
+    OutputArg,
     c_type,
     contiguous_strides,
-    index,
-    source,
+    index_scalar,
+    kernel_source,
+    per_block_launch,
 )  # fmt: skip
 from prototorch.spec import Spec
 
 #: side of a block's tile, elements of it a thread makes along each side, and depth of what is in shared memory
-TILE, WORK, DEPTH = 128, 8, 8
+TILE, THREAD_TILE, TILE_K = 128, 8, 8
 
 
-def tiled(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+def tiled_matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
     """The product of `matmul`; None where its batches lie along more than two axes that cannot be taken together."""
     y = outs[0]
     m, n = y.shape[-2:]
@@ -33,7 +33,7 @@ def tiled(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
         return None
     batch = y.shape[:-2]
     # the leading axes of each operand as multiples of its own matrix
-    dims, steps = merged_axes(Spec(batch), [Spec(s.shape[:-2]) for s in ins])
+    dims, steps = merge_axes(Spec(batch), [Spec(s.shape[:-2]) for s in ins])
     if len(dims) > 2:
         return None
     lead = 2 - len(dims)
@@ -46,10 +46,10 @@ def tiled(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
         numbers += [np.int64(s) for s in (*[0] * lead, *(o * size for o in own), *pair)]
     rows, columns = -(-m // TILE), -(-n // TILE)
     tiles = prod(batch) * rows * columns
-    text = source("matmul", max(y.size, tiles), X=c_type(y), TILE=TILE, WORK=WORK, DEPTH=DEPTH)
+    text = kernel_source("matmul", max(y.size, tiles), X=c_type(y), TILE=TILE, WORK=THREAD_TILE, DEPTH=TILE_K)
     largest = max(y.size, tiles)
-    counts = (*(index(v, largest) for v in (tiles, rows, columns)), np.int32(m), np.int32(n), np.int32(k))
-    args = (*counts, index(inner, largest), *numbers, In(0), In(1), Out(0))
-    made = Launches(block_launch(text, "matmul", tiles, *args, block=(TILE // WORK) ** 2))
+    counts = (*(index_scalar(v, largest) for v in (tiles, rows, columns)), np.int32(m), np.int32(n), np.int32(k))
+    args = (*counts, index_scalar(inner, largest), *numbers, InputArg(0), InputArg(1), OutputArg(0))
+    made = LaunchSequence(per_block_launch(text, "matmul", tiles, *args, block=(TILE // THREAD_TILE) ** 2))
     made.layouts = (None, None)
     return made

@@ -87,7 +87,7 @@ KERNEL max_pool(index n, const X* x, X* y, i32* number) {
     }
 }
 
-KERNEL max_unpool(index n, const X* g, const i32* number, X* dx) {
+KERNEL max_pool_grad(index n, const X* g, const i32* number, X* dx) {
     EACH(i, n) {
         const place p = place_of(i, ID, IH, IW);
         A sum[PACK];
@@ -107,7 +107,7 @@ KERNEL max_unpool(index n, const X* g, const i32* number, X* dx) {
     }
 }
 
-KERNEL pick_pooled(index n, const X* x, const i32* number, X* y) {
+KERNEL gather_pool_indices(index n, const X* x, const i32* number, X* y) {
     EACH(i, n) {
         const place p = place_of(i, OD, OH, OW);
         const index to = at(p, p.d, p.h, p.w, OD, OH, OW);
@@ -151,7 +151,7 @@ KERNEL avg_pool(index n, const X* x, X* y) {
     }
 }
 
-KERNEL avg_unpool(index n, const X* g, X* dx) {
+KERNEL avg_pool_grad(index n, const X* g, X* dx) {
     EACH(i, n) {
         const place p = place_of(i, ID, IH, IW);
         A sum[PACK];

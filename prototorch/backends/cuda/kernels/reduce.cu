@@ -41,7 +41,7 @@ KERNEL columns(index outputs, index n, index chunks, index chunk, const X* x, Y*
 
 // neighbouring threads have neighbouring elements of one output
 KERNEL rows(index outputs, index n, index chunks, index chunk, const X* x, Y* y) {
-    __shared__ A room[MEET];
+    __shared__ A room[MAX_BLOCK_THREADS];
     for (index i = blockIdx.x; i < outputs * chunks; i += gridDim.x) {
         const index o = i % outputs, begin = i / outputs * chunk;
         const index end = begin + chunk < n ? begin + chunk : n;

@@ -7,44 +7,44 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import channels_last
+from prototorch.backends.core import register_channels_last
 from prototorch.backends.cuda.kernels.launch import (
     BLOCK,
     ITEM_BYTES,
-    In,
-    Launch,
-    Launches,
-    Out,
-    Space,
-    aligned,
-    block_launch,
+    InputArg,
+    KernelLaunch,
+    LaunchSequence,
+    OutputArg,
+    WorkspaceArg,
+    align_bytes,
+    block_size_for,
     c_type,
     contiguous_strides,
     cuda_kernel,
-    index,
-    launch,
+    grid_stride_launch,
+    index_scalar,
+    kernel_source,
     memory_order,
-    source,
-    threads_for,
+    per_block_launch,
 )  # fmt: skip
-from prototorch.ops.reduce import axes
+from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
 #: threads that keep a large GPU busy; fewer pieces of work than this are cut further
-ENOUGH = 1 << 17
-SHORTEST = 32  # elements of a chunk
-MOST_TAKEN = 1 << 10  # of the largest of a row: each is a walk over the row
+TARGET_THREADS = 1 << 17
+MIN_CHUNK = 32  # elements of a chunk
+MAX_TOP_K = 1 << 10  # of the largest of a row: each is a walk over the row
 
 #: op -> (joining two, the first value for floats, for whole numbers, what is made of the total)
-_KINDS = {
+_REDUCTIONS = {
     "sum": ("a + b", "0", "0"), "mean": ("a + b", "0", "0"), "prod": ("a * b", "1", "1"),
     "max": ("larger(a, b)", "-INF", None), "min": ("smaller(a, b)", "INF", None),
     "all": ("a && b", "true", "true"), "any": ("a || b", "false", "false"),
 }  # fmt: skip
-_LEAST = {"int8": -(2**7), "int16": -(2**15), "int32": -(2**31), "int64": -(2**63)}
+_INT_MIN = {"int8": -(2**7), "int16": -(2**15), "int32": -(2**31), "int64": -(2**63)}
 
 
-def _names(x: Spec, kept: tuple[int, ...], over: tuple[int, ...]) -> dict[str, str | int] | None:
+def _geometry_macros(x: Spec, kept: tuple[int, ...], over: tuple[int, ...]) -> dict[str, str | int] | None:
     """The geometry as macros; None where it has more axes than the kernel knows."""
     strides = contiguous_strides(x)
     place = {axis: i for i, axis in enumerate(memory_order(x))}
@@ -68,26 +68,26 @@ def _names(x: Spec, kept: tuple[int, ...], over: tuple[int, ...]) -> dict[str, s
     return None if max(counts) > 3 else {**one, **two, "KEPT": counts[0], "REDUCED": counts[1]}
 
 
-def reduction(name: str, x: Spec, y: Spec, over: tuple[int, ...]) -> Launches | None:
+def reduce_launches(name: str, x: Spec, y: Spec, over: tuple[int, ...]) -> LaunchSequence | None:
     """The launches of a reduction of x over these axes into y; None for types or strides the kernel does not know."""
-    join, start, whole = _KINDS[name]
+    join, start, whole = _REDUCTIONS[name]
     if not x.is_float:
         if name == "mean":
             return None
-        start = whole if whole is not None else str(_LEAST.get(x.dtype, 0)) if name == "max" else None  # type: ignore[assignment]
+        start = whole if whole is not None else str(_INT_MIN.get(x.dtype, 0)) if name == "max" else None  # type: ignore[assignment]
         if start is None or x.dtype == "int64":
             return None
     kept = tuple(a for a in range(x.ndim) if a not in over)
-    names = _names(x, kept, over)
+    names = _geometry_macros(x, kept, over)
     if names is None:
         return None
     n = prod(x.shape[a] for a in over)
     outputs = x.size // n
     fastest = next((a for a in reversed(memory_order(x)) if x.shape[a] > 1), None)
     along = fastest in over
-    block = threads_for(n) if along else BLOCK
+    block = block_size_for(n) if along else BLOCK
     workers = outputs * block if along else outputs
-    chunks = max(1, min(-(-ENOUGH // workers), n // (SHORTEST * (block if along else 1)), 1024))
+    chunks = max(1, min(-(-TARGET_THREADS // workers), n // (MIN_CHUNK * (block if along else 1)), 1024))
     chunk = -(-n // chunks)
     chunks = -(-n // chunk)
     wide = "float64" if x.dtype == "float64" else "float32" if x.is_float else x.dtype
@@ -95,41 +95,45 @@ def reduction(name: str, x: Spec, y: Spec, over: tuple[int, ...]) -> Launches | 
     largest = x.size
 
     def one(spec: Spec, out: str, geometry: dict[str, str | int], end: str, rows: bool, numbers: tuple[int, ...],
-            *arrays: Any) -> Launch:  # fmt: skip
-        text = source("reduce", largest, X=c_type(spec), Y=out, JOIN=join, START=f"(A){start}", END=end, **geometry)
-        args = (*(index(v, largest) for v in numbers), *arrays)
+            *arrays: Any) -> KernelLaunch:  # fmt: skip
+        text = kernel_source(
+            "reduce", largest, X=c_type(spec), Y=out, JOIN=join, START=f"(A){start}", END=end, **geometry
+        )
+        args = (*(index_scalar(v, largest) for v in numbers), *arrays)
         if rows:
-            return block_launch(text, "rows", numbers[0] * numbers[2], *args, block=threads_for(numbers[3]))
-        return launch(text, "columns", numbers[0] * numbers[2], *args)
+            return per_block_launch(text, "rows", numbers[0] * numbers[2], *args, block=block_size_for(numbers[3]))
+        return grid_stride_launch(text, "columns", numbers[0] * numbers[2], *args)
 
     if chunks == 1:
-        return Launches(one(x, c_type(y), names, mean, along, (outputs, n, 1, n), In(0), Out(0)))
+        return LaunchSequence(one(x, c_type(y), names, mean, along, (outputs, n, 1, n), InputArg(0), OutputArg(0)))
     partial = Spec((chunks, outputs), wide)
     last: dict[str, str | int] = {"KEPT": 1, "K0": outputs, "k0": 1, "REDUCED": 1, "R0": chunks, "r0": outputs}
-    first = one(x, c_type(wide), names, "total", along, (outputs, n, chunks, chunk), In(0), Space())
+    first = one(x, c_type(wide), names, "total", along, (outputs, n, chunks, chunk), InputArg(0), WorkspaceArg())
     # few outputs: a block for each of them; many: a thread
-    second = one(partial, c_type(y), last, mean, outputs < BLOCK * 8, (outputs, chunks, 1, chunks), Space(), Out(0))
-    return Launches(first, second, space=aligned(partial.size * ITEM_BYTES[wide]))
+    second = one(
+        partial, c_type(y), last, mean, outputs < BLOCK * 8, (outputs, chunks, 1, chunks), WorkspaceArg(), OutputArg(0)
+    )
+    return LaunchSequence(first, second, workspace_bytes=align_bytes(partial.size * ITEM_BYTES[wide]))
 
 
-def _enter(name: str) -> None:
+def _register(name: str) -> None:
     @cuda_kernel(name, layouts=True)
-    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
         if outs[0].layout is not None:
             return None
-        return reduction(name, ins[0], outs[0], axes(attrs.get("axis"), ins[0].ndim))
+        return reduce_launches(name, ins[0], outs[0], normalize_axes(attrs.get("axis"), ins[0].ndim))
 
 
-for _name in _KINDS:
-    _enter(_name)
-channels_last("cuda", "follows", *_KINDS, ins=(0,), outs=())
+for _name in _REDUCTIONS:
+    _register(_name)
+register_channels_last("cuda", "follows", *_REDUCTIONS, ins=(0,), outs=())
 
 
-def _enter_arg(name: str) -> None:
+def _register_arg(name: str) -> None:
     @cuda_kernel(name)
-    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
         (x,) = ins
-        (axis,) = axes(attrs["axis"], x.ndim)
+        (axis,) = normalize_axes(attrs["axis"], x.ndim)
         n = x.shape[axis]
         if n >= 1 << 31:
             return None
@@ -139,22 +143,22 @@ def _enter_arg(name: str) -> None:
             "INNER": prod(x.shape[axis + 1 :]),
             "LEAST": int(name == "argmin"),
         }
-        text = source("arg", x.size, **names)
-        args = (index(rows, x.size), np.int32(n), In(0), Out(0))
-        return Launches(block_launch(text, "arg", rows, *args, block=threads_for(n)))
+        text = kernel_source("argmax", x.size, **names)
+        args = (index_scalar(rows, x.size), np.int32(n), InputArg(0), OutputArg(0))
+        return LaunchSequence(per_block_launch(text, "arg", rows, *args, block=block_size_for(n)))
 
 
 for _name in ("argmax", "argmin"):
-    _enter_arg(_name)
+    _register_arg(_name)
 
 
 @cuda_kernel("top_k")
-def top_k(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Launches | None:
+def top_k(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
     """The largest of each row, one after another."""
     x, k = ins[0], attrs["k"]
     n = x.shape[-1]
-    if n >= 1 << 31 or k > MOST_TAKEN or x.dtype.startswith("uint"):
+    if n >= 1 << 31 or k > MAX_TOP_K or x.dtype.startswith("uint"):
         return None
-    text = source("top", x.size, X=c_type(x), TAKEN=k)
-    args = (index(x.size // n, x.size), np.int32(n), In(0), Out(0), Out(1))
-    return Launches(block_launch(text, "top_k", x.size // n, *args, block=threads_for(n)))
+    text = kernel_source("top_k", x.size, X=c_type(x), TAKEN=k)
+    args = (index_scalar(x.size // n, x.size), np.int32(n), InputArg(0), OutputArg(0), OutputArg(1))
+    return LaunchSequence(per_block_launch(text, "top_k", x.size // n, *args, block=block_size_for(n)))

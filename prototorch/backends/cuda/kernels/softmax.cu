@@ -12,16 +12,16 @@ FN index first_of(index row, i32 n) { return row / INNER * INNER * n + row % INN
 FN A top_of(const X* x, i32 n, A* room) {
     A top = -INF;
     EACH_K(k) top = larger(top, (A)get(x[(index)k * INNER]));
-    return met_largest(top, room);
+    return block_max(top, room);
 }
 FN A total_of(const X* x, i32 n, A top, A* room) {
     A total = 0;
     EACH_K(k) total += exp_of((A)get(x[(index)k * INNER]) - top);
-    return met_sum(total, room);
+    return block_sum(total, room);
 }
 
 KERNEL softmax(index rows, i32 n, const X* x, X* y) {
-    __shared__ A room[MEET];
+    __shared__ A room[MAX_BLOCK_THREADS];
     EACH_ROW(row) {
         const index at = first_of(row, n);
         const A top = top_of(x + at, n, room), total = total_of(x + at, n, top, room);
@@ -30,7 +30,7 @@ KERNEL softmax(index rows, i32 n, const X* x, X* y) {
 }
 
 KERNEL log_softmax(index rows, i32 n, const X* x, X* y) {
-    __shared__ A room[MEET];
+    __shared__ A room[MAX_BLOCK_THREADS];
     EACH_ROW(row) {
         const index at = first_of(row, n);
         const A top = top_of(x + at, n, room), total = log_of(total_of(x + at, n, top, room));
@@ -39,12 +39,12 @@ KERNEL log_softmax(index rows, i32 n, const X* x, X* y) {
 }
 
 KERNEL softmax_grad(index rows, i32 n, const X* g, const X* y, X* dx) {
-    __shared__ A room[MEET];
+    __shared__ A room[MAX_BLOCK_THREADS];
     EACH_ROW(row) {
         const index at = first_of(row, n);
         A both = 0;
         EACH_K(k) both += (A)get(g[at + (index)k * INNER]) * (A)get(y[at + (index)k * INNER]);
-        both = met_sum(both, room);
+        both = block_sum(both, room);
         EACH_K(k) put(dx[at + (index)k * INNER], ((A)get(g[at + (index)k * INNER]) - both) * (A)get(y[at + (index)k * INNER]));
     }
 }
@@ -53,7 +53,7 @@ KERNEL softmax_grad(index rows, i32 n, const X* g, const X* y, X* dx) {
 // row = (batch, head, query): MASK* are the mask's strides along batch, head, query and key
 KERNEL attend(index rows, i32 n, const X* x, X* y, A scale, i32 queries, i32 heads,
               i32 causal, const bool* mask, i64 m0, i64 m1, i64 m2, i64 m3) {
-    __shared__ A room[MEET];
+    __shared__ A room[MAX_BLOCK_THREADS];
     EACH_ROW(row) {
         const X* from = x + row * n;
         const i32 query = row % queries;
@@ -62,16 +62,16 @@ KERNEL attend(index rows, i32 n, const X* x, X* y, A scale, i32 queries, i32 hea
         A top = -INF;
 #define SCORE(k) (k <= last && (!mask || seen[k * m3]) ? (A)get(from[k]) * scale : (A)-1e9f)
         EACH_K(k) top = larger(top, SCORE(k));
-        top = met_largest(top, room);
+        top = block_max(top, room);
         A total = 0;
         EACH_K(k) total += exp_of(SCORE(k) - top);
-        total = met_sum(total, room);
+        total = block_sum(total, room);
         EACH_K(k) put(y[row * n + k], exp_of(SCORE(k) - top) / total);
     }
 }
 
 KERNEL sparse_softmax_cross_entropy(index rows, i32 n, const X* x, const L* labels, X* loss) {
-    __shared__ A room[MEET];
+    __shared__ A room[MAX_BLOCK_THREADS];
     EACH_ROW(row) {
         const X* from = x + row * n;
         const A top = top_of(from, n, room), total = log_of(total_of(from, n, top, room));
@@ -84,7 +84,7 @@ KERNEL sparse_softmax_cross_entropy(index rows, i32 n, const X* x, const L* labe
 }
 
 KERNEL sparse_softmax_cross_entropy_grad(index rows, i32 n, const X* g, const X* x, const L* labels, X* dx) {
-    __shared__ A room[MEET];
+    __shared__ A room[MAX_BLOCK_THREADS];
     EACH_ROW(row) {
         const X* from = x + row * n;
         const A top = top_of(from, n, room), total = total_of(from, n, top, room), by = get(g[row]);

@@ -9,75 +9,81 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.cuda.kernels.launch import (
-    In,
-    Launches,
-    Out,
-    block_launch,
+    InputArg,
+    LaunchSequence,
+    OutputArg,
+    block_size_for,
     c_type,
     contiguous_strides,
     cuda_kernel,
-    index,
-    source,
-    threads_for,
+    index_scalar,
+    kernel_source,
+    per_block_launch,
 )  # fmt: skip
-from prototorch.ops.reduce import axes
+from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
 
 
-def _rows(name: str, x: Spec, inner: int, n: int, *args: Any, label: str = "i32") -> Launches | None:
+def _row_launch(name: str, x: Spec, inner: int, n: int, *args: Any, label: str = "i32") -> LaunchSequence | None:
     if not x.is_float or n >= 1 << 31:
         return None
     rows = x.size // n
-    text = source("softmax", x.size, X=c_type(x), L=label, INNER=inner)
-    return Launches(block_launch(text, name, rows, index(rows, x.size), np.int32(n), *args, block=threads_for(n)))
+    text = kernel_source("softmax", x.size, X=c_type(x), L=label, INNER=inner)
+    return LaunchSequence(
+        per_block_launch(text, name, rows, index_scalar(rows, x.size), np.int32(n), *args, block=block_size_for(n))
+    )
 
 
-def _along(x: Spec, attrs: dict[str, Any]) -> tuple[int, int]:
+def _row_geometry(x: Spec, attrs: dict[str, Any]) -> tuple[int, int]:
     """How far the elements of a row lie from each other, and how many there are."""
-    (axis,) = axes(attrs.get("axis", -1), x.ndim)
+    (axis,) = normalize_axes(attrs.get("axis", -1), x.ndim)
     return prod(x.shape[axis + 1 :]), x.shape[axis]
 
 
 @cuda_kernel("softmax")
-def softmax(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+def softmax(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """Softmax along an axis."""
-    return _rows("softmax", ins[0], *_along(ins[0], attrs), In(0), Out(0))
+    return _row_launch("softmax", ins[0], *_row_geometry(ins[0], attrs), InputArg(0), OutputArg(0))
 
 
 @cuda_kernel("log_softmax")
-def log_softmax(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+def log_softmax(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """Its logarithm."""
-    return _rows("log_softmax", ins[0], *_along(ins[0], attrs), In(0), Out(0))
+    return _row_launch("log_softmax", ins[0], *_row_geometry(ins[0], attrs), InputArg(0), OutputArg(0))
 
 
 @cuda_kernel("softmax_grad")
-def softmax_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+def softmax_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """The gradient of softmax from its output."""
     if len({s.dtype for s in (*ins, *outs)}) > 1:
         return None
-    return _rows("softmax_grad", ins[0], *_along(ins[0], attrs), In(0), In(1), Out(0))
+    return _row_launch("softmax_grad", ins[0], *_row_geometry(ins[0], attrs), InputArg(0), InputArg(1), OutputArg(0))
 
 
 @cuda_kernel("sparse_softmax_cross_entropy")
-def sparse_softmax_cross_entropy(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+def sparse_softmax_cross_entropy(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """The loss from logits and labels; NaN for a label that does not exist."""
     x, labels = ins
-    return _rows("sparse_softmax_cross_entropy", x, 1, x.shape[-1], In(0), In(1), Out(0), label=c_type(labels))
+    return _row_launch(
+        "sparse_softmax_cross_entropy", x, 1, x.shape[-1], InputArg(0), InputArg(1), OutputArg(0), label=c_type(labels)
+    )
 
 
 @cuda_kernel("sparse_softmax_cross_entropy_grad")
-def sparse_softmax_cross_entropy_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+def sparse_softmax_cross_entropy_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """The gradient of that loss by the logits."""
     g, x, labels = ins
     if g.dtype != x.dtype:
         return None
     name = "sparse_softmax_cross_entropy_grad"
-    return _rows(name, x, 1, x.shape[-1], In(0), In(1), In(2), Out(0), label=c_type(labels))
+    return _row_launch(
+        name, x, 1, x.shape[-1], InputArg(0), InputArg(1), InputArg(2), OutputArg(0), label=c_type(labels)
+    )
 
 
-def attend(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
+def masked_softmax(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """Scores to the weights of attention, over themselves: scaled, masked, normalised. ins: those of the op."""
     q, _, *masks = ins
     _, heads, queries, keys = outs[0].shape
@@ -87,11 +93,11 @@ def attend(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launches | None:
     if masks:
         own, skip = contiguous_strides(masks[0]), 4 - masks[0].ndim
         steps = [0 if a < skip or masks[0].shape[a - skip] == 1 else own[a - skip] for a in range(4)]
-        seen = (In(2), *map(np.int64, steps))
+        seen = (InputArg(2), *map(np.int64, steps))
     kind = np.float64 if q.dtype == "float64" else np.float32
     causal = np.int32(attrs.get("causal", False))
-    args = (Out(0), Out(0), kind(number), np.int32(queries), np.int32(heads), causal, *seen)
-    made = _rows("attend", outs[0], 1, keys, *args)
+    args = (OutputArg(0), OutputArg(0), kind(number), np.int32(queries), np.int32(heads), causal, *seen)
+    made = _row_launch("attend", outs[0], 1, keys, *args)
     if made is not None:
         made.layouts = (None,) * len(ins)
     return made

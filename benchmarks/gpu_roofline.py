@@ -1,0 +1,261 @@
+"""What a step should take on an H200: a prediction from the plan alone, without a GPU. It is no measurement.
+
+    python -m benchmarks.gpu_roofline --rows resnet50,alexnet --precision bf16 --batch 256
+    python -m benchmarks.gpu_roofline --what infer --batch 1 --steps 20
+
+The plan is made as it would be for the GPU, and each launch is counted with the bytes it reads and writes (see
+gpu_recorded.py). A launch takes `LAUNCH_SECONDS`, and the longer of its bytes at `BYTES_PER_SECOND` and its product
+at the rate of its
+type. Nothing is said of instructions, of caches or of how well cuDNN's engines do: a kernel that is slower than this
+has something else to tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.gpu_recording_device import ArrayDesc, LaunchCost, RecordingDevice
+from benchmarks.prototorch_contender import build_model
+from benchmarks.workloads import GPU_WORKLOADS, INFERENCE, TRAINING, Workload, find_workload
+from prototorch.backends.cuda.backend import CudaBackend, StreamKernel
+from prototorch.graph.cost import Cost, estimate_cost
+from prototorch.graph.ir import Value
+from prototorch.graph.plan import Plan
+from prototorch.graph.plan_printer import PlannedStep, describe_plan
+from prototorch.runtime.variables import Variables
+from prototorch.spec import Spec
+from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
+
+#: seconds of a kernel as a node of a CUDA graph, of those that wait for each other: 1.5 to 2 microseconds
+LAUNCH_SECONDS = 1.7e-6
+#: bytes a second: 4.8e12 by the datasheet, 4.3e12 of a plain copy as PyTorch does it
+BYTES_PER_SECOND = 4.0e12
+#: operations a second by precision: dense bf16 989e12 by the datasheet, 770e12 to 800e12 of one large product
+FLOPS_PER_SECOND = {"bf16": 650e12, "fp16": 650e12, "tf32": 325e12, "fp32": 60e12}
+
+
+@dataclass
+class StepPrediction:
+    """A step of the plan with what it starts. ``least`` is what its op must read and write at least."""
+
+    step: PlannedStep
+    launches: list[LaunchCost]
+    least: Cost
+    seconds: float = 0.0
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes that travel."""
+        return sum(s.nbytes for s in self.launches)
+
+
+@dataclass
+class Prediction:
+    """A whole step."""
+
+    net: str
+    what: str
+    precision: str
+    batch: int
+    steps: list[StepPrediction] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Of all parts, one after another."""
+        return sum(p.seconds for p in self.steps)
+
+    @property
+    def launches(self) -> int:
+        """Kernels."""
+        return sum(len(p.launches) for p in self.steps)
+
+    @property
+    def rate(self) -> float:
+        """Samples a second."""
+        return self.batch / self.seconds
+
+    def kernels(self) -> dict[str, list[tuple[LaunchCost, float]]]:
+        """What is started by family and name, with its seconds, those that take the longest first."""
+        made: dict[str, list[tuple[LaunchCost, float]]] = {}
+        for part in self.steps:
+            for one in part.launches:
+                made.setdefault(f"{part.step.kernel or part.step.op}/{one.name}", []).append(
+                    (one, launch_seconds(one, self.precision))
+                )
+        return dict(sorted(made.items(), key=lambda item: -sum(s for _, s in item[1])))
+
+
+def launch_seconds(one: LaunchCost, precision: str) -> float:
+    """The time of a launch."""
+    kind = {"bfloat16": "bf16", "float16": "fp16", "float32": "tf32" if precision != "fp32" else "fp32"}
+    rate = FLOPS_PER_SECOND[kind.get(one.operand_dtype, "fp32")]
+    return LAUNCH_SECONDS + max(one.nbytes / BYTES_PER_SECOND, one.flops / rate)
+
+
+def predict(net: str, what: str, precision: str, batch: int) -> Prediction:
+    """The prediction for a row."""
+    row = find_workload(net)
+    device = RecordingDevice(precision)
+    plan, backend = _plan(row, what, batch, device)
+    made = Prediction(net, what, precision, batch, predict_steps(plan, backend, device))
+    for part in made.steps:
+        part.seconds = sum(launch_seconds(s, precision) for s in part.launches)
+    return made
+
+
+def _plan(row: Workload, what: str, batch: int, device: RecordingDevice) -> tuple[Plan, CudaBackend]:
+    model, backend = build_model(row, 1), CudaBackend(device)  # type: ignore[arg-type]
+    program = PlanCache(model.net, Variables(), backend, model.compile_block)
+    specs = {model.inputs[0]: Spec((batch, *row.shape), "int32" if row.numbers else "float32")}
+    return program.plan(TRAIN if what == TRAINING else PREDICT, specs, create=False), backend
+
+
+class _ArrayTable:
+    """The arrays of a plan, at addresses that tell them apart."""
+
+    def __init__(self, plan: Plan):
+        self.plan, self.made, self.states, self.end = plan, dict[int, ArrayDesc](), dict[str, ArrayDesc](), 1 << 50
+
+    def of(self, value: Value) -> ArrayDesc:
+        """The array of a value."""
+        if id(value) not in self.made:
+            place, spec = self.plan.allocations[id(value)], value.spec
+            address = place.offset
+            if place.kind != "arena":
+                self.end += 1 << 40
+                address = self.end
+            if place.kind == "state":
+                address = self.states.setdefault(place.name, ArrayDesc(spec.shape, spec.dtype, address)).address
+            self.made[id(value)] = ArrayDesc(spec.shape, spec.dtype, address)
+        return self.made[id(value)]
+
+
+def predict_steps(plan: Plan, backend: CudaBackend, device: RecordingDevice) -> list[StepPrediction]:
+    """The steps of a plan with what they start, as the engine strings them (`runtime/cuda_graph.py`): what follows from
+    the weights alone is left out, updates are made together, and a training step has the check of its loss."""
+    arrays, made = _ArrayTable(plan), list[StepPrediction]()
+    updates: list[tuple[PlannedStep, StreamKernel, Any, Any, Cost]] = []
+    for step, told in zip(plan.steps, describe_plan(plan, backend, "").steps, strict=True):
+        ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
+        least = estimate_cost(step.node.op, ins, outs, step.node.attrs)
+        given, into = [arrays.of(v) for v in step.inputs], [arrays.of(v) for v in step.outputs]
+        if told.phase == "setup":
+            continue
+        run = backend.prepare(step.node.op, ins, outs, step.node.attrs)
+        if step.node.phase == "update":
+            updates.append((told, run, given, into, least))  # type: ignore[arg-type]
+            continue
+        made.append(StepPrediction(told, _step_launches(run, given, into, told, least, device), least))
+    if updates:
+        made.append(StepPrediction(_device_step("check of the loss"), [LaunchCost("check_loss", 8)], Cost()))
+        made += _fused_updates(updates, backend, device)
+    for states in [
+        [n for n, _ in plan.state_copies if (n in plan.guarded_states) is updated] for updated in (False, True)
+    ]:
+        if states:
+            moved = 2 * sum(plan.states[n].spec.nbytes for n in states)
+            made.append(StepPrediction(_device_step("new states"), [LaunchCost("copy_all", moved)], Cost(0, moved)))
+    return made
+
+
+def _device_step(name: str) -> PlannedStep:
+    return PlannedStep(0, "update", name, (), name, (name,), "device", "device", (), ())
+
+
+def _step_launches(run: Any, given: Sequence[ArrayDesc], into: Sequence[ArrayDesc], told: PlannedStep, least: Cost,
+             device: RecordingDevice) -> list[LaunchCost]:  # fmt: skip
+    if told.level == "plain":
+        return [LaunchCost(f"plain {told.op}", least.nbytes)]
+    run.kernel(given, into)
+    found = device.drain_launches([*given, *into])
+    if len(found) == 1 and not found[0].flops:  # an op may not touch the whole of its arrays; products of our own
+        factors = "float32" if "matmul" in told.members else ""
+        return [LaunchCost(found[0].name, least.nbytes, least.flops if factors else 0, factors)]
+    return found
+
+
+def _fused_updates(calls: Sequence[tuple[PlannedStep, StreamKernel, Any, Any, Cost]], backend: CudaBackend,
+             device: RecordingDevice) -> list[StepPrediction]:  # fmt: skip
+    known = {id(run): (told, least) for told, run, _, _, least in calls}
+    left = sum((least for _, _, _, _, least in calls), Cost())
+    made, together = list[StepPrediction](), list[Any]()
+    for run, given, into in backend.fuse_updates([(run, given, into) for _, run, given, into, _ in calls]):
+        if id(run) not in known:
+            together.append((run, given, into))
+            continue
+        told, least = known[id(run)]
+        left += Cost(-least.flops, -least.nbytes)
+        made.append(StepPrediction(told, _step_launches(run, given, into, told, least, device), least))
+    for run, given, into in together:
+        run.kernel(given, into)
+        found = [LaunchCost(s.name, left.nbytes / len(together)) for s in device.drain_launches([])]
+        made.append(
+            StepPrediction(
+                _device_step("updates"), found, Cost(left.flops // len(together), left.nbytes // len(together))
+            )
+        )
+    return made
+
+
+# ---------------------------------------------------------------- the page
+
+
+def format_row(p: Prediction) -> str:
+    """A row of the first table."""
+    moved, least = sum(x.nbytes for x in p.steps), sum(x.least.nbytes for x in p.steps)
+    flops = sum(s.flops for x in p.steps for s in x.launches)
+    return (f"| {p.net} | {p.what} | {p.precision} | {p.batch} | {p.launches} | {moved / 1e9:,.2f} "
+            f"| {least / 1e9:,.2f} | {flops / 1e9:,.0f} | {p.seconds * 1e3:,.3f} | {p.rate:,.0f} |")  # fmt: skip
+
+
+#: least: each op reads its inputs and writes its outputs once
+HEAD = (
+    "| net | what | precision | batch | kernels | GB | least GB | GFLOP | ms | samples/s |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+)
+
+
+def format_details(p: Prediction, steps: int) -> Iterable[str]:
+    """By kernel, and the steps that take the longest."""
+    yield f"\n**{p.net}, {p.what}, {p.precision}, batch {p.batch}**\n"
+    yield "| kernel | times | GB | GFLOP | ms | share |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for name, found in list(p.kernels().items())[:steps]:
+        moved, flops = sum(s.nbytes for s, _ in found), sum(s.flops for s, _ in found)
+        time = sum(t for _, t in found)
+        yield (f"| {name} | {len(found)} | {moved / 1e9:,.3f} | {flops / 1e9:,.0f} | {time * 1e3:,.3f} "
+               f"| {time / p.seconds:.1%} |")  # fmt: skip
+    yield "\n| layer | ops | kernels | MB | ms |"
+    yield "| --- | --- | --- | --- | --- |"
+    for part in sorted(p.steps, key=lambda x: -x.seconds)[:steps]:
+        ops = [f"{n} {m}" if (n := part.step.members.count(m)) > 1 else m for m in dict.fromkeys(part.step.members)]
+        yield (f"| {part.step.layer or '-'} | {part.step.phase} {' + '.join(ops)} | {len(part.launches)} "
+               f"| {part.nbytes / 1e6:,.1f} | {part.seconds * 1e3:,.4f} |")  # fmt: skip
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default=",".join(GPU_WORKLOADS))
+    parser.add_argument("--what", default=TRAINING, help=f"{TRAINING} and {INFERENCE}")
+    parser.add_argument("--precision", default="bf16", help="of bf16, fp16, tf32, fp32")
+    parser.add_argument("--batch", default="256")
+    parser.add_argument("--steps", type=int, default=0, help="how many kernels and steps of each row are listed")
+    args = parser.parse_args()
+    found = [
+        predict(net, what, precision, int(batch))
+        for net in args.rows.split(",")
+        for what in args.what.split(",")
+        for precision in args.precision.split(",")
+        for batch in args.batch.split(",")
+    ]
+    print("\n".join([*HEAD, *map(format_row, found)]))
+    for one in found if args.steps else ():
+        print("\n".join(format_details(one, args.steps)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,376 @@
+"""Values of a kernel that is being emitted: numbers, vectors, indices and addresses, as `KernelBuilder` hands them out.
+
+They hold LLVM's values and write instructions into the kernel they belong to when something is done with them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+if TYPE_CHECKING:
+    from prototorch.backends.cpu.native.ir_builder import KernelBuilder
+
+I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+ADDRESS = ir.PointerType()
+TYPES: dict[str, Any] = {
+    "bool": I1, "uint8": I8, "int8": I8, "uint16": I16, "int16": I16, "int32": I32, "uint32": I32, "int64": I64,
+    "uint64": I64, "float32": ir.FloatType(), "float64": ir.DoubleType(),
+}  # fmt: skip
+SIZES = {"bool": 1, "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
+         "float32": 4, "float64": 8}  # fmt: skip
+FLOATS = ("float32", "float64")
+#: products may fuse with sums; nothing is reordered, and no quotient becomes an estimate (1 / sqrt(0) is infinite)
+_FAST_MATH = ("contract", "nsz")
+
+
+class UnsupportedError(Exception):
+    """What is asked for cannot be emitted: another level of kernels is to do it."""
+
+
+class Int64:
+    """A whole number of 64 bits that is known at run time."""
+
+    __slots__ = ("k", "v")
+
+    def __init__(self, k: KernelBuilder, v: Any):
+        self.k, self.v = k, v
+
+    def _binary_op(self, method: str, other: Any, swap: bool = False) -> Int64:
+        a, b = self.v, self.k.word(other)
+        return Int64(self.k, getattr(self.k.b, method)(*((b, a) if swap else (a, b))))
+
+    def __add__(self, o: Any) -> Int64:
+        return self if isinstance(o, int) and o == 0 else self._binary_op("add", o)
+
+    def __sub__(self, o: Any) -> Int64:
+        return self if isinstance(o, int) and o == 0 else self._binary_op("sub", o)
+
+    def __mul__(self, o: Any) -> Int64:
+        return self if isinstance(o, int) and o == 1 else self._binary_op("mul", o)
+
+    def __floordiv__(self, o: Any) -> Int64:
+        """Of numbers that are not negative."""
+        return self if isinstance(o, int) and o == 1 else self._binary_op("udiv", o)
+
+    def __mod__(self, o: Any) -> Int64:
+        """Of numbers that are not negative."""
+        return self._binary_op("urem", o)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, o: Any) -> Int64:
+        return self._binary_op("sub", o, swap=True)
+
+    def _compare(self, sign: str, o: Any) -> Num:
+        return Num(self.k, self.k.b.icmp_signed(sign, self.v, self.k.word(o)), "bool")
+
+    def __lt__(self, o: Any) -> Num:
+        return self._compare("<", o)
+
+    def __le__(self, o: Any) -> Num:
+        return self._compare("<=", o)
+
+    def __gt__(self, o: Any) -> Num:
+        return self._compare(">", o)
+
+    def __ge__(self, o: Any) -> Num:
+        return self._compare(">=", o)
+
+    def equals(self, o: Any) -> Num:
+        """Whether both are the same number."""
+        return self._compare("==", o)
+
+    def minimum(self, o: Any) -> Int64:
+        """The smaller of both."""
+        return Int64(self.k, self.k.b.select((self < o).v, self.v, self.k.word(o)))
+
+    def maximum(self, o: Any) -> Int64:
+        """The larger of both."""
+        return Int64(self.k, self.k.b.select((self > o).v, self.v, self.k.word(o)))
+
+
+class Num:
+    """A number, or a vector of ``lanes`` numbers, of a type by NumPy's name."""
+
+    __slots__ = ("dtype", "k", "lanes", "v")
+    shape = ()
+    ndim = 0
+    size = 1
+
+    def __init__(self, k: KernelBuilder, v: Any, dtype: str, lanes: int = 1):
+        self.k, self.v, self.dtype, self.lanes = k, v, dtype, lanes
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a floating-point number."""
+        return self.dtype in FLOATS
+
+    def _broadcast_pair(self, other: Any) -> tuple[Num, Num]:
+        return self.k.broadcast_pair(self, other)
+
+    def _arithmetic(self, f: str, i: str, other: Any, swap: bool = False) -> Num:
+        a, b = self._broadcast_pair(other)
+        if swap:
+            a, b = b, a
+        if a.dtype == "bool":
+            raise UnsupportedError("arithmetic of truth values")
+        build, flags = getattr(a.k.b, f if a.is_float else i), {"flags": _FAST_MATH} if a.is_float else {}
+        made = a.k.hoist(f, (a.v, b.v), lambda: build(a.v, b.v, **flags))
+        return Num(a.k, made, a.dtype, a.lanes)
+
+    def __add__(self, o: Any) -> Num:
+        return self._arithmetic("fadd", "add", o)
+
+    def __sub__(self, o: Any) -> Num:
+        return self._arithmetic("fsub", "sub", o)
+
+    def __mul__(self, o: Any) -> Num:
+        return self._arithmetic("fmul", "mul", o)
+
+    def __truediv__(self, o: Any) -> Num:
+        if not self.is_float:
+            raise UnsupportedError("division of whole numbers")
+        return self._arithmetic("fdiv", "sdiv", o)
+
+    def __rsub__(self, o: Any) -> Num:
+        return self._arithmetic("fsub", "sub", o, swap=True)
+
+    def __rtruediv__(self, o: Any) -> Num:
+        return self._arithmetic("fdiv", "sdiv", o, swap=True)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Num:
+        made = self.k.b.fneg(self.v) if self.is_float else self.k.b.neg(self.v)
+        return Num(self.k, made, self.dtype, self.lanes)
+
+    def __pow__(self, exponent: Any) -> Num:
+        from_int = exponent if isinstance(exponent, int) else int(exponent) if exponent == round(exponent) else None
+        if from_int is None or not 1 <= from_int <= 8:
+            raise UnsupportedError(f"the power {exponent}")
+        made = self
+        for _ in range(from_int - 1):
+            made = made * self
+        return made
+
+    def __rpow__(self, base: Any) -> Num:
+        """A Python number to this power, for a single number: computed in float64, rounded once."""
+        if self.lanes != 1 or not self.is_float:
+            raise UnsupportedError("a vector as an exponent")
+        k, base = self.k, float(np.asarray(base, self.dtype))
+        wide = self.cast("float64")
+        given = k.num(base, "float64").v, wide.v
+        made = k.hoist("pow", given, lambda: k.intrinsic("llvm.pow.f64", given[0].type, [(v.type, v) for v in given]))
+        return Num(k, made, "float64").cast(self.dtype)
+
+    def _bitwise_op(self, method: str, other: Any) -> Num:
+        a, b = self._broadcast_pair(other)
+        if a.is_float:
+            raise UnsupportedError("bits of floating-point numbers")
+        return Num(a.k, getattr(a.k.b, method)(a.v, b.v), a.dtype, a.lanes)
+
+    def __and__(self, o: Any) -> Num:
+        return self._bitwise_op("and_", o)
+
+    def __or__(self, o: Any) -> Num:
+        return self._bitwise_op("or_", o)
+
+    def __xor__(self, o: Any) -> Num:
+        return self._bitwise_op("xor", o)
+
+    def __invert__(self) -> Num:
+        return Num(self.k, self.k.b.not_(self.v), self.dtype, self.lanes)
+
+    def __rshift__(self, o: Any) -> Num:
+        return self._bitwise_op("lshr" if self.dtype.startswith("u") else "ashr", o)
+
+    def __lshift__(self, o: Any) -> Num:
+        return self._bitwise_op("shl", o)
+
+    def compare(self, sign: str, other: Any) -> Num:
+        """A comparison; false where a number is NaN, but for "!="."""
+        a, b = self._broadcast_pair(other)
+        if a.is_float:
+            made = a.k.b.fcmp_unordered("!=", a.v, b.v) if sign == "!=" else a.k.b.fcmp_ordered(sign, a.v, b.v)
+        elif a.dtype.startswith("u") or a.dtype == "bool":
+            made = a.k.b.icmp_unsigned(sign, a.v, b.v)
+        else:
+            made = a.k.b.icmp_signed(sign, a.v, b.v)
+        return Num(a.k, made, "bool", a.lanes)
+
+    def __lt__(self, o: Any) -> Num:
+        return self.compare("<", o)
+
+    def __le__(self, o: Any) -> Num:
+        return self.compare("<=", o)
+
+    def __gt__(self, o: Any) -> Num:
+        return self.compare(">", o)
+
+    def __ge__(self, o: Any) -> Num:
+        return self.compare(">=", o)
+
+    def __eq__(self, o: Any) -> Num:  # type: ignore[override]
+        return self.compare("==", o)
+
+    def __ne__(self, o: Any) -> Num:  # type: ignore[override]
+        return self.compare("!=", o)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise UnsupportedError("a branch on a number that is known at run time")
+
+    def cast(self, dtype: str) -> Num:
+        """The number as another type, as NumPy's astype."""
+        if dtype == self.dtype:
+            return self
+        if dtype == "bool":
+            return self != 0
+        made = self.k.hoist(f"cast {dtype}", (self.v,), lambda: self._convert(dtype))
+        return Num(self.k, made, dtype, self.lanes)
+
+    def _convert(self, dtype: str) -> Any:
+        b, target = self.k.b, self.k.type(dtype, self.lanes)
+        if self.is_float:
+            if dtype in FLOATS:
+                made = (b.fpext if dtype == "float64" else b.fptrunc)(self.v, target)
+            else:
+                made = (b.fptoui if dtype.startswith("u") else b.fptosi)(self.v, target)
+        elif dtype in FLOATS:
+            signed = not (self.dtype.startswith("u") or self.dtype == "bool")
+            made = (b.sitofp if signed else b.uitofp)(self.v, target)
+        else:
+            wide, narrow = SIZES[dtype], 0 if self.dtype == "bool" else SIZES[self.dtype]
+            if wide < narrow:
+                made = b.trunc(self.v, target)
+            elif wide > narrow:
+                made = (b.zext if self.dtype.startswith("u") or self.dtype == "bool" else b.sext)(self.v, target)
+            else:
+                made = self.v
+        return made
+
+    def splat(self, lanes: int) -> Num:
+        """The number in every lane of a vector."""
+        if self.lanes == lanes:
+            return self
+        if self.lanes != 1:
+            raise UnsupportedError(f"{self.lanes} lanes as {lanes}")
+        if isinstance(self.v, ir.Constant):
+            one = self.v.constant
+            plain_zero = one == 0 and str(one) != "-0.0"  # written "zeroinitializer", which is read faster
+            held = ir.Constant(self.k.type(self.dtype, lanes), None if plain_zero else [one] * lanes)
+            return Num(self.k, held, self.dtype, lanes)
+        return Num(
+            self.k, self.k.hoist(f"splat {lanes}", (self.v,), lambda: self._broadcast_scalar(lanes)), self.dtype, lanes
+        )
+
+    def _broadcast_scalar(self, lanes: int) -> Any:
+        empty = ir.Constant(self.k.type(self.dtype, lanes), ir.Undefined)
+        one = self.k.b.insert_element(empty, self.v, ir.Constant(I32, 0))
+        return self.k.b.shuffle_vector(one, empty, ir.Constant(ir.VectorType(I32, lanes), None))
+
+    def extract_lane(self, i: int) -> Num:
+        """One number of a vector."""
+        return (
+            self if self.lanes == 1 else Num(self.k, self.k.b.extract_element(self.v, ir.Constant(I32, i)), self.dtype)
+        )
+
+    def to_int64(self) -> Int64:
+        """A whole number as an index."""
+        return Int64(self.k, self.cast("int64").v)
+
+
+class Pointer:
+    """An address of elements of a type; indices count elements. To one that ``streams`` whole vectors are written past
+    the caches, and must go to addresses that are multiples of their size (see `streams.py`)."""
+
+    __slots__ = ("dtype", "k", "nontemporal", "v")
+
+    def __init__(self, k: KernelBuilder, v: Any, dtype: str = "float32", nontemporal: bool = False):
+        self.k, self.v, self.dtype, self.nontemporal = k, v, dtype, nontemporal
+
+    def __add__(self, count: Any) -> Pointer:
+        if isinstance(count, int) and count == 0:
+            return self
+        kind = I8 if self.dtype == "bool" else TYPES[self.dtype]
+        return Pointer(
+            self.k, self.k.b.gep(self.v, [self.k.word(count)], source_etype=kind), self.dtype, self.nontemporal
+        )
+
+    def as_type(self, dtype: str) -> Pointer:
+        """The same address seen as elements of another type."""
+        return Pointer(self.k, self.v, dtype)
+
+    def load(self, index: Any = 0, lanes: int = 1, mask: Num | None = None, invariant: bool = False) -> Num:
+        """One element, or a vector of neighbours; lanes that the mask leaves out are 0 and not touched. ``fixed``: the
+        kernel never writes there, so that what follows from it alone is computed once, before all loops."""
+        k, at = self.k, self + index
+        held = "uint8" if self.dtype == "bool" else self.dtype
+        if mask is None:
+            made = k.b.load(at.v, typ=k.type(held, lanes))
+            made.align = SIZES[self.dtype]
+            if invariant:
+                made.set_metadata("invariant.load", k.module.add_metadata([]))
+        else:
+            kind = k.type(held, lanes)
+            zero = ir.Constant(kind, None)
+            made = k.intrinsic("llvm.masked.load." + k.suffix(held, lanes) + ".p0", kind,
+                               [(ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])), (mask.v.type, mask.v),
+                                (kind, zero)])  # fmt: skip
+        found = Num(k, made, held, lanes)
+        return found != 0 if self.dtype == "bool" else found
+
+    def store(self, value: Any, index: Any = 0, mask: Num | None = None) -> None:
+        """Write an element or a vector of neighbours, but for the lanes that the mask leaves out."""
+        k, at = self.k, self + index
+        held = "uint8" if self.dtype == "bool" else self.dtype
+        value = k.num(value, held).cast(held)
+        if mask is None:
+            made = k.b.store(value.v, at.v)
+            stream = self.nontemporal and value.lanes > 1
+            made.align = SIZES[self.dtype] * (value.lanes if stream else 1)
+            if stream:
+                made.set_metadata("nontemporal", k.module.add_metadata([ir.Constant(I32, 1)]))
+            return
+        value = value.splat(mask.lanes)
+        kind = k.type(held, mask.lanes)
+        k.intrinsic("llvm.masked.store." + k.suffix(held, mask.lanes) + ".p0", ir.VoidType(),
+                    [(kind, value.v), (ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])),
+                     (mask.v.type, mask.v)])  # fmt: skip
+
+    def prefetch(self, index: Any = 0, locality: int = 3) -> None:
+        """Ask for the cache line ahead of its use; ``near``: 3 for the nearest cache, 2 for the one behind it."""
+        at = self + index
+        words = [(I32, ir.Constant(I32, n)) for n in (0, locality, 1)]
+        self.k.intrinsic("llvm.prefetch.p0", ir.VoidType(), [(ADDRESS, at.v), *words])
+
+
+class MutableNum:
+    """A number that is written more than once (a register, once LLVM has done its work)."""
+
+    __slots__ = ("_at", "_dtype", "_lanes", "k")
+
+    def __init__(self, k: KernelBuilder, value: Num | Int64):
+        self.k = k
+        self._dtype = value.dtype if isinstance(value, Num) else ""
+        self._lanes = value.lanes if isinstance(value, Num) else 1
+        with k.b.goto_entry_block():
+            self._at = k.b.alloca(value.v.type)
+        k.b.store(value.v, self._at)
+
+    @property
+    def value(self) -> Any:
+        """What it is now."""
+        v = self.k.b.load(self._at)
+        return Num(self.k, v, self._dtype, self._lanes) if self._dtype else Int64(self.k, v)
+
+    @value.setter
+    def value(self, new: Any) -> None:
+        new = self.k.num(new, self._dtype).splat(self._lanes).v if self._dtype else self.k.word(new)
+        self.k.b.store(new, self._at)

@@ -1,0 +1,244 @@
+"""From kernels to machine code in memory: looked up in the process, then on disk, then compiled.
+
+Code is kept under a key of everything it depends on: what the kernel is asked to be, the sources that emit it, the
+processor, llvmlite's version. Kernels whose IR is the same share one code. Where many kernels are missing at once, as
+when a plan is bound, they are compiled in several processes.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import importlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import llvmlite
+
+from prototorch.backends.cpu.native import elf_loader, kernel_cache
+from prototorch.backends.cpu.native.cpu_features import host_cpu, vector_bits
+from prototorch.backends.cpu.native.ir_builder import KernelBuilder
+
+_MIN_PARALLEL_KERNELS = 6  # kernels for which no process is started
+
+
+class CompileStats:
+    """How much was compiled and how much came from disk, for `warmup` and the tests."""
+
+    num_compiled = 0
+    num_loaded = 0
+    num_shared = 0  # kernels whose IR another one had as well
+
+
+class CompileRequest(NamedTuple):
+    """A kernel: its name, what it depends on, and what emits it under a name."""
+
+    name: str
+    params: object
+    emit: Callable[[str], KernelBuilder]
+
+    def cache_key(self) -> bytes:
+        """What its code is kept under."""
+        return hashlib.sha256(f"{self.name}{self.params!r}".encode() + fingerprint()).digest()
+
+
+@cache
+def fingerprint() -> bytes:
+    """Of all that goes into the code besides what a kernel is asked to be."""
+    found = hashlib.sha256()
+    here = Path(__file__).parent
+    sources = [*sorted(here.rglob("*.py")), *sorted((here.parents[2] / "ops").glob("*.py"))]  # plain bodies are traced
+    for source in sources:
+        found.update(source.read_bytes())
+    for word in (*host_cpu(), str(vector_bits()), llvmlite.__version__):
+        found.update(word.encode())
+    return found.digest()
+
+
+def _target_cpu() -> tuple[str, str]:
+    """LLVM's name and features of what code is made for."""
+    name, features = host_cpu()
+    return name, features + (",-prefer-256-bit" if vector_bits() == 512 else "")
+
+
+_lock = threading.RLock()
+_addresses: dict[bytes, int] = {}  # of code, by key and by symbol
+_symbols: dict[bytes, str] = {}  # the symbol of IR, by its digest
+_symbol_keys: dict[str, bytes] = {}  # the key under which the code of a symbol is kept
+_engines: list[Any] = []  # LLVM's, which own the code that they have loaded
+
+
+def _workers_module() -> Any:
+    """The room that compiles: LLVM is loaded only where something has to be compiled."""
+    return importlib.import_module(f"{__package__}.compile_workers")
+
+
+def compile_kernel(name: str, params: object, emit: Callable[[str], KernelBuilder]) -> int:
+    """The address of a kernel's code. ``asked`` says all that `make` depends on; its repr is the key."""
+    return load_or_compile([CompileRequest(name, params, emit)])[0]
+
+
+def is_compiled(request: CompileRequest) -> bool:
+    """Whether a kernel's code is here or on disk: it can be emitted, then."""
+    key = request.cache_key()
+    return key in _addresses or kernel_cache.contains(key)
+
+
+def load_or_compile(requests: Sequence[CompileRequest], workers: int = 1) -> list[int]:
+    """The addresses of kernels, those that are missing compiled in up to so many processes, this one among them."""
+    keys = [one.cache_key() for one in requests]
+    with _lock:
+        found: dict[bytes, tuple[str, bytes]] = {}
+        missing: dict[bytes, CompileRequest] = {}
+        for key, one in zip(keys, requests, strict=True):
+            if key in _addresses or key in found or key in missing:
+                continue
+            held = kernel_cache.read(key)
+            if held is None:
+                missing[key] = one
+            else:
+                found[key] = held
+                CompileStats.num_loaded += 1
+        if missing:
+            _compile_missing(missing, found, workers)
+        _load_codes(found)
+        return [_addresses[key] for key in keys]
+
+
+def precompile(requests: Sequence[CompileRequest], workers: int, stop: threading.Event) -> None:
+    """Have the kernels that are missing compiled by up to so many other processes, which take only the time that nobody
+    else wants; until ``stop`` is set. Others may ask for kernels meanwhile: these are then compiled twice."""
+    with _lock:
+        missing = [one for one in requests if not is_compiled(one)]
+    if not missing:
+        return
+
+    def emitted() -> Iterator[tuple[str, str]]:
+        for one in missing:
+            if stop.is_set():
+                return
+            symbol = f"{one.name}_{one.cache_key().hex()[:24]}"
+            yield symbol, one.emit(symbol).finish()
+
+    name, features = _target_cpu()
+    codes = _workers_module().CompileWorkers(workers, name, features, background=True).compile(emitted())
+    with _lock:
+        found = {
+            one.cache_key(): (s, codes[s])
+            for one in missing
+            if (s := f"{one.name}_{one.cache_key().hex()[:24]}") in codes
+        }
+        found = {key: held for key, held in found.items() if key not in _addresses}
+        CompileStats.num_compiled += len(found)
+        for key, held in found.items():
+            kernel_cache.write(key, *held)
+        _load_codes(found)
+
+
+def _compile_missing(missing: dict[bytes, CompileRequest], found: dict[bytes, tuple[str, bytes]], workers: int) -> None:
+    """Compile what is missing; kernels of the same IR once. ``found`` gets symbols and code, by key."""
+    name, features = _target_cpu()
+    users: dict[str, list[bytes]] = {}
+
+    def emitted() -> Iterator[tuple[str, str]]:
+        for key, one in missing.items():
+            symbol = f"{one.name}_{key.hex()[:24]}"
+            ir = one.emit(symbol).finish()
+            digest = hashlib.sha256(ir.replace(symbol, one.name).encode()).digest()
+            first = _symbols.get(digest)
+            if first is None or (first not in users and first.encode() not in _addresses):
+                first = _symbols[digest] = symbol
+                _symbol_keys[symbol] = key
+            users.setdefault(first, []).append(key)
+            if first == symbol:
+                yield symbol, ir
+            else:
+                CompileStats.num_shared += 1
+
+    with _gc_disabled():
+        helpers = workers - 1 if len(missing) > _MIN_PARALLEL_KERNELS else 0
+        codes = _workers_module().CompileWorkers(helpers, name, features).compile(emitted())
+    CompileStats.num_compiled += len(codes)
+    for symbol, keys in users.items():
+        for key in keys:
+            if symbol in codes:
+                found[key] = symbol, codes[symbol]
+                kernel_cache.write(key, symbol, codes[symbol])
+            else:  # it was loaded before
+                _addresses[key] = _addresses[symbol.encode()]
+                held = kernel_cache.read(_symbol_keys[symbol])
+                if held is not None:
+                    kernel_cache.write(key, *held)
+    kernel_cache.evict_unused()
+
+
+@contextmanager
+def _gc_disabled() -> Iterator[None]:
+    """Emitting makes many objects that are all in use: to look for garbage among them takes longer than emitting."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _load_codes(found: dict[bytes, tuple[str, bytes]]) -> None:
+    """Bring code into memory."""
+    codes = {symbol: code for symbol, code in found.values() if symbol.encode() not in _addresses}
+    for symbol, functions in zip(codes, _load_objects([([s], code) for s, code in codes.items()]), strict=True):
+        _addresses[symbol.encode()] = functions[symbol]
+    for key, (symbol, _) in found.items():
+        _addresses[key] = _addresses[symbol.encode()]
+
+
+def _load_objects(objects: Sequence[tuple[Sequence[str], bytes]]) -> list[dict[str, int]]:
+    """The addresses of the functions of these names in each object file."""
+    if elf_loader.is_supported() and objects:
+        try:
+            return elf_loader.load_objects([code for _, code in objects])
+        except elf_loader.UnsupportedObjectError:  # of another LLVM: it knows its own
+            pass
+    return [_load_with_mcjit(names, code) for names, code in objects]
+
+
+def _load_with_mcjit(names: Sequence[str], code: bytes) -> dict[str, int]:
+    """The same by LLVM's loader. Each object has an engine of its own: MCJIT mixes up several in one."""
+    llvm = importlib.import_module("llvmlite.binding")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="jitdefault", jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)  # it owns the target machine
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+    return {name: engine.get_function_address(name) for name in names}
+
+
+def compile_assembly(name: str, text: str, functions: tuple[str, ...]) -> dict[str, int]:
+    """The addresses of functions of a module of LLVM assembly, kept on disk as kernels are."""
+    key = hashlib.sha256(text.encode() + fingerprint()).digest()
+    with _lock:
+        held = kernel_cache.read(key)
+        if held is None:
+            held = name, _workers_module().compile_ir(text, *_target_cpu())
+            kernel_cache.write(key, *held)
+        return _load_objects([(functions, held[1])])[0]
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+
+
+def _after_fork() -> None:
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # a fork waits for LLVM, whose lock nobody would free in the child
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,205 @@
+"""Elementwise ops: one sweep over memory for an op, or for a whole group of ops that a plan has fused.
+
+The formula is the op's own plain body, traced (see `arrays.py`). All full-size operands lie alike, so that the sweep is
+over their memory in order; other operands are broadcast along some axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, cast
+
+from prototorch.backends.core import register_channels_last, register_fusion_role
+from prototorch.backends.cpu.native.array_tracer import trace_reference
+from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, UnsupportedError
+from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
+from prototorch.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.ops.core import Op
+from prototorch.ops.operators import OPS
+from prototorch.spec import Spec
+
+_TYPES = ("float32", "int32", "uint8", "bool", "int64", "float64", "uint32")
+#: elements below which a sweep is one piece, and the elements of a piece above it
+SERIAL_ELEMENTS, PIECE_ELEMENTS = 1 << 14, 1 << 15
+
+Formula = Callable[[KernelBuilder, list[Num]], tuple[Num, ...]]
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """The loops over memory: merged axes of the result, outermost first, and how far each operand moves along each."""
+
+    axes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]  # one per input
+    input_dtypes: tuple[str, ...]
+    output_dtypes: tuple[str, ...]
+
+
+def memory_order(shape: tuple[int, ...], layout: str | None) -> tuple[int, ...]:
+    """A shape's axes as they lie in memory."""
+    return (shape[0], *shape[2:], shape[1]) if layout == CHANNELS_LAST else shape
+
+
+def loop_nest(ins: tuple[Spec, ...], outs: tuple[Spec, ...]) -> LoopNest:
+    """The sweep of an op. Raises Unsupported where operands lie differently."""
+    shape, layout = outs[0].shape, outs[0].layout
+    for o in outs:
+        if (o.shape, o.layout) != (shape, layout):
+            raise UnsupportedError("outputs that lie differently")
+    for s in (*ins, *outs):
+        if s.dtype not in _TYPES:
+            raise UnsupportedError(s.dtype)
+    axes = memory_order(shape, layout)
+    strides = []
+    for s in ins:
+        wide = (1,) * (len(shape) - s.ndim) + s.shape
+        own = s.layout if s.ndim == len(shape) else None
+        if s.layout is not None and own is None:
+            raise UnsupportedError("an operand of fewer dimensions with a layout")
+        single = sum(n > 1 for n in wide) <= 1
+        if own != layout and not single:
+            raise UnsupportedError("operands that lie differently")
+        held = memory_order(wide, layout)
+        row, step = [], 1
+        for n in reversed(held):
+            row.append(0 if n == 1 else step)
+            step *= n
+        strides.append(tuple(reversed(row)))
+    return _merge_axes(axes, strides, ins, outs)
+
+
+def _merge_axes(axes: tuple[int, ...], strides: list[tuple[int, ...]], ins: tuple[Spec, ...],
+            outs: tuple[Spec, ...]) -> LoopNest:  # fmt: skip
+    """Neighbouring axes along which every operand goes on evenly become one."""
+    sizes: list[int] = []
+    moves: list[list[int]] = [[] for _ in strides]
+    for axis, n in enumerate(axes):
+        if n == 1:
+            continue
+        if sizes and all(m[-1] == s[axis] * n for m, s in zip(moves, strides, strict=True)):
+            sizes[-1] *= n
+            for m, s in zip(moves, strides, strict=True):
+                m[-1] = s[axis]
+            continue
+        sizes.append(n)
+        for m, s in zip(moves, strides, strict=True):
+            m.append(s[axis])
+    if not sizes:
+        sizes, moves = [1], [[0] for _ in strides]
+    if any(m[-1] not in (0, 1) for m in moves):
+        raise UnsupportedError("an operand whose last axis is not dense")
+    return LoopNest(tuple(sizes), tuple(map(tuple, moves)), tuple(s.dtype for s in ins), tuple(o.dtype for o in outs))
+
+
+def trace_op(op: str, attrs: tuple[tuple[str, Any], ...]) -> Formula:
+    """What one op does to numbers."""
+    return lambda k, inputs: trace_reference(k, cast(Op, OPS[op]).reference, inputs, dict(attrs))
+
+
+def trace_program(program: Any, outputs: Any) -> Formula:
+    """What a group of ops does to numbers (see `prototorch.ops.fused`)."""
+
+    def work(k: KernelBuilder, inputs: list[Num]) -> tuple[Num, ...]:
+        made: list[tuple[Num, ...]] = []
+
+        def at(ref: Any) -> Num:
+            if ref[0] == "const":
+                return k.num(ref[1], ref[2])
+            return inputs[ref[1]] if ref[0] == "in" else made[ref[1]][ref[2]]
+
+        for op, refs, attrs in program:
+            made.append(trace_op(op, attrs)(k, list(map(at, refs))))
+        return tuple(map(at, outputs))
+
+    return work
+
+
+def emit_loops(k: KernelBuilder, sweep: LoopNest, work: Formula, past: bool = False) -> None:
+    """The code of a sweep: items are elements of a sweep of one axis, else rows (the last axis). ``past``: results are
+    written past the caches."""
+    inputs = [k.pointer(i, d) for i, d in enumerate(sweep.input_dtypes)]
+    outputs = [k.pointer(len(inputs) + i, d, past) for i, d in enumerate(sweep.output_dtypes)]
+    wide = max(SIZES[d] for d in (*sweep.input_dtypes, *sweep.output_dtypes))
+    lanes = max(k.lanes * 4 // max(wide, 4), 1)
+
+    def span(at: list[Any], out: Any, start: Any, count: Any) -> None:
+        """``count`` elements of the last axis from ``start``; ``at`` and ``out``: where each operand begins."""
+        fixed = [p.load(a).splat(1) if m[-1] == 0 else None for p, a, m in zip(inputs, at, sweep.strides, strict=True)]
+
+        def body(i: Int64, mask: Num | None) -> None:
+            here = i + start
+            given = [
+                f if f is not None else p.load(here + a, lanes, mask) for f, p, a in zip(fixed, inputs, at, strict=True)
+            ]
+            made = work(k, given)
+            for p, value in zip(outputs, made, strict=True):
+                p.store(k.num(value).cast(p.dtype).splat(lanes), here + out, mask)
+
+        k.for_each_vector(count, body, lanes)
+
+    if len(sweep.axes) == 1:
+        span([0] * len(inputs), 0, k.first, k.last - k.first)
+        return
+    with k.range(k.first, k.last) as row:
+        at, rest = [0 * row for _ in inputs], row
+        for axis in range(len(sweep.axes) - 2, -1, -1):
+            n = sweep.axes[axis]
+            index = rest % n if axis else rest
+            rest = rest // n
+            at = [a + index * m[axis] if m[axis] else a for a, m in zip(at, sweep.strides, strict=True)]
+        span(at, row * sweep.axes[-1], 0, sweep.axes[-1])
+
+
+def _emit_op(k: KernelBuilder, sweep: LoopNest, op: str, attrs: tuple[tuple[str, Any], ...], past: bool) -> None:
+    emit_loops(k, sweep, trace_op(op, attrs), past)
+
+
+def _emit_group(k: KernelBuilder, sweep: LoopNest, program: Any, outputs: Any, past: bool) -> None:
+    emit_loops(k, sweep, trace_program(program, outputs), past)
+
+
+def loop_tasks(sweep: LoopNest, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
+    """The tasks of a sweep's code; raises Unsupported now where the code could not be emitted later."""
+    made = replace(sweep, axes=(1, *sweep.axes[1:]))  # how often the outermost axis is gone along is said at run time
+    plain = kernel_code(body, made, *params, False)
+    plain.check_supported()
+    run = PIECE_ELEMENTS if len(sweep.axes) == 1 else sweep.axes[-1]
+    address = choose_nontemporal(lambda past: kernel_code(body, made, *params, True) if past else plain, outs, run)
+    total = prod(sweep.axes)
+    items = total if len(sweep.axes) == 1 else total // sweep.axes[-1]
+    each = total // items
+    grain = items if total <= SERIAL_ELEMENTS else max(PIECE_ELEMENTS // each, 1)
+    return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, grain)])
+
+
+def op_tasks(sweep: LoopNest, name: str, outs: tuple[Spec, ...]) -> TaskList:
+    """The tasks of one op over a sweep."""
+    return loop_tasks(sweep, outs, _emit_op, name, ())
+
+
+def _register(name: str) -> None:
+    @native_kernel(name)
+    def elementwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+        sweep = loop_nest(ins, outs)
+        return loop_tasks(sweep, outs, _emit_op, name, tuple(sorted(attrs.items())))
+
+
+for _name, _op in list(OPS.items()):
+    if getattr(_op, "elementwise", False):
+        _register(_name)
+        register_channels_last("native", "follows", _name)
+        register_fusion_role("native", "elementwise", _name)
+register_channels_last("native", "follows", "fused")
+
+
+@native_kernel("fused")
+def fused_elementwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    """A group of elementwise ops."""
+    program = attrs["program"]
+    if not all(getattr(OPS[line[0]], "elementwise", False) for line in program):
+        return None
+    sweep = loop_nest(ins, outs)
+    return loop_tasks(sweep, outs, _emit_group, program, attrs["outputs"])

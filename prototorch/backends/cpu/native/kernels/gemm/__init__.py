@@ -1,0 +1,1 @@
+"""Matrix products and what is built on them: GEMM, GEMV, attention."""

@@ -1,0 +1,212 @@
+"""Matrix products with a matrix that no run changes (a dense layer over many rows, in a prediction): it is brought into
+panels [panel][depth][width] once, which are then read in the order in which they lie.
+
+A piece of work is a block of rows and some panels. A panel meets all tiles of its rows over the whole depth; what it
+sums stays in registers, so that nothing waits in scratch memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any, NamedTuple
+
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
+from prototorch.backends.cpu.native.kernel_api import kernel_code
+from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue, fused_epilogue, no_epilogue
+from prototorch.backends.cpu.native.kernels.common.register_tile import (
+    DepthLoop,
+    RegisterTile,
+    accumulate,
+    max_tile_rows,
+    split_evenly,
+)
+from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ChannelPanels, choose_panels
+from prototorch.backends.cpu.native.kernels.conv.input_rows import has_cache_conflicts
+from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_kernel
+from prototorch.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.spec import Spec
+
+_MIN_ROWS = 32  # rows that are done as well without panels
+_CACHED_ELEMENTS = 1 << 16  # elements of a piece's rows, which are read once for each panel
+_MIN_PIECES = 16  # pieces of work
+_SERIAL_WORK = 1 << 16  # multiplications below which one piece is enough
+
+Specs = tuple[Spec, ...]
+
+
+class PanelGroup(NamedTuple):
+    """Neighbouring panels of one width: how many vectors, how many panels, the first panel and its column."""
+
+    vectors: int
+    num_panels: int
+    first_panel: int
+    first_column: int
+
+
+class LargeGemm(NamedTuple):
+    """[m, depth] times [depth, n] (``turned``: that lies as [n, depth]), in pieces of ``rows`` rows and ``panels``."""
+
+    m: int
+    n: int
+    depth: int
+    is_transposed: bool
+    column_panels: ChannelPanels
+    piece_rows: int
+    piece_panels: int
+
+    @property
+    def size(self) -> int:
+        """Elements of the panels."""
+        return self.column_panels.width * self.depth
+
+    @property
+    def column_pieces(self) -> int:
+        """Parts of the panels."""
+        return -(-len(self.column_panels.vectors) // self.piece_panels)
+
+    @property
+    def items(self) -> int:
+        """Pieces of work."""
+        return -(-self.m // self.piece_rows) * self.column_pieces
+
+    def panel_groups(self) -> Iterator[PanelGroup]:
+        """The panels, those of one width together."""
+        panel = column = 0
+        for vectors in dict.fromkeys(self.column_panels.vectors):
+            times = self.column_panels.vectors.count(vectors)
+            yield PanelGroup(vectors, times, panel, column)
+            panel, column = panel + times, column + times * vectors * self.column_panels.lanes
+
+
+def plan_large_gemm(ins: Specs, outs: Specs, where: tuple[int, int], attrs: dict[str, Any]) -> LargeGemm | None:
+    """The product that the specs say; None where it is none of many rows with one plain float32 matrix."""
+    a, b = (ins[i] for i in where)
+    if attrs.get("transpose_a", False) or b.ndim != 2 or a.ndim < 2 or where[0] == where[1]:
+        return None
+    if not all(s.dtype == "float32" and s.layout is None for s in (a, b, outs[0])):
+        return None
+    m, n, depth = prod(a.shape[:-1]), outs[0].shape[-1], a.shape[-1]
+    if m < _MIN_ROWS:
+        return None
+    panels = choose_panels(n, m)
+    if has_cache_conflicts(4 * depth, max_tile_rows(panels.vectors[0])):  # then fewer rows at once
+        panels = panels._replace(vectors=tuple(sorted(split_evenly(-(-n // panels.lanes), 4), reverse=True)))
+    count, high = len(panels.vectors), max_tile_rows(panels.vectors[0])
+    rows = min(max(_CACHED_ELEMENTS // depth, 4 * high), m)
+    if m * n * depth > _SERIAL_WORK:
+        down = -(-m // rows)
+        if down * count < _MIN_PIECES:  # then blocks of fewer rows
+            down = min(-(-_MIN_PIECES // count), -(-m // high))
+        rows = -(-m // down)
+        across = min(-(-_MIN_PIECES // -(-m // rows)), count)
+    else:
+        rows, across = m, 1
+    return LargeGemm(m, n, depth, attrs.get("transpose_b", False), panels, rows, -(-count // across))
+
+
+def pack_panels(k: KernelBuilder, d: LargeGemm) -> None:
+    """The matrix (argument 0) into panels (argument 1); items are panels."""
+    b, lanes = k.pointer(0), d.column_panels.lanes
+    deep, along = (1, d.depth) if d.is_transposed else (d.n, 1)
+    for group in d.panel_groups():
+        width = group.vectors * lanes
+        with k.range(k.first.maximum(group.first_panel), k.last.minimum(group.first_panel + group.num_panels)) as item:
+            column = (item - group.first_panel) * width + group.first_column
+            to = k.pointer(1) + column * d.depth
+            real = (column + width).minimum(d.n) - column
+            with k.range(d.depth) as i:
+                with k.range(real) as o:
+                    to.store(b.load(i * deep + (column + o) * along), i * width + o)
+                with k.range(real, width) as o:
+                    to.store(k.zero(), i * width + o)
+
+
+class _LargeGemmEmitter:
+    """The code of one product; ``w`` is the input with the panels."""
+
+    def __init__(self, k: KernelBuilder, d: LargeGemm, epilogue: FusedEpilogue, a: int, w: int):
+        self.k, self.d, self.epilogue = k, d, epilogue
+        self.inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.input_dtypes)]
+        self.outputs = [k.pointer(len(self.inputs) + i, t) for i, t in enumerate(epilogue.output_dtypes)]
+        self.a, self.w = self.inputs[a], self.inputs[w]
+        with k.range(k.first, k.last) as item:
+            down, part = item // d.column_pieces, item % d.column_pieces
+            first, last = part * d.piece_panels, (part + 1) * d.piece_panels
+            blocks = [(d.piece_rows, 0, d.m // d.piece_rows), (d.m % d.piece_rows, d.m // d.piece_rows, 1)]
+            for rows, before, times in (one for one in blocks if one[0] * one[2]):
+                with k.if_then((down >= before) & (down < before + times)):
+                    for group in d.panel_groups():
+                        with k.range(
+                            first.maximum(group.first_panel), last.minimum(group.first_panel + group.num_panels)
+                        ) as panel:
+                            self.panel(down * d.piece_rows, rows, group, (panel - group.first_panel))
+
+    def panel(self, r0: Int64, rows: int, group: PanelGroup, number: Int64) -> None:
+        """A panel of a group and the rows from r0 on."""
+        k, d = self.k, self.d
+        lanes = d.column_panels.lanes
+        column = number * (group.vectors * lanes) + group.first_column
+        edge = group.first_column + group.num_panels * group.vectors * lanes > d.n
+        sizes = split_evenly(rows, max_tile_rows(group.vectors))
+        done = 0
+        for size in dict.fromkeys(sizes):
+            times = sizes.count(size)
+            with k.range(times) as t:
+                self.tile(r0 + (t * size + done), RegisterTile(size, group.vectors, lanes), column, edge)
+            done += size * times
+
+    def tile(self, row: Int64, tile: RegisterTile, column: Int64, edge: bool) -> None:
+        """The sums of a tile, and what follows; at the ``edge`` some of its last columns may not be there."""
+        k, d = self.k, self.d
+        made = accumulate(k, tile, self.a + row * d.depth, d.depth, self.w + column * d.depth,
+                          [DepthLoop(d.depth, 1, tile.width)])  # fmt: skip
+
+        def store(mask: Num | None) -> None:
+            for r in range(tile.rows):
+                for v in range(tile.vectors):
+                    c = column + v * tile.lanes
+                    self.epilogue.store(k, self.inputs, self.outputs, made[r][v], (row + r) * d.n + c, c,
+                                        mask if v == tile.vectors - 1 else None)  # fmt: skip
+
+        if not edge:
+            store(None)
+            return
+        with k.b.if_else((column + tile.width <= d.n).v) as (then, otherwise):
+            with then:
+                store(None)
+            with otherwise:
+                store(k.mask(d.n % tile.lanes, tile.lanes))
+
+
+def emit_gemm(k: KernelBuilder, d: LargeGemm, epilogue: FusedEpilogue, a: int, w: int) -> None:
+    """The code of the product; items are pieces."""
+    _LargeGemmEmitter(k, d, epilogue, a, w)
+
+
+def _prepare(
+    ins: Specs, outs: Specs, epilogue: FusedEpilogue, where: tuple[int, int], attrs: dict[str, Any]
+) -> PrepackedKernel | None:
+    d = plan_large_gemm(ins, outs, where, attrs)
+    if d is None:
+        return None
+    packing, work = kernel_code(pack_panels, d), kernel_code(emit_gemm, d, epilogue, *where)
+    panels = len(d.column_panels.vectors)
+    return PrepackedKernel(where[1], d.size, lambda i, o: [ParallelTask(packing.address, (i[0], o[0]), panels)],
+                 lambda i, o: [ParallelTask(work.address, (*i, *o), d.items)], "packed_gemm_large",
+                 (d.n, d.depth, d.is_transposed, d.column_panels))  # fmt: skip
+
+
+@prepacked_kernel("matmul")
+def matmul_prepacked_large(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> PrepackedKernel | None:
+    """A product alone."""
+    return _prepare(ins, outs, no_epilogue(2), (0, 1), attrs)
+
+
+@prepacked_kernel("fused")
+def fused_matmul_prepacked_large(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> PrepackedKernel | None:
+    """A product and what follows it."""
+    name, refs, own = attrs["program"][0]
+    if name != "matmul" or any(ref[0] != "in" for ref in refs):
+        return None
+    return _prepare(ins, outs, fused_epilogue(ins, outs, attrs, -1), (refs[0][1], refs[1][1]), dict(own))

@@ -1,0 +1,98 @@
+"""Products of little depth whose result is large, as the gradient of a dense layer's weights in a small batch, and the
+update of the weights with it: what counts is the memory that the result, and what it is combined with, lies in.
+
+The result is written row by row, a few rows at a time; the second matrix, or some of its columns, stays in a cache
+meanwhile. What the epilogue reads beside is asked for some rows before it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from prototorch.backends.cpu.native.cpu_features import num_vector_registers, vector_lanes
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
+from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code
+from prototorch.backends.cpu.native.kernels.common.epilogue import FULL, FusedEpilogue
+from prototorch.backends.cpu.native.kernels.common.memory import copy
+from prototorch.backends.cpu.native.kernels.common.register_tile import DepthLoop, RegisterTile, accumulate
+from prototorch.backends.cpu.native.thread_pool import ParallelTask
+
+MAX_DEPTH = 128  # of the depth
+MIN_ELEMENTS = 1 << 18  # elements of a result that does not stay in a cache
+_CACHED_ELEMENTS = 1 << 16  # elements of the second matrix that do
+_PIECE_ROWS = 16  # rows of a piece
+_TILE_ROWS = 4  # rows that are written side by side: a divisor of _DOWN
+_MAX_TILE_VECTORS = 6  # at most, of each
+
+
+class SmallKGemm(NamedTuple):
+    """The transpose of [depth, m] times [depth, n]."""
+
+    m: int
+    n: int
+    depth: int
+
+    @property
+    def tile_vectors(self) -> int:
+        """Vectors of a tile."""
+        return min((num_vector_registers() - 4) // _TILE_ROWS, _MAX_TILE_VECTORS, -(-self.n // vector_lanes("float32")))
+
+    @property
+    def piece_columns(self) -> int:
+        """Columns of a piece: whole tiles."""
+        width = self.tile_vectors * vector_lanes("float32")
+        return max(min(_CACHED_ELEMENTS // self.depth, -(-self.n // width) * width) // width, 1) * width
+
+
+def small_k_gemm(m: int, n: int, depth: int, epilogue: FusedEpilogue, where: tuple[int, int]) -> TaskList:
+    """The tasks for the transpose of [depth, m] times [depth, n]."""
+    p = SmallKGemm(m, n, depth)
+    made = kernel_code(_multiply, p, epilogue, where)
+    items = -(-m // _PIECE_ROWS) * -(-n // p.piece_columns)
+    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, 1, 4 * _PIECE_ROWS * depth)])
+
+
+def _multiply(k: KernelBuilder, p: SmallKGemm, epilogue: FusedEpilogue, where: tuple[int, int]) -> None:
+    """Items are pieces of rows, and in them pieces of columns."""
+    inputs = [k.pointer(i, d) for i, d in enumerate(epilogue.input_dtypes)]
+    outputs = [k.pointer(len(inputs) + i, d) for i, d in enumerate(epilogue.output_dtypes)]
+    beside = [pointer for pointer, kind in zip(inputs, epilogue.kinds, strict=True) if kind == FULL]
+    a, b = inputs[where[0]], inputs[where[1]]
+    lanes = k.lanes
+    width = p.tile_vectors * lanes
+    down = -(-p.m // _PIECE_ROWS)
+    with k.range(k.first, k.last) as item:
+        r0, c0 = (item % down) * _PIECE_ROWS, (item // down) * p.piece_columns
+        count = (p.m - r0).minimum(_PIECE_ROWS)
+        with k.range(p.depth) as d:
+            copy(k, a + (d * p.m + r0), k.local + d * _PIECE_ROWS, count)
+        ends = (c0 + p.piece_columns).minimum(p.n)
+        whole = p.n - p.n % width
+
+        def rows(r: Int64, height: int, r0: Int64 = r0, c0: Int64 = c0, ends: Int64 = ends) -> None:
+            def panel(c: Any, vectors: int, mask: Num | None) -> None:
+                corner = (r0 + r) * p.n + c
+                for i in range(height):
+                    for v in range(0, vectors * lanes, 16):
+                        for pointer in beside:
+                            pointer.prefetch(corner + ((i + height) * p.n + v), 2)
+                made = accumulate(k, RegisterTile(height, vectors, lanes), k.local + r, 1, b + c,
+                                  [DepthLoop(p.depth, _PIECE_ROWS, p.n)], None, mask)  # fmt: skip
+                for i, row in enumerate(made):
+                    for v, one in enumerate(row):
+                        edge = mask if v == vectors - 1 else None
+                        epilogue.store(k, inputs, outputs, one, corner + (i * p.n + v * lanes), c + v * lanes, edge)
+
+            with k.range(c0, ends.minimum(whole), width) as c:
+                panel(c, p.tile_vectors, None)
+            if rest := p.n - whole:
+                mask = k.mask(rest % lanes, lanes) if rest % lanes else None
+                with k.if_then(ends.equals(p.n)):
+                    panel(Int64(k, k.word(whole)), -(-rest // lanes), mask)
+
+        even = count - count % _TILE_ROWS
+        with k.range(0, even, _TILE_ROWS) as r:
+            rows(r, _TILE_ROWS)
+        if p.m % _TILE_ROWS:
+            with k.range(even, count) as r:
+                rows(r, 1)

@@ -1,0 +1,1 @@
+"""Kernels that move elements: copies, transposes, crops, padding, gathers and scatters."""

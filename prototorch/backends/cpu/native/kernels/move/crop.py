@@ -1,0 +1,56 @@
+"""A part of each picture, at a place of its own: row by row, in whatever type the pictures came."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from prototorch.backends.core import register_channels_last
+from prototorch.backends.cpu.native.ir_builder import SIZES, KernelBuilder
+from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.move.strided_copy import COPY_DTYPES, PIECE_ELEMENTS, copy_lanes
+from prototorch.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.spec import Spec
+
+
+class CropShape(NamedTuple):
+    """[samples, groups, rows, columns, inner] -> [samples, groups, height, width, inner] in memory: channels are groups
+    or, where they lie last, what is inner."""
+
+    groups: int
+    rows: int
+    columns: int
+    inner: int
+    height: int
+    width: int
+    dtype: str
+
+
+def _crop(k: KernelBuilder, p: CropShape) -> None:
+    """Arguments: pictures, first rows, first columns, the result. An item is one row of one group."""
+    lanes = copy_lanes(p.dtype)
+    tops, lefts = k.pointer(1, "int32"), k.pointer(2, "int32")
+    with k.range(k.first, k.last) as item:
+        row, group = item % p.height, item // p.height
+        sample = group // p.groups if p.groups > 1 else group
+        top = tops.load(sample).to_int64().maximum(0).minimum(p.rows - p.height)
+        left = lefts.load(sample).to_int64().maximum(0).minimum(p.columns - p.width)
+        x = k.pointer(0, p.dtype) + ((group * p.rows + top + row) * p.columns + left) * p.inner
+        y = k.pointer(3, p.dtype) + item * (p.width * p.inner)
+        k.for_each_vector(p.width * p.inner, lambda i, mask: y.store(x.load(i, lanes, mask), i, mask), lanes)
+
+
+@native_kernel("crop")
+def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    """Rows of the pictures, copied as words of their size."""
+    x, y = ins[0], outs[0]
+    if x.layout != y.layout or SIZES.get(x.dtype) not in COPY_DTYPES:
+        return None
+    samples, channels, rows, columns = x.shape
+    groups, inner = (1, channels) if x.layout else (channels, 1)
+    part = CropShape(groups, rows, columns, inner, attrs["height"], attrs["width"], COPY_DTYPES[SIZES[x.dtype]])
+    made, items = kernel_code(_crop, part), samples * groups * part.height
+    grain = items if y.size <= PIECE_ELEMENTS else max(PIECE_ELEMENTS // (part.width * inner), 1)
+    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain)])
+
+
+register_channels_last("native", "follows", "crop")

@@ -1,0 +1,211 @@
+"""Statistics of channels: the shape of the loops, which the norms share.
+
+An array is ``before`` x ``channels`` x ``after`` numbers in memory. Where nothing comes after the channels ("rows"),
+vectors go over channels, and the rows are cut into pieces of about PIECE numbers, whose sums lie in shared scratch
+memory until a second task adds them in order. Otherwise ("planes") one piece of work is one channel, all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
+from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
+from prototorch.backends.cpu.native.kernels.pool.pool_geometry import for_each_channel_vector
+from prototorch.spec import Spec
+
+PIECE = 1 << 15
+#: rows of a piece: so many that its sums are few beside what is summed, so few that its sums are exact
+MIN_PIECE_ROWS, MAX_PIECE_ROWS = 32, 1024
+#: channels of an item where sums of pieces are put together
+BLOCK_CHANNELS = 128
+#: vectors of partial sums along a plane
+_PARTIAL_SUMS = 4
+#: sums that are held in registers while rows are gone through, and how many are enough to hide an addition's time
+_MAX_REGISTER_SUMS, _MIN_CHAINS = 16, 4
+
+#: (where, channel, lanes, mask) -> one vector for each sum
+Terms = Callable[[Int64, Int64, int, "Num | None"], Sequence[Num]]
+
+
+@dataclass(frozen=True)
+class ChannelShape:
+    """How channels lie in an array."""
+
+    outer: int
+    channels: int
+    inner: int
+
+    @property
+    def elements_per_channel(self) -> int:
+        """Numbers of a channel."""
+        return self.outer * self.inner
+
+    @property
+    def is_channels_last(self) -> bool:
+        """Whether the channels of a place lie side by side."""
+        return self.inner == 1
+
+    @property
+    def piece_rows(self) -> int:
+        """Rows of a piece."""
+        return min(max(PIECE // self.channels, MIN_PIECE_ROWS), MAX_PIECE_ROWS)
+
+    @property
+    def num_pieces(self) -> int:
+        """Pieces that the rows are cut into."""
+        return -(-self.outer // self.piece_rows)
+
+    @property
+    def num_blocks(self) -> int:
+        """Items that the channels are cut into where sums of pieces are put together."""
+        return -(-self.channels // BLOCK_CHANNELS)
+
+    @property
+    def grain_size(self) -> int:
+        """Channels that are done in one go, in planes."""
+        return max(PIECE // self.elements_per_channel, 1)
+
+
+def channel_shape(x: Spec, axis: int, full: Sequence[Spec]) -> ChannelShape:
+    """How the channels of x lie. Raises Unsupported where other full-size operands lie otherwise."""
+    if x.dtype != "float32" or any(s.shape == x.shape and s.layout != x.layout for s in full):
+        raise UnsupportedError("arrays that lie differently, or are not of float32")
+    axis %= x.ndim
+    if x.layout == CHANNELS_LAST:
+        if axis != 1:
+            raise UnsupportedError("an axis that is not the channels'")
+        return ChannelShape(x.size // x.shape[1], x.shape[1], 1)
+    return ChannelShape(prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
+
+
+def for_each_piece(
+    k: KernelBuilder, c: ChannelShape, body: Callable[[Int64, Int64, Int64], None], backwards: bool = False
+) -> None:
+    """``body(piece, its first row, its rows)`` for the items of a kernel; ``backwards`` begins at the end, where memory
+    has just been read."""
+    with k.range(k.first, k.last) as item:
+        piece = c.num_pieces - 1 - item if backwards else item
+        start = piece * c.piece_rows
+        body(piece, start, (c.outer - start).minimum(c.piece_rows))
+
+
+def for_each_channel_block(k: KernelBuilder, c: ChannelShape, body: Callable[[Int64, int, Num | None], None]) -> None:
+    """``body(channel, lanes, mask)`` for the items of a kernel that puts sums together."""
+    with k.range(k.first, k.last) as block:
+        start = block * BLOCK_CHANNELS
+        count: int | Int64 = (c.channels - start).minimum(BLOCK_CHANNELS) if c.num_blocks > 1 else c.channels
+        k.for_each_vector(count, lambda i, mask: body(start + i, k.lanes, mask))
+
+
+def sum_rows(
+    k: KernelBuilder, c: ChannelShape, start: Int64, count: Int64, sums: Sequence[Pointer], terms: Terms
+) -> None:
+    """Add up terms over rows into arrays ``sums`` over the channels. ``terms(where, channel, lanes, mask)`` gives one
+    vector for each. Memory is read in order: any other order halves the speed."""
+    vectors = -(-c.channels // k.lanes)
+    if vectors * len(sums) <= _MAX_REGISTER_SUMS:
+        _sum_rows_in_registers(k, c, start, count, sums, terms)
+        return
+
+    def clear(i: Int64, lanes: int, mask: Num | None) -> None:
+        for s in sums:
+            s.store(k.zero(lanes), i, mask)
+
+    for_each_channel_vector(k, c.channels, clear)
+    with k.range(start, start + count) as row:
+        at = row * c.channels
+
+        def add(i: Int64, lanes: int, mask: Num | None) -> None:
+            for s, value in zip(sums, terms(at + i, i, lanes, mask), strict=True):
+                s.store(s.load(i, lanes, mask) + value, i, mask)
+
+        for_each_channel_vector(k, c.channels, add)
+
+
+def _sum_rows_in_registers(k: KernelBuilder, c: ChannelShape, start: Int64, count: Int64, sums: Sequence[Pointer],
+                         terms: Terms) -> None:  # fmt: skip
+    lanes = min(k.lanes, 1 << (c.channels - 1).bit_length())
+    starts = range(0, c.channels, lanes)
+    masks = [None if i + lanes <= c.channels else k.mask(c.channels - i, lanes) for i in starts]
+    several = max(
+        _MIN_CHAINS // (len(starts) * len(sums)), 1
+    )  # rows that have sums of their own: none waits for another
+    held = [[[k.variable(k.zero(lanes)) for _ in sums] for _ in starts] for _ in range(several)]
+
+    def add(row: Int64, into: list[list[Any]]) -> None:
+        for i, mask, own in zip(starts, masks, into, strict=True):
+            for s, value in zip(own, terms(row * c.channels + i, Int64(k, k.word(i)), lanes, mask), strict=True):
+                s.value = s.value + value
+
+    end = start + count
+    whole = start + count // several * several
+    with k.range(start, whole, several) as row:
+        for r in range(several):
+            add(row + r, held[r])
+    if several > 1:
+        with k.range(whole, end) as row:
+            add(row, held[0])
+    for j, (i, mask) in enumerate(zip(starts, masks, strict=True)):
+        for n, s in enumerate(sums):
+            total = held[0][j][n].value
+            for other in held[1:]:
+                total = total + other[j][n].value
+            s.store(total, i, mask)
+
+
+def for_each_row(k: KernelBuilder, c: ChannelShape, start: Int64, count: Int64,
+              body: Callable[[Int64, Int64, int, Num | None], None]) -> None:  # fmt: skip
+    """``body(where, channel, lanes, mask)`` for all vectors of some rows."""
+    with k.range(start, start + count) as row:
+        at = row * c.channels
+        for_each_channel_vector(k, c.channels, lambda i, lanes, mask: body(at + i, i, lanes, mask))
+
+
+def sum_line(k: KernelBuilder, at: Int64, length: int, terms: Callable[[Int64, Num | None], Sequence[Num]],
+                count: int) -> list[Num]:  # fmt: skip
+    """Sums of ``count`` terms over numbers that lie side by side; ``terms(where, mask)`` gives a vector for each."""
+    lanes = k.lanes
+    whole = length - length % (lanes * _PARTIAL_SUMS)
+    held = [[k.variable(k.zero(lanes)) for _ in range(count)] for _ in range(_PARTIAL_SUMS)]
+
+    def add(i: Int64, mask: Num | None, stream: int) -> None:
+        for s, value in zip(held[stream], terms(at + i, mask), strict=True):
+            s.value = s.value + (value if mask is None else k.select(mask, value, k.zero(lanes)))
+
+    if whole:
+        with k.range(0, whole, lanes * _PARTIAL_SUMS) as i:
+            for stream in range(_PARTIAL_SUMS):
+                add(i + stream * lanes, None, stream)
+    if length > whole:
+        k.for_each_vector(length - whole, lambda i, mask: add(i + whole, mask, 0))
+    streams = [[held[s][j].value for s in range(_PARTIAL_SUMS)] for j in range(count)]
+    return [k.reduce_add((a + b) + (c + d)) for a, b, c, d in streams]
+
+
+def sum_plane(k: KernelBuilder, c: ChannelShape, channel: Int64, terms: Callable[[Int64, Num | None], Sequence[Num]],
+                 count: int) -> list[Num]:  # fmt: skip
+    """The same over one channel's numbers, the sums of the single images added in float64."""
+    totals = [k.variable(k.zero(1, "float64")) for _ in range(count)]
+    with k.range(c.outer) as image:
+        at = (image * c.channels + channel) * c.inner
+        for total, line in zip(totals, sum_line(k, at, c.inner, terms, count), strict=True):
+            total.value = total.value + line.cast("float64")
+    return [t.value for t in totals]
+
+
+def for_each_position(
+    k: KernelBuilder, c: ChannelShape, channel: Int64, body: Callable[[Int64, Num | None], None]
+) -> None:
+    """``body(where, mask)`` for all vectors of a channel, in planes; the last image first, for it was read last."""
+    with k.range(c.outer) as back:
+        at = ((c.outer - 1 - back) * c.channels + channel) * c.inner
+        k.for_each_vector(c.inner, lambda i, mask: body(at + i, mask))
+
+
+def rsqrt(k: KernelBuilder, variance: Num, eps: float) -> Num:
+    """1 / sqrt(variance + eps)."""
+    return k.num(1.0, variance.dtype) / k.unary_intrinsic("sqrt", variance + eps)

@@ -1,0 +1,238 @@
+"""Local response normalisation: windows over neighbouring channels.
+
+With channels innermost, a window is a handful of loads beside each other; those at the two ends of the channels leave
+out what lies beyond. In plain memory a vector goes over places, and the window over rows. The gradient needs windows of
+a value that is made on the way, which is kept in the scratch memory of the thread, between zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from prototorch.backends.core import register_channels_last
+from prototorch.backends.cpu.native import exp_log
+from prototorch.backends.cpu.native.cpu_features import vector_lanes
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, UnsupportedError
+from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
+from prototorch.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.spec import Spec
+
+MAX_WINDOW = 33  # channels of a window: its taps are written out
+SERIAL_ELEMENTS, PIECE_ELEMENTS = 1 << 13, 1 << 14
+_BLOCK_ELEMENTS = 1 << 10  # numbers of the value that is kept on the way
+
+
+@dataclass(frozen=True)
+class LrnShape:
+    """What is known of the op: ``places`` are those of an image."""
+
+    images: int
+    channels: int
+    positions: int
+    size: int
+    alpha: float
+    beta: float
+    k: float
+
+    @property
+    def radius(self) -> int:
+        """How far a window reaches to either side."""
+        return self.size // 2
+
+
+def _negative_powers(k: KernelBuilder, base: Num, beta: float) -> tuple[Num, Num]:
+    """base ** -beta and base ** -(beta + 1)."""
+    if beta == 0.75:
+        root = k.unary_intrinsic("sqrt", base)
+        made = k.num(1.0) / (root * k.unary_intrinsic("sqrt", root))
+        return made, made * (made * (made * root))
+    if beta == 0.5:
+        inverse = k.num(1.0) / base
+        made = k.unary_intrinsic("sqrt", inverse)
+    elif beta == 1.0:
+        made = inverse = k.num(1.0) / base
+    else:
+        inverse = k.num(1.0) / base
+        made = exp_log.exp(k, exp_log.log(k, base) * -beta)
+    return made, made * inverse
+
+
+def _channel_mask(k: KernelBuilder, start: int, channels: int, lanes: int) -> Num | None:
+    """Which lanes of a vector that begins at a channel are channels; None for all."""
+    held = [0 <= start + i < channels for i in range(lanes)]
+    return None if all(held) else k.constant_mask(held)
+
+
+def _for_each_channel_vector(
+    k: KernelBuilder, lrn: LrnShape, body: Callable[[Any, Num | None, list[Num | None]], None]
+) -> None:
+    """``body(channel, mask, the mask of each tap)`` for all vectors of channels."""
+    lanes, half, c = k.lanes, lrn.radius, lrn.channels
+    starts = range(0, c, lanes)
+    middle = [s for s in starts if s >= half and s + lanes + half <= c]
+    for s in starts:
+        if s in middle:
+            if s == middle[0]:
+                with k.range(middle[0], middle[-1] + 1, lanes) as i:
+                    body(i, None, [None] * lrn.size)
+            continue
+        masks = [_channel_mask(k, s + j - half, c, lanes) for j in range(lrn.size)]
+        body(Int64(k, k.word(s)), _channel_mask(k, s, c, lanes), masks)
+
+
+def _forward_channels_last(k: KernelBuilder, lrn: LrnShape, past: bool) -> None:
+    x, y, bases = k.pointer(0), k.pointer(1, nontemporal=past), k.pointer(2, nontemporal=past)
+    with k.range(k.first, k.last) as row:
+        start = row * lrn.channels
+
+        def vector(c: Any, mask: Num | None, taps: list[Num | None]) -> None:
+            total = k.zero(k.lanes)
+            for j, held in enumerate(taps):
+                seen = x.load(start + c + (j - lrn.radius), k.lanes, held)
+                total = k.fma(seen, seen, total)
+            base = total * (lrn.alpha / lrn.size) + lrn.k
+            power, _ = _negative_powers(k, base, lrn.beta)
+            y.store(x.load(start + c, k.lanes, mask) * power, start + c, mask)
+            bases.store(base, start + c, mask)
+
+        _for_each_channel_vector(k, lrn, vector)
+
+
+def _block_rows(lrn: LrnShape) -> int:
+    return max(_BLOCK_ELEMENTS // lrn.channels, 1)
+
+
+def _scratch_bytes(lrn: LrnShape) -> int:
+    """Bytes of scratch memory for the gradient in either layout."""
+    lanes = vector_lanes("float32")
+    last = _block_rows(lrn) * (lrn.channels + lrn.radius) + lrn.radius + lanes
+    return 4 * max(last, (lrn.channels + 2 * lrn.radius) * lanes)
+
+
+def _backward_channels_last(k: KernelBuilder, lrn: LrnShape) -> None:
+    g, x, bases, y = (k.pointer(i) for i in range(4))
+    wide, c, lanes = lrn.channels + lrn.radius, lrn.channels, k.lanes
+    kept = k.local.as_type("float32")  # rows with zeros between them
+    with k.range(_block_rows(lrn) + 1) as row:
+        k.for_each_vector(lrn.radius, lambda i, mask: kept.store(k.zero(lanes), row * wide + i, mask))
+    with k.range(k.first, k.last, _block_rows(lrn)) as start:
+        count = (k.last - start).minimum(_block_rows(lrn))
+        with k.range(count) as row:
+            at = (start + row) * c
+
+            def ratio(i: Int64, mask: Num | None, at: Int64 = at, row: Int64 = row) -> None:
+                power, beyond = _negative_powers(k, bases.load(at + i, lanes, mask), lrn.beta)
+                grad = g.load(at + i, lanes, mask)
+                y.store(grad * power, at + i, mask)
+                kept.store(grad * beyond * x.load(at + i, lanes, mask), row * wide + i + lrn.radius, mask)
+
+            k.for_each_vector(c, ratio)
+        with k.range(count) as row:
+            at = (start + row) * c
+
+            def result(i: Int64, mask: Num | None, at: Int64 = at, row: Int64 = row) -> None:
+                total = k.zero(lanes)
+                for j in range(lrn.size):
+                    total = total + kept.load(row * wide + i + j, lanes)
+                slope = x.load(at + i, lanes, mask) * total * (2 * lrn.alpha * lrn.beta / lrn.size)
+                y.store(y.load(at + i, lanes, mask) - slope, at + i, mask)
+
+            k.for_each_vector(c, result)
+
+
+def _for_each_column(k: KernelBuilder, lrn: LrnShape, body: Callable[[Int64, Num], None]) -> None:
+    """``body(where a vector of places of the first channel lies, mask)`` for the items of a plain kernel."""
+    vectors = -(-lrn.positions // k.lanes)
+    with k.range(k.first, k.last) as item:
+        place = (item % vectors) * k.lanes
+        mask = k.mask((lrn.positions - place).minimum(k.lanes), k.lanes)
+        body((item // vectors) * (lrn.channels * lrn.positions) + place, mask)
+
+
+def _forward_nchw(k: KernelBuilder, lrn: LrnShape) -> None:
+    x, y, bases = k.pointer(0), k.pointer(1), k.pointer(2)
+
+    def column(at: Int64, mask: Num) -> None:
+        with k.range(lrn.channels) as c:
+            total = k.variable(k.zero(k.lanes))
+            with k.range((c - lrn.radius).maximum(0), (c + lrn.radius + 1).minimum(lrn.channels)) as j:
+                seen = x.load(at + j * lrn.positions, k.lanes, mask)
+                total.value = k.fma(seen, seen, total.value)
+            base = total.value * (lrn.alpha / lrn.size) + lrn.k
+            power, _ = _negative_powers(k, base, lrn.beta)
+            here = at + c * lrn.positions
+            y.store(x.load(here, k.lanes, mask) * power, here, mask)
+            bases.store(base, here, mask)
+
+    _for_each_column(k, lrn, column)
+
+
+def _backward_nchw(k: KernelBuilder, lrn: LrnShape) -> None:
+    g, x, bases, y = (k.pointer(i) for i in range(4))
+    kept, lanes = k.local.as_type("float32"), k.lanes
+    end = (lrn.channels + lrn.radius) * lanes
+    for i in range(lrn.radius):
+        kept.store(k.zero(lanes), i * lanes)
+        kept.store(k.zero(lanes), end + i * lanes)
+
+    def column(at: Int64, mask: Num) -> None:
+        with k.range(lrn.channels) as c:
+            here = at + c * lrn.positions
+            power, beyond = _negative_powers(k, bases.load(here, lanes, mask), lrn.beta)
+            grad = g.load(here, lanes, mask)
+            y.store(grad * power, here, mask)
+            kept.store(grad * beyond * x.load(here, lanes, mask), (c + lrn.radius) * lanes)
+        with k.range(lrn.channels) as c:
+            here = at + c * lrn.positions
+            total = k.zero(lanes)
+            for j in range(lrn.size):
+                total = total + kept.load((c + j) * lanes, lanes)
+            slope = x.load(here, lanes, mask) * total * (2 * lrn.alpha * lrn.beta / lrn.size)
+            y.store(y.load(here, lanes, mask) - slope, here, mask)
+
+    _for_each_column(k, lrn, column)
+
+
+def _lrn_shape(specs: tuple[Spec, ...], attrs: dict[str, Any]) -> tuple[LrnShape, bool]:
+    x = specs[0]
+    if any(s != x for s in specs) or x.dtype != "float32":
+        raise UnsupportedError("arrays that differ, or are not of float32")
+    if attrs["size"] > MAX_WINDOW:
+        raise UnsupportedError("a window so wide")
+    n, c, places = x.shape[0], x.shape[1], prod(x.shape[2:])
+    last = x.layout == CHANNELS_LAST or places == 1
+    return LrnShape(n, c, places, attrs["size"], *(float(attrs[a]) for a in ("alpha", "beta", "k"))), last
+
+
+def _tasks(lrn: LrnShape, last: bool, forward: bool, outs: tuple[Spec, ...]) -> TaskList:
+    if last:
+        items, each = lrn.images * lrn.positions, lrn.channels
+    else:
+        lanes = vector_lanes("float32")
+        items, each = lrn.images * -(-lrn.positions // lanes), lrn.channels * lanes
+    grain = items if items * each <= SERIAL_ELEMENTS else max(PIECE_ELEMENTS // each, 1)
+    local = 0 if forward else _scratch_bytes(lrn)
+    if last and forward:
+        address = choose_nontemporal(lambda past: kernel_code(_forward_channels_last, lrn, past), outs, lrn.channels)
+        return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, grain)])
+    made = kernel_code(_backward_channels_last if last else _forward_nchw if forward else _backward_nchw, lrn)
+    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain, local)])
+
+
+@native_kernel("lrn")
+def lrn(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+    """The normalised input, and the base of the power."""
+    return _tasks(*_lrn_shape((*ins, *outs), attrs), True, outs)
+
+
+@native_kernel("lrn_grad")
+def lrn_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+    """The gradient of the input."""
+    return _tasks(*_lrn_shape((*ins, *outs), attrs), False, outs)
+
+
+register_channels_last("native", "follows", "lrn", "lrn_grad")

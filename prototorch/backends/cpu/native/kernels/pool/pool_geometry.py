@@ -1,0 +1,113 @@
+"""Windows of pooling as loops: geometry that is known when the plan is made, and where a row of windows lies.
+
+Everything has three spatial dimensions here; those that an op lacks have size, window and stride 1. An image is a
+picture of the batch with its channels innermost (channels_last), or one channel of a picture (plain), with vectors over
+the channels or numbers one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, UnsupportedError
+from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
+from prototorch.ops.pool import pooled_size
+from prototorch.spec import Spec
+
+Triple = tuple[int, int, int]
+#: taps of a window up to which its loops are written out where the window lies inside
+MAX_UNROLLED_TAPS = 36
+#: elements of the input below which all is one piece, and those of a piece above it
+SERIAL_ELEMENTS, PIECE_ELEMENTS = 1 << 14, 1 << 15
+
+
+@dataclass(frozen=True)
+class PoolGeometry:
+    """The windows over an input of ``images`` with ``channels`` numbers at each place; ``before`` is the padding."""
+
+    images: int
+    channels: int
+    size: Triple
+    out: Triple
+    kernel: Triple
+    strides: Triple
+    pad_before: Triple
+    pad_after: Triple
+
+    def full_windows(self, axis: int) -> tuple[int, int]:
+        """The range of windows that lie inside the input along an axis."""
+        n, o, k = self.size[axis], self.out[axis], self.kernel[axis]
+        s, p = self.strides[axis], self.pad_before[axis]
+        first = min(-(-p // s), o)
+        return first, max(first, min((n - k + p) // s + 1, o)) if n - k + p >= 0 else first
+
+    @property
+    def taps(self) -> int:
+        """Elements of a window."""
+        return prod(self.kernel)
+
+    def grain_size(self, items: int) -> int:
+        """Items of a piece of work."""
+        total = self.images * self.channels * prod(self.size)
+        return items if total <= SERIAL_ELEMENTS else max(PIECE_ELEMENTS * items // total, 1)
+
+
+def pool_geometry(x: Spec, others: tuple[Spec, ...], size: tuple[int, ...], attrs: dict[str, Any]) -> PoolGeometry:
+    """The windows of an op; ``x`` and the others must lie alike, ``size`` is that of the op's input."""
+    if any(s.layout != x.layout for s in others) or x.dtype != "float32":
+        raise UnsupportedError("arrays that lie differently, or are not of float32")
+    rank = len(size)
+    if rank > 3:
+        raise UnsupportedError("more than three dimensions")
+    n, c = x.shape[:2]
+    last = x.layout == CHANNELS_LAST or c == 1
+    kernel, strides, pads = (tuple(attrs[name]) for name in ("kernel", "strides", "pads"))
+    out = pooled_size(size, kernel, strides, pads, attrs.get("ceil", False))
+
+    def triple(values: Any, fill: int) -> Any:
+        return ((fill,) * (3 - rank)) + tuple(int(v) for v in values)
+
+    return PoolGeometry(n if last else n * c, c if last else 1, triple(size, 1), triple(out, 1), triple(kernel, 1),
+                   triple(strides, 1), triple((p[0] for p in pads), 0), triple((p[1] for p in pads), 0))  # fmt: skip
+
+
+def unravel_row(row: Int64, inner: tuple[int, ...]) -> list[Int64]:
+    """A row's index along the outermost axis and along each of the inner ones."""
+    found: list[Int64] = []
+    for n in reversed(inner):
+        found.append(row % n if n > 1 else row * 0)
+        row = row // n
+    return [row, *reversed(found)]
+
+
+def for_each_channel_vector(k: KernelBuilder, channels: int, body: Callable[[Int64, int, Num | None], None]) -> None:
+    """``body(channel, lanes, mask)`` over all channels in vectors that are no wider than need be."""
+    lanes = k.lanes
+    while lanes > 1 and lanes // 2 >= channels:
+        lanes //= 2
+    k.for_each_vector(channels, lambda c, mask: body(c, lanes, mask), lanes)
+
+
+def for_each_column(k: KernelBuilder, inside: Num, fast: tuple[int, int], count: int, quick: Callable[[Int64], None],
+             careful: Callable[[Int64], None]) -> None:  # fmt: skip
+    """``quick`` for the columns in the range ``fast`` if the row is inside, ``careful`` for all others of ``count``."""
+    a, b = fast
+    if a < b:
+        flag = inside.cast("int64").to_int64()
+        start, stop = flag * a, flag * b
+        with k.range(start, stop) as i:
+            quick(i)
+        skip = stop - start
+        with k.range(0, count - skip) as i:
+            careful(i + (i >= start).cast("int64").to_int64() * skip)
+        return
+    with k.range(count) as i:
+        careful(i)
+
+
+def is_within(i: Int64, bounds: tuple[int, int]) -> Num:
+    """Whether an index lies in a range."""
+    return (i >= bounds[0]) & (i < bounds[1])

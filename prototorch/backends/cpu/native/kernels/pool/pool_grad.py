@@ -1,0 +1,237 @@
+"""The adjoints of pooling, gathered: each place of the result sums what the windows over it give it, so that no two
+threads write the same place.
+
+The result is cut into blocks as large as the stride. All places of a block see the same windows, and which taps they
+are is known when the code is made; blocks at the borders, and windows of many taps, are done place by place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from prototorch.backends.core import register_channels_last
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
+from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.pool.pool import count_elements
+from prototorch.backends.cpu.native.kernels.pool.pool_geometry import (
+    MAX_UNROLLED_TAPS,
+    PoolGeometry,
+    for_each_channel_vector,
+    for_each_column,
+    is_within,
+    pool_geometry,
+    unravel_row,
+)
+from prototorch.backends.cpu.native.kernels.pool.pool_nchw import (
+    for_each_column_vector,
+    has_row_vectors,
+    store_interleaved,
+)
+from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
+from prototorch.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.spec import Spec
+
+#: what a window gives to the place that is its tap: (read window, tap, begin of the window or None if full) -> number
+WindowShare = Callable[[Any, Any, "list[Int64] | None"], Num]
+#: reads a window's numbers for a vector of channels: (where they lie, lanes, mask)
+ReadWindow = Callable[[Any, int, "Num | None"], Any]
+
+
+def _windows_over(i: Int64, w: PoolGeometry, axis: int) -> tuple[Int64, Int64]:
+    """The windows over a place along an axis: first and one behind the last."""
+    k, s, p = w.kernel[axis], w.strides[axis], w.pad_before[axis]
+    return (i + (p - k + s)).maximum(0) // s, ((i + p) // s + 1).minimum(w.out[axis])
+
+
+def _emit_position(
+    k: KernelBuilder, w: PoolGeometry, y: Any, image: Int64, at: list[Int64], read: ReadWindow, share: WindowShare
+) -> None:
+    """One place of the result, whatever windows are over it; those with the smallest taps first."""
+    (d, e), (h, i), (m, n) = (_windows_over(a, w, axis) for axis, a in enumerate(at))
+
+    def vector(c: Int64, lanes: int, mask: Num | None) -> None:
+        total = k.variable(k.zero(lanes))
+        with k.range(e - d) as back0, k.range(i - h) as back1, k.range(n - m) as back2:
+            window = [e - 1 - back0, i - 1 - back1, n - 1 - back2]
+            begin = [o * s - p for o, s, p in zip(window, w.strides, w.pad_before, strict=True)]
+            taps = [a - b for a, b in zip(at, begin, strict=True)]
+            index = ((image * w.out[0] + window[0]) * w.out[1] + window[1]) * w.out[2] + window[2]
+            held = read(index * w.channels + c, lanes, mask)
+            tap = (taps[0] * w.kernel[1] + taps[1]) * w.kernel[2] + taps[2]
+            total.value = total.value + share(held, tap, begin)
+        index = ((image * w.size[0] + at[0]) * w.size[1] + at[1]) * w.size[2] + at[2]
+        y.store(total.value, index * w.channels + c, mask)
+
+    for_each_channel_vector(k, w.channels, vector)
+
+
+def has_blocks(w: PoolGeometry) -> bool:
+    """Whether the result is done in blocks."""
+    flat = w.kernel[0] == w.strides[0] == 1 and w.pad_before[0] == 0 and w.out[0] == w.size[0]
+    return flat and w.taps <= MAX_UNROLLED_TAPS and w.strides[1] * w.strides[2] <= MAX_UNROLLED_TAPS
+
+
+def block_range(w: PoolGeometry, axis: int) -> tuple[int, int]:
+    """The blocks along an axis: the first block's number (block q begins at q * stride - before) and how many."""
+    s, p = w.strides[axis], w.pad_before[axis]
+    return p // s, (w.size[axis] - 1 + p) // s - p // s + 1
+
+
+def _inner_blocks(w: PoolGeometry, axis: int) -> tuple[int, int]:
+    """The range of blocks that lie in the result and whose windows are all there and full, counted from the first."""
+    s, p, first = w.strides[axis], w.pad_before[axis], block_range(w, axis)[0]
+    a, b = w.full_windows(axis)
+    reach = -(-w.kernel[axis] // s)
+    low = max(a + reach - 1, -(-p // s))
+    high = min(b - 1, (w.size[axis] - s + p) // s)
+    return low - first, max(high + 1, low) - first
+
+
+def _emit_block_row(
+    k: KernelBuilder,
+    w: PoolGeometry,
+    y: Any,
+    image: Int64,
+    corner: list[Int64],
+    lanes: int,
+    count: int,
+    read: ReadWindow,
+    share: WindowShare,
+) -> None:
+    """Neighbouring blocks inside, the lanes of a vector; ``corner`` is the first's last window along each axis."""
+    (_, sh, sw), (_, kh, kw) = w.strides, w.kernel
+    window = (image * w.out[1] + corner[0]) * w.out[2] + corner[1]
+    place = (image * w.size[1] + corner[0] * sh - w.pad_before[1]) * w.size[2] + corner[1] * sw - w.pad_before[2]
+    mask = None if count == lanes else k.mask(count, lanes)
+    held: dict[tuple[int, int], Any] = {}
+    for r in range(sh):
+        row = []
+        for q in range(sw):
+            total = k.zero(lanes)
+            for i in range(r, kh, sh):
+                for j in range(q, kw, sw):
+                    back = (i // sh, j // sw)
+                    if back not in held:
+                        held[back] = read(window - (back[0] * w.out[2] + back[1]), lanes, mask)
+                    total = total + share(held[back], i * kw + j, None)
+            row.append(total)
+        store_interleaved(k, y, place + r * w.size[2], row, count)
+
+
+def _emit_block(
+    k: KernelBuilder, w: PoolGeometry, y: Any, image: Int64, corner: list[Int64], read: ReadWindow, share: WindowShare
+) -> None:
+    """A block inside: ``corner`` is its last window along each axis."""
+    (_, sh, sw), (_, kh, kw) = w.strides, w.kernel
+    window = (image * w.out[1] + corner[0]) * w.out[2] + corner[1]
+    place = (image * w.size[1] + corner[0] * sh - w.pad_before[1]) * w.size[2] + corner[1] * sw - w.pad_before[2]
+
+    def vector(c: Int64, lanes: int, mask: Num | None) -> None:
+        held: dict[tuple[int, int], Any] = {}
+        for r in range(sh):
+            for q in range(sw):
+                total = None
+                for i in range(r, kh, sh):
+                    for j in range(q, kw, sw):
+                        back = (i // sh, j // sw)
+                        if back not in held:
+                            at = (window - (back[0] * w.out[2] + back[1])) * w.channels + c
+                            held[back] = read(at, lanes, mask)
+                        part = share(held[back], i * kw + j, None)
+                        total = part if total is None else total + part
+                index = (place + (r * w.size[2] + q)) * w.channels + c
+                y.store(k.zero(lanes) if total is None else total, index, mask)
+
+    for_each_channel_vector(k, w.channels, vector)
+
+
+def _emit_pool_grad(k: KernelBuilder, w: PoolGeometry, y: Any, read: ReadWindow, share: WindowShare) -> None:
+    if not has_blocks(w):
+        with k.range(k.first, k.last) as row:
+            image, d, h = unravel_row(row, w.size[:2])
+            with k.range(w.size[2]) as column:
+                _emit_position(k, w, y, image, [d, h, column], read, share)
+        return
+    (first_h, rows), (first_w, columns) = block_range(w, 1), block_range(w, 2)
+    (_, sh, sw), (_, height, width) = w.strides, w.size
+    with k.range(k.first, k.last) as item:
+        image, row = unravel_row(item, (rows,))
+
+        def quick(column: Int64) -> None:
+            _emit_block(k, w, y, image, [row + first_h, column + first_w], read, share)
+
+        def careful(column: Int64) -> None:
+            with k.range(sh) as r, k.range(sw) as q:
+                h = (row + first_h) * sh + r - w.pad_before[1]
+                m = (column + first_w) * sw + q - w.pad_before[2]
+                with k.if_then(is_within(h, (0, height)) & is_within(m, (0, width))):
+                    _emit_position(k, w, y, image, [h * 0, h, m], read, share)
+
+        def beside(column: Int64, lanes: int, count: int) -> None:
+            _emit_block_row(k, w, y, image, [row + first_h, column + first_w], lanes, count, read, share)
+
+        inside = is_within(row, _inner_blocks(w, 1))
+        if has_row_vectors(w):
+            with k.if_then(inside):
+                for_each_column_vector(k, _inner_blocks(w, 2), columns, beside, careful)
+            with k.if_then(~inside), k.range(columns) as column:
+                careful(column)
+        else:
+            for_each_column(k, inside, _inner_blocks(w, 2), columns, quick, careful)
+
+
+def _max_pool_grad(k: KernelBuilder, w: PoolGeometry, past: bool) -> None:
+    g, number, y = k.pointer(0), k.pointer(1, "int32"), k.pointer(2, nontemporal=past)
+
+    def read(at: Any, lanes: int, mask: Num | None) -> tuple[Num, Num]:
+        return g.load(at, lanes, mask), number.load(at, lanes, mask)
+
+    def share(held: tuple[Num, Num], tap: Any, begin: Any) -> Num:
+        return k.select(held[1] == k.num(tap, "int32"), held[0], k.num(0.0))
+
+    _emit_pool_grad(k, w, y, read, share)
+
+
+def _avg_pool_grad(k: KernelBuilder, w: PoolGeometry, include_pad: bool, past: bool) -> None:
+    g, y = k.pointer(0), k.pointer(1, nontemporal=past)
+
+    def read(at: Any, lanes: int, mask: Num | None) -> Num:
+        return g.load(at, lanes, mask)
+
+    def share(held: Num, tap: Any, begin: list[Int64] | None) -> Num:
+        return held * (k.num(1.0 / w.taps) if begin is None else k.num(1.0) / count_elements(k, w, begin, include_pad))
+
+    _emit_pool_grad(k, w, y, read, share)
+
+
+def _tasks(w: PoolGeometry, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
+    depth, height, _ = w.size
+    items = w.images * (depth * block_range(w, 1)[1] if has_blocks(w) else depth * height)
+    address = choose_nontemporal(lambda past: kernel_code(body, w, *params, past), outs, w.channels)
+    return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, w.grain_size(items))])
+
+
+def _geometry_of_result(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> PoolGeometry:
+    w = pool_geometry(outs[0], ins, attrs["size"], attrs)
+    if has_blocks(w) and w.size[0] > 1:  # depth is as good as more images
+        return PoolGeometry(w.images * w.size[0], w.channels, (1, *w.size[1:]), (1, *w.out[1:]), w.kernel, w.strides,
+                       w.pad_before, w.pad_after)  # fmt: skip
+    return w
+
+
+@native_kernel("max_pool_grad")
+def max_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+    """Each value added where its window's largest element was."""
+    w = _geometry_of_result(ins, outs, attrs)
+    return _tasks(w, outs, _max_pool_grad)
+
+
+@native_kernel("avg_pool_grad")
+def avg_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+    """Each value shared out over its window."""
+    w = _geometry_of_result(ins, outs, attrs)
+    return _tasks(w, outs, _avg_pool_grad, attrs.get("include_pad", False))
+
+
+register_channels_last("native", "follows", "max_pool_grad", "avg_pool_grad")

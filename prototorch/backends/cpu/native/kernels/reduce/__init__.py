@@ -1,0 +1,1 @@
+"""Reductions, scans, softmax, argmax and top-k."""

@@ -1,0 +1,174 @@
+"""The place of the largest or the smallest number along an axis, among equals the first, and NaN before all; and the
+largest few, NaN after all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+from prototorch.backends.core import register_channels_last
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
+from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
+from prototorch.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.backends.cpu.native.trig import any_lane
+from prototorch.ops.reduce import normalize_axes
+from prototorch.spec import Spec
+
+PIECE = 1 << 14
+
+
+class _RunningBest:
+    """The best number so far in each lane, and its place."""
+
+    def __init__(self, k: KernelBuilder, largest: bool):
+        self.k, self.sign = k, ">" if largest else "<"
+        self.value = k.variable(k.num(float("-inf" if largest else "inf")).splat(k.lanes))
+        self.index = k.variable(k.num(-1, "int32").splat(k.lanes))
+
+    def is_better(self, a: Num, b: Num) -> Num:
+        """Whether a takes b's place, where a comes later."""
+        return a.compare(self.sign, b) | ((a != a) & (b == b))
+
+    def update(self, x: Num, place: Num, mask: Num | None) -> None:
+        """Numbers at a place, which is beyond all before."""
+        held = self.value.value
+        wins = self.is_better(x, held) | (self.index.value < 0)
+        wins = wins if mask is None else wins & mask
+        self.value.value = self.k.select(wins, x, held)
+        self.index.value = self.k.select(wins, place, self.index.value)
+
+    def reduce_lanes(self) -> Num:
+        """The place of the best of all lanes."""
+        number, place, lanes = self.value.value, self.index.value, self.k.lanes
+        while lanes > 1:
+            lanes //= 2
+            a, b = self.k.slice_lanes(number, 0, lanes), self.k.slice_lanes(number, lanes, lanes)
+            i, j = self.k.slice_lanes(place, 0, lanes), self.k.slice_lanes(place, lanes, lanes)
+            same = (a == b) | ((a != a) & (b != b))
+            second = ((same & (j < i)) | (self.is_better(b, a)) | (i < 0)) & (j >= 0)
+            number, place = self.k.select(second, b, a), self.k.select(second, j, i)
+        return place
+
+
+def _argmax(k: KernelBuilder, n: int, inner: int, largest: bool) -> None:
+    """An item is one index of the axes before; x [outer, n, inner]."""
+    with k.range(k.first, k.last) as item:
+        x, out = k.pointer(0) + item * (n * inner), k.pointer(1, "int32") + item * inner
+        if inner == 1:
+            _argmax_contiguous(k, x, out, n, largest)
+        else:
+            k.for_each_vector(inner, lambda i, mask: _argmax_strided(k, x + i, out + i, n, inner, largest, mask))
+
+
+def _argmax_contiguous(k: KernelBuilder, x: Pointer, out: Pointer, n: int, largest: bool) -> None:
+    best = _RunningBest(k, largest)
+
+    def body(i: Int64, mask: Num | None) -> None:
+        best.update(x.load(i, k.lanes, mask), k.num(i, "int32").splat(k.lanes) + k.iota(k.lanes), mask)
+
+    k.for_each_vector(n, body)
+    out.store(best.reduce_lanes())
+
+
+def _argmax_strided(
+    k: KernelBuilder, x: Pointer, out: Pointer, n: int, inner: int, largest: bool, mask: Num | None
+) -> None:
+    best = _RunningBest(k, largest)
+    with k.range(n) as i:
+        best.update(x.load(i * inner, k.lanes, mask), k.num(i, "int32").splat(k.lanes), mask)
+    out.store(best.index.value, 0, mask)
+
+
+def _register(name: str) -> None:
+    @native_kernel(name)
+    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+        (x,) = ins
+        (axis,) = normalize_axes(attrs["axis"], x.ndim)
+        if x.dtype != "float32" or x.size >= 1 << 31:
+            return None
+        shape = memory_order(x.shape, x.layout)
+        where = memory_order(tuple(range(x.ndim)), x.layout).index(axis)
+        if x.layout is not None and axis != 1 and prod(x.shape[2:]) != 1:
+            return None  # the result would lie in another order
+        outer, n, inner = prod(shape[:where]), shape[where], prod(shape[where + 1 :])
+        made = kernel_code(_argmax, n, inner, name == "argmax")
+        grain = outer if x.size <= PIECE else max(PIECE // (n * inner), 1)
+        return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), outer, grain)])
+
+
+def _top_k(k: KernelBuilder, n: int, count: int) -> None:
+    """The largest so far stand in the outputs themselves, in falling order; each number is put in its place. A vector
+    none of whose numbers is larger than the last of them is passed over as a whole."""
+    lanes = k.lanes
+    while lanes > 2 and lanes // 2 >= n:
+        lanes //= 2
+    with k.range(k.first, k.last) as row:
+        x, best, place = k.pointer(0) + row * n, k.pointer(1) + row * count, k.pointer(2, "int32") + row * count
+        with k.range(count) as j:
+            best.store(k.num(float("nan")), j)
+            place.store(k.num(-1, "int32"), j)
+
+        def better(value: Num, j: Any) -> Num:
+            held = best.load(j).splat(value.lanes)
+            empty = (place.load(j) < 0).splat(value.lanes)
+            return (value > held) | ((held != held) & (value == value)) | empty
+
+        def put(i: Int64) -> None:
+            value, at = x.load(i), k.variable(k.num(count - 1, "int64").to_int64())
+
+            def above() -> Num:
+                """Whether the number before where it is to stand is to go behind it."""
+                return (at.value > 0) & better(value, (at.value - 1).maximum(0))
+
+            with _while_loop(k, above):
+                before, here = at.value - 1, at.value
+                best.store(best.load(before), here)
+                place.store(place.load(before), here)
+                at.value = before
+            best.store(value, at.value)
+            place.store(k.num(i, "int32"), at.value)
+
+        def body(i: Int64, mask: Num | None) -> None:
+            wins = better(x.load(i, lanes, mask), count - 1)
+            with k.if_then(any_lane(k, wins if mask is None else wins & mask)):
+                end = (i + lanes).minimum(n) if mask is not None else i + lanes
+                with k.range(i, end) as one, k.if_then(better(x.load(one), count - 1)):
+                    put(one)
+
+        k.for_each_vector(n, body, lanes)
+
+
+@contextmanager
+def _while_loop(k: KernelBuilder, holds: Callable[[], Num]) -> Iterator[None]:
+    """What is said inside, again and again as long as a condition holds."""
+    head, inner, after = (k.function.append_basic_block(name) for name in ("while", "again", "done"))
+    k.b.branch(head)
+    k.b.position_at_end(head)
+    k.b.cbranch(holds().v, inner, after)
+    k.b.position_at_end(inner)
+    yield
+    k.b.branch(head)
+    k.b.position_at_end(after)
+
+
+@native_kernel("top_k")
+def top_k(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    """The largest along the last axis and their places."""
+    x = ins[0]
+    if x.dtype != "float32" or x.shape[-1] >= 1 << 31 or attrs["k"] > 64:
+        return None
+    n = x.shape[-1]
+    made, rows = kernel_code(_top_k, n, attrs["k"]), x.size // n
+    return TaskList(
+        lambda i, o: [ParallelTask(made.address, (*i, *o), rows, rows if x.size <= PIECE else max(PIECE // n, 1))]
+    )
+
+
+_register("argmax")
+_register("argmin")
+register_channels_last(
+    "native", "follows", "argmax", "argmin", when=lambda ins, attrs: attrs["axis"] in (1, 1 - ins[0].ndim)
+)

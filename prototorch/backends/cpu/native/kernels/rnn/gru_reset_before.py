@@ -1,0 +1,295 @@
+"""Gated recurrent units whose reset gate comes before the product (``reset_after: false``), and their gradients.
+
+A step is two sweeps over the units: the gates z and r with r h, and the new content from (r h) u with the new state.
+The way back is two sweeps a step as well: the gradient of r h and the reset gate's, then that of the state before, with
+what the step before it makes of that elementwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.cpu.native.cpu_features import vector_lanes
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
+from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.gemm.matmul import matmul
+from prototorch.backends.cpu.native.kernels.move.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.reduce.reduce import reduction_tasks as reduction
+from prototorch.backends.cpu.native.kernels.reduce.reduction_tiling import merge_axes, tile_reduction
+from prototorch.backends.cpu.native.kernels.rnn.sequence import (
+    ACTIVATION_DERIVATIVES,
+    ACTIVATIONS,
+    SequenceShape,
+    grain_size,
+    multiply_rows,
+    pack_transposed_weights,
+    pack_weights,
+    scratch_bytes,
+    sequence_shape,
+    shift_states,
+    tile_rows,
+    unit_blocks,
+    unit_mask,
+)
+from prototorch.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.spec import Spec
+
+
+def _compute_gates(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int, h_row: int) -> None:
+    """The gates: arguments are x, h, the bias, and where z, r and r h go, [rows, units] each."""
+    n, cut = p.units, tile_rows(rows, 2)
+    x, h, bias, *made = (k.pointer(i) for i in range(6))
+    with k.range(k.first, k.last) as item:
+        block, group = item // cut.num_groups, item % cut.num_groups
+        column = block * k.lanes
+        mask = unit_mask(k, column, n)
+
+        def use(row: Int64, sums: Any) -> None:
+            z, r = (
+                ACTIVATIONS[p.gate](
+                    k,
+                    x.load(row * x_row + column + g * n, k.lanes, mask)
+                    + (sums(g) + bias.load(column + g * n, k.lanes, mask)),
+                )
+                for g in range(2)
+            )
+            values = z, r, r * h.load(row * h_row + column, k.lanes, mask)
+            for to, value in zip(made, values, strict=True):
+                to.store(value, row * n + column, mask)
+
+        multiply_rows(k, cut, group, h, h_row, k.shared + block * (n * 2 * k.lanes), n, use)
+
+
+def _compute_candidate(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int, h_row: int, step: bool) -> None:
+    """The new content: arguments are x, r h and the bias, then where it goes; of a ``step`` instead z, the states
+    before and after, and the mask."""
+    n, cut = p.units, tile_rows(rows, 1)
+    x, rh, bias, out = (k.pointer(i) for i in range(4))
+    with k.range(k.first, k.last) as item:
+        block, group = item // cut.num_groups, item % cut.num_groups
+        column = block * k.lanes
+        mask = unit_mask(k, column, n)
+
+        def use(row: Int64, sums: Any) -> None:
+            inner = sums(0) + bias.load(column + 2 * n, k.lanes, mask)
+            new = ACTIVATIONS[p.activation](k, x.load(row * x_row + column + 2 * n, k.lanes, mask) + inner)
+            if not step:
+                out.store(new, row * n + column, mask)
+                return
+            z, old, after = k.pointer(3), k.pointer(4), k.pointer(5)
+            before = old.load(row * h_row + column, k.lanes, mask)
+            value = k.fma(z.load(row * n + column, k.lanes, mask), before - new, new)
+            if p.is_masked:
+                value = k.select(k.pointer(6, "bool").load(row * p.t), value, before)
+            after.store(value, row * p.row_stride(1) + column, mask)
+
+        multiply_rows(k, cut, group, rh, n, k.shared + (block * (n * k.lanes) + _gate_weight_elements(p)), n, use)
+
+
+def _gate_weight_elements(p: SequenceShape) -> int:
+    """Numbers of the packed weights of the gates, which lie before those of the content."""
+    return unit_blocks(p.units) * p.units * 2 * vector_lanes("float32")
+
+
+def _pack_weights(p: SequenceShape) -> Any:
+    """A function from the weights' address to the tasks that pack them, and the bytes of shared memory it takes."""
+    n, blocks = p.units, unit_blocks(p.units)
+    shared = 4 * (_gate_weight_elements(p) + blocks * n * vector_lanes("float32"))
+    first, second = (
+        kernel_code(pack_weights, n, 2, 0, 3 * n),
+        kernel_code(pack_weights, n, 1, _gate_weight_elements(p), 3 * n),
+    )
+    grain = grain_size(blocks, n * n)
+    return lambda u: [ParallelTask(first.address, (u,), blocks, grain, 0, shared),
+                      ParallelTask(second.address, (u + 8 * n,), blocks, grain, 0, shared)], shared  # fmt: skip
+
+
+def _step_tasks(p: SequenceShape, rows: int, x_row: int, h_row: int, first_h: int, step: bool) -> Any:
+    """A function from (x, h, bias, z, r, r h, further arguments of `_compute_candidate`) to the two tasks of a
+    sweep."""
+    _, shared = _pack_weights(p)
+    gates, new = (
+        kernel_code(_compute_gates, p, rows, x_row, first_h),
+        kernel_code(_compute_candidate, p, rows, x_row, h_row, step),
+    )
+    blocks, work = unit_blocks(p.units), rows * p.units * p.units
+
+    def made(x: int, h: int, bias: int, z: int, r: int, rh: int, *more: int) -> list[ParallelTask]:
+        found = []
+        for one, vectors, given in ((gates, 2, (x, h, bias, z, r, rh)), (new, 1, (x, rh, bias, *more))):
+            cut = tile_rows(rows, vectors)
+            items = blocks * cut.num_groups
+            found.append(
+                ParallelTask(one.address, given, items, grain_size(items, vectors * work), scratch_bytes(cut), shared)
+            )
+        return found
+
+    return made
+
+
+@native_kernel("gru_sequence")
+def gru_sequence(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    """All steps in turn."""
+    p = sequence_shape(ins, attrs, 3)
+    if p is None or attrs.get("reset_after", True):
+        return None
+    n, t, units = p.n, p.t, p.units
+    held = np.empty((3, n, units), np.float32)
+    z, r, rh = (part.ctypes.data for part in held)
+    begin = _step_tasks(p, n, p.row_stride(3), units, units, True)
+    go = _step_tasks(p, n, p.row_stride(3), p.row_stride(1), p.row_stride(1), True)
+    packing, _ = _pack_weights(p)
+    last = strided_copy([StridedAxis(n, t * units, units), StridedAxis(units, 1, 1)], "float32", (t - 1) * units, 0)
+
+    def bind(i: Any, o: Any) -> list[ParallelTask]:
+        found = packing(i[1])
+        for place in range(t):
+            x, after = i[0] + 12 * p.time_of(place) * units, o[0] + 4 * place * units
+            before = after - 4 * units if place else i[3]
+            mask = (i[4] + p.time_of(place),) if p.is_masked else ()
+            found += (go if place else begin)(x, before, i[2], z, r, rh, z, before, after, *mask)
+        return [*found, last(o[0], o[1])]
+
+    return TaskList(bind, keep_alive=held)
+
+
+_UNIT_VECTORS = 2  # vectors of units of a piece of the walk back
+
+
+def _reset_gate_grad(k: KernelBuilder, p: SequenceShape) -> None:
+    """The reset gate's gradient of a step: arguments are the new content's, h before, r, dh, and where the gradients
+    go, in dx and beside each other."""
+    n, cut = p.units, tile_rows(p.n, _UNIT_VECTORS)
+    d_new, h, r, dh, dx, d_gates = (k.pointer(i) for i in range(6))
+    with k.range(k.first, k.last) as item:
+        block, group = item // cut.num_groups, item % cut.num_groups
+
+        def use(row: Int64, sums: Any) -> None:
+            for v in range(_UNIT_VECTORS):
+                column = block * (_UNIT_VECTORS * k.lanes) + v * k.lanes
+                mask = unit_mask(k, column, n, _UNIT_VECTORS)
+                here = row * p.row_stride(1) + column
+                opened, through = r.load(here, k.lanes, mask), sums(v)
+                made = through * h.load(here, k.lanes, mask) * ACTIVATION_DERIVATIVES[p.gate](k, opened)
+                dx.store(made, row * p.row_stride(3) + column + n, mask)
+                d_gates.store(made, row * p.row_stride(2) + column + n, mask)
+                at = row * n + column
+                dh.store(k.fma(through, opened, dh.load(at, k.lanes, mask)), at, mask)
+
+        w = k.shared + (block * (n * _UNIT_VECTORS * k.lanes) + _transposed_gate_elements(p))
+        multiply_rows(k, cut, group, d_new, p.row_stride(1), w, n, use)
+
+
+def _transposed_gate_elements(p: SequenceShape) -> int:
+    """Numbers of the turned weights of the gates, which lie before those of the content."""
+    return unit_blocks(p.units, _UNIT_VECTORS) * _UNIT_VECTORS * vector_lanes("float32") * 2 * p.units
+
+
+def _state_grad(k: KernelBuilder, p: SequenceShape, last: bool, end: bool) -> None:
+    """The gradient of the state before a step, and what the step before that makes of it elementwise. Arguments: the
+    gates' gradients of the step, dh, that of the last h; and of the step before: g, h before it, z, the new content,
+    dx, the gradients of the gates and of the content, the mask.
+
+    ``last``: there is no step after the walk's last; ``end``: there is none before the first.
+    """
+    n, cut = p.units, tile_rows(p.n, _UNIT_VECTORS)
+    later, dh, g_last, g, h, z, new, dx, d_gates, d_new = (k.pointer(i) for i in range(10))
+    with k.range(k.first, k.last) as item:
+        block, group = item // cut.num_groups, item % cut.num_groups
+
+        def use(row: Int64, sums: Any) -> None:
+            for v in range(_UNIT_VECTORS):
+                column = block * (_UNIT_VECTORS * k.lanes) + v * k.lanes
+                unit(row, column, unit_mask(k, column, n, _UNIT_VECTORS), None if sums is None else sums(v))
+
+        def unit(row: Int64, column: Int64, mask: Num | None, passed: Num | None) -> None:
+            at, here = row * n + column, row * p.row_stride(1) + column
+            d = g_last.load(at, k.lanes, mask) if passed is None else passed + dh.load(at, k.lanes, mask)
+            if end:
+                dh.store(d, at, mask)
+                return
+            d = d + g.load(here, k.lanes, mask)
+            kept, content = z.load(here, k.lanes, mask), new.load(here, k.lanes, mask)
+            of_z = d * (h.load(here, k.lanes, mask) - content) * ACTIVATION_DERIVATIVES[p.gate](k, kept)
+            of_new, past = d * (k.num(1.0) - kept) * ACTIVATION_DERIVATIVES[p.activation](k, content), d * kept
+            if p.is_masked:
+                keep, zero = k.pointer(10, "bool").load(row * p.t), k.zero(k.lanes)
+                of_z, of_new, past = k.select(keep, of_z, zero), k.select(keep, of_new, zero), k.select(keep, past, d)
+            for to, value, place in (
+                (dx, of_z, row * p.row_stride(3)),
+                (dx, of_new, row * p.row_stride(3) + 2 * n),
+                (d_gates, of_z, row * p.row_stride(2)),
+                (d_new, of_new, row * p.row_stride(1)),
+            ):
+                to.store(value, place + column, mask)
+            dh.store(past, at, mask)
+
+        if last:
+            begin = group * cut.group_rows
+            with k.range(begin, (begin + cut.group_rows).minimum(cut.total)) as row:
+                use(row, None)
+        else:
+            w = k.shared + block * (2 * n * _UNIT_VECTORS * k.lanes)
+            multiply_rows(k, cut, group, later, p.row_stride(2), w, 2 * n, use)
+
+
+@native_kernel("gru_sequence_grad")
+def gru_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    """Gradients of x, the weights, the bias and the first state."""
+    p = sequence_shape(ins, attrs, 3)
+    if p is None or attrs.get("reset_after", True):
+        return None
+    n, t, units = p.n, p.t, p.units
+    many, wide, cut = n * t, unit_blocks(units, _UNIT_VECTORS), tile_rows(n, _UNIT_VECTORS)
+    held = np.empty(many * units * 8 + 3 * units * units, np.float32)
+    # h before each step, z, r, r h, the new content, and the gradients of the content and of the gates
+    before, z, r, rh, new, d_new, d_gates = (held.ctypes.data + 4 * many * units * j for j in range(7))
+    du_gates = held.ctypes.data + 32 * many * units
+    du_new = du_gates + 8 * units * units
+    packing, shared = _pack_weights(p)
+    gates = _step_tasks(p, many, 3 * units, units, units, False)
+    shared = max(shared, 4 * (_transposed_gate_elements(p) * 3 // 2))
+    turn_gates = kernel_code(pack_transposed_weights, units, 2 * units, _UNIT_VECTORS, 0, 3 * units)
+    turn_new = kernel_code(
+        pack_transposed_weights, units, units, _UNIT_VECTORS, _transposed_gate_elements(p), 3 * units
+    )
+    reset = kernel_code(_reset_gate_grad, p)
+    kinds = {(a, b): kernel_code(_state_grad, p, a, b) for a, b in ((False, False), (True, False), (False, True))}
+    earlier = shift_states(p)
+    of_gates, of_new = (
+        matmul((Spec((many, units)), Spec((many, w * units))), (Spec((units, w * units)),), {"transpose_a": True})
+        for w in (2, 1)
+    )
+    total = reduction(tile_reduction(merge_axes((many, 3 * units), (0,))), "sum", "float32", many)
+    if of_gates is None or of_new is None:
+        return None
+    put = [
+        strided_copy([StridedAxis(units, w * units, 3 * units), StridedAxis(w * units, 1, 1)], "float32", 0, at * units)
+        for w, at in ((2, 0), (1, 2))
+    ]
+    items, grain = wide * cut.num_groups, grain_size(wide * cut.num_groups, n * units * 2 * units)
+
+    def bind(i: Any, o: Any) -> list[ParallelTask]:
+        x, u, bias, h0 = i[:4]
+        hs, g, g_h = i[-3:]
+        dx, du, db, dh = o
+        made = [*earlier(h0, hs, before), *packing(u), *gates(x, before, bias, z, r, rh, new)]
+        made += [ParallelTask(one.address, (at,), wide, grain_size(wide, units * units), 0, shared)
+                 for one, at in ((turn_gates, u), (turn_new, u + 8 * units))]  # fmt: skip
+        for place in range(t - 1, -2, -1):
+            last, end = place == t - 1, place < 0
+            later, time = p.time_of(place + 1), p.time_of(max(place, 0))
+            own, wider = 4 * time * units, 12 * time * units
+            mask = (i[4] + time,) if p.is_masked else ()
+            given = (d_gates + 8 * later * units, dh, g_h, g + 4 * max(place, 0) * units, before + own, z + own,
+                     new + own, dx + wider, d_gates + 2 * own, d_new + own, *mask)  # fmt: skip
+            made.append(ParallelTask(kinds[last, end].address, given, items, grain, scratch_bytes(cut), shared))
+            if not end:
+                given = (d_new + own, before + own, r + own, dh, dx + wider, d_gates + 2 * own)
+                made.append(ParallelTask(reset.address, given, items, grain, scratch_bytes(cut), shared))
+        made += [*of_gates.bind((before, d_gates), (du_gates,)), *of_new.bind((rh, d_new), (du_new,))]
+        return [*made, put[0](du_gates, du), put[1](du_new, du), *total.bind((dx,), (db,))]
+
+    return TaskList(bind, keep_alive=held)

@@ -1,0 +1,120 @@
+"""Mean pooling kernels: sums axis by axis, over the same blocks as max pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import KernelFn, kernel
+from prototorch.backends.cpu.numpy import max_pool
+from prototorch.backends.cpu.numpy.max_pool import WindowSweep, is_global, is_supported, pooling_windows
+from prototorch.backends.cpu.numpy.reduce import sum_rows
+from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.ops.pool import window_counts
+from prototorch.spec import Spec
+
+
+def _divisors(size: tuple[int, ...], attrs: dict[str, Any], dtype: str) -> Any:
+    ceil, include_pad = attrs.get("ceil", False), attrs.get("include_pad", False)
+    return window_counts(np, size, attrs["kernel"], attrs["strides"], attrs["pads"], ceil, include_pad, dtype)
+
+
+@kernel("numpy", "avg_pool")
+def avg_pool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """The mean of each window."""
+    x = ins[0]
+    if not is_supported(x):
+        return None
+    windows = pooling_windows(x.shape[2:], outs[0].shape[2:], attrs)
+    n = x.shape[0] * x.shape[1]
+    if is_global(windows):
+        return _make_global_mean(n, windows.window_elements)
+    counts = _divisors(windows.size, attrs, x.dtype)
+    sweep = WindowSweep(windows, x.dtype)
+    shapes = [(sweep.buffer_shape(), x.dtype), ((2, sweep.rows * prod(sweep.fine)), x.dtype)]
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        rows = inputs[0].reshape(n, *windows.size)
+        target = outputs[0].reshape(n, *windows.out)
+
+        def work(start: int, stop: int) -> None:
+            buffer, sums = scratch_arrays(*shapes)
+            many = (stop - start) * prod(sweep.fine)
+            source, total, spare = sweep.vector(rows[start:stop], buffer, 0.0), sums[0, :many], sums[1, :many]
+            for step, places, stride in sweep.axes:
+                if places == 1:
+                    np.copyto(total, source[::stride])
+                base = source[::stride]
+                for i in range(1, places):
+                    seen = source[i * step :: stride]
+                    np.add(base[: len(seen)], seen, out=total[: len(seen)])
+                    base = total
+                source, total, spare = total, spare, total
+            found = source.reshape(stop - start, *sweep.fine)[sweep.chosen]
+            np.divide(found, counts, out=target[start:stop])
+
+        parallel_for(work, n, sweep.rows)
+
+    return run
+
+
+def _make_global_mean(n: int, places: int) -> KernelFn:
+    rows = max(max_pool.BLOCK_ELEMENTS // places, 1)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        x, out = inputs[0].reshape(n, places), outputs[0].reshape(n)
+
+        def work(start: int, stop: int) -> None:
+            sum_rows(x[start:stop], out[start:stop])
+
+        parallel_for(work, n, rows, blas=True)
+        np.divide(out, out.dtype.type(places), out=out)
+
+    return run
+
+
+@kernel("numpy", "avg_pool_grad")
+def avg_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """Each value shared out over its window, axis by axis."""
+    g, dx = ins[0], outs[0]
+    if not is_supported(g):
+        return None
+    windows = pooling_windows(dx.shape[2:], g.shape[2:], attrs)
+    n = g.shape[0] * g.shape[1]
+    rows = max(max_pool.BLOCK_ELEMENTS // max(prod(windows.padded_size), 1), 1)
+    counts = _divisors(windows.size, attrs, g.dtype)
+    rank = len(windows.kernel)
+    shapes = [windows.padded_size[:axis] + windows.out[axis:] for axis in range(rank + 1)]
+    inner = (slice(None), *windows.interior[1:])
+
+    def place(axis: int, i: int) -> tuple[Any, ...]:
+        step, count = windows.strides[axis], windows.out[axis]
+        return (slice(None),) * (axis + 1) + (slice(i, i + (count - 1) * step + 1, step),)
+
+    places = [[place(axis, i) for i in range(windows.kernel[axis])] for axis in range(rank)]
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        grads = inputs[0].reshape(n, *windows.out)
+        target = outputs[0].reshape(n, *windows.size)
+
+        def work(start: int, stop: int) -> None:
+            many = stop - start
+            steps = [s[:many] for s in scratch_arrays(*(((rows, *shape), g.dtype) for shape in shapes))]
+            np.divide(grads[start:stop], counts, out=steps[0])
+            if windows.is_unpadded:
+                steps[-1] = target[start:stop]
+            for axis in range(rank):
+                into = steps[axis + 1]
+                into.fill(0)
+                for key in places[axis]:
+                    seen = into[key]
+                    np.add(seen, steps[axis], out=seen)
+            if not windows.is_unpadded:
+                target[start:stop] = steps[-1][inner]
+
+        parallel_for(work, n, rows)
+
+    return run

@@ -1,0 +1,165 @@
+"""Convolution kernels: windows unfolded to a matrix, then one BLAS product an image and group.
+
+Images go to threads in blocks, with BLAS held to one thread; a single image is left to BLAS' own threads. A
+convolution of 1 x 1 windows needs no unfolding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import KernelFn, kernel
+from prototorch.backends.cpu.numpy.depthwise_conv import make_depthwise
+from prototorch.backends.cpu.numpy.windows import WindowGeometry
+from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.ops.windows import dilated_size
+from prototorch.spec import Spec
+
+#: Bytes of unfolded windows that a block of images should stay below, and that a part of one image must.
+_BLOCK_BYTES = 1 << 20
+_MAX_COLUMN_BYTES = 4 << 20
+#: How many times the products of an input gradient may grow before adding windows back is faster.
+_MAX_PRODUCT_GROWTH = 1.5
+
+
+def images_per_block(n: int, bytes_each: int) -> int:
+    """How many images are done together: what fits `_BLOCK_BYTES`, and at least eight blocks in all."""
+    return max(min(_BLOCK_BYTES // max(bytes_each, 1), -(-n // 8)), 1)
+
+
+def lines_per_part(windows: WindowGeometry, bytes_each: int) -> int:
+    """How many places of the first output axis are unfolded together."""
+    lines = windows.out[0]
+    return lines if bytes_each <= _MAX_COLUMN_BYTES else max(_MAX_COLUMN_BYTES * lines // bytes_each, 1)
+
+
+def has_blas_dtypes(*specs: Spec) -> bool:
+    """Whether BLAS has the element type and there is anything to multiply."""
+    return all(s.dtype in ("float32", "float64") and s.ndim > 2 for s in specs)
+
+
+@kernel("numpy", "conv")
+def conv(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """y = w times the windows of x."""
+    x, w = ins
+    if not has_blas_dtypes(x, w):
+        return None
+    groups = attrs.get("groups", 1)
+    windows = WindowGeometry(
+        x.shape[2:], w.shape[2:], outs[0].shape[2:], attrs["strides"], attrs["pads"], attrs["dilation"]
+    )
+    if w.shape[1] == 1 and groups == x.shape[1] == w.shape[0]:
+        return make_depthwise(windows, x.shape[0], groups, x.dtype)
+    body = make_conv(windows, x, groups, w.shape[0])
+    return lambda inputs, outputs: body(inputs[0], inputs[1], outputs[0])
+
+
+def make_conv(windows: WindowGeometry, x: Spec, groups: int, filters: int) -> Any:
+    """The runner ``run(x, w, y)``; w may have any shape of filters x (channels of a group, kernel)."""
+    n, c = x.shape[:2]
+    points = windows.num_windows
+    depth = c // groups * windows.window_elements
+    each = groups * depth * points * (4 if x.dtype == "float32" else 8)
+    block, lines = images_per_block(n, each), lines_per_part(windows, each)
+    line = points // windows.out[0]
+    lead = (groups,) if groups > 1 else ()
+    left, right = (*lead, filters // groups, depth), (*lead, depth)
+    result = (*lead, filters // groups, points)
+    shapes = (
+        ((0,) if windows.is_unpadded else (block, c, *windows.padded_size), x.dtype),
+        ((block, groups * depth * lines * line), x.dtype),
+    )
+    before = (slice(None),) * (2 + len(windows.kernel))
+
+    def pointwise(images: Any, w: Any, y: Any) -> None:
+        np.matmul(w, images.reshape(len(images), *right, points), out=y)
+
+    def unfolded(images: Any, w: Any, y: Any) -> None:
+        many = len(images)
+        full, memory = scratch_arrays(*shapes)
+        view = windows.unfold(windows.pad(images, full[:many]))
+        for first in range(0, windows.out[0], lines):
+            last = min(first + lines, windows.out[0])
+            part = view[(*before, slice(first, last))]
+            col = memory[:many, : part.size // many]
+            np.copyto(col.reshape(part.shape), part)
+            np.matmul(w, col.reshape(many, *right, (last - first) * line), out=y[..., first * line : last * line])
+
+    body = pointwise if windows.pointwise else unfolded
+
+    def run(x_: Any, w: Any, y: Any) -> None:
+        x_, w, y = np.ascontiguousarray(x_), w.reshape(left), y.reshape(n, *result)
+        parallel_for(lambda start, stop: body(x_[start:stop], w, y[start:stop]), n, block, blas=True)
+
+    return run
+
+
+@kernel("numpy", "conv_input_grad")
+def conv_input_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """The transposed convolution: with strides of 1 a convolution of g with the mirrored w, else windows added back."""
+    g, w = ins
+    if not has_blas_dtypes(g, w):
+        return None
+    groups, dx = attrs.get("groups", 1), outs[0]
+    windows = WindowGeometry(dx.shape[2:], w.shape[2:], g.shape[2:], attrs["strides"], attrs["pads"], attrs["dilation"])
+    if w.shape[1] == 1 and groups == dx.shape[1] == w.shape[0]:
+        return make_depthwise(windows, g.shape[0], groups, g.dtype, backward=True)
+    reach = [dilated_size(k, d) - 1 for k, d in zip(windows.kernel, windows.dilation, strict=True)]
+    around = tuple((r - lo, r - hi) for r, (lo, hi) in zip(reach, windows.pads, strict=True))
+    little = (
+        prod(windows.size) <= _MAX_PRODUCT_GROWTH * windows.num_windows
+    )  # the mirrored one computes a product for each element of dx
+    if all(s == 1 for s in windows.strides) and min(map(min, around)) >= 0 and little:
+        mirrored = WindowGeometry(windows.out, windows.kernel, windows.size, windows.strides, around, windows.dilation)
+        return _make_flipped_conv(mirrored, g, w, groups, dx.shape[1])
+    return _make_col2im(windows, g, w, groups, dx.shape[1])
+
+
+def _make_flipped_conv(windows: WindowGeometry, g: Spec, w: Spec, groups: int, channels: int) -> KernelFn:
+    body = make_conv(windows, g, groups, channels)
+    shape = (groups, w.shape[0] // groups, *w.shape[1:])
+    back = (slice(None),) * 3 + (slice(None, None, -1),) * len(windows.kernel)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        turned = inputs[1].reshape(shape)[back].swapaxes(1, 2)
+        (flipped,) = scratch_arrays((turned.shape, w.dtype), use="weights")
+        np.copyto(flipped, turned)
+        body(inputs[0], flipped, outputs[0])
+
+    return run
+
+
+def _make_col2im(windows: WindowGeometry, g: Spec, w: Spec, groups: int, channels: int) -> KernelFn:
+    n, filters = g.shape[:2]
+    points, depth = windows.num_windows, w.shape[1] * windows.window_elements
+    block = images_per_block(n, groups * depth * points * (4 if g.dtype == "float32" else 8))
+    slices = windows.slices()
+    inner = windows.interior
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        grads = inputs[0].reshape(n, groups, filters // groups, points)
+        weights = inputs[1].reshape(groups, filters // groups, depth).swapaxes(1, 2)
+        dx = outputs[0]
+
+        def work(start: int, stop: int) -> None:
+            many = stop - start
+            shape = (block, channels, *windows.padded_size) if not windows.is_unpadded else (0,)
+            full, col = scratch_arrays((shape, g.dtype), ((block, groups, depth, points), g.dtype))
+            col = col[:many]
+            np.matmul(weights, grads[start:stop], out=col)
+            col = col.reshape(many, channels, windows.window_elements, *windows.out)
+            target = dx[start:stop] if windows.is_unpadded else full[:many]
+            target.fill(0)
+            for i, key in enumerate(slices):
+                part = target[key]
+                np.add(part, col[:, :, i], out=part)
+            if not windows.is_unpadded:
+                dx[start:stop] = target[inner]
+
+        parallel_for(work, n, block, blas=True)
+
+    return run

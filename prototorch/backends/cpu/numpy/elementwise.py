@@ -1,0 +1,190 @@
+"""Elementwise kernels: NumPy's ufuncs, told where to write; large arrays over several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import KernelFn, kernel
+from prototorch.backends.cpu.worker_pool import parallel_for
+from prototorch.spec import Spec
+
+#: From this many elements on a kernel is worth the 20 microseconds that waking another thread costs.
+PARALLEL_MIN_SIZE = 1 << 18
+#: Elements a thread takes at a time when one pass is made over them.
+TASK_SIZE = 1 << 16
+#: Elements a thread takes at a time when several passes are made: three arrays of them stay in an L2 cache.
+#: Larger blocks were faster up to here: a call of a ufunc costs as much as some thousand elements.
+CHUNK_SIZE = 1 << 15
+
+UNARY: dict[str, Any] = {
+    "negative": np.negative, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt,
+    "square": np.square, "abs": np.absolute, "sign": np.sign, "floor": np.floor, "ceil": np.ceil,
+    "round": np.rint, "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "is_finite": np.isfinite,
+    "logical_not": np.logical_not,
+}  # fmt: skip
+BINARY: dict[str, Any] = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
+    "floor_divide": np.floor_divide, "remainder": np.remainder, "power": np.power,
+    "maximum": np.maximum, "minimum": np.minimum, "less": np.less, "less_equal": np.less_equal, "equal": np.equal,
+    "not_equal": np.not_equal, "logical_and": np.logical_and, "logical_or": np.logical_or,
+}  # fmt: skip
+
+
+def has_numpy_dtypes(*specs: Spec) -> bool:
+    """Whether NumPy has the element types."""
+    return all(s.dtype != "bfloat16" for s in specs)
+
+
+def make_flat_kernel(body: Callable[..., None], size: int, chunk: int) -> KernelFn:
+    """A runner for arrays that all have the same size: ``body(*inputs, *outputs)`` on pieces of them as vectors."""
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        arrays = [a.reshape(-1) for a in (*inputs, *outputs)]
+        parallel_for(lambda start, stop: body(*(a[start:stop] for a in arrays)), size, chunk)
+
+    return run
+
+
+def first_splittable_axis(shape: tuple[int, ...]) -> int:
+    """The first axis that can be cut: outer pieces are whole stretches of memory."""
+    return next((i for i, n in enumerate(shape) if n > 1), 0)
+
+
+def make_broadcast_kernel(
+    body: Callable[..., None], shapes: Sequence[tuple[int, ...]], out: tuple[int, ...], piece: int
+) -> KernelFn:
+    """A runner for inputs that broadcast to the output's shape: ``body(*inputs, output)`` on pieces along one axis."""
+    axis = first_splittable_axis(out)
+    n = out[axis]
+    row = max(int(np.prod(out, dtype=np.int64)) // n, 1)
+    grain = max(piece // row, 1)
+    lead = (slice(None),) * axis
+    places = [axis - len(out) + len(s) for s in shapes]  # the axis of the input that is cut, if it has it
+    cut = [p if p >= 0 and s[p] != 1 else -1 for p, s in zip(places, shapes, strict=True)]
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        target = outputs[0]
+
+        def work(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            body(
+                *(a[(slice(None),) * c + (part,)] if c >= 0 else a for a, c in zip(inputs, cut, strict=True)),
+                target[(*lead, part)],
+            )
+
+        parallel_for(work, n, grain)
+
+    return run
+
+
+def make_elementwise_kernel(
+    body: Callable[..., None], ins: Sequence[Spec], out: Spec, small: KernelFn, several: bool = False
+) -> KernelFn:
+    """The runner for an elementwise body: ``small`` for few elements, else pieces over threads.
+
+    ``several``: the body makes several passes, so that its pieces should stay in the cache.
+    """
+    if out.size < PARALLEL_MIN_SIZE:
+        return small
+    piece = CHUNK_SIZE if several else TASK_SIZE
+    if all(s.shape == out.shape for s in ins):
+        return make_flat_kernel(body, out.size, piece)
+    return make_broadcast_kernel(body, [s.shape for s in ins], out.shape, piece)
+
+
+def _register(name: str, function: Any) -> None:
+    binary = name in BINARY
+
+    def one(x: Any, y: Any) -> None:
+        function(x, out=y)
+
+    def two(a: Any, b: Any, y: Any) -> None:
+        function(a, b, out=y)
+
+    def run_one(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        function(inputs[0], out=outputs[0])
+
+    def run_two(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        function(inputs[0], inputs[1], out=outputs[0])
+
+    @kernel("numpy", name)
+    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+        if not has_numpy_dtypes(*ins):
+            return None
+        return make_elementwise_kernel(two if binary else one, ins, outs[0], run_two if binary else run_one)
+
+
+for _name, _function in {**UNARY, **BINARY}.items():
+    _register(_name, _function)
+
+
+def make_chunked_kernel(body: Callable[..., None], ins: Sequence[Spec], out: Spec) -> KernelFn:
+    """The runner for a body of several passes over arrays of one shape: in chunks that stay in the cache.
+
+    ``body`` takes the inputs, then the outputs, as vectors; it may write an output before it has read all inputs only
+    where that output is no input's memory.
+    """
+    if out.size <= CHUNK_SIZE:
+        return lambda inputs, outputs: body(*inputs, *outputs)
+    return make_flat_kernel(body, out.size, CHUNK_SIZE)
+
+
+@kernel("numpy", "rsqrt")
+def rsqrt(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """1 / sqrt(x), chunk by chunk."""
+    if not has_numpy_dtypes(*ins):
+        return None
+
+    def body(x: Any, y: Any) -> None:
+        np.sqrt(x, out=y)
+        np.divide(1, y, out=y)
+
+    return make_chunked_kernel(body, ins, outs[0])
+
+
+@kernel("numpy", "where")
+def where(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """The second choice everywhere, then the first where the condition holds."""
+    if not has_numpy_dtypes(*ins):
+        return None
+
+    def body(c: Any, a: Any, b: Any, y: Any) -> None:
+        np.copyto(y, b)
+        np.copyto(y, a, where=c)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        c, a, b = inputs
+        body(c, a, b, outputs[0])
+
+    return make_elementwise_kernel(body, ins, outs[0], run, several=True)
+
+
+@kernel("numpy", "cast", "stop_gradient")
+def cast(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """A copy into the output's type."""
+    if not has_numpy_dtypes(*ins, *outs):
+        return None
+
+    def body(x: Any, y: Any) -> None:
+        np.copyto(y, x, casting="unsafe")
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        np.copyto(outputs[0], inputs[0], casting="unsafe")
+
+    return make_elementwise_kernel(body, ins, outs[0], run)
+
+
+@kernel("numpy", "full")
+def full(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """One number everywhere."""
+    if not has_numpy_dtypes(*outs):
+        return None
+    value = np.full((), attrs["value"], outs[0].dtype)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        outputs[0][...] = value
+
+    return run

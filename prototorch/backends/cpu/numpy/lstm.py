@@ -1,0 +1,154 @@
+"""LSTM sequences with the usual activations: one BLAS product a step into memory that is kept.
+
+Back in time, everything that needs no order is done first, for all steps: the gates again from the states, in one
+large product, then their slopes step by step over threads. The walk back is left with a product and five short passes
+a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import KernelFn, kernel
+from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.spec import Spec
+
+_MIN_STEP_ELEMENTS = 1 << 14  # elements of all gates of a step, below which steps are not given to threads one by one
+
+
+def has_default_activations(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> bool:
+    """Whether the kernels here are meant: tanh and sigmoid, no mask, float32 or float64, nothing empty."""
+    return (
+        ins[0].dtype in ("float32", "float64")
+        and not attrs.get("masked")
+        and attrs.get("activation", "tanh") == "tanh"
+        and attrs.get("recurrent_activation", "sigmoid") == "sigmoid"
+        and all(s.size for s in ins)
+    )
+
+
+def sigmoid(z: Any, out: Any) -> None:
+    """1 / (1 + exp(-z)); the overflow of a large -z gives the 0 that it should."""
+    np.negative(z, out=out)
+    np.exp(out, out=out)
+    np.add(out, 1, out=out)
+    np.divide(1, out, out=out)
+
+
+def time_order(steps: int, reverse: bool) -> Any:
+    """Pairs (place in the order of the walk, time)."""
+    return enumerate(reversed(range(steps)) if reverse else range(steps))
+
+
+def states_before(first: Any, after: Any, out: Any) -> None:
+    """The states before each step [T, N, n], from the first and those after each step [N, T, n]."""
+    out[0] = first
+    np.copyto(out[1:], after[:, :-1].swapaxes(0, 1))
+
+
+@kernel("numpy", "lstm_sequence")
+def lstm_sequence(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """Outputs: h after every step, the last h and c, c after every step."""
+    if not has_default_activations(ins, attrs):
+        return None
+    (batch, steps, _), n, dtype = ins[0].shape, ins[1].shape[0], ins[0].dtype
+    reverse = bool(attrs.get("reverse"))
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        x, u, h, c = inputs
+        hs, last_h, last_c, cs = outputs
+        small = (batch, n)
+        z, gates, new, one = scratch_arrays(
+            ((batch, 4 * n), dtype), ((batch, 4 * n), dtype), (small, dtype), (small, dtype), use="lstm"
+        )
+        i, f, o = gates[:, :n], gates[:, n : 2 * n], gates[:, 3 * n :]
+        np.copyto(last_h, h)
+        np.copyto(last_c, c)
+        for place, t in time_order(steps, reverse):
+            np.matmul(last_h, u, out=z)
+            np.add(z, x[:, t], out=z)
+            sigmoid(z, gates)
+            np.tanh(z[:, 2 * n : 3 * n], out=new)
+            np.multiply(new, i, out=new)
+            np.multiply(last_c, f, out=last_c)
+            np.add(last_c, new, out=last_c)
+            np.tanh(last_c, out=one)
+            np.multiply(one, o, out=last_h)
+            hs[:, place] = last_h
+            cs[:, place] = last_c
+
+    return run
+
+
+@kernel("numpy", "lstm_sequence_grad")
+def lstm_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """Gradients of x, u and the first h and c."""
+    if not has_default_activations(ins, attrs):
+        return None
+    (batch, steps, _), n, dtype = ins[0].shape, ins[1].shape[0], ins[0].dtype
+    reverse = bool(attrs.get("reverse"))
+    grain = max(_MIN_STEP_ELEMENTS // (batch * 4 * n), 1)
+    each = (steps, batch, n)
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        x, u, h, c, after_h, after_c, g, last_h, last_c = inputs
+        dx, du, dh, dc = outputs
+        z, before_h, before_c, by_h, kept, passed = scratch_arrays(
+            ((steps, batch, 4 * n), dtype), *((each, dtype),) * 4, ((batch, n), dtype), use="lstm"
+        )
+        states_before(h, after_h, before_h)
+        states_before(c, after_c, before_c)
+        np.matmul(before_h.reshape(-1, n), u, out=z.reshape(-1, 4 * n))
+        times = list(time_order(steps, reverse))
+
+        def work(start: int, stop: int) -> None:
+            for place, t in times[start:stop]:
+                np.add(z[place], x[:, t], out=z[place])
+                _gate_derivatives(z[place], before_c[place], after_c[:, place], by_h[place], kept[place])
+
+        parallel_for(work, steps, grain)
+        slopes = z.reshape(steps, batch, 4, n)
+        np.copyto(dh, last_h)
+        np.copyto(dc, last_c)
+        back = np.ascontiguousarray(u.T)
+        for place, t in reversed(times):
+            np.add(dh, g[:, place], out=dh)
+            np.multiply(dh, by_h[place], out=passed)
+            np.add(dc, passed, out=dc)
+            slope = slopes[place]
+            np.multiply(slope[:, :3], dc[:, None], out=slope[:, :3])
+            np.multiply(slope[:, 3], dh, out=slope[:, 3])
+            np.matmul(z[place], back, out=dh)
+            np.multiply(dc, kept[place], out=dc)
+            dx[:, t] = z[place]
+        np.matmul(before_h.reshape(-1, n).T, z.reshape(-1, 4 * n), out=du)
+
+    return run
+
+
+def _gate_derivatives(z: Any, before: Any, after: Any, by_h: Any, kept: Any) -> None:
+    """A step's sums z [N, 4 n] become the slopes that dc (three of them) and dh (the last) are multiplied by.
+
+    ``by_h`` becomes what of dh goes to dc, ``kept`` the forget gate.
+    """
+    n = z.shape[1] // 4
+    gates, new, one, out = scratch_arrays((z.shape, z.dtype.str), *(((len(z), n), z.dtype.str),) * 3, use="slopes")
+    i, f, o = gates[:, :n], gates[:, n : 2 * n], gates[:, 3 * n :]
+    sigmoid(z, gates)
+    np.tanh(z[:, 2 * n : 3 * n], out=new)
+    np.copyto(kept, f)
+    np.subtract(1, gates, out=z)
+    np.multiply(z, gates, out=z)  # the slopes of the sigmoids
+    np.multiply(z[:, :n], new, out=z[:, :n])
+    np.multiply(z[:, n : 2 * n], before, out=z[:, n : 2 * n])
+    np.multiply(new, new, out=one)
+    np.subtract(1, one, out=one)
+    np.multiply(one, i, out=z[:, 2 * n : 3 * n])
+    np.tanh(after, out=out)
+    np.multiply(z[:, 3 * n :], out, out=z[:, 3 * n :])
+    np.multiply(out, out, out=out)
+    np.subtract(1, out, out=out)
+    np.multiply(out, o, out=by_h)

@@ -1,0 +1,99 @@
+"""Random numbers and dropout, chunk by chunk. A chunk's words come from its own place in the counter, so that the
+threads share nothing and the bits are those of one long draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import KernelFn, kernel
+from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.spec import Spec
+
+_CHUNK_SIZE = 1 << 16  # elements; a multiple of the 16 that one count of the counter serves
+
+
+def _random_words(key: Any, site: int, first: int, count: int) -> Any:
+    """``count`` words of 64 bits after the first ``first``, which is a multiple of 4."""
+    start = np.array([first // 4, 0, key[1], 0], np.uint64)
+    raw = np.random.Philox(key=np.array([key[0], site], np.uint64), counter=start).random_raw(count)
+    return raw.astype("<u8", copy=False)
+
+
+@kernel("numpy", "dropout")
+def dropout(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """x * scale * kept, with 16 random bits for each element."""
+    x = ins[0]
+    noise = attrs.get("noise_shape")
+    if x.dtype not in ("float32", "float64") or (noise is not None and tuple(noise) != x.shape):
+        return None
+    rate, site = attrs["rate"], attrs["site"]
+    least, scale = np.uint16(min(round(rate * 65536), 65535)), 1 / (1 - rate)
+    none_kept = round(rate * 65536) > 65535
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        values, key, out = inputs[0].reshape(-1), inputs[1], outputs[0].reshape(-1)
+
+        def work(start: int, stop: int) -> None:
+            words = _random_words(key, site, start // 4, -(-(stop - start) // 4))
+            (kept,) = scratch_arrays(((stop - start,), "bool"))
+            np.greater_equal(words.view("<u2")[: stop - start], least, out=kept)
+            if none_kept:
+                kept.fill(False)
+            part = out[start:stop]
+            np.multiply(values[start:stop], scale, out=part)
+            np.multiply(part, kept, out=part)
+
+        parallel_for(work, x.size, _CHUNK_SIZE)
+
+    return run
+
+
+def _random_bits(key: Any, site: int, start: int, stop: int) -> Any:
+    """Random uint32 number ``start`` to ``stop`` of a draw."""
+    return _random_words(key, site, start // 2, -(-(stop - start) // 2)).view("<u4")[: stop - start]
+
+
+@kernel("numpy", "random_bits")
+def random_bits(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """uint32 words."""
+    site, size = attrs["site"], outs[0].size
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        key, out = inputs[0], outputs[0].reshape(-1)
+
+        def work(start: int, stop: int) -> None:
+            out[start:stop] = _random_bits(key, site, start, stop)
+
+        parallel_for(work, size, _CHUNK_SIZE)
+
+    return run
+
+
+@kernel("numpy", "random_uniform")
+def random_uniform(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """24 bits of each uint32 as a number in [low, high)."""
+    if outs[0].dtype not in ("float32", "float64"):
+        return None
+    site, size = attrs["site"], outs[0].size
+    low, high = attrs.get("low", 0.0), attrs.get("high", 1.0)
+    below = np.nextafter(np.asarray(high, outs[0].dtype), np.asarray(low, outs[0].dtype))
+
+    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        key, out = inputs[0], outputs[0].reshape(-1)
+
+        def work(start: int, stop: int) -> None:
+            bits, part = _random_bits(key, site, start, stop), out[start:stop]
+            np.right_shift(bits, 8, out=bits)
+            np.copyto(part, bits)
+            np.multiply(part, 2.0**-24, out=part)
+            if (low, high) != (0.0, 1.0):
+                np.multiply(part, high - low, out=part)
+                np.add(part, low, out=part)
+                np.minimum(part, below, out=part)
+
+        parallel_for(work, size, _CHUNK_SIZE)
+
+    return run

@@ -1,0 +1,91 @@
+"""Sliding windows as arrays: the geometry, padded copies, and views that NumPy checks against the memory below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch.ops.windows import Ints, Pads, dilated_size, kernel_offsets, unpad, window_slices
+
+
+@dataclass(frozen=True)
+class WindowGeometry:
+    """Windows over the spatial axes of [N, C, *size]; there are ``out`` of them."""
+
+    size: Ints
+    kernel: Ints
+    out: Ints
+    strides: Ints
+    pads: Pads
+    dilation: Ints
+
+    @property
+    def window_elements(self) -> int:
+        """Elements of one window."""
+        return prod(self.kernel)
+
+    @property
+    def num_windows(self) -> int:
+        """How many windows there are."""
+        return prod(self.out)
+
+    @property
+    def padded_size(self) -> Ints:
+        """The spatial size with the padding, and with as much more as the last window needs."""
+        return tuple(
+            max(n + lo + hi, (o - 1) * s + dilated_size(k, d))
+            for n, (lo, hi), o, k, s, d in zip(
+                self.size, self.pads, self.out, self.kernel, self.strides, self.dilation, strict=True
+            )
+        )
+
+    @property
+    def is_unpadded(self) -> bool:
+        """Whether every window lies inside the input, so that no padded copy is needed."""
+        return self.padded_size == self.size
+
+    @property
+    def interior(self) -> tuple[Any, ...]:
+        """Where the input lies in its padded copy, of [N, C, *full]."""
+        return (..., *unpad(self.size, self.pads))
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether each window is one element and each element a window."""
+        return self.is_unpadded and self.window_elements == 1 and self.out == self.size
+
+    def pad(self, x: Any, into: Any) -> Any:
+        """x inside zeros, written into memory [N, C, *full]; x itself where nothing is padded."""
+        if self.is_unpadded:
+            return x
+        into.fill(0)
+        into[self.interior] = x
+        return into
+
+    def unfold(self, full: Any, batch_inside: bool = False, channels: slice | None = None) -> Any:
+        """The windows of a contiguous [N, C, *full] as a view [N, C, *kernel, *out].
+
+        With ``batch_inside`` as [C, *kernel, N, *out]; with ``channels`` (start and stop given) those alone.
+        """
+        batch, channel, *steps = full.strides
+        within = [s * d for s, d in zip(steps, self.dilation, strict=True)]
+        between = [s * t for s, t in zip(steps, self.strides, strict=True)]
+        n, c = full.shape[:2]
+        offset = 0
+        if channels is not None:
+            offset, c = channels.start * channel, channels.stop - channels.start
+        if batch_inside:
+            shape: Ints = (c, *self.kernel, n, *self.out)
+            strides = (channel, *within, batch, *between)
+        else:
+            shape, strides = (n, c, *self.kernel, *self.out), (batch, channel, *within, *between)
+        return np.ndarray(shape, full.dtype, full, offset, strides)
+
+    def slices(self) -> list[tuple[Any, ...]]:
+        """For each place of the kernel, in row-major order, the elements of [..., *full] that meet it."""
+        return [
+            (..., *window_slices(at, self.out, self.strides, self.dilation)) for _, at in kernel_offsets(self.kernel)
+        ]

@@ -1,0 +1,135 @@
+"""What there is of CUDA on this machine, what is missing, and the one command that mends it."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.metadata
+import importlib.util
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from prototorch.errors import BackendError
+
+#: the distributions that may hold each part, by the major version of CUDA
+CUPY = {13: "cupy-cuda13x", 12: "cupy-cuda12x"}
+CUDNN = {13: "nvidia-cudnn-cu13", 12: "nvidia-cudnn-cu12"}
+NCCL = {13: "nvidia-nccl-cu13", 12: "nvidia-nccl-cu12"}
+FRONTEND = "nvidia-cudnn-frontend"
+_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+
+
+class DriverInfo(NamedTuple):
+    """NVIDIA's driver: the newest version of CUDA it can run, and how many GPUs it shows."""
+
+    version: int  # 13000 is CUDA 13.0
+    gpus: int
+
+    @property
+    def text(self) -> str:
+        """13.0."""
+        return f"{self.version // 1000}.{self.version % 1000 // 10}"
+
+
+def query_driver(load: Callable[[str], Any] = ctypes.CDLL) -> DriverInfo | None:
+    """The driver, asked itself; None where there is none. This imports nothing and takes a millisecond without one."""
+    for name in _DRIVERS:
+        try:
+            library = load(name)
+        except OSError:
+            continue
+        version, count = ctypes.c_int(0), ctypes.c_int(0)
+        if library.cuInit(0) != 0:
+            return DriverInfo(0, 0)
+        library.cuDriverGetVersion(ctypes.byref(version))
+        library.cuDeviceGetCount(ctypes.byref(count))
+        return DriverInfo(version.value, count.value)
+    return None
+
+
+def is_available() -> bool:
+    """Whether "auto" means the GPU: the driver shows one, and CuPy is installed."""
+    return importlib.util.find_spec("cupy") is not None and (found := query_driver()) is not None and found.gpus > 0
+
+
+def unavailable_reason() -> str:
+    """Why there is no GPU to compute on, and what mends it; "" where there is one."""
+    found, cupy = query_driver(), importlib.util.find_spec("cupy") is not None
+    if found is None:
+        return "this machine has no NVIDIA driver" + (
+            "" if cupy else f", and CuPy is not installed ({_install_command(None)})"
+        )
+    if not found.gpus:
+        return "the NVIDIA driver shows no GPU (`nvidia-smi` tells why)"
+    return "" if cupy else f"CuPy is not installed: {_install_command(found)}"
+
+
+def _install_command(found: DriverInfo | None) -> str:
+    major = 12 if found is not None and 0 < found.version < 13000 else 13
+    return f"pip install 'prototorch[cuda{major}]'"
+
+
+def describe_cuda() -> dict[str, Any]:
+    """What `prototorch devices` shows of the GPU."""
+    found = query_driver()
+    shown: dict[str, Any] = {"in use": "no"}
+    why = unavailable_reason()
+    if not why:
+        try:
+            shown["gpu"] = list_gpus()
+        except BackendError as exc:
+            why = str(exc)
+    if why:
+        shown["why"] = why
+    else:
+        shown["in use"] = "yes, by default (compile.device)"
+    shown["driver"] = "none" if found is None else f"for CUDA {found.text}"
+    shown.update({name: there or "not installed" for name, there in _library_versions()})
+    if found is None or not found.gpus:
+        return shown
+    missing = [name for name, there in _library_versions() if there is None and name != "nccl"]
+    if missing:
+        shown["missing"] = f"{', '.join(missing)}: {_install_command(found)}"
+    if "cudnn" in missing or "cudnn frontend" in missing:
+        shown["without cudnn"] = "convolutions and attention run by slow general bodies, and not as one CUDA graph"
+    return shown
+
+
+def _library_versions() -> Iterator[tuple[str, str | None]]:
+    """The parts with their versions, None for one that is not there. None of them is imported."""
+    for name, distributions in (("cupy", (*CUPY.values(), "cupy")), ("cudnn", CUDNN.values()),
+                                ("cudnn frontend", (FRONTEND,)), ("nccl", NCCL.values())):  # fmt: skip
+        yield name, next((v for d in distributions if (v := _installed_version(d)) is not None), None)
+
+
+def _installed_version(distribution: str) -> str | None:
+    try:
+        return f"{distribution} {importlib.metadata.version(distribution)}"
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def list_gpus() -> list[str]:
+    """Each GPU in a line: name, compute capability, memory. Raises BackendError where CuPy finds none, or fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cupy = importlib.import_module("cupy")
+        if not cupy.cuda.is_available():
+            raise BackendError("CuPy finds no GPU: does its version fit the driver's?")
+        return _describe_gpus(cupy)
+    except (ImportError, OSError, RuntimeError) as exc:
+        if isinstance(exc, BackendError):
+            raise
+        raise BackendError(f"CuPy cannot use the GPU: {type(exc).__name__}: {exc}") from exc
+
+
+def _describe_gpus(cupy: Any) -> list[str]:
+    lines = []
+    for i in range(cupy.cuda.runtime.getDeviceCount()):
+        found = cupy.cuda.runtime.getDeviceProperties(i)
+        name = found["name"].decode() if isinstance(found["name"], bytes) else found["name"]
+        capability = f"sm_{found['major']}{found['minor']}"
+        lines.append(f"{i}: {name}, {capability}, {found['totalGlobalMem'] / 2**30:.0f} GiB")
+    return lines

@@ -1,0 +1,86 @@
+"""cuDNN on one device: the module, a handle on the device's stream, and the plans that were made."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from prototorch.backends.cuda.cudnn.execution_plan import ExecutionPlan, UnsupportedGraphError
+from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
+from prototorch.backends.cuda.cudnn.plan_autotuner import PlanAutotuner
+
+log = logging.getLogger(__name__)
+
+
+class CudnnContext:
+    """cuDNN for one device.
+
+    module: the package cudnn. device: what plans run on. graph: gives an empty graph for an element type and a type of
+    arithmetic; the tests give one that plans for a GPU that is not there.
+    """
+
+    def __init__(self, module: Any, device: Any, graph: Callable[[Any, Any], Any] | None = None):
+        self.module, self.device = module, device
+        self.handle: Any = None
+        if graph is None:
+            self.handle = module.create_handle()
+            module.set_stream(self.handle, device.compute_stream.ptr)
+        self._graph = graph or self._new_graph
+        self.plans: dict[Any, ExecutionPlan | UnsupportedGraphError] = {}
+        self.autotuner = PlanAutotuner(self)
+
+    def _new_graph(self, io: Any, compute: Any) -> Any:
+        return self.module.pygraph(
+            io_data_type=io, intermediate_data_type=compute, compute_data_type=compute, handle=self.handle
+        )
+
+    def create_graph(self, io: Any, compute: Any) -> Any:
+        """An empty graph."""
+        return self._graph(io, compute)
+
+    def get_plan(self, request: GraphDesc) -> ExecutionPlan | None:
+        """The plan of a request, made once; None where cuDNN has none for it."""
+        key = request, self.device.precision, self.device.deterministic
+        found = self.plans.get(key)
+        if found is None:
+            try:
+                found = ExecutionPlan(self, request)
+            except UnsupportedGraphError as no:
+                log.debug("cuDNN has no plan for %s: %s", request, no)
+                found = no
+            self.plans[key] = found
+        return None if isinstance(found, UnsupportedGraphError) else found
+
+
+_contexts: WeakKeyDictionary[Any, CudnnContext | None] = WeakKeyDictionary()
+
+
+def set_context(device: Any, library: CudnnContext | None) -> None:
+    """Give a device its cuDNN (None: it has none)."""
+    _contexts[device] = library
+
+
+def get_context(device: Any) -> CudnnContext | None:
+    """A device's cuDNN; None where it is not a GPU or cuDNN is not installed. One that stands for another has its."""
+    device = getattr(device, "target", device)
+    if device not in _contexts:
+        _contexts[device] = _create_context(device)
+    return _contexts[device]
+
+
+def _create_context(device: Any) -> CudnnContext | None:
+    if getattr(getattr(device, "compute_stream", None), "ptr", None) is None:
+        return None
+    try:
+        module = importlib.import_module("cudnn")
+        return CudnnContext(module, device)
+    except (ImportError, RuntimeError, OSError) as why:
+        log.warning(
+            "cuDNN cannot be used (%s): convolutions run by the slow general bodies; "
+            "pip install 'prototorch[cuda13]' installs it",
+            why,
+        )
+        return None

@@ -1,0 +1,109 @@
+"""How each kind of request is said to cuDNN. A builder gets cuDNN's graph and the request; it gives tensors by name.
+
+Arithmetic is in float, whatever the element type. The order of what follows a convolution is add, bias, activation: the
+fast precompiled engines know that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
+
+CudnnTensors = dict[str, Any]
+GraphBuilder = Callable[[Any, Any, GraphDesc], CudnnTensors]
+#: NumPy's name -> cuDNN's
+CUDNN_TYPES = {
+    "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF", "bfloat16": "BFLOAT16", "int32": "INT32",
+    "bool": "BOOLEAN",
+}  # fmt: skip
+
+
+def _tensor(module: Any, graph: Any, name: str, port: TensorDesc) -> Any:
+    kind = getattr(module.data_type, CUDNN_TYPES[port.dtype])
+    return graph.tensor(name=name, dim=list(port.dims), stride=list(port.strides), data_type=kind)
+
+
+def _set_output(module: Any, tensor: Any, port: TensorDesc) -> Any:
+    kind = getattr(module.data_type, CUDNN_TYPES[port.dtype])
+    return tensor.set_output(True).set_data_type(kind).set_dim(list(port.dims)).set_stride(list(port.strides))
+
+
+def _window_options(request: GraphDesc) -> dict[str, Any]:
+    attrs = dict(request.attrs)
+    return {
+        "pre_padding": [a for a, _ in attrs["pads"]],
+        "post_padding": [b for _, b in attrs["pads"]],
+        "stride": list(attrs["strides"]),
+        "dilation": list(attrs["dilation"]),
+    }
+
+
+def conv(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+    """x, w and perhaps add (of y's shape), bias [1, F, 1, ...]; attr relu; gives y."""
+    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name != "y"}
+    y = graph.conv_fprop(image=t["x"], weight=t["w"], **_window_options(request))
+    if "add" in t:
+        y = graph.add(a=y, b=t["add"])
+    if "bias" in t:
+        y = graph.bias(input=y, bias=t["bias"])
+    if dict(request.attrs).get("relu"):
+        y = graph.relu(input=y)
+    return {**t, "y": _set_output(module, y, request.tensor("y"))}
+
+
+def conv_input_grad(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+    """g, w; gives dx."""
+    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name != "dx"}
+    dx = graph.conv_dgrad(loss=t["g"], filter=t["w"], **_window_options(request))
+    return {**t, "dx": _set_output(module, dx, request.tensor("dx"))}
+
+
+def conv_weight_grad(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+    """x, g; gives dw."""
+    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name != "dw"}
+    dw = graph.conv_wgrad(image=t["x"], loss=t["g"], **_window_options(request))
+    return {**t, "dw": _set_output(module, dw, request.tensor("dw"))}
+
+
+def matmul(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+    """a [batch, m, k], b [batch, k, n]; gives y [batch, m, n]."""
+    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name != "y"}
+    y = graph.matmul(A=t["a"], B=t["b"])
+    return {**t, "y": _set_output(module, y, request.tensor("y"))}
+
+
+def sdpa(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+    """q, k, v [N, H, T, D] and perhaps bias (added to the scores); gives o and perhaps stats."""
+    attrs, made = dict(request.attrs), ("o", "stats")
+    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name not in made}
+    extra = {"bias": t["bias"]} if "bias" in t else {}
+    o, stats = graph.sdpa(
+        name="attention", q=t["q"], k=t["k"], v=t["v"], generate_stats=request.has_tensor("stats"),
+        attn_scale=attrs["scale"], use_causal_mask=attrs["causal"], **extra,
+    )  # fmt: skip
+    t["o"] = _set_output(module, o, request.tensor("o"))
+    if request.has_tensor("stats"):
+        t["stats"] = _set_output(module, stats, request.tensor("stats"))
+    return t
+
+
+def sdpa_backward(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+    """q, k, v, o, the gradient g of o, stats and perhaps bias; gives dq, dk, dv."""
+    attrs, made = dict(request.attrs), ("dq", "dk", "dv")
+    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name not in made}
+    extra = {"bias": t["bias"]} if "bias" in t else {}
+    found = graph.sdpa_backward(
+        name="attention", q=t["q"], k=t["k"], v=t["v"], o=t["o"], dO=t["g"], stats=t["stats"],
+        attn_scale=attrs["scale"], use_causal_mask=attrs["causal"], **extra,
+    )  # fmt: skip
+    for name, tensor in zip(made, found, strict=True):
+        t[name] = _set_output(module, tensor, request.tensor(name))
+    return t
+
+
+BUILDERS: dict[str, GraphBuilder] = {
+    "conv": conv, "conv_input_grad": conv_input_grad, "conv_weight_grad": conv_weight_grad, "matmul": matmul,
+    "sdpa": sdpa, "sdpa_backward": sdpa_backward,
+}  # fmt: skip

@@ -1,0 +1,62 @@
+"""What is asked of cuDNN: one graph, said without cuDNN, so that it can be a key and be kept on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prototorch.backends.cuda.kernels.launch import contiguous_strides
+from prototorch.spec import Spec
+
+
+@dataclass(frozen=True)
+class TensorDesc:
+    """A tensor of a graph: its sizes, its strides in elements and its element type by NumPy's name."""
+
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """The number of elements from the first to the last, whatever lies between them."""
+        return 1 + sum((n - 1) * s for n, s in zip(self.dims, self.strides, strict=True))
+
+
+@dataclass(frozen=True)
+class GraphDesc:
+    """A graph of a kind (a name in `graphs.BUILDERS`), its tensors by name, and its numbers.
+
+    ``outputs`` names the tensors that are written.
+    """
+
+    kind: str
+    tensors: tuple[tuple[str, TensorDesc], ...]
+    outputs: tuple[str, ...]
+    attrs: tuple[tuple[str, Any], ...] = ()
+
+    def tensor(self, name: str) -> TensorDesc:
+        """A tensor by name."""
+        return dict(self.tensors)[name]
+
+    def has_tensor(self, name: str) -> bool:
+        """Whether there is a tensor of this name."""
+        return any(n == name for n, _ in self.tensors)
+
+
+def tensor_desc(spec: Spec, dims: Sequence[int] | None = None, strides: Sequence[int] | None = None) -> TensorDesc:
+    """The tensor of a spec, as it lies in memory; or of other dims and strides in the same memory."""
+    return TensorDesc(
+        tuple(spec.shape if dims is None else dims),
+        tuple(contiguous_strides(spec) if strides is None else strides),
+        spec.dtype,
+    )
+
+
+def conv_tensor_desc(spec: Spec, lead: int = 0) -> TensorDesc:
+    """A spec [N, C, *spatial] as a tensor with ``lead`` spatial axes of size 1 put before the others (for one
+    dimension, which cuDNN does as two)."""
+    dims, strides = list(spec.shape), list(contiguous_strides(spec))
+    step = strides[2] * dims[2]
+    return tensor_desc(spec, [*dims[:2], *[1] * lead, *dims[2:]], [*strides[:2], *[step] * lead, *strides[2:]])

@@ -1,0 +1,103 @@
+"""Which of cuDNN's plans runs a graph: its own first choice, or the one that was measured to be fastest.
+
+What was measured is kept in a file by device and version, in the folder PROTOTORCH_CACHE (else the user's cache).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+MAX_CANDIDATES = 12  # how many of cuDNN's ranking are timed
+TIMED_RUNS = 5
+
+
+def cache_folder() -> Path:
+    """Where measurements are kept."""
+    given = os.environ.get("PROTOTORCH_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prototorch"
+
+
+class PlanAutotuner:
+    """The measured choices of one device."""
+
+    def __init__(self, library: Any):
+        self.context = library
+
+    @cached_property
+    def cache_path(self) -> Path:
+        """The file of this device and cuDNN."""
+        device = re.sub(r"\W+", "-", str(getattr(self.context.device, "name", "device")))
+        return cache_folder() / f"cudnn-{device}-{self.context.module.backend_version()}.json"
+
+    @cached_property
+    def fastest_plans(self) -> dict[str, str]:
+        """Requests by their text, each with the name of its fastest plan; a file that cannot be read is none."""
+        try:
+            found = json.loads(self.cache_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def select_plan(self, plan: Any) -> int | None:
+        """The number of the plan to take in cuDNN's ranking; None for the first that works."""
+        device = self.context.device
+        if not getattr(getattr(device, "settings", None), "autotune", False):
+            return None
+        key = f"{plan.desc} {device.precision} {device.deterministic}"
+        names = [plan.graph.get_plan_name_at_index(i) for i in range(plan.graph.get_execution_plan_count())]
+        if self.fastest_plans.get(key) not in names:
+            best = self._find_fastest(plan, len(names))
+            if best is None:
+                return None
+            self.fastest_plans[key] = names[best]
+            self._save()
+        return names.index(self.fastest_plans[key])
+
+    def _find_fastest(self, plan: Any, count: int) -> int | None:
+        times: dict[int, float] = {}
+        for i in range(min(count, MAX_CANDIDATES)):
+            try:
+                times[i] = self._time_plan(plan, i)
+            except Exception as why:  # one that fails after all, or wants more memory than there is
+                log.debug("cuDNN's plan %d of %s cannot be timed: %s", i, plan.desc.kind, why)
+        return min(times, key=times.__getitem__) if times else None
+
+    def _time_plan(self, plan: Any, number: int) -> float:
+        device, graph = self.context.device, plan.graph
+        graph.build_plan_at_index(number)
+        space = int(graph.get_workspace_size_plan_at_index(number))
+        device.reserve(space)
+        held = {name: device.empty((p.size,), p.dtype) for name, p in plan.desc.tensors}
+        given = {plan.tensors[name].get_uid(): device.pointer(a) for name, a in held.items()}
+        address = device.pointer(device.workspace()) if space else 0
+        start, end = device.create_event(timing=True), device.create_event(timing=True)
+        found = []
+        for _ in range(TIMED_RUNS):
+            device.record_event(start, device.compute_stream)
+            graph.execute_plan_at_index(given, address, number, handle=self.context.handle)
+            device.record_event(end, device.compute_stream)
+            device.synchronize_event(end)
+            found.append(device.elapsed_ms(start, end))
+        return min(found)
+
+    def _save(self) -> None:
+        """A folder that cannot be written to costs the next process the measuring, and nothing else."""
+        with suppress(OSError):
+            self._write()
+
+    def _write(self) -> None:
+        self.cache_path.parent.mkdir(parents=True, exist_ok=True)
+        spare = self.cache_path.with_suffix(f".{os.getpid()}.tmp")
+        spare.write_text(json.dumps(self.fastest_plans, indent=0, sort_keys=True), encoding="utf-8")
+        os.replace(spare, self.cache_path)

@@ -1,0 +1,158 @@
+// Batch norm. x lies as [outer, C, INNER]; statistics of each channel are partial ones of chunks (count, mean, sum of squares
+// around it), taken together afterwards, so that large means do no harm. What each channel needs in the sweep that follows is
+// made once, by the launch that takes them together.
+typedef typename arithmetic<X>::type A;
+template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
+typedef pack<X, PACK> XS;
+
+FN A root(A v) { return (A)1 / sqrt_of(v); }
+#ifdef SLOPE
+// a gradient where the activation that followed has a slope; y is what it was given
+FN A kept(A g, A y) { return g * (A)(SLOPE); }
+#endif
+
+// partial statistics of each channel: part[0] means, part[1] squares; neighbouring threads have neighbouring channels (INNER = 1)
+KERNEL stats_last(index rows, index chunks, index chunk, const X* x, A* part) {
+    EACH(i, chunks * (C / PACK)) {
+        const index c = i % (C / PACK) * PACK, k = i / (C / PACK), begin = k * chunk;
+        const index end = begin + chunk < rows ? begin + chunk : rows;
+        A mean[PACK], square[PACK];
+        for (int j = 0; j < PACK; j++) { mean[j] = 0; square[j] = 0; }
+#pragma unroll 4
+        for (index r = begin; r < end; r++) {
+            const XS seen = *(const XS*)(x + r * C + c);
+            const A by = (A)1 / (A)(r - begin + 1);
+            for (int j = 0; j < PACK; j++) {
+                const A v = get(seen.v[j]), off = v - mean[j];
+                mean[j] += off * by;
+                square[j] += off * (v - mean[j]);
+            }
+        }
+        for (int j = 0; j < PACK; j++) { part[k * C + c + j] = mean[j]; part[(chunks + k) * C + c + j] = square[j]; }
+    }
+}
+
+// the same where a channel's elements lie in runs of INNER: a block for a chunk of a channel
+KERNEL stats_first(index rows, index chunks, index chunk, const X* x, A* part) {
+    __shared__ A room[MAX_BLOCK_THREADS];
+    for (index i = blockIdx.x; i < chunks * C; i += gridDim.x) {
+        const index c = i % C, k = i / C, begin = k * chunk;
+        const index end = begin + chunk < rows ? begin + chunk : rows;
+        A sum = 0;
+        for (index r = begin + threadIdx.x; r < end; r += blockDim.x) sum += (A)get(x[(r / INNER * C + c) * INNER + r % INNER]);
+        const A mean = block_sum(sum, room) / (A)(end - begin);
+        A square = 0;
+        for (index r = begin + threadIdx.x; r < end; r += blockDim.x) {
+            const A off = (A)get(x[(r / INNER * C + c) * INNER + r % INNER]) - mean;
+            square += off * off;
+        }
+        square = block_sum(square, room);
+        if (threadIdx.x == 0) { part[k * C + c] = mean; part[(chunks + k) * C + c] = square; }
+    }
+}
+
+// a block for each channel
+KERNEL stats_end(index rows, index chunks, index chunk, const A* part, M* mean_out, M* var_out, const W* gamma, A eps,
+                 A* mean_to, A* scale_to) {
+    __shared__ A room[MAX_BLOCK_THREADS];
+    for (index c = blockIdx.x; c < C; c += gridDim.x) {
+        A sum = 0;
+        for (index k = threadIdx.x; k < chunks; k += blockDim.x) {
+            const index count = (k + 1) * chunk < rows ? chunk : rows - k * chunk;
+            sum += part[k * C + c] * (A)count;
+        }
+        const A mean = block_sum(sum, room) / (A)rows;
+        A square = 0;
+        for (index k = threadIdx.x; k < chunks; k += blockDim.x) {
+            const index count = (k + 1) * chunk < rows ? chunk : rows - k * chunk;
+            const A off = part[k * C + c] - mean;
+            square += part[(chunks + k) * C + c] + off * off * (A)count;
+        }
+        const A var = block_sum(square, room) / (A)rows;
+        if (threadIdx.x == 0) { put(mean_out[c], mean); put(var_out[c], var); mean_to[c] = mean; scale_to[c] = root(var + eps) * (A)get(gamma[c]); }
+    }
+}
+
+#ifdef SLOPE
+#define GIVEN const W* gamma, const W* beta,
+#else
+#define GIVEN
+#endif
+// partial sums of g and of g times x without its mean
+KERNEL grads_last(index rows, index chunks, index chunk, const X* g, const X* x, const V* mean, const V* var, GIVEN A eps, A* part) {
+    EACH(i, chunks * (C / PACK)) {
+        const index c = i % (C / PACK) * PACK, k = i / (C / PACK), begin = k * chunk;
+        const index end = begin + chunk < rows ? begin + chunk : rows;
+        A sum[PACK], both[PACK], middle[PACK];
+        for (int j = 0; j < PACK; j++) { sum[j] = 0; both[j] = 0; middle[j] = get(mean[c + j]); }
+#ifdef SLOPE
+        A scale[PACK], shift[PACK];
+        for (int j = 0; j < PACK; j++) {
+            scale[j] = root((A)get(var[c + j]) + eps) * (A)get(gamma[c + j]);
+            shift[j] = get(beta[c + j]);
+        }
+#endif
+#pragma unroll 4
+        for (index r = begin; r < end; r++) {
+            const XS gs = *(const XS*)(g + r * C + c), xs = *(const XS*)(x + r * C + c);
+            for (int j = 0; j < PACK; j++) {
+                const A off = (A)get(xs.v[j]) - middle[j];
+#ifdef SLOPE
+                const A v = kept(get(gs.v[j]), off * scale[j] + shift[j]);
+#else
+                const A v = get(gs.v[j]);
+#endif
+                sum[j] += v;
+                both[j] += v * off;
+            }
+        }
+        for (int j = 0; j < PACK; j++) { part[k * C + c + j] = sum[j]; part[(chunks + k) * C + c + j] = both[j]; }
+    }
+}
+KERNEL grads_first(index rows, index chunks, index chunk, const X* g, const X* x, const V* mean, const V* var, GIVEN A eps, A* part) {
+    __shared__ A room[MAX_BLOCK_THREADS];
+    for (index i = blockIdx.x; i < chunks * C; i += gridDim.x) {
+        const index c = i % C, k = i / C, begin = k * chunk;
+        const index end = begin + chunk < rows ? begin + chunk : rows;
+        const A middle = get(mean[c]);
+#ifdef SLOPE
+        const A scale = root((A)get(var[c]) + eps) * (A)get(gamma[c]), shift = get(beta[c]);
+#endif
+        A sum = 0, both = 0;
+        for (index r = begin + threadIdx.x; r < end; r += blockDim.x) {
+            const index at = (r / INNER * C + c) * INNER + r % INNER;
+            const A off = (A)get(x[at]) - middle;
+#ifdef SLOPE
+            const A v = kept(get(g[at]), off * scale + shift);
+#else
+            const A v = get(g[at]);
+#endif
+            sum += v;
+            both += v * off;
+        }
+        sum = block_sum(sum, room);
+        both = block_sum(both, room);
+        if (threadIdx.x == 0) { part[k * C + c] = sum; part[(chunks + k) * C + c] = both; }
+    }
+}
+// the gradients of the vectors, and what dx = a (g - b - (x - mean) d) needs of each channel: a, b, d, mean. A gradient may
+// lie over the mean or the variance, which nobody reads afterwards.
+KERNEL grads_end(index chunks, const A* part, const W* gamma, const V* mean, const V* var, W* dgamma, W* dbeta, A* own,
+                 A eps, A by) {
+    __shared__ A room[MAX_BLOCK_THREADS];
+    for (index c = blockIdx.x; c < C; c += gridDim.x) {
+        A sum = 0, both = 0;
+        for (index k = threadIdx.x; k < chunks; k += blockDim.x) { sum += part[k * C + c]; both += part[(chunks + k) * C + c]; }
+        sum = block_sum(sum, room);
+        both = block_sum(both, room);
+        if (threadIdx.x == 0) {
+            const A scale = root((A)get(var[c]) + eps);
+            own[c] = scale * (A)get(gamma[c]);
+            own[C + c] = sum * by;
+            own[2 * C + c] = both * scale * scale * by;
+            own[3 * C + c] = get(mean[c]);
+            put(dbeta[c], sum);
+            put(dgamma[c], both * scale);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+"""A group of elementwise ops that ends in the gradient of a batch norm: the sweep that makes what it reads makes its
+sums as well. Where that is wanted elsewhere it is written and read again, else it is made twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prototorch.backends.core import register_fusion_role
+from prototorch.backends.cuda.kernels.batch_norm import INPUT_GRAD_EXPR, BatchNormGeometry
+from prototorch.backends.cuda.kernels.channelwise import AHEAD, channelwise_source
+from prototorch.backends.cuda.kernels.elementwise import TRACEABLE_OPS, trace_program
+from prototorch.backends.cuda.kernels.launch import (
+    ITEM_BYTES,
+    InputArg,
+    LaunchSequence,
+    OutputArg,
+    WorkspaceArg,
+    align_bytes,
+    c_type,
+    cuda_kernel,
+)
+from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer
+from prototorch.spec import Spec
+
+Specs = tuple[Spec, ...]
+
+
+@cuda_kernel("fused", layouts=True)
+def elementwise_batch_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """Channels last alone: there a thread keeps to its channels in all sweeps."""
+    *lines, (last, refs, given) = attrs["program"]
+    results, end = attrs["outputs"], len(lines)
+    ends = tuple(("node", end, k) for k in range(3))
+    if last != "batch_norm_grad" or not lines or any(n not in TRACEABLE_OPS for n, _, _ in lines):
+        return None
+    if refs[0][0] != "node" or any(r[0] != "in" for r in refs[1:]) or any(r not in results for r in ends):
+        return None
+    x, gamma, mean, var = (ins[r[1]] for r in refs[1:])
+    at = [results.index(r) for r in ends]
+    others = [k for k in range(len(outs)) if k not in at]
+    numbers = sorted({refs[1][1], *(r[1] for _, rs, _ in lines for r in rs if r[0] == "in")})
+    alike = [*(ins[i] for i in numbers), outs[at[0]], *(outs[k] for k in others)]
+    if x.layout is None or any((s.shape, s.layout, s.dtype) != (x.shape, x.layout, x.dtype) for s in alike):
+        return None
+    if mean.dtype != var.dtype or any(outs[k].dtype != gamma.dtype for k in at[1:]):
+        return None
+    own = [k for k in others if results[k] == refs[0]]
+    if any((k, refs[1][1]) in attrs.get("inplace", ()) for k in others):
+        return None  # x is read again after that
+    found = trace_program(tuple(lines), (*(results[k] for k in others), refs[0]), tuple(s.dtype for s in ins))
+    c = BatchNormGeometry(x, gamma, mean, dict(given), beside=tuple(alike))
+    if found is None or not c.fits or not c.channels_last:
+        return None
+    said, (*names, g) = [f"const {one}" for one in found[0]], found[1]
+    read = [(f"a{i}", ins[i]) for i in numbers]
+    seen = f"a{refs[1][1]}"
+    c.source += _gradient_sums_source(read, [outs[k] for k in others], said, names, g, seen)
+    made = WorkspaceArg(c.partial_bytes)
+    if own:
+        again, arrays, more = [("g", x), ("seen", x)], [OutputArg(own[0]), InputArg(refs[1][1])], []
+        result = INPUT_GRAD_EXPR.format("g")
+    else:
+        again, arrays, more = read, [InputArg(i) for i in numbers], [*said, f"const A seen = {seen};"]
+        result = INPUT_GRAD_EXPR.format(g)
+    c.source += channelwise_source(
+        "grads_apply", ["const A* own"], c.gradient_vectors, again, [outs[at[0]]], more, [result], True
+    )
+    first = (*(InputArg(i) for i in numbers), *(OutputArg(k) for k in others), WorkspaceArg())
+    vectors = [InputArg(r[1]) for r in refs[2:]]
+    ends_at, by = [OutputArg(k) for k in at], c.acc_type(1 / c.rows)
+    return LaunchSequence(
+        c.partial_launch("grads_then", vectors[1], *first),
+        c.final_launch("grads_end", *c.index_args(c.chunks), WorkspaceArg(), *vectors, *ends_at[1:], made, c.eps, by),
+        c.elements_launch("grads_apply", made, *arrays, ends_at[0]),
+        workspace_bytes=c.partial_bytes + align_bytes(4 * c.channels * ITEM_BYTES[c.acc_dtype]),
+    )
+
+
+def _gradient_sums_source(
+    ins: Sequence[tuple[str, Spec]], outs: Sequence[Spec], lines: Sequence[str], names: Sequence[str], g: str, seen: str
+) -> str:
+    """The kernel ``grads_then_last``: partial sums of g and of g times x without its mean."""
+    kinds = ScalarTracer()
+    args = [f"const {c_type(s)}* in{i}" for i, (_, s) in enumerate(ins)]
+    args += [f"{c_type(s)}* out{i}" for i, s in enumerate(outs)]
+    room = " ".join(f"XS p{i}[{AHEAD}];" for i in range(len(ins)))
+    read = " ".join(f"p{i}[u] = *(const XS*)(in{i} + (r + u) * C + c);" for i in range(len(ins)))
+    load = [
+        f"const {kinds.compute_c_type(kinds.compute_dtype(s.dtype))} {n} = get(p{i}[u].v[j]);"
+        for i, (n, s) in enumerate(ins)
+    ]
+    inner = " ".join([*load, *lines, *(f"put(r{i}.v[j], {n});" for i, n in enumerate(names))])
+    made = " ".join(f"XS r{i};" for i in range(len(outs)))
+    store = " ".join(f"*(XS*)(out{i} + (r + u) * C + c) = r{i};" for i in range(len(outs)))
+    return f"""
+KERNEL grads_then_last(index rows, index chunks, index chunk, const V* mean, {", ".join(args)}, A* part) {{
+    EACH(i, chunks * (C / PACK)) {{
+        const index c = i % (C / PACK) * PACK, k = i / (C / PACK), begin = k * chunk;
+        const index end = begin + chunk < rows ? begin + chunk : rows;
+        A sum[PACK], both[PACK], middle[PACK];
+        for (int j = 0; j < PACK; j++) {{ sum[j] = 0; both[j] = 0; middle[j] = get(mean[c + j]); }}
+        for (index r = begin; r < end; r += {AHEAD}) {{
+            {room}
+            #pragma unroll
+            for (int u = 0; u < {AHEAD}; u++) if (r + u < end) {{ {read} }}
+            #pragma unroll
+            for (int u = 0; u < {AHEAD}; u++) if (r + u < end) {{
+                {made}
+                #pragma unroll
+                for (int j = 0; j < PACK; j++) {{
+                    {inner}
+                    sum[j] += {g};
+                    both[j] += {g} * ({seen} - middle[j]);
+                }}
+                {store}
+            }}
+        }}
+        for (int j = 0; j < PACK; j++) {{ part[k * C + c + j] = sum[j]; part[(chunks + k) * C + c + j] = both[j]; }}
+    }}
+}}
+"""
+
+
+register_fusion_role("cuda", "tail", "batch_norm_grad")

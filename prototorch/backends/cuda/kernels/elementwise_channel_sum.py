@@ -1,0 +1,155 @@
+"""A group of elementwise ops that ends in a sum over all axes but the channels: the gradient of a bias beside that of
+an activation. What is summed is not read again."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from prototorch.backends.core import register_fusion_role
+from prototorch.backends.cuda.kernels.elementwise import TRACEABLE_OPS, trace_program
+from prototorch.backends.cuda.kernels.launch import (
+    ITEM_BYTES,
+    InputArg,
+    LaunchSequence,
+    OutputArg,
+    WorkspaceArg,
+    align_bytes,
+    block_size_for,
+    c_type,
+    complete_source,
+    cuda_kernel,
+    grid_stride_launch,
+    index_scalar,
+    per_block_launch,
+    vector_width,
+)  # fmt: skip
+from prototorch.backends.cuda.kernels.reduce import TARGET_THREADS
+from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer
+from prototorch.ops.reduce import normalize_axes
+from prototorch.spec import Spec
+
+Specs = tuple[Spec, ...]
+
+
+def _access_mode(spec: Spec, grid: Spec, channel: int) -> str | None:
+    """How an input is read: "all" as the grid, "one" number, "channel": a vector along the channels."""
+    if spec.shape == grid.shape and spec.layout == grid.layout:
+        return "all"
+    if spec.size == 1:
+        return "one"
+    wide = (1,) * (grid.ndim - spec.ndim) + spec.shape
+    return "channel" if wide == tuple(n if i == channel else 1 for i, n in enumerate(grid.shape)) else None
+
+
+@cuda_kernel("fused", layouts=True)
+def elementwise_channel_sum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """The sweep with partial sums of chunks of rows, then the sums of those in a fixed order."""
+    program, results = attrs["program"], attrs["outputs"]
+    *lines, (last, refs, given) = program
+    total = ("node", len(lines), 0)
+    if last != "sum" or not lines or any(n not in TRACEABLE_OPS for n, _, _ in lines) or total not in results:
+        return None
+    grid = max((*ins, *outs), key=lambda s: s.size)
+    channel = 1 if grid.layout else grid.ndim - 1
+    over = normalize_axes(dict(given).get("axis"), grid.ndim)
+    if grid.ndim < 2 or refs[0][0] != "node" or over != tuple(a for a in range(grid.ndim) if a != channel):
+        return None
+    end = results.index(total)
+    others = [k for k in range(len(outs)) if k != end]
+    modes = [mode for s in ins if (mode := _access_mode(s, grid, channel)) is not None]
+    channels = grid.shape[channel]
+    like = all((outs[k].shape, outs[k].layout) == (grid.shape, grid.layout) for k in others)
+    if len(modes) < len(ins) or not like or not grid.is_float or outs[end].size != channels:
+        return None
+    found = trace_program(tuple(lines), (*(results[k] for k in others), refs[0]), tuple(s.dtype for s in ins))
+    if found is None:
+        return None
+    wide = "float64" if grid.dtype == "float64" else "float32"
+    full = [s for s, m in zip(ins, modes, strict=True) if m == "all"]
+    pack = min(vector_width(s, channels) for s in (*full, *(outs[k] for k in others)))
+    rows = grid.size // channels
+    chunks = max(1, min(-(-TARGET_THREADS // (channels // pack)), -(-rows // 8), 4096))
+    chunk = -(-rows // chunks)
+    chunks = -(-rows // chunk)
+    text = complete_source(
+        _channel_sum_source(found, modes, ins, [outs[k] for k in others], outs[end], wide, channels, pack), grid.size
+    )
+    counts = tuple(index_scalar(v, grid.size) for v in (rows, chunks, chunk))
+    arrays = (*(InputArg(i) for i in range(len(ins))), *(OutputArg(k) for k in others))
+    return LaunchSequence(
+        grid_stride_launch(text, "sweep_sum", chunks * (channels // pack), *counts, *arrays, WorkspaceArg(), block=128),
+        per_block_launch(
+            text, "sums_end", channels, counts[1], WorkspaceArg(), OutputArg(end), block=block_size_for(chunks)
+        ),
+        workspace_bytes=align_bytes(prod((chunks, channels)) * ITEM_BYTES[wide]),
+    )
+
+
+def _channel_sum_source(
+    found: tuple[tuple[str, ...], tuple[str, ...]],
+    modes: list[str],
+    ins: Specs,
+    others: list[Spec],
+    end: Spec,
+    wide: str,
+    channels: int,
+    pack: int,
+) -> str:
+    lines, (*names, summand) = found
+    kinds = ScalarTracer()
+    args = [f"const {c_type(s)}* in{i}" for i, s in enumerate(ins)]
+    args += [f"{c_type(s)}* out{i}" for i, s in enumerate(others)]
+    once, head, load = [], [], []
+    for i, (mode, spec) in enumerate(zip(modes, ins, strict=True)):
+        kind, t = kinds.compute_c_type(spec.dtype), c_type(spec)
+        if mode == "one":
+            once.append(f"const {kind} a{i} = get(in{i}[0]);")
+        elif mode == "channel":
+            load.append(f"const {kind} a{i} = get(in{i}[c + j]);")
+        else:
+            head.append(f"const pack<{t}, PACK> p{i} = *(const pack<{t}, PACK>*)(in{i} + at);")
+            load.append(f"const {kind} a{i} = get(p{i}.v[j]);")
+    head += [f"pack<{c_type(s)}, PACK> r{i};" for i, s in enumerate(others)]
+    inner = [*load, *(f"const {line}" for line in lines)]
+    inner += [*(f"put(r{i}.v[j], {name});" for i, name in enumerate(names)), f"total[j] += {summand};"]
+    store = [f"*(pack<{c_type(s)}, PACK>*)(out{i} + at) = r{i};" for i, s in enumerate(others)]
+    joined, nested = "\n            ".join((*head,)), "\n                ".join(inner)
+    return f"""
+#define C {channels}
+#define PACK {pack}
+typedef {c_type(wide)} A;
+template <class T, int N> struct alignas(sizeof(T) * N) pack {{ T v[N]; }};
+KERNEL sweep_sum(index rows, index chunks, index chunk, {", ".join(args)}, A* part) {{
+    {" ".join(once)}
+    EACH(i, chunks * (C / PACK)) {{
+        const index c = i % (C / PACK) * PACK, k = i / (C / PACK), begin = k * chunk;
+        const index end = begin + chunk < rows ? begin + chunk : rows;
+        A total[PACK];
+        for (int j = 0; j < PACK; j++) total[j] = 0;
+        #pragma unroll 4
+        for (index r = begin; r < end; r++) {{
+            const index at = r * C + c;
+            {joined}
+            #pragma unroll
+            for (int j = 0; j < PACK; j++) {{
+                {nested}
+            }}
+            {" ".join(store)}
+        }}
+        for (int j = 0; j < PACK; j++) part[k * C + c + j] = total[j];
+    }}
+}}
+KERNEL sums_end(index chunks, const A* part, {c_type(end)}* out) {{
+    __shared__ A room[MAX_BLOCK_THREADS];
+    for (index c = blockIdx.x; c < C; c += gridDim.x) {{
+        A sum = 0;
+        for (index k = threadIdx.x; k < chunks; k += blockDim.x) sum += part[k * C + c];
+        sum = block_sum(sum, room);
+        if (threadIdx.x == 0) put(out[c], sum);
+    }}
+}}
+"""
+
+
+register_fusion_role("cuda", "tail", "sum")

@@ -1,0 +1,147 @@
+"""Ops that look elements up by an index, and their adjoints: sums in a fixed order, without atomics."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.cuda.kernels.data_movement import upload_table
+from prototorch.backends.cuda.kernels.launch import (
+    ITEM_BYTES,
+    InputArg,
+    LaunchSequence,
+    OutputArg,
+    WorkspaceArg,
+    align_bytes,
+    c_type,
+    cuda_kernel,
+    grid_stride_launch,
+    index_scalar,
+    kernel_source,
+)  # fmt: skip
+from prototorch.ops.reduce import normalize_axes
+from prototorch.spec import Spec
+
+Specs = tuple[Spec, ...]
+
+
+def _gather_source(x: Spec, largest: int, labels: str = "i32", **given: int) -> str:
+    numbers = {"INNER": 1, "COUNT": 1, "ROWS": 1, "WIDTH": 1, "PICKS": 1, "REVERSE": 0, **given}
+    missing = "NOT_A_NUMBER" if x.is_float else "0"
+    return kernel_source("gather_scatter", largest, X=c_type(x), L=labels, MISSING=missing, **numbers)
+
+
+@cuda_kernel("take")
+def take(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """Rows of a table."""
+    table, indices = ins
+    y, largest = outs[0], max(table.size, outs[0].size)
+    text = _gather_source(table, largest, c_type(indices), INNER=prod(table.shape[1:]))
+    args = (index_scalar(y.size, largest), np.int64(table.shape[0]), InputArg(0), InputArg(1), OutputArg(0))
+    return LaunchSequence(grid_stride_launch(text, "take", y.size, *args))
+
+
+@cuda_kernel("embedding_grad")
+def embedding_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """Rows added at their indices: places of one index are linked, and each chain is summed by one thread."""
+    values, indices = ins
+    y, n = outs[0], indices.size
+    if n >= 1 << 20:  # looking for the next place of an index takes n steps at worst
+        return None
+    inner, largest = prod(y.shape[1:]), max(values.size, y.size)
+    text = _gather_source(values, largest, c_type(indices), INNER=inner)
+    step = align_bytes(4 * n)
+    near, head, far, lead = (WorkspaceArg(k * step) for k in range(4))
+    part = WorkspaceArg(4 * step)
+    count, total = index_scalar(n, largest), index_scalar(n * inner, largest)
+    return LaunchSequence(
+        grid_stride_launch(text, "zeros", y.size, index_scalar(y.size, largest), OutputArg(0)),
+        grid_stride_launch(text, "chain_near", n, count, np.int64(y.shape[0]), InputArg(1), near, head),
+        grid_stride_launch(text, "sums_near", n * inner, total, InputArg(0), near, head, part),
+        grid_stride_launch(text, "chain_far", n, count, InputArg(1), head, far, lead),
+        grid_stride_launch(text, "embedding_grad", n * inner, total, part, InputArg(1), far, lead, OutputArg(0)),
+        workspace_bytes=4 * step
+        + align_bytes(n * inner * (8 if y.dtype == "float64" else max(4, ITEM_BYTES[y.dtype]))),
+    )
+
+
+@cuda_kernel("take_along_axis")
+def take_along_axis(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """Elements along the last axis."""
+    x, indices = ins
+    largest = max(x.size, outs[0].size)
+    text = _gather_source(x, largest, c_type(indices), WIDTH=x.shape[-1], PICKS=indices.shape[-1])
+    return LaunchSequence(
+        grid_stride_launch(
+            text,
+            "take_along_axis",
+            outs[0].size,
+            index_scalar(outs[0].size, largest),
+            InputArg(0),
+            InputArg(1),
+            OutputArg(0),
+        )
+    )
+
+
+@cuda_kernel("scatter_add_along_axis")
+def scatter_add_along_axis(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """The adjoint of `take_along_axis`."""
+    values, indices = ins
+    y = outs[0]
+    text = _gather_source(values, y.size, c_type(indices), WIDTH=y.shape[-1], PICKS=indices.shape[-1])
+    return LaunchSequence(
+        grid_stride_launch(
+            text, "scatter_add_along_axis", y.size, index_scalar(y.size, y.size), InputArg(0), InputArg(1), OutputArg(0)
+        )
+    )
+
+
+@cuda_kernel("one_hot")
+def one_hot(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """A 1 at the index."""
+    y = outs[0]
+    text = _gather_source(y, y.size, c_type(ins[0]), WIDTH=y.shape[-1])
+    return LaunchSequence(
+        grid_stride_launch(text, "one_hot", y.size, index_scalar(y.size, y.size), InputArg(0), OutputArg(0))
+    )
+
+
+@cuda_kernel("iota")
+def iota(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """0, 1, 2, ..."""
+    y = outs[0]
+    return LaunchSequence(
+        grid_stride_launch(_gather_source(y, y.size), "iota", y.size, index_scalar(y.size, y.size), OutputArg(0))
+    )
+
+
+@cuda_kernel("static_scatter_add")
+def static_scatter_add(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """The adjoint of `gather`: for each row the list of those that are added to it."""
+    x, y = ins[0], outs[0]
+    (axis,) = normalize_axes(attrs["axis"], x.ndim)
+    rows, indices = attrs["size"], attrs["indices"]
+    if any(not 0 <= k < rows for k in indices):
+        return None
+    order = sorted(range(len(indices)), key=lambda i: indices[i])
+    begins = np.searchsorted([indices[i] for i in order], np.arange(rows + 1))
+    largest = max(x.size, y.size)
+    text = _gather_source(x, largest, INNER=prod(x.shape[axis + 1 :]), COUNT=len(indices), ROWS=rows)
+    lists = upload_table([int(b) for b in begins]), upload_table(order)
+    return LaunchSequence(
+        grid_stride_launch(text, "rows_to", y.size, index_scalar(y.size, largest), InputArg(0), OutputArg(0), *lists)
+    )
+
+
+@cuda_kernel("cumsum")
+def cumsum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
+    """Running sums along an axis, one thread a row."""
+    (x,) = ins
+    (axis,) = normalize_axes(attrs["axis"], x.ndim)
+    count, inner = x.shape[axis], prod(x.shape[axis + 1 :])
+    text = _gather_source(x, x.size, COUNT=count, INNER=inner, REVERSE=int(attrs.get("reverse", False)))
+    n = x.size // count
+    return LaunchSequence(grid_stride_launch(text, "cumsum", n, index_scalar(n, x.size), InputArg(0), OutputArg(0)))

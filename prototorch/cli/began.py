@@ -1,5 +1,0 @@
-"""When this process began: imported before everything else of the command line."""
-
-import time
-
-BEGAN = time.perf_counter()

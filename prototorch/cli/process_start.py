@@ -1,0 +1,5 @@
+"""When this process began: imported before everything else of the command line."""
+
+import time
+
+PROCESS_START = time.perf_counter()

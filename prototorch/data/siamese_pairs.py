@@ -1,0 +1,69 @@
+"""Pairs of samples, for nets with two inputs that learn whether both show the same class."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototorch.data.dataset import Columns, Dataset
+from prototorch.data.shuffling import philox
+from prototorch.errors import DataError
+from prototorch.spec import Spec
+
+
+class SiamesePairs(Dataset):
+    """Each sample with a partner: half of them of its own class, half of another one; the same pairs every time.
+
+    Columns: ``left`` and ``right`` (what the one input of ``whole`` holds), ``same`` (int64: 1 for one class, else 0).
+
+    Args:
+        whole: a set with one input and its class labels in memory.
+        seed: of the pairing.
+
+    Raises:
+        DataError: more than one input, no labels in memory, or one class only.
+    """
+
+    inputs = ("left", "right")
+    targets = ("same",)
+
+    def __init__(self, dataset: Dataset, seed: int = 0):
+        labels = dataset.column_array(dataset.targets[0]) if len(dataset.targets) == 1 else None
+        if len(dataset.inputs) != 1 or labels is None or labels.ndim != 1:
+            raise DataError(f"{dataset.name}: pairs need one input and one label for each sample; it has {dataset!r}")
+        self._dataset, self._input = dataset, dataset.inputs[0]
+        self._partner, self._same = _draw_partners(labels, seed, dataset.name)
+        spec = dataset.columns[self._input]
+        self.columns = {"left": spec, "right": spec, "same": Spec((), "int64")}
+        self.name = f"pairs of {dataset.name}"
+        self.is_cheap, self.grain_size, self.max_threads = dataset.is_cheap, dataset.grain_size, dataset.max_threads
+        self.classes = {"same": ("different", "same")}
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def read(self, indices: np.ndarray) -> Columns:
+        left = self._dataset.read(indices)[self._input]
+        right = self._dataset.read(self._partner[indices])[self._input]
+        return {"left": left, "right": right, "same": self._same[indices]}
+
+    def origin(self, index: int) -> str:
+        return f"{self._dataset.origin(index)} with {self._dataset.origin(int(self._partner[index]))}"
+
+    def column_array(self, column: str) -> np.ndarray | None:
+        return self._same if column == "same" else None
+
+
+def _draw_partners(labels: np.ndarray, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    classes, numbers = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(f"{name}: all samples have the same label; pairs of different ones cannot be made")
+    count = len(labels)
+    draws = philox(seed, 0, stream=3).random_raw(3 * count).reshape(3, count)
+    same = (draws[0] >> np.uint64(63)).astype(np.int64)
+    step = 1 + (draws[1] % np.uint64(len(classes) - 1)).astype(np.int64)
+    wanted = np.where(same == 1, numbers, (numbers + step) % len(classes))
+    order = np.argsort(numbers, kind="stable")
+    sizes = np.bincount(numbers)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    offset = (draws[2] % sizes[wanted].astype(np.uint64)).astype(np.int64)
+    return order[starts[wanted] + offset], same

@@ -1,0 +1,136 @@
+"""The manual: pages made from the declarations."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+from prototorch.constraints import Constraint
+from prototorch.data.data_block import Data
+from prototorch.errors import UsageError, did_you_mean
+from prototorch.initializers import Initializer
+from prototorch.layers import Layer
+from prototorch.losses import Loss
+from prototorch.metrics import Metric
+from prototorch.optimizers import Optimizer, Schedule
+from prototorch.regularizers import Regularizer
+from prototorch.schema import Block
+from prototorch.text.case_conversion import snake_case
+from prototorch.train.callbacks import Callback
+from prototorch.train.config import Compile, Fit, OutputLoss, OutputMetric
+
+_FAMILIES: dict[str, Any] = {
+    "layers": Layer, "losses": Loss, "metrics": Metric, "optimizers": Optimizer, "schedules": Schedule,
+    "callbacks": Callback, "initializers": Initializer, "regularizers": Regularizer, "constraints": Constraint,
+}  # fmt: skip
+_BLOCKS = {"compile": Compile, "fit": Fit, "data": Data, "loss": OutputLoss, "metrics": OutputMetric}
+_SINGULAR = {"losses": "loss"}
+_PAGE_ALIASES = {
+    "accuracy": "metrics",
+    "acc": "metrics",
+    "validation": "data",
+    "optimizer": "compile",
+    "callbacks": "fit",
+}
+PAGE_WIDTH = 110  # of a page
+
+
+def list_families() -> dict[str, list[type[Block]]]:
+    """All declared classes by family, public ones only, by name."""
+    return {
+        name: [c for c in root.members().values() if not c.__name__.startswith("_")] for name, root in _FAMILIES.items()
+    }
+
+
+@dataclass
+class Page:
+    """A manual page: of one class, from its docstring, its fields and its examples."""
+
+    block: type[Block]
+    family: str
+
+    def fields(self) -> list[dict[str, Any]]:
+        """Each field with its type, default and meaning."""
+        made = []
+        for name, spec in self.block.specs().items():
+            shown = "required" if spec.required else _format_default(getattr(spec.default, "value", spec.default))
+            kind = f"{spec.type.label()}{_format_bounds(spec.type)}"
+            made.append({"name": name, "type": kind, "default": shown, "doc": spec.doc})
+        return made
+
+    @property
+    def title(self) -> str:
+        """The name as a text writes it, and its family."""
+        if self.family == "block":
+            return f"{vars(self.block).get('display_name') or self.block.__name__} {{ }}"
+        return f"{self.block.__name__} ({_SINGULAR.get(self.family, self.family.rstrip('s'))})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "name": self.block.__name__,
+            "family": self.family,
+            "names": _accepted_names(self.block),
+            "doc": inspect.getdoc(self.block) or "",
+            "fields": self.fields(),
+            "examples": [e.text for e in self.block.examples],
+        }
+
+    def __str__(self) -> str:
+        lines = [self.title, "", inspect.getdoc(self.block) or "", ""]
+        others = [name for name in _accepted_names(self.block) if name != self.block.__name__]
+        if others and self.family != "block":
+            lines += [f"Also written: {', '.join(others)}", ""]
+        fields = self.fields()
+        if fields:
+            lines.append("Fields:")
+            wide = max(len(f["name"]) for f in fields)
+            for f in fields:
+                default = f["default"] if f["default"] == "required" else f"default {f['default']}"
+                text = f"{f['type']}, {default}" + (f": {f['doc']}" if f["doc"] else "")
+                head = f"  {f['name']:{wide}}  "
+                lines += textwrap.wrap(head + text, PAGE_WIDTH, subsequent_indent=" " * len(head), drop_whitespace=True)
+            lines.append("")
+        if self.block.examples:
+            lines += ["Examples:", *(f"  {e.text}" for e in self.block.examples)]
+        return "\n".join(lines).rstrip()
+
+
+def _accepted_names(block: type[Block]) -> list[str]:
+    """All names a text may use, the class's own first."""
+    known = block._family.names if block._family is not None else {}
+    return list(dict.fromkeys([block.__name__, *(name for name, cls in known.items() if cls is block)]))
+
+
+def _format_bounds(kind: Any) -> str:
+    """The bounds of a number's field, as ``" >= 1"``."""
+    bounds = getattr(kind, "bounds", None) or kind
+    signs = (("min", ">="), ("above", ">"), ("max", "<="), ("below", "<"))
+    found = [(sign, getattr(bounds, name, None)) for name, sign in signs]
+    return "".join(f" {sign} {limit:g}" for sign, limit in found if isinstance(limit, int | float))
+
+
+def _format_default(value: Any) -> str:
+    if isinstance(value, Block):
+        return snake_case(type(value).__name__)
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "[" + ", ".join(map(_format_default, value)) + "]" if isinstance(value, tuple) else str(value)
+
+
+def find_page(name: str) -> Page:
+    """The manual page of a name, in any family. Raises UsageError with the nearest known name."""
+    block = _BLOCKS.get(_PAGE_ALIASES.get(name, name))
+    if block is not None:
+        return Page(block, "block")
+    known: list[str] = [*_BLOCKS, *_PAGE_ALIASES]
+    for family, root in _FAMILIES.items():
+        names = root._family.names
+        if name in names:
+            return Page(names[name], family)
+        known += names
+    raise UsageError(f"there is no manual page for {name!r}.{did_you_mean(name, known)} `prototorch layers` lists all")

@@ -1,0 +1,1 @@
+"""Eager mode: tensors, the tape, modules and functions."""

@@ -1,0 +1,170 @@
+"""Layers on tensors: a layer that is called eagerly says itself at once. Its weights are made as it asks for them.
+
+The weights belong to the layer *object*: calling it again uses them again, as in PyTorch.
+
+layer = pt.layers.Dense(4)
+y = layer(pt.tensor(np.ones((2, 3))))     # makes layer/kernel and layer/bias
+weights_of(layer)["kernel"]
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, NoReturn
+from zlib import crc32
+
+import numpy as np
+
+from prototorch.errors import ModelError, ShapeError
+from prototorch.graph.trace import record_layer
+from prototorch.initializers.base import Initializer, compute_fans
+from prototorch.layers.base import Layer
+
+#: makes a tensor that holds an array: (array, requires_grad) -> tensor
+TensorFactory = Callable[[np.ndarray, bool], Any]
+
+_training: ContextVar[bool] = ContextVar("prototorch_eager_training", default=False)
+
+
+@contextmanager
+def training(on: bool = True) -> Iterator[None]:
+    """Layers called inside are in the training phase (dropout drops); outside they are not."""
+    token = _training.set(on)
+    try:
+        yield
+    finally:
+        _training.reset(token)
+
+
+class _RandomState:
+    """The seed of eager randomness, and how many layer calls have drawn from it."""
+
+    def __init__(self) -> None:
+        self.seed, self.calls = 0, count()
+
+
+_random = _RandomState()
+
+
+def manual_seed(seed: int) -> None:
+    """Begin the eager random numbers, and those of weights not made yet, anew from a seed (as in PyTorch)."""
+    _random.seed, _random.calls = int(seed), count()
+
+
+class LayerState:
+    """What a layer object keeps between eager calls: its weights by name, and the extra losses of its last call.
+
+    ``given`` are values for weights that are not made yet: they take the place of the initialiser's.
+    """
+
+    def __init__(self) -> None:
+        self.weights: dict[str, Any] = {}
+        self.losses: list[Any] = []
+        self.preset_weights: dict[str, np.ndarray] = {}
+
+
+_states: dict[int, tuple[weakref.ref[Layer], LayerState]] = {}
+
+
+def layer_state(layer: Layer) -> LayerState:
+    """The eager state of this layer object (empty before its first call)."""
+    found = _states.get(id(layer))
+    if found is None or found[0]() is not layer:
+        key = id(layer)
+        found = _states[key] = (weakref.ref(layer, lambda _: _states.pop(key, None)), LayerState())
+    return found[1]
+
+
+def weights_of(layer: Layer) -> dict[str, Any]:
+    """The tensors of a layer that has been called, by name: ``kernel``, ``bias``, ``forward_layer/kernel``."""
+    return layer_state(layer).weights
+
+
+class EagerContext:
+    """The `Context` of one layer that is called on tensors."""
+
+    def __init__(self, make: TensorFactory, state: LayerState, root: Layer, layer: Layer, name: str, prefix: str,
+                 on: bool, key: list[Any], dtype: str):  # fmt: skip
+        self.make, self.state, self.root, self.layer, self.name, self.prefix = make, state, root, layer, name, prefix
+        self.training, self._key, self._dtype, self._sites = on, key, dtype, 0
+
+    def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
+               constraint: Any = None, trainable: bool = True, dtype: str | None = None,
+               fans: tuple[int, int] | None = None) -> Any:  # fmt: skip
+        """See `Context.weight`."""
+        full = self.prefix + name
+        found = self.state.weights.get(full)
+        if found is None:
+            values = self.state.preset_weights.pop(full, None)
+            if values is None:
+                initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
+                rng = np.random.Generator(np.random.Philox(key=[_random.seed & (2**64 - 1), next(_random.calls)]))
+                values = initializer.values(tuple(shape), rng, fans or compute_fans(tuple(shape)))
+            on = trainable and self.layer.trainable and self.root.trainable
+            array = np.array(values, dtype=dtype or self._dtype)
+            found = self.state.weights[full] = self.make(array, on and array.dtype.kind == "f")
+        if tuple(found.shape) != tuple(shape):
+            raise ShapeError(f"its weight {full!r} has shape {list(found.shape)}, but would need {list(shape)} here")
+        return found
+
+    def update(self, name: str, value: Any) -> None:
+        """See `Context.update`: here the weight changes at once."""
+        if self.training:
+            self.state.weights[self.prefix + name].data[...] = value.data
+
+    def key(self) -> Any:
+        """See `Context.key`: a new one for each call of a layer."""
+        if not self._key:
+            self._key.append(self.make(np.array([_random.seed & (2**64 - 1), next(_random.calls)], np.uint64), False))
+        return self._key[0]
+
+    def site(self) -> int:
+        """See `Context.site`."""
+        self._sites += 1
+        return crc32(f"{self.name}/{self._sites}".encode())
+
+    def mask(self, value: Any) -> Any | None:
+        """See `Context.mask`."""
+        return value.mask
+
+    def set_mask(self, value: Any, mask: Any) -> None:
+        """See `Context.set_mask`."""
+        value.mask = mask if mask is not None else value.mask
+
+    def sublayer(self, name: str, layer: Layer, *inputs: Any) -> Any:
+        """See `Context.sublayer`."""
+        inner = EagerContext(self.make, self.state, self.root, layer, f"{self.name}/{name}", f"{self.prefix}{name}/",
+                             self.training, self._key, self._dtype)  # fmt: skip
+        return record_layer(inner, layer, inputs)
+
+    def add_loss(self, value: Any) -> None:
+        """See `Context.add_loss`."""
+        self.state.losses.append(value)
+
+    def fail(self, message: str) -> NoReturn:
+        """See `Context.fail`."""
+        raise ShapeError(message)
+
+
+def run_layer(make_tensor: TensorFactory, layer: Layer, inputs: Sequence[Any], *, training: bool | None = None,
+              key: Any = None, name: str | None = None) -> Any:  # fmt: skip
+    """Say a layer on tensors: a tensor, or a tuple of them.
+
+    ``on`` is the training phase (None: what `training` says), ``key`` the random key (None: a new one), ``name`` what
+    the random ops' sites are made of. Raises ShapeError that names the layer and what it reads.
+    """
+    state = layer_state(layer)
+    state.losses = []
+    dtype = next((t.dtype for t in inputs if t.spec.is_float), "float32")
+    ctx = EagerContext(make_tensor, state, layer, layer, name or layer.name or type(layer).__name__, "",
+                       _training.get() if training is None else training,
+                       [] if key is None else [key], dtype)  # fmt: skip
+    try:
+        return record_layer(ctx, layer, tuple(inputs))
+    except ModelError as exc:
+        reads = ", ".join(str(list(t.shape[1:])) for t in inputs)
+        raise ShapeError(f"layer {ctx.name!r} ({type(layer).__name__}): {exc}; it reads {reads}") from exc

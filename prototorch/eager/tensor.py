@@ -1,0 +1,239 @@
+"""The eager way: tensors on which ops run at once, with a tape for gradients. PyTorch's way, on the same ops.
+
+x = pt.tensor([1.0, 2.0], requires_grad=True)
+(x * x).sum().backward()
+x.grad            # tensor([2., 4.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.backends.core import Backend, KernelFn
+from prototorch.backends.cpu import eager_backend
+from prototorch.eager.layer_call import run_layer
+from prototorch.errors import UsageError
+from prototorch.ops.core import Op, backward_pass, set_default_interpreter
+from prototorch.ops.operators import OperatorMixin
+from prototorch.spec import Spec
+
+_recording: ContextVar[bool] = ContextVar("prototorch_recording", default=True)
+
+
+@contextmanager
+def no_grad():
+    """Ops called inside are not put on the tape."""
+    token = _recording.set(False)
+    try:
+        yield
+    finally:
+        _recording.reset(token)
+
+
+class TapeEntry:
+    """One op as it ran."""
+
+    __slots__ = ("attrs", "inputs", "number", "op", "outputs")
+    _numbers = count()
+
+    def __init__(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], outputs: tuple[Tensor, ...]):
+        self.op, self.inputs, self.attrs, self.outputs = op, tuple(inputs), attrs, outputs
+        self.number = next(self._numbers)
+
+
+class EagerInterpreter:
+    """The eager interpreter on one backend."""
+
+    def __init__(self, backend: Backend):
+        self.backend = backend
+        self._tapes: list[list[TapeEntry]] = []
+        self._prepare_cached = lru_cache(maxsize=4096)(self._prepare)
+
+    def _prepare(self, op: Op, ins: tuple[Spec, ...], attrs: tuple) -> tuple[tuple[Spec, ...], bool, KernelFn]:
+        outs = op.infer_spec(*ins, **dict(attrs))
+        several = isinstance(outs, tuple)
+        outs = outs if isinstance(outs, tuple) else (outs,)
+        return outs, several, self.backend.prepare(op, ins, outs, dict(attrs))
+
+    def apply(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        """Run the op now."""
+        outs, several, run = self._prepare_cached(op, tuple(t.spec for t in inputs), tuple(sorted(attrs.items())))
+        arrays = tuple(self.backend.empty(s) for s in outs)
+        with self.backend.run_context():
+            run(tuple(t.data for t in inputs), arrays)
+        made = self.record(op, inputs, attrs, arrays)
+        return made if several else made[0]
+
+    def record(
+        self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], arrays: Sequence[Any]
+    ) -> tuple[Tensor, ...]:
+        """What an op gave as tensors, with an entry on the tape where a gradient may be asked for."""
+        needed = bool(self._tapes) or (_recording.get() and any(t.requires_grad for t in inputs))
+        made = tuple(Tensor(a) for a in arrays)
+        if needed:
+            entry = TapeEntry(op, inputs, attrs, made)
+            for t in made:
+                t._entry, t.requires_grad = entry, t.spec.is_float
+            for kept in self._tapes:
+                kept.append(entry)
+        return made
+
+    def constant(self, array: Any) -> Tensor:
+        """A tensor without a gradient."""
+        return Tensor(self.backend.asarray(array))
+
+    def collect(self, work: Callable[[], Any]) -> tuple[Any, list[TapeEntry]]:
+        """What the work puts on the tape."""
+        self._tapes.append([])
+        try:
+            return work(), self._tapes[-1]
+        finally:
+            self._tapes.pop()
+
+
+class Tensor(OperatorMixin):
+    """An array with a gradient. ``data`` is the backend's array; ``grad`` a Tensor after `backward`, or None."""
+
+    __slots__ = ("_entry", "data", "grad", "mask", "requires_grad", "spec")
+
+    def __init__(self, data: Any, requires_grad: bool = False):
+        self.data = data
+        self.spec = Spec(tuple(data.shape), str(data.dtype))
+        self.requires_grad = requires_grad
+        self.grad: Tensor | None = None
+        self.mask: Tensor | None = None
+        self._entry: TapeEntry | None = None
+        if requires_grad and not self.spec.is_float:
+            raise UsageError(f"a tensor of type {self.spec.dtype} has no gradient")
+
+    @property
+    def interpreter(self) -> EagerInterpreter:
+        """Who runs ops on tensors."""
+        return eager_interpreter
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> str:
+        """The element type by NumPy's name."""
+        return self.spec.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.spec.shape)
+
+    def apply_layer(self, layer: Any, inputs: tuple[Any, ...]) -> Any:
+        """A layer called on tensors runs at once (see `engine.eager_layer`)."""
+        if not all(isinstance(i, Tensor) for i in inputs):
+            raise UsageError(f"{type(layer).__name__} is called with tensors and something else at the same time")
+        return run_layer(parameter, layer, inputs)
+
+    def numpy(self) -> np.ndarray:
+        """The elements as a NumPy array."""
+        return eager_interpreter.backend.to_numpy(self.data)
+
+    def item(self) -> float:
+        """The only element as a Python number."""
+        return self.numpy().item()
+
+    def detach(self) -> Tensor:
+        """The same array without a history."""
+        return Tensor(self.data)
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        """The sum over some axes, or all."""
+        return ops.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        """The mean over some axes, or all."""
+        return ops.mean(self, axis=axis, keepdims=keepdims)
+
+    def reshape(self, *shape: int) -> Tensor:
+        """The same elements in another shape."""
+        return ops.reshape(self, shape=shape)
+
+    def backward(self, gradient: Tensor | None = None) -> None:
+        """Add to the ``grad`` of every tensor made with ``requires_grad=True`` that this one was computed from."""
+        leaves = _leaves(self)
+        for leaf, g in zip(leaves, grad(self, leaves, gradient), strict=True):
+            leaf.grad = g if leaf.grad is None else Tensor(leaf.grad.data + g.data)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __repr__(self) -> str:
+        return f"tensor({np.array2string(self.numpy(), separator=', ', prefix='tensor(')})"
+
+
+def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> Tensor:
+    """A tensor that holds a copy of the data. Python's floats become float32, its whole numbers int64."""
+    array = np.array(data, dtype=dtype)
+    if dtype is None and array.dtype == np.float64 and not isinstance(data, np.ndarray | np.generic):
+        array = array.astype(np.float32)
+    return Tensor(eager_interpreter.backend.asarray(array), requires_grad)
+
+
+def parameter(array: np.ndarray, requires_grad: bool = True) -> Tensor:
+    """A tensor for a weight: it holds the array itself, not a copy."""
+    return Tensor(eager_interpreter.backend.asarray(array), requires_grad)
+
+
+def _tape_of(root: Tensor) -> list[TapeEntry]:
+    found: dict[int, TapeEntry] = {}
+    waiting = [root]
+    while waiting:
+        entry = waiting.pop()._entry
+        if entry is not None and entry.number not in found:
+            found[entry.number] = entry
+            waiting.extend(entry.inputs)
+    return [found[n] for n in sorted(found)]
+
+
+def _leaves(root: Tensor) -> list[Tensor]:
+    seen = {id(t): t for e in _tape_of(root) for t in e.inputs if t.requires_grad and t._entry is None}
+    return list(seen.values())
+
+
+def grad(
+    output: Tensor, inputs: Sequence[Tensor], gradient: Tensor | None = None, create_graph: bool = False
+) -> list[Tensor]:
+    """Gradients of ``output`` with respect to the wanted tensors, zeros where it does not depend on one.
+
+    ``gradient`` is the gradient of the output (1 for a single element, else it must be given); with ``create_graph``
+    the result can be differentiated again. Raises UsageError where there is nothing to differentiate.
+    """
+    if not output.requires_grad:
+        raise UsageError("the output was not computed from any tensor with requires_grad=True")
+    if gradient is None:
+        if output.spec.size != 1:
+            raise UsageError(f"the output has shape {list(output.shape)}; say its gradient, or reduce it to one number")
+        gradient = tensor(np.ones(output.shape, output.dtype))
+    entries = _tape_of(output)
+    token = _recording.set(create_graph)
+    try:
+        found = backward_pass(entries, [(output, gradient)], inputs)
+    finally:
+        _recording.reset(token)
+    return [tensor(np.zeros(t.shape, t.dtype)) if g is None else g for t, g in zip(inputs, found, strict=True)]
+
+
+eager_interpreter = EagerInterpreter(eager_backend())
+set_default_interpreter(eager_interpreter)

@@ -1,0 +1,138 @@
+"""Building a net in Python: symbols that stand for what a layer gives.
+
+x = pt.Input((1, 28, 28))
+y = pt.layers.Dense(10)(pt.layers.Flatten()(x))
+model = pt.Model(x, y)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from prototorch.errors import UsageError
+from prototorch.graph.input_spec import NetInput
+from prototorch.graph.net import InputNode, LayerNode, Net
+from prototorch.layers.base import Layer
+from prototorch.text.case_conversion import snake_case
+
+_creation_order = count()
+
+
+class SymbolicTensor:
+    """One output of a layer, or an input of a net."""
+
+    def __init__(self, call: LayerCall | None, index: int, input_node: InputNode | None = None):
+        self.call, self.index, self.input_node = call, index, input_node
+        self.number = next(_creation_order)
+
+    def __repr__(self) -> str:
+        if self.call is None:
+            shape = list(self.input_node.shape) if self.input_node is not None else "?"
+            return f"<Input of shape {shape}>"
+        return f"<output of {self.call.layer!r}>"
+
+    def apply_layer(self, layer: Layer, inputs: tuple[Any, ...]) -> Any:
+        """A layer called on symbols: one symbol, or a tuple of them."""
+        if not all(isinstance(i, SymbolicTensor) for i in inputs):
+            raise UsageError(f"{type(layer).__name__} is called with symbols and something else at the same time")
+        made = LayerCall(layer, inputs)
+        outputs = tuple(SymbolicTensor(made, i) for i in range(layer.output_count()))
+        return outputs if len(outputs) > 1 else outputs[0]
+
+
+class LayerCall:
+    """A layer as it was called once."""
+
+    def __init__(self, layer: Layer, inputs: tuple[SymbolicTensor, ...]):
+        self.layer, self.inputs, self.number = layer, inputs, next(_creation_order)
+
+
+def Input(shape: Sequence[int | None], name: str | None = None, dtype: str = "float32") -> SymbolicTensor:
+    """An input of a net. ``shape`` leaves out the batch dimension; None is a size that is found when data come.
+
+    Raises UsageError for what is no shape, name or element type.
+    """
+    said = NetInput(name=name or "input", shape=shape, dtype=dtype)
+    return SymbolicTensor(None, 0, InputNode(name or "", said.shape, said.dtype))
+
+
+def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor], name: str) -> Net:
+    """The net between symbols. Raises UsageError where an output needs an input that is not given."""
+    calls: dict[int, LayerCall] = {}
+    waiting = [s.call for s in outputs if s.call is not None]
+    while waiting:
+        call = waiting.pop()
+        if call.number not in calls:
+            calls[call.number] = call
+            waiting.extend(s.call for s in call.inputs if s.call is not None)
+    names = _LayerNames()
+    tensor: dict[int, str] = {}
+    input_nodes = []
+    for i, symbol in enumerate(inputs):
+        if symbol.input_node is None:
+            raise UsageError(f"input {i} of the model is not an Input but the output of a layer")
+        given = symbol.input_node
+        chosen = names.take(given.name or ("input" if len(inputs) == 1 else f"input_{i + 1}"), "input")
+        tensor[symbol.number] = chosen
+        input_nodes.append(InputNode(chosen, given.shape, given.dtype))
+    nodes: list[LayerNode] = []
+    first: dict[int, str] = {}
+    outs: dict[tuple[int, int], str] = {}
+    for number in sorted(calls):
+        call = calls[number]
+        layer = call.layer
+        shared = first.get(id(layer))
+        name_here = names.layer(layer, shared is not None)
+        if shared is None:
+            first[id(layer)] = layer.weights or name_here
+        else:
+            layer = layer.replace(name=None, weights=shared)
+        bottoms = []
+        for s in call.inputs:
+            source = outs.get((s.call.number, s.index)) if s.call is not None else tensor.get(s.number)
+            if source is None:
+                raise UsageError(f"{type(layer).__name__} reads an Input that is not among the model's inputs")
+            bottoms.append(source)
+        tops = top_names(name_here, layer.output_count())
+        for i, top in enumerate(tops):
+            outs[number, i] = top
+        nodes.append(LayerNode(name_here, layer, tuple(bottoms), tops))
+    found: list[str] = []
+    for s in outputs:
+        source = outs[s.call.number, s.index] if s.call is not None else tensor.get(s.number)
+        if source is None:
+            raise UsageError("an output of the model is an Input that is not among its inputs")
+        found.append(source)
+    return Net(name, tuple(input_nodes), tuple(nodes), tuple(found))
+
+
+def top_names(name: str, outputs: int) -> tuple[str, ...]:
+    """The names of a layer's outputs: its own for the first, with a number for each further one."""
+    return (name, *(f"{name}:{i}" for i in range(1, outputs)))
+
+
+class _LayerNames:
+    """Names for layers that have none: the type and a number."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+        self.counts: dict[str, int] = {}
+
+    def take(self, name: str, what: str) -> str:
+        if name in self.taken:
+            raise UsageError(f"two {what}s are named {name!r}; give one another name")
+        self.taken.add(name)
+        return name
+
+    def layer(self, layer: Layer, again: bool) -> str:
+        if layer.name is not None and not again:
+            return self.take(layer.name, "layer")
+        stem = layer.name or snake_case(type(layer).__name__)
+        while True:
+            self.counts[stem] = self.counts.get(stem, 0) + 1
+            name = f"{stem}_{self.counts[stem]}"
+            if name not in self.taken:
+                self.taken.add(name)
+                return name

@@ -1,0 +1,30 @@
+"""A penalty on what a layer gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.schema import example, field
+
+
+class ActivityRegularization(Layer):
+    """The input as it is; l1 * sum |x| + l2 * sum x^2 over the whole batch is added to the loss (Keras 3)."""
+
+    l1: float = field(default=0.0, min=0, doc="The factor on the sum of absolute values.")
+    l2: float = field(default=0.0, min=0, doc="The factor on the sum of squares.")
+
+    keeps_mask = True
+    examples = [
+        example("ActivityRegularization { l2: 0.5 }", inputs=[(3,)]),
+        example("ActivityRegularization { l1: 0.1  l2: 0.2 }", inputs=[(2, 3)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        if self.l1:
+            ctx.add_loss(ops.sum(ops.abs(x)) * self.l1)
+        if self.l2:
+            ctx.add_loss(ops.sum(ops.square(x)) * self.l2)
+        return x

@@ -1,0 +1,39 @@
+"""Layers about the colour channels of pictures."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.schema import example, field
+
+_LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in Pillow
+
+
+class ColorChannels(Layer):
+    """Bring pictures to a number of channels: grey is repeated to three, three become grey by their brightness.
+
+    Input [batch, 1 or 3, height, width], output [batch, channels, height, width].
+    Brightness is 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601).
+    """
+
+    channels: Literal[1, 3] = field(default=3, doc="The number of channels wanted.")
+
+    examples = [
+        example("ColorChannels { channels: 3 }", inputs=[(1, 3, 4)]),
+        example("ColorChannels { channels: 1 }", inputs=[(3, 2, 5)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        if x.ndim != 4 or x.shape[1] not in (1, 3):
+            ctx.fail("it wants pictures of 1 or 3 channels")
+        if x.shape[1] == self.channels:
+            return x
+        if self.channels == 3:
+            return ops.concat(x, x, x, axis=1)
+        weights = np.asarray(_LUMA, dtype=x.dtype).reshape(1, 3, 1, 1)
+        return ops.sum(x * weights, axis=1, keepdims=True)

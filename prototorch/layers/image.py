@@ -1,0 +1,91 @@
+"""Layers that bring pictures to one size, and what layers over pictures share."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.layers.rescaling import as_float
+from prototorch.layers.windows import check_rank
+from prototorch.schema import example, field
+
+Interpolation = Literal["bilinear", "nearest", "bicubic"]
+
+
+def as_float_images(ctx: Context, x: Any) -> Any:
+    """x checked to be [batch, channels, rows, columns], with floating-point elements."""
+    check_rank(ctx, x, 2)
+    return as_float(x)
+
+
+def smart_resize(x: Any, height: int, width: int, interpolation: str = "bilinear") -> Any:
+    """The largest middle part of the wanted aspect ratio, brought to size (Keras' crop_to_aspect_ratio)."""
+    h, w = x.shape[2:]
+    rows, columns = max(min(h, w * height // width), 1), max(min(w, h * width // height), 1)
+    return ops.resize(center_crop(x, rows, columns), (height, width), method=interpolation)
+
+
+def center_crop(x: Any, height: int, width: int) -> Any:
+    """The middle of a picture; where it does not come out even, one pixel nearer to the beginning."""
+    top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
+    return x[:, :, top : top + height, left : left + width]
+
+
+class Resizing(Layer):
+    """Pictures brought to a size (Keras, channels first; no antialiasing).
+
+    Input [batch, channels, rows, columns], output [batch, channels, height, width]; whole numbers become float32.
+    """
+
+    height: int = field(min=1, doc="Rows of the output.")
+    width: int = field(min=1, doc="Columns of the output.")
+    interpolation: Interpolation = field(default="bilinear", doc="How pixels between pixels are found.")
+    crop_to_aspect_ratio: bool = field(default=False, doc="Whether the largest part of the wanted shape is used.")
+    pad_to_aspect_ratio: bool = field(default=False, doc="Whether borders give the picture the wanted shape first.")
+    fill_value: float = field(default=0.0, doc="The value of those borders.")
+    examples = [
+        example("Resizing { height: 4  width: 3 }", inputs=[(2, 3, 5)]),
+        example("Resizing { height: 3  width: 3  interpolation: nearest  crop_to_aspect_ratio: true }",
+                inputs=[(1, 5, 4)], dtype="uint8", range=(0, 256)),
+        example("Resizing { height: 4  width: 2  interpolation: bicubic  pad_to_aspect_ratio: true }",
+                inputs=[(1, 3, 4)]),
+    ]  # fmt: skip
+
+    def check(self) -> None:
+        """One of cropping and padding."""
+        if self.crop_to_aspect_ratio and self.pad_to_aspect_ratio:
+            self.refuse("crop_to_aspect_ratio and pad_to_aspect_ratio exclude each other", "pad_to_aspect_ratio")
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        x = as_float_images(ctx, x)
+        if self.crop_to_aspect_ratio:
+            return smart_resize(x, self.height, self.width, self.interpolation)
+        if self.pad_to_aspect_ratio:
+            h, w = x.shape[2:]
+            more = (max(h, w * self.height // self.width) - h, max(w, h * self.width // self.height) - w)
+            pads = tuple((n // 2, n // 2) for n in more)  # both sides alike, as Keras does
+            x = ops.pad(x, pads=((0, 0), (0, 0), *pads), value=self.fill_value)
+        return ops.resize(x, (self.height, self.width), method=self.interpolation)
+
+
+class CenterCrop(Layer):
+    """The middle of pictures (Keras, channels first).
+
+    Input [batch, channels, rows, columns], output [batch, channels, height, width]; whole numbers become float32. A
+    picture that is too small gives its largest part of that shape, resized.
+    """
+
+    height: int = field(min=1, doc="Rows of the output.")
+    width: int = field(min=1, doc="Columns of the output.")
+    examples = [
+        example("CenterCrop { height: 2  width: 3 }", inputs=[(2, 5, 4)]),
+        example("CenterCrop { height: 4  width: 2 }", inputs=[(1, 3, 3)]),
+    ]
+
+    def call(self, ctx: Context, x: Any) -> Any:
+        x = as_float_images(ctx, x)
+        if x.shape[2] >= self.height and x.shape[3] >= self.width:
+            return center_crop(x, self.height, self.width)
+        return smart_resize(x, self.height, self.width)

@@ -1,0 +1,45 @@
+"""What layers with a kernel and a bias share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch import ops
+from prototorch.constraints import Constraint
+from prototorch.initializers.base import Initializer
+from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.base import Layer
+from prototorch.layers.context import Context
+from prototorch.regularizers import Regularizer
+from prototorch.schema import field
+
+
+class BiasedLayer(Layer, abstract=True):
+    """A layer whose output gets a bias for each channel and an activation."""
+
+    activation: ActivationLayer = field(default="linear", doc="The activation.")
+    use_bias: bool = field(default=True, doc="Whether a bias is added.")
+    bias_initializer: Initializer = field(default="zeros", doc="How the bias begins.")
+    bias_regularizer: Regularizer | None = field(default=None, doc="A penalty on the bias.")
+    bias_constraint: Constraint | None = field(default=None, doc="A constraint on the bias.")
+
+    def bias_and_activation(self, ctx: Context, y: Any) -> Any:
+        """y [batch, channels, ...] with the bias of each channel, activated."""
+        if self.use_bias:
+            bias = ctx.weight("bias", (y.shape[1],), self.bias_initializer,
+                              regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
+            y = y + ops.reshape(bias, shape=(y.shape[1], *(1,) * (y.ndim - 2)))
+        return ctx.sublayer("activation", self.activation, y)
+
+
+class WeightedLayer(BiasedLayer, abstract=True):
+    """A layer with a kernel, a bias and an activation."""
+
+    kernel_initializer: Initializer = field(default="glorot_uniform", doc="How the kernel begins.")
+    kernel_regularizer: Regularizer | None = field(default=None, doc="A penalty on the kernel.")
+    kernel_constraint: Constraint | None = field(default=None, doc="A constraint on the kernel.")
+
+    def kernel(self, ctx: Context, shape: tuple[int, ...], fans: tuple[int, int] | None = None) -> Any:
+        """The weight ``kernel``."""
+        return ctx.weight("kernel", shape, self.kernel_initializer, regularizer=self.kernel_regularizer,
+                          constraint=self.kernel_constraint, fans=fans)  # fmt: skip

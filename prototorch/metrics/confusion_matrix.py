@@ -1,0 +1,73 @@
+"""Which class is taken for which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.losses.base import TargetKind, expand_trailing
+from prototorch.metrics.accuracy import class_index_spec
+from prototorch.metrics.base import TOTAL_DTYPE, Metric, divide_no_nan
+from prototorch.schema import example, field
+from prototorch.spec import Spec
+
+
+class _ConfusionMetric(Metric, abstract=True):
+    """Counts of samples by their class and the class they were taken for."""
+
+    axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for pictures of classes [N, C, H, W].")
+    target_kind: ClassVar[TargetKind] = "classes"
+
+    def target_spec(self, output: Spec) -> Spec:
+        return class_index_spec(output, self.axis)
+
+    def states(self, output: Spec) -> dict[str, Spec]:
+        n = output.shape[self.axis]
+        return {"matrix": Spec((n, n), TOTAL_DTYPE)}
+
+    def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
+        target, n = self.match_target(target, output), output.shape[self.axis]
+        place = target * n + ops.argmax(output, axis=self.axis)
+        wide = expand_trailing(ops.cast(weight, dtype=TOTAL_DTYPE), target.ndim)
+        each = ops.broadcast_to(wide, shape=tuple(target.shape))
+        # a label outside the classes counts nowhere; `embedding_grad` would write outside the matrix
+        good = ops.logical_and(ops.greater_equal(target, 0), ops.less(target, n))
+        each = ops.where(good, each, ops.zeros_like(each))
+        place = ops.where(good, place, ops.zeros_like(place))
+        flat = ops.embedding_grad(ops.reshape(each, shape=(-1,)), ops.reshape(place, shape=(-1,)), rows=n * n)
+        return {"matrix": states["matrix"] + ops.reshape(flat, shape=(n, n))}
+
+
+class ConfusionMatrix(_ConfusionMetric):
+    """The weight of samples of each class (rows) that were taken for each class (columns).
+
+    Targets are class numbers; the result is an array [classes, classes].
+    """
+
+    examples = (
+        example("ConfusionMatrix { }", inputs=[(5,)]),
+        example("ConfusionMatrix { axis: 1 }", inputs=[(5, 4, 3)]),
+    )
+
+    def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
+        return np.array(arrays["matrix"])
+
+
+class MeanIoU(_ConfusionMetric):
+    """The mean over the classes that occur of intersection / union: right / (right + missed + wrongly said).
+
+    Targets are class numbers.
+    """
+
+    aliases, log_name = ("mean_iou",), "mean_io_u"
+    examples = (example("MeanIoU { axis: 1 }", inputs=[(5, 4, 3)]),)
+
+    def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
+        matrix = np.asarray(arrays["matrix"])
+        right = np.diag(matrix)
+        union = matrix.sum(0) + matrix.sum(1) - right
+        occurs = union > 0
+        return float(divide_no_nan(divide_no_nan(right, union).sum(), occurs.sum()))

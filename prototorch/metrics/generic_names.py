@@ -1,0 +1,44 @@
+"""The words whose meaning the loss and the output's shape decide: "accuracy", "crossentropy"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.losses import Loss
+from prototorch.metrics.accuracy import BinaryAccuracy, CategoricalAccuracy, SparseCategoricalAccuracy
+from prototorch.metrics.base import Metric
+from prototorch.metrics.crossentropy_hinge import (
+    BinaryCrossentropy,
+    CategoricalCrossentropy,
+    SparseCategoricalCrossentropy,
+)
+from prototorch.spec import Spec
+
+ACCURACY, CROSSENTROPY = ("accuracy", "acc"), ("crossentropy", "ce")
+
+
+def resolve_metric(name: str, loss: Loss | None, output: Spec) -> Metric:
+    """The metric that a word means at an output.
+
+    "accuracy" (or "acc") and "crossentropy" (or "ce") go by the loss: class numbers, one-hot or binary; for a loss
+    between numbers by the output, one unit being binary. Where the loss takes logits, so do they: the threshold of a
+    binary accuracy is then 0. (Keras goes by the shapes alone, and so takes the likeliest class of several yes/no
+    outputs, and a threshold of 1/2 for logits.) Any other word is a metric's name.
+
+    Raises UsageError for a name that is not known.
+    """
+    if name not in (*ACCURACY, *CROSSENTROPY):
+        return Metric.lookup(name)()
+    kind = loss.target_kind if loss is not None else "values"
+    if kind == "values":
+        kind = "binary" if output.ndim < 2 or output.shape[-1] == 1 else "one_hot"
+    logits = bool(getattr(loss, "from_logits", False))
+    axis: dict[str, Any] = {"axis": loss.class_axis} if loss is not None else {}
+    if name in ACCURACY:
+        if kind == "binary":
+            return BinaryAccuracy(threshold=0.0 if logits else 0.5)
+        return SparseCategoricalAccuracy(**axis) if kind == "classes" else CategoricalAccuracy(**axis)
+    if kind == "binary":
+        return BinaryCrossentropy(from_logits=logits)
+    of = SparseCategoricalCrossentropy if kind == "classes" else CategoricalCrossentropy
+    return of(from_logits=logits, **axis)

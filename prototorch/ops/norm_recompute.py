@@ -1,0 +1,76 @@
+"""Normalisations whose gradients compute again what they would otherwise read: a plan uses these ops where a backend
+has kernels for them.
+
+The slope of an activation after a batch normalisation is told from what the normalisation gave, which follows from its
+input; the bases of a local response normalisation follow from its input as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.ops.activation import relu, relu6, relu6_grad, relu_grad
+from prototorch.ops.core import Op
+from prototorch.ops.norm import batch_norm_grad, batch_norm_inference, lrn, lrn_grad
+from prototorch.spec import Spec
+
+#: the gradient of an activation -> itself, and the activation
+ACTIVATION_OF_GRAD = {"relu_grad": (relu_grad, relu), "relu6_grad": (relu6_grad, relu6)}
+
+
+class BatchNormReluGrad(Op):
+    """``batch_norm_relu_grad(g, x, gamma, beta, mean, variance, slope=, eps=, axis=1)``: the gradients of x, gamma and
+    beta from that of ``relu(batch_norm(x, gamma, beta))``. ``slope`` names the activation's gradient."""
+
+    def infer_spec(
+        self,
+        g: Spec,
+        x: Spec,
+        gamma: Spec,
+        beta: Spec,
+        mu: Spec,
+        var: Spec,
+        activation_grad: str,
+        eps: float,
+        axis: int = 1,
+    ):
+        if activation_grad not in ACTIVATION_OF_GRAD:
+            raise self.shape_error(f"knows the slopes {', '.join(ACTIVATION_OF_GRAD)}, not {activation_grad!r}")
+        return batch_norm_grad.infer_spec(g, x, gamma, mu, var, eps=eps, axis=axis)
+
+    def decompose(self, g: Any, x: Any, gamma: Any, beta: Any, mu: Any, var: Any, activation_grad: str, eps: float,
+               axis: int = 1) -> Any:  # fmt: skip
+        grad, activation = ACTIVATION_OF_GRAD[activation_grad]
+        y = activation(batch_norm_inference(x, gamma, beta, mu, var, eps=eps, axis=axis))
+        return batch_norm_grad(grad(g, y), x, gamma, mu, var, eps=eps, axis=axis)
+
+
+class LrnRecompute(Op):
+    """The output of `lrn` without the base of the power."""
+
+    def infer_spec(self, x: Spec, size: int, alpha: float, beta: float, k: float) -> Spec:
+        return lrn.infer_spec(x, size=size, alpha=alpha, beta=beta, k=k)[0]
+
+    def decompose(self, x: Any, size: int, alpha: float, beta: float, k: float) -> Any:
+        return lrn(x, size=size, alpha=alpha, beta=beta, k=k)[0]
+
+
+class LrnRecomputeGrad(Op):
+    """``lrn_recompute_grad(g, x)``: the gradient of x from that of the output; with ``slope`` that of what ReLU made x
+    from."""
+
+    def infer_spec(
+        self, g: Spec, x: Spec, size: int, alpha: float, beta: float, k: float, through_relu: bool = False
+    ) -> Spec:
+        return lrn_recompute.infer_spec(x, size=size, alpha=alpha, beta=beta, k=k)
+
+    def decompose(
+        self, g: Any, x: Any, size: int, alpha: float, beta: float, k: float, through_relu: bool = False
+    ) -> Any:
+        attrs = {"size": size, "alpha": alpha, "beta": beta, "k": k}
+        made = lrn_grad(g, x, lrn(x, **attrs)[1], **attrs)
+        return relu_grad(made, x) if through_relu else made
+
+
+batch_norm_relu_grad = BatchNormReluGrad()
+lrn_recompute, lrn_recompute_grad = LrnRecompute(), LrnRecomputeGrad()

@@ -1,0 +1,157 @@
+"""The root of all optimisers: how a gradient changes a weight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.graph.trace import WeightSpec
+from prototorch.optimizers.schedule import Schedule
+from prototorch.schema import Block, field
+
+EMA_SLOT = "average"
+
+UpdateInputs = tuple[Any, Any, Any, Any]  #: a weight's value, its gradient, the learning rate, the number of the step
+UpdateResult = tuple[Any, dict[str, Any]]  #: a weight's new value, its new slots
+
+
+def learning_rate_field(default: float = 0.001) -> Any:
+    """The field of the learning rate. Each optimiser declares it, so that it comes first: ``Adam(1e-3)``."""
+    return field(default=default, min=0, doc="The learning rate, or a schedule of it.")
+
+
+class Optimizer(Block, family="optimizer"):
+    """How training changes the weights.
+
+    A step is: gradients are clipped; each weight shrinks by the decoupled ``weight_decay``; it is updated; its moving
+    average follows (Keras' order; a constraint comes last). All of it is said in ops, a part of the step's plan.
+
+    There are two kinds of weight decay. ``weight_decay`` is decoupled, as in Keras: w shrinks by lr * weight_decay, and
+    slots do not know. ``l2`` (and ``l1``) is coupled: it is added to the gradient after clipping. That is what Caffe's
+    solvers, and PyTorch's SGD and Adam, call weight_decay.
+
+    A weight's own ``lr_mult`` multiplies its learning rate and ``decay_mult`` its decay of either kind.
+
+    A subclass defines `state` (its slots) and `update`.
+    """
+
+    learning_rate: float | Schedule = learning_rate_field()
+    weight_decay: float | None = field(
+        default=None, min=0, doc="The share (times the learning rate) by which weights shrink in each step; decoupled."
+    )
+    l2: float = field(
+        default=0.0,
+        min=0,
+        doc="Coupled weight decay: l2 * w is added to the clipped gradient, and so goes through momenta.",
+    )
+    l1: float = field(default=0.0, min=0, doc="The same with the sign of w: l1 * sign(w) is added to the gradient.")
+    clipnorm: float | None = field(default=None, above=0, doc="The largest L2 norm of each weight's gradient.")
+    clipvalue: float | None = field(default=None, above=0, doc="The largest size of each element of a gradient.")
+    global_clipnorm: float | None = field(default=None, above=0, doc="The largest L2 norm of all gradients together.")
+    use_ema: bool = field(
+        default=False, doc="Keep an exponential moving average of each weight; training ends with the averages."
+    )
+    ema_momentum: float = field(default=0.99, min=0, max=1, doc="How much of the average stays in each step.")
+    ema_overwrite_frequency: int | None = field(
+        default=None, min=1, doc="Every so many steps the weights become their averages."
+    )
+
+    setattr_hints = {"learning_rate": "set model.learning_rate for the steps to come"}
+
+    #: whether `update` adds ``l2`` itself, in its op
+    fuses_l2: ClassVar[bool] = False
+
+    def check(self) -> None:
+        clips = [n for n in ("clipnorm", "clipvalue", "global_clipnorm") if getattr(self, n) is not None]
+        if len(clips) > 1:
+            self.refuse(f"only one of {' and '.join(clips)} can be given", clips[1])
+        if self.learning_rate == math.inf:
+            self.refuse("learning_rate must be finite", "learning_rate")
+
+    # ------------------------------------------------------------------ what the trainer calls
+
+    def clip(self, grads: Sequence[Any]) -> list[Any]:
+        """The gradients, clipped as the fields say; said in ops."""
+        if self.clipnorm is not None:
+            return [g * clip_factor(sum_of_squares([g]), self.clipnorm) for g in grads]
+        if self.global_clipnorm is not None and grads:
+            factor = clip_factor(sum_of_squares(grads), self.global_clipnorm)
+            return [g * factor for g in grads]
+        if self.clipvalue is not None:
+            return [ops.clip(g, -self.clipvalue, self.clipvalue) for g in grads]
+        return list(grads)
+
+    def initial_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
+        """What is remembered of a weight between steps: arrays by name, as they begin."""
+        slots = self.create_slots(weight)
+        return {**slots, EMA_SLOT: zeros_slot(weight)} if self.use_ema else slots
+
+    def apply(
+        self, value: Any, grad: Any, slots: Mapping[str, Any], rate: Any, step: Any, weight: WeightSpec
+    ) -> UpdateResult:
+        """The new value of a weight and its new slots, said in ops.
+
+        value, grad: of the weight's shape. slots: as `slots` names them. rate: the learning rate, a 0-d float32 value.
+        step: the number of this step from 1, a 0-d int64 value.
+        """
+        if weight.lr_mult != 1.0:
+            rate = rate * weight.lr_mult
+        own = {name: slot for name, slot in slots.items() if name != EMA_SLOT}
+        decay = (self.weight_decay or 0.0) * weight.decay_mult
+        grad = self._add_penalty_gradients(value, grad, weight)
+        new, new_slots = self.update((value, grad, rate, step), own, decay, weight)
+        if self.use_ema:
+            new, new_slots[EMA_SLOT] = self._update_average(new, slots[EMA_SLOT], step)
+        return new, new_slots
+
+    def final_value(self, slots: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """What a weight becomes when training ends: its moving average where there is one, else None (as it is)."""
+        return slots[EMA_SLOT] if self.use_ema and EMA_SLOT in slots else None
+
+    # ------------------------------------------------------------------ what a subclass says
+
+    def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
+        """The slots of the method itself."""
+        return {}
+
+    def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
+        """The new value and slots; ``given`` are value, gradient, rate and step (inputs of an update op), ``decay`` the
+        decoupled weight decay of this weight."""
+        raise TypeError(f"{type(self).__name__} does not define update")
+
+    def _add_penalty_gradients(self, value: Any, grad: Any, weight: WeightSpec) -> Any:
+        l1, l2 = self.l1 * weight.decay_mult, self.l2 * weight.decay_mult
+        if l2 and not self.fuses_l2:
+            grad = grad + value * l2
+        return grad + ops.sign(value) * l1 if l1 else grad
+
+    def _update_average(self, value: Any, average: Any, step: Any) -> tuple[Any, Any]:
+        kept = ops.cast(ops.greater(step, 1), dtype=value.dtype) * self.ema_momentum  # the first step is taken whole
+        average = average + (value - average) * (1.0 - kept)
+        every = self.ema_overwrite_frequency
+        if every is not None:
+            value = ops.where(ops.equal(ops.remainder(step, every), 0), average, value)
+        return value, average
+
+
+def zeros_slot(weight: WeightSpec) -> np.ndarray:
+    """A slot that begins with zeros."""
+    return np.zeros(weight.spec.shape, weight.spec.dtype)
+
+
+def sum_of_squares(grads: Sequence[Any]) -> Any:
+    """The sum of the squares of all elements."""
+    parts = [ops.sum(ops.square(g)) for g in grads]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def clip_factor(squared_norm: Any, max_norm: float) -> Any:
+    """The factor that brings a norm, given squared, down to ``most``; 1 where it is smaller already."""
+    return max_norm / ops.maximum(ops.sqrt(squared_norm), max_norm)

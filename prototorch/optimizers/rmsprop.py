@@ -1,0 +1,79 @@
+"""Steps divided by the size of the gradient: RMSprop, Adagrad, Adadelta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.graph.trace import WeightSpec
+from prototorch.optimizers.base import Optimizer, UpdateInputs, UpdateResult, learning_rate_field, zeros_slot
+from prototorch.optimizers.schedule import Schedule
+from prototorch.schema import example, field
+
+
+class RMSprop(Optimizer):
+    """RMSprop (Hinton's lecture 6), Keras' form: lr g / sqrt(mean square + epsilon), with momentum if wanted."""
+
+    learning_rate: float | Schedule = learning_rate_field()
+    rho: float = field(default=0.9, min=0, max=1, doc="How much of the mean square stays in each step.")
+    momentum: float = field(default=0.0, min=0, max=1, doc="How much of the last update goes on.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added under the root, against division by 0.")
+    centered: bool = field(default=False, doc="Divide by the variance of the gradient, not by its mean square.")
+    examples = (
+        example("RMSprop { learning_rate: 1e-3 }"),
+        example("RMSprop { momentum: 0.9 }"),
+        example("RMSprop { centered: true  momentum: 0.5 }"),
+    )
+
+    def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
+        slots = {"velocity": zeros_slot(weight)}
+        if self.momentum or self.centered:
+            slots["momentum"] = zeros_slot(weight)
+        if self.centered:
+            slots["average_gradient"] = zeros_slot(weight)
+        return slots
+
+    def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
+        if len(slots) == 1:
+            made = ops.rmsprop_update(*inputs, *slots.values(), rho=self.rho, epsilon=self.epsilon, decay=decay)
+        else:
+            op = ops.centered_rmsprop_update if self.centered else ops.rmsprop_momentum_update
+            made = op(*inputs, *slots.values(), rho=self.rho, momentum=self.momentum, epsilon=self.epsilon, decay=decay)
+        return made[0], dict(zip(slots, made[1:], strict=True))
+
+
+class Adagrad(Optimizer):
+    """Adagrad (Duchi et al. 2011), Keras' form: lr g / sqrt(sum of squares + epsilon)."""
+
+    learning_rate: float | Schedule = learning_rate_field()
+    initial_accumulator_value: float = field(default=0.1, min=0, doc="Where the sums of squares begin.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added under the root, against division by 0.")
+    examples = (example("Adagrad { learning_rate: 0.01 }"),)
+
+    def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
+        return {"accumulator": np.full(weight.spec.shape, self.initial_accumulator_value, weight.spec.dtype)}
+
+    def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
+        new, sums = ops.adagrad_update(*inputs, slots["accumulator"], epsilon=self.epsilon, decay=decay)
+        return new, {"accumulator": sums}
+
+
+class Adadelta(Optimizer):
+    """Adadelta (Zeiler 2012), Keras' form; the paper's own has a learning rate of 1."""
+
+    learning_rate: float | Schedule = learning_rate_field()
+    rho: float = field(default=0.95, min=0, max=1, doc="How much of the mean squares stays in each step.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added under the roots, against division by 0.")
+    examples = (example("Adadelta { learning_rate: 1.0 }"),)
+
+    def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
+        return {"accumulated_grad": zeros_slot(weight), "accumulated_delta": zeros_slot(weight)}
+
+    def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
+        new, squares, deltas = ops.adadelta_update(
+            *inputs, slots["accumulated_grad"], slots["accumulated_delta"],
+            rho=self.rho, epsilon=self.epsilon, decay=decay,
+        )  # fmt: skip
+        return new, {"accumulated_grad": squares, "accumulated_delta": deltas}

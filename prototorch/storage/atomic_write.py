@@ -1,0 +1,264 @@
+"""Writing a file so that, whatever happens, either the old content or the new one is there, whole.
+
+The bytes go to a temporary file in the same folder; that is synced, opened again and compared, then takes the final
+name in one step, and the folder is synced. A power failure, a full disk or ``kill -9`` at any moment leaves the old
+file intact.
+What a killed process leaves behind is a file ``.NAME.tmp-PID-RAND``, which `remove_orphans` removes.
+
+Every error is a `SnapshotError` that names the file and the bytes needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from prototorch.errors import FileError, SnapshotError
+from prototorch.storage.process_identity import ProcessIdentity
+
+if sys.platform != "win32":
+    import resource
+if sys.platform == "darwin":
+    import fcntl
+
+BytesLike = bytes | bytearray | memoryview
+_Result = TypeVar("_Result")
+_MAX_WRITE_BYTES = 1 << 30  # bytes per call: systems refuse or shorten calls of 2 GiB and more
+_TEMPORARY_PATTERN = re.compile(r"\.(.+)\.tmp-(\d{1,10})-([0-9a-f]{8})([0-9a-f]{8})[0-9a-f]{8}", re.DOTALL)
+_REMOTE_ORPHAN_AGE = 7 * 24 * 3600  # seconds after which a temporary file of another host is taken for abandoned
+_UNSUPPORTED_ERRORS = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+def write_bytes(
+    path: str | os.PathLike[str],
+    pieces: BytesLike | Sequence[BytesLike],
+    verify: Callable[[str], object] | None = None,
+) -> None:
+    """Write ``pieces``, one after another, as the file ``path``.
+
+    ``verify`` is called with the temporary file's path before it takes its name, and raises when the file is not good;
+    without it the file is read back and compared. On any failure ``path`` is as it was.
+
+    Raises SnapshotError, naming the path, the bytes needed and the cause.
+    """
+    final = os.path.abspath(os.fspath(path))
+    views = [memoryview(p).cast("B") for p in ([pieces] if isinstance(pieces, BytesLike) else pieces) if len(p)]
+    size = sum(view.nbytes for view in views)
+    temporary = _temporary_name(final)
+    placed = False
+    try:
+        _require_regular_file(final)
+        try:
+            _write_temporary(temporary, views, size)
+            if verify is None:
+                _compare_contents(temporary, views)
+            else:
+                verify(temporary)
+            _retry_interrupted(os.replace, temporary, final)
+            placed = True
+        finally:
+            if not placed:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+        _sync_folder(os.path.dirname(final))
+    except (OSError, MemoryError) as error:
+        state = (
+            "the new file is in place, but a power failure now could undo that"
+            if placed
+            else "what was there before is intact"
+        )
+        raise SnapshotError(
+            f"{final}: cannot write it ({size:,} bytes needed): {_describe_error(error)}; {state}"
+        ) from error
+
+
+def check_writable(folder: str | os.PathLike[str], size: int, count: int = 1) -> None:
+    """Make sure, before any work is done, that ``count`` files of ``size`` bytes can be written into ``folder``.
+
+    The folder is made when it is missing. A small file is really written and removed; then the free space and the
+    limit on a file's size are looked at. Raises SnapshotError naming the folder, what is needed and what there is.
+    """
+    place = os.path.abspath(os.fspath(folder))
+    trial = os.path.join(place, f".probe-{secrets.token_hex(4)}")
+    needed = size * count
+    try:
+        os.makedirs(place, exist_ok=True)
+        write_bytes(trial, b"prototorch")
+        os.unlink(trial)
+        free = _available_bytes(place)
+    except OSError as error:
+        cause = error if isinstance(error, FileError) else _describe_error(error)
+        raise SnapshotError(
+            f"{place}: checkpoints cannot be written here ({needed:,} bytes needed): {cause}"
+        ) from error
+    if free is not None and free < needed:
+        files = f"{count} checkpoints of {size:,} bytes" if count > 1 else "a checkpoint"
+        raise SnapshotError(f"{place}: no room for {files} ({needed:,} bytes needed, {free:,} free)")
+    limit = _file_size_limit()
+    if limit is not None and limit < size:
+        raise SnapshotError(
+            f"{place}: a checkpoint needs {size:,} bytes, but files are limited to {limit:,} (ulimit -f)"
+        )
+
+
+def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
+    """Remove the temporary files that dead processes left in ``folder``; give back their paths.
+
+    A file of a living process stays, and so does one from another host, unless it is a week old.
+    """
+    removed = []
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    for name in names:
+        match = _TEMPORARY_PATTERN.fullmatch(name)
+        if match is None:
+            continue
+        path = Path(folder, name)
+        writer = ProcessIdentity(int(match[2]), match[3], match[4])
+        with contextlib.suppress(OSError):
+            if writer.is_dead() or (writer.is_elsewhere() and time.time() - path.stat().st_mtime > _REMOTE_ORPHAN_AGE):
+                path.unlink()
+                removed.append(path)
+    return removed
+
+
+def sha256_hexdigest(pieces: Iterable[BytesLike]) -> str:
+    """The SHA-256 of the pieces, one after another, in hexadecimal."""
+    total = hashlib.sha256()
+    for piece in pieces:
+        total.update(piece)
+    return total.hexdigest()
+
+
+def _temporary_name(final: str) -> str:
+    folder, name = os.path.split(final)
+    me = ProcessIdentity.current()
+    return os.path.join(folder, f".{name}.tmp-{me.pid}-{me.namespace}{me.start}{secrets.token_hex(4)}")
+
+
+def _require_regular_file(final: str) -> None:
+    """Only a regular file is ever replaced: not a folder, and not /dev/null."""
+    try:
+        mode = os.stat(final).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _write_temporary(path: str, views: Sequence[memoryview], size: int) -> None:
+    """Make the temporary file, with its space taken beforehand where the system can do that, and sync it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    fd = _retry_interrupted(os.open, path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    try:
+        if size and hasattr(os, "posix_fallocate"):
+            try:
+                _retry_interrupted(os.posix_fallocate, fd, 0, size)
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED_ERRORS:
+                    raise
+        for view in views:
+            _write_all(fd, view)
+        _retry_interrupted(_sync, fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+        raise
+    with contextlib.suppress(InterruptedError):  # the descriptor is closed all the same
+        os.close(fd)
+
+
+def _write_all(fd: int, view: memoryview) -> None:
+    done, idle = 0, 0
+    while done < view.nbytes:
+        wrote = _retry_interrupted(os.write, fd, view[done : done + _MAX_WRITE_BYTES])
+        idle = 0 if wrote else idle + 1
+        if idle == 100:
+            raise OSError(errno.EIO, "the system takes no more bytes")
+        done += wrote
+
+
+def _compare_contents(path: str, views: Sequence[memoryview]) -> None:
+    """Read the file back: it must hold exactly what was written."""
+    with open(path, "rb", buffering=0) as file:
+        for view in views:
+            done = 0
+            while done < view.nbytes:
+                block = _retry_interrupted(file.read, min(view.nbytes - done, 1 << 22))
+                if not block or block != view[done : done + len(block)]:
+                    raise OSError(errno.EIO, f"what was read back is not what was written, from byte {done} on")
+                done += len(block)
+        if _retry_interrupted(file.read, 1):
+            raise OSError(errno.EIO, "the file read back is longer than what was written")
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the new name itself durable, where folders can be synced."""
+    if sys.platform == "win32":
+        return
+    fd = _retry_interrupted(os.open, folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        _retry_interrupted(os.fsync, fd)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED_ERRORS:
+            raise
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+def _available_bytes(folder: str) -> int | None:
+    if sys.platform == "win32":
+        return None
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+def _file_size_limit() -> int | None:
+    """The most bytes one file of this process may have, or None."""
+    if sys.platform == "win32":
+        return None
+    soft = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _sync(fd: int) -> None:
+    """Sync a file; on macOS through the drive's own cache too, which fsync does not do there."""
+    if sys.platform == "darwin":
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(fd)
+
+
+def _retry_interrupted(call: Callable[..., _Result], *args: object) -> _Result:
+    """Call, and call again while a signal interrupts it."""
+    for _ in range(1000):
+        try:
+            return call(*args)
+        except InterruptedError:
+            continue
+    return call(*args)
+
+
+def _describe_error(error: BaseException) -> str:
+    """The cause in words, with the system's name of the error."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if isinstance(error, FileError) or not isinstance(error, OSError) or not error.errno:
+        return str(error)
+    return f"{error.strerror} ({errno.errorcode.get(error.errno, error.errno)})"

@@ -1,0 +1,172 @@
+"""A tree of arrays as the bytes of an HDF5 file, without copying the arrays.
+
+HDF5 itself lays the file out: groups, names, types, shapes and the place of each array. It is made to reserve these
+places and write nothing there; the bytes of the arrays are then put between what it wrote. So the file is an ordinary
+one of HDF5 1.8 (contiguous datasets, no filters), no error of the disk ever reaches the library, and the memory needed
+is that of the metadata alone.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+
+import h5py
+import numpy as np
+from h5py import h5d, h5p, h5s, h5t
+
+from prototorch.errors import UsageError
+from prototorch.storage.tree_paths import META_GROUP, Scalar, find_path_error
+
+DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+)  # fmt: skip
+_PAGE_BYTES = 4096
+
+
+class _SparseFile(io.RawIOBase):
+    """A file in memory that holds only the pages that were written; the rest reads as zeros."""
+
+    def __init__(self) -> None:
+        self.pages: dict[int, bytearray] = {}
+        self.position = 0
+        self.size = 0
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self.position = offset + (0, self.position, self.size)[whence]
+        return self.position
+
+    def tell(self) -> int:
+        return self.position
+
+    def truncate(self, size: int | None = None) -> int:
+        self.size = self.position if size is None else size
+        return self.size
+
+    def write(self, data) -> int:
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view):
+            number, start = divmod(self.position + done, _PAGE_BYTES)
+            count = min(_PAGE_BYTES - start, len(view) - done)
+            self.pages.setdefault(number, bytearray(_PAGE_BYTES))[start : start + count] = view[done : done + count]
+            done += count
+        self.position += done
+        self.size = max(self.size, self.position)
+        return done
+
+    def readinto(self, data) -> int:
+        view = memoryview(data).cast("B")
+        view[:] = self.read_range(self.position, self.position + len(view))
+        self.position += len(view)
+        return len(view)
+
+    def read_range(self, start: int, stop: int) -> bytes:
+        """The bytes from ``start`` to ``stop``."""
+        first, last = start // _PAGE_BYTES, (stop + _PAGE_BYTES - 1) // _PAGE_BYTES
+        whole = b"".join(bytes(self.pages.get(number, _PAGE_BYTES)) for number in range(first, last))
+        return whole[start - first * _PAGE_BYTES : stop - first * _PAGE_BYTES]
+
+
+def encode_hdf5(
+    arrays: Mapping[str, np.ndarray], meta: Mapping[str, Scalar], version: int, user_block: int
+) -> list[memoryview | bytes]:
+    """The pieces of the HDF5 file that holds ``arrays`` by path and ``meta`` in the group ``@meta``.
+
+    The first piece begins after the user block of ``user_block`` bytes, which the caller puts in front. Arrays may have
+    any shape (``()`` and empty ones too) and the types of `DTYPES`. Raises UsageError naming what cannot be kept.
+    """
+    values = [(name, _to_little_endian(name, array)) for name, array in arrays.items()]
+    texts = [(f"{META_GROUP}/{key}", _encode_scalar(key, value)) for key, value in meta.items()]
+    _check_names([name for name, _ in values], list(meta))
+    pages = _SparseFile()
+    spans: list[tuple[int, memoryview]] = []
+    with h5py.File(
+        pages,
+        "w",
+        libver=("earliest", "v108"),
+        userblock_size=user_block,
+        alignment_threshold=1024,
+        alignment_interval=64,
+    ) as file:
+        file.attrs.create("prototorch_format", version, dtype="<i8")
+        for name, value in values + texts:
+            data = value.reshape(-1).view(np.uint8).data if value.nbytes else None
+            offset = _reserve_dataset(file, name, value)
+            if data is not None and offset is not None:
+                spans.append((offset, data))
+    return _interleave(pages, sorted(spans, key=lambda span: span[0]), user_block)
+
+
+def _interleave(pages: _SparseFile, spans: Sequence[tuple[int, memoryview]], start: int) -> list[memoryview | bytes]:
+    pieces: list[memoryview | bytes] = []
+    for offset, data in spans:
+        pieces += [pages.read_range(start, offset), data]
+        start = offset + data.nbytes
+    pieces.append(pages.read_range(start, pages.size))
+    return pieces
+
+
+def _reserve_dataset(file: h5py.File, name: str, value: np.ndarray) -> int | None:
+    """Make the dataset, its space reserved but not written; give back where its bytes go."""
+    if value.dtype.kind == "S":
+        kind = h5t.C_S1.copy()
+        kind.set_size(value.dtype.itemsize)
+        kind.set_strpad(h5t.STR_NULLPAD)
+        kind.set_cset(h5t.CSET_UTF8)
+    else:
+        kind = h5t.py_create(value.dtype, logical=True)
+    space = h5s.create_simple(value.shape) if value.shape else h5s.create(h5s.SCALAR)
+    creation = h5p.create(h5p.DATASET_CREATE)
+    creation.set_layout(h5d.CONTIGUOUS)
+    creation.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    creation.set_fill_time(h5d.FILL_TIME_NEVER)
+    creation.set_obj_track_times(False)
+    link = h5p.create(h5p.LINK_CREATE)
+    link.set_create_intermediate_group(True)
+    return h5d.create(file.id, name.encode(), kind, space, creation, link).get_offset()
+
+
+def _to_little_endian(name: str, array: np.ndarray) -> np.ndarray:
+    value = np.asarray(array)
+    if value.dtype.name not in DTYPES:
+        raise UsageError(f"{name}: arrays of {value.dtype} cannot be kept in a file (possible: {', '.join(DTYPES)})")
+    return np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(value.shape)
+
+
+def _encode_scalar(key: str, value: Scalar) -> np.ndarray:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str):
+        try:
+            encoded = value.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{META_GROUP}/{key}: the text holds a lone surrogate, which no file can keep") from None
+        if "\0" in value:
+            raise UsageError(f"{META_GROUP}/{key}: the text holds a NUL character, which no file can keep")
+        return np.array(encoded, dtype=f"S{max(1, len(encoded))}")
+    if isinstance(value, bool):
+        return np.array(value)
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
+        return np.array(value, "<i8")
+    if isinstance(value, float):
+        return np.array(value, "<f8")
+    raise UsageError(f"{META_GROUP}/{key}: only str, bool, int (64 bits) and float can be kept, not {value!r:.60}")
+
+
+def _check_names(names: Sequence[str], keys: Sequence[str]) -> None:
+    for path in (*names, *keys):
+        fault = find_path_error(path)
+        if fault is not None:
+            raise UsageError(f"the name {path!r:.80} {fault}")
+    known = set(names)
+    for name in names:
+        if name.split("/")[0] == META_GROUP:
+            raise UsageError(f"the name {name!r:.80}: the group {META_GROUP} is kept for the file's own scalars")
+        parts = name.split("/")
+        for depth in range(1, len(parts)):
+            if "/".join(parts[:depth]) in known:
+                raise UsageError(f"{'/'.join(parts[:depth])!r:.80} cannot be an array and hold {name!r:.80} at once")
+    for key in keys:
+        if "/" in key:
+            raise UsageError(f"the name {key!r:.80} of a scalar has a '/'")

@@ -1,0 +1,273 @@
+"""A stand-in for a GPU, for tests: its memory is NumPy's, and it keeps a log of what it was asked.
+
+It is as lazy as a GPU may be: what a stream is given is done when the host waits for it, not before. So a host buffer
+that is written too early, a result that is read without waiting, or a missing event show as wrong numbers. New memory
+is full of 0xFF (NaN). What would break a capture raises CaptureError.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.cuda.array_namespace import CapturableNamespace
+from prototorch.backends.cuda.device import ALIGNMENT, LossCheckState, out_of_memory_error
+from prototorch.backends.precision import ExecutionSettings
+
+
+class CaptureError(RuntimeError):
+    """Something was asked while a stream records that CUDA does not allow then."""
+
+
+class FakeEvent:
+    """A mark; it counts how often it was given to a stream, and how often it was passed."""
+
+    def __init__(self, number: int):
+        self.number, self.times_recorded, self.times_completed = number, 0, 0
+        self.stream: FakeStream | None = None
+
+
+class FakeStream:
+    """Work that waits to be done."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.queue: deque[tuple[str, Callable[[], None]]] = deque()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class FakeGraph:
+    """What was recorded."""
+
+    def __init__(self, work: list[tuple[str, Callable[[], None]]]):
+        self.work = work
+
+
+class FakeDevice:
+    """See the module's text.
+
+    Attributes:
+        log: what was asked, in order: ("alloc", bytes), ("copy_in", stream, bytes), ("run", op), ("graph", number of
+            calls), ("fetch", bytes), ...
+        player: plays kernels, as `Device.load_module` and `Device.launch` do but at once; None: they are only noted.
+        refuses: names of ops that cannot be captured: they raise while a stream records.
+    """
+
+    name = "stand-in"
+    capability = (9, 0)
+
+    def __init__(self, settings: ExecutionSettings | None = None, memory: int = 1 << 32):
+        self.settings, self.memory, self.used = settings or ExecutionSettings(), memory, 0
+        self.emulator: Any = None
+        self.xp: Any = CapturableNamespace(np)
+        self.compute_stream, self.copy_stream = FakeStream("main"), FakeStream("copies")
+        self.log: list[tuple[Any, ...]] = []
+        self.uncapturable_ops: set[str] = set()
+        self._captured: list[tuple[str, Callable[[], None]]] | None = None
+        self._events = 0
+        self._workspace_bytes, self._workspace = 0, None
+
+    @property
+    def precision(self) -> str:
+        return self.settings.precision.name
+
+    @property
+    def deterministic(self) -> bool:
+        return self.settings.deterministic
+
+    # ---------------------------------------------------------------- memory
+
+    def alloc(self, nbytes: int) -> Any:
+        self._forbid_in_capture("alloc")
+        if nbytes > self.memory - self.used:
+            raise out_of_memory_error(nbytes, self.memory - self.used, self.memory)
+        self.log.append(("alloc", nbytes))
+        self.used += nbytes
+        raw = np.full(nbytes + ALIGNMENT, 0xFF, np.uint8)
+        skip = -raw.ctypes.data % ALIGNMENT
+        return raw[skip : skip + nbytes]
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        kind = np.dtype(dtype)
+        return self.alloc(int(np.prod(shape, dtype=np.int64)) * kind.itemsize).view(kind).reshape(shape)
+
+    def upload(self, array: np.ndarray) -> Any:
+        array = np.asarray(array, order="C")
+        made = self.empty(array.shape, array.dtype.name)
+        made[...] = array
+        return made
+
+    def owns(self, array: Any) -> bool:
+        return (
+            isinstance(array, np.ndarray)
+            and _base_array(array).size >= ALIGNMENT
+            and _base_array(array).dtype == np.uint8
+        )
+
+    def download(self, array: Any) -> np.ndarray:
+        self._forbid_in_capture("fetch")
+        self.log.append(("fetch", array.nbytes))
+        self._run_all(self.compute_stream)
+        return np.array(array)
+
+    def overwrite(self, target: Any, array: np.ndarray) -> None:
+        self._forbid_in_capture("store")
+        self.log.append(("store", target.nbytes))
+        self._run_all(self.compute_stream)
+        target[...] = array
+
+    def alloc_pinned(self, nbytes: int) -> np.ndarray:
+        self.log.append(("pinned", nbytes))
+        return np.full(nbytes, 0xFF, np.uint8)
+
+    def free_bytes(self) -> int | None:
+        return self.memory - self.used
+
+    def reserve(self, nbytes: int) -> None:
+        if nbytes > self._workspace_bytes:
+            self._workspace_bytes, self._workspace = nbytes, None
+
+    def workspace(self) -> Any:
+        if self._workspace is None:
+            self._workspace = self.alloc(self._workspace_bytes)
+        return self._workspace
+
+    # ---------------------------------------------------------------- order
+
+    def create_event(self, timing: bool = False) -> Any:
+        self._events += 1
+        return FakeEvent(self._events)
+
+    def record_event(self, event: FakeEvent, stream: FakeStream) -> None:
+        event.times_recorded += 1
+        event.stream = stream
+        number = event.times_recorded
+        self._enqueue(stream, ("record", stream.name, event.number), lambda: setattr(event, "times_completed", number))
+
+    def wait_event(self, stream: FakeStream, event: FakeEvent) -> None:
+        number, source = event.times_recorded, event.stream
+        self._enqueue(stream, ("wait", stream.name, event.number), lambda: self._run_until(source, event, number))
+
+    def synchronize_event(self, event: FakeEvent) -> None:
+        self._forbid_in_capture("wait_host")
+        self.log.append(("wait_host", event.number))
+        self._run_until(event.stream, event, event.times_recorded)
+
+    def elapsed_ms(self, start: FakeEvent, end: FakeEvent) -> float:
+        return 1.0
+
+    def copy_from_host(self, target: Any, source: np.ndarray, stream: FakeStream) -> None:
+        self._forbid_in_capture("copy_in")
+        self._enqueue(stream, ("copy_in", stream.name, source.nbytes), lambda: np.copyto(target, source))
+
+    def copy_to_host(self, target: np.ndarray, source: Any, stream: FakeStream) -> None:
+        self._forbid_in_capture("copy_out")
+        self._enqueue(stream, ("copy_out", stream.name, target.nbytes), lambda: np.copyto(target, source))
+
+    def copy_on_device(self, target: Any, source: Any) -> None:
+        self._enqueue(self.compute_stream, ("copy", target.nbytes), lambda: np.copyto(target, source))
+
+    def check_loss(self, block: Any, loss: Any, apply: Any | None) -> None:
+        def check() -> None:
+            (fields,) = block.view(LossCheckState)
+            fine = bool(np.isfinite(loss))
+            if fields["alive"] and not fine:
+                fields["loss"] = loss
+            fields["alive"] = fields["alive"] and fine
+            fields["good"] += fields["alive"]
+            fields["go"] = fields["alive"] and (apply is None or bool(apply))
+
+        self._enqueue(self.compute_stream, ("guard",), check)
+
+    def make_conditional_copy(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
+        def copy() -> None:
+            if flag[0]:
+                for target, source in pairs:
+                    target[...] = source
+
+        return lambda: self._enqueue(self.compute_stream, ("copy_all", len(pairs)), copy)
+
+    def enqueue(self, name: str, work: Callable[[], None]) -> None:
+        if self._captured is not None and name in self.uncapturable_ops:
+            raise CaptureError(f"{name} cannot be captured")
+        self._enqueue(self.compute_stream, ("run", name), work)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        yield
+
+    # ---------------------------------------------------------------- graphs
+
+    def begin_capture(self) -> None:
+        self.log.append(("begin_capture",))
+        self._captured = []
+
+    def end_capture(self) -> Any:
+        assert self._captured is not None
+        work, self._captured = self._captured, None
+        self.log.append(("end_capture", len(work)))
+        return FakeGraph(work)
+
+    def abandon_capture(self) -> None:
+        if self._captured is not None:
+            self.log.append(("abandon_capture",))
+            self._captured = None
+
+    def launch_graph(self, graph: FakeGraph) -> None:
+        def work() -> None:
+            for _, one in graph.work:
+                one()
+
+        self._enqueue(self.compute_stream, ("graph", len(graph.work)), work)
+
+    # ---------------------------------------------------------------- kernels
+
+    def load_module(self, source: str) -> Any:
+        return source if self.emulator is None else self.emulator.load_module(source)
+
+    def launch(self, module: Any, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
+        if self.emulator is not None:
+            self.emulator.launch(module, name, grid, block, args)
+
+    def pointer(self, array: Any) -> int:
+        return int(array.ctypes.data)
+
+    # ---------------------------------------------------------------- within
+
+    def _enqueue(self, stream: FakeStream, entry: tuple[Any, ...], work: Callable[[], None]) -> None:
+        self.log.append(entry)
+        if self._captured is not None and stream is self.compute_stream:
+            self._captured.append((str(entry), work))
+        else:
+            stream.queue.append((str(entry), work))
+
+    def _forbid_in_capture(self, what: str) -> None:
+        if self._captured is not None:
+            raise CaptureError(f"{what} while a stream records")
+
+    def _run_until(self, stream: FakeStream | None, event: FakeEvent, number: int) -> None:
+        while event.times_completed < number:
+            assert stream is not None
+            assert stream.queue, f"event {event.number} will never be passed"
+            self._run_one(stream)
+
+    def _run_all(self, stream: FakeStream) -> None:
+        while stream.queue:
+            self._run_one(stream)
+
+    def _run_one(self, stream: FakeStream) -> None:
+        _, work = stream.queue.popleft()
+        with np.errstate(all="ignore"):
+            work()
+
+
+def _base_array(array: np.ndarray) -> np.ndarray:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

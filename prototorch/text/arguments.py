@@ -1,0 +1,67 @@
+"""Params and arguments: whether what is given fits what is declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.errors import did_you_mean
+from prototorch.text.evaluator import render_value
+from prototorch.text.source import Span
+from prototorch.text.syntax_tree import BlockDef, Field, InvalidValue
+
+
+def check_param(name: str, old: Any, new: Any) -> str | None:
+    """What is wrong with a caller's value for a param whose own value is ``old``; None where it fits."""
+    if old is None or new is None or isinstance(old, InvalidValue) or _type_name(old) == _type_name(new):
+        return None
+    if isinstance(old, float) and _type_name(new) == "a whole number":
+        return None
+    return f"The param {name!r} is {_type_name(old)} ({render_value(old)}), and was given {render_value(new)}."
+
+
+def _type_name(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int):
+        return "a whole number"
+    if isinstance(value, float):
+        return "a number"
+    return "a string" if isinstance(value, str) else "a list" if isinstance(value, list) else "a block"
+
+
+def check_arguments(block: BlockDef) -> list[tuple[str, Span | None]]:
+    """Mistakes in a block's list of arguments."""
+    wrong: list[tuple[str, Span | None]] = []
+    known: set[str] = set()
+    for argument in block.arguments:
+        if argument.name in ("name", "bottom"):
+            said = f"An argument cannot be called {argument.name!r}: every use of a block has it."
+            wrong.append((said, argument.span))
+        if argument.name in known:
+            wrong.append((f"The argument {argument.name!r} stands twice.", argument.span))
+        known.add(argument.name)
+    return wrong
+
+
+def bind_arguments(use: Field, block: BlockDef) -> tuple[dict[str, Field], list[tuple[str, Span | None]]]:
+    """The fields of a use by name, and what is wrong with them.
+
+    An unknown one is kept under the hint that was given, so that nobody complains that the one meant is missing.
+    """
+    known = [a.name for a in block.arguments]
+    given: dict[str, Field] = {}
+    wrong: list[tuple[str, Span | None]] = []
+    for f in use.value.statements:
+        if not isinstance(f, Field):
+            wrong.append((f"A use of a block holds its arguments only: {block.name} {{ name: value }}.", f.span))
+        elif not f.name:
+            given["?"] = f  # a statement that could not be read: nobody knows what it gave
+        elif f.name in given:
+            wrong.append((f"{block.name}.{f.name} is given twice.", f.name_span))
+        elif f.name in known or f.name in ("name", "bottom"):
+            given[f.name] = f
+        else:
+            hint = did_you_mean(f.name, known) or (f" It has {', '.join(known)}." if known else " It has none.")
+            wrong.append((f"The block {block.name} has no argument {f.name!r}.{hint}", f.name_span))
+            given[hint] = f
+    return given, wrong

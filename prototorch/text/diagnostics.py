@@ -1,0 +1,110 @@
+"""Mistakes in a text: collected by a :class:`Report`, shown with place, line and caret, raised together."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+from prototorch.errors import TextError
+from prototorch.text.source import Span
+from prototorch.text.syntax_tree import ExpansionFrame
+
+EXCERPT_WIDTH = 110  # characters of a source line that a message shows
+MAX_DIAGNOSTICS = 50  # mistakes that one report keeps
+_BIDI_CONTROLS = ("RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI")
+
+
+@dataclass(slots=True)
+class Diagnostic:
+    """One mistake: what is wrong (in words), where, and the chain of blocks it was expanded from."""
+
+    message: str
+    span: Span | None = None
+    chain: ExpansionFrame | None = None
+
+    @property
+    def location(self) -> str:
+        """``path:line:column``, or an empty string where there is no text."""
+        return str(self.span) if self.span is not None else ""
+
+    def __str__(self) -> str:
+        parts = [f"{self.location}: {self.message}" if self.span is not None else self.message]
+        if self.span is not None:
+            parts.append(format_excerpt(self.span))
+        if self.chain is not None:
+            parts.append("   " + format_chain(self.chain))
+        return "\n".join(parts)
+
+
+def format_chain(chain: ExpansionFrame) -> str:
+    """``in bottleneck at line 31, in repeat at line 44``, the innermost first."""
+    frames = list(chain)
+    home = frames[-1].span.path if frames[-1].span is not None else None
+    words = []
+    for frame in frames:
+        if frame.span is None:
+            words.append(f"in {frame.label}")
+        elif frame.span.path == home:
+            words.append(f"in {frame.label} at line {frame.span.line}")
+        else:
+            words.append(f"in {frame.label} at {frame.span.path}:{frame.span.line}")
+    return ", ".join(words)
+
+
+def format_excerpt(span: Span) -> str:
+    """The line a span starts on, with carets under it. Long lines are cut, control characters are shown as ``?``."""
+    number, column = span.source.position(span.start)
+    line = span.source.line(number)
+    begin = column - 1
+    length = max(1, min(span.end, span.start + len(line) - begin) - span.start)
+    left, prefix = 0, ""
+    if len(line) > EXCERPT_WIDTH:
+        left = max(0, min(begin - EXCERPT_WIDTH // 3, len(line) - EXCERPT_WIDTH))
+        prefix = "..." if left else ""
+        suffix = "..." if left + EXCERPT_WIDTH < len(line) else ""
+        line = line[left : left + EXCERPT_WIDTH]
+        length = max(1, min(length, left + EXCERPT_WIDTH - begin))
+    else:
+        suffix = ""
+    shown = "".join(" " if c == "\t" else c if _is_printable(c) else "?" for c in line)
+    gutter = f"   {number} | "
+    below = " " * (len(gutter) - 2) + "| " + " " * (len(prefix) + begin - left) + "^" * length
+    return f"{gutter}{prefix}{shown}{suffix}".rstrip() + "\n" + below
+
+
+def _is_printable(c: str) -> bool:
+    return c.isprintable() and unicodedata.bidirectional(c) not in _BIDI_CONTROLS
+
+
+class Report:
+    """Collects mistakes. ``within(chain)`` gives a view of the same report for something that was expanded."""
+
+    __slots__ = ("chain", "diagnostics")
+
+    def __init__(self, mistakes: list[Diagnostic] | None = None, chain: ExpansionFrame | None = None):
+        self.diagnostics: list[Diagnostic] = [] if mistakes is None else mistakes
+        self.chain = chain
+
+    def add(self, message: str, span: Span | None = None, chain: ExpansionFrame | None = None) -> None:
+        """Note a mistake; the same one at the same place is noted once."""
+        new = Diagnostic(message, span, chain if chain is not None else self.chain)
+        if len(self.diagnostics) < MAX_DIAGNOSTICS and not any(
+            m.message == new.message and (m.span is new.span or m.span == new.span) for m in self.diagnostics
+        ):
+            self.diagnostics.append(new)
+
+    def within(self, chain: ExpansionFrame | None) -> Report:
+        """The same report, whose mistakes carry ``chain``."""
+        return Report(self.diagnostics, chain) if chain is not None else self
+
+    def __len__(self) -> int:
+        return len(self.diagnostics)
+
+    def raise_if_any(self) -> None:
+        """Raise :class:`TextError` with every mistake, in the order of the text."""
+        if self.diagnostics:
+            raise TextError(sorted(self.diagnostics, key=_sort_key))
+
+
+def _sort_key(mistake: Diagnostic) -> tuple[str, int]:
+    return (mistake.span.path, mistake.span.start) if mistake.span is not None else ("", 0)

@@ -1,0 +1,84 @@
+"""Files that a text includes: only below the folder of the main file, never through a symbolic link."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import PurePosixPath
+
+from prototorch.text import limits
+
+
+class IncludeError(Exception):
+    """The file may not be, or cannot be, included."""
+
+
+class IncludeFiles:
+    """Opens files below a root folder. ``root`` None: the text is no file, and nothing can be included."""
+
+    def __init__(self, root: str | None, used: int = 0):
+        self.root = root
+        self.bytes = used
+
+    def locate(self, path: str, base: tuple[str, ...]) -> tuple[str, ...]:
+        """The parts of a path below the root, for an include in a file of folder ``base``; raises Refused."""
+        if self.root is None:
+            raise IncludeError("A text that is not a file cannot include one.")
+        if not path or "\0" in path or "\\" in path:
+            raise IncludeError(f"{path!r} is not a path of a file ('/' separates folders).")
+        if PurePosixPath(path).is_absolute() or (len(path) > 1 and path[1] == ":"):
+            raise IncludeError("An included file is named relative to the including one, not by an absolute path.")
+        parts = list(base)
+        for part in PurePosixPath(path).parts:
+            if part == "..":
+                if not parts:
+                    raise IncludeError("An included file lies below the folder of the main file; this leads out of it.")
+                parts.pop()
+            else:
+                parts.append(part)
+        if not parts:
+            raise IncludeError(f"{path!r} is not a file.")
+        return tuple(parts)
+
+    def name(self, parts: tuple[str, ...]) -> str:
+        """The path as messages show it."""
+        return os.path.join(self.root or "", *parts)
+
+    def read(self, parts: tuple[str, ...]) -> bytes:
+        """The bytes of a file: opened folder by folder without following links; raises Refused."""
+        assert self.root is not None
+        name = "/".join(parts)
+        try:
+            handle = self._open(parts)
+        except OSError as error:
+            link = error.errno is not None and os.path.islink(self.name(parts))
+            why = "it is a symbolic link" if link else (error.strerror or "it cannot be opened")
+            raise IncludeError(f"{name!r} cannot be included: {why}.") from None
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise IncludeError(f"{name!r} cannot be included: it is not a file.")
+        with os.fdopen(handle, "rb") as file:
+            data = file.read(limits.MAX_FILE_BYTES + 1)
+        self.bytes += len(data)
+        if self.bytes > limits.MAX_FILE_BYTES:
+            raise IncludeError(f"The text and all it includes have more than {limits.MAX_FILE_BYTES} bytes (16 MiB).")
+        return data
+
+    def _open(self, parts: tuple[str, ...]) -> int:
+        careful = (
+            os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        )
+        if os.open not in os.supports_dir_fd:  # a system without openat: look for links first
+            for count in range(1, len(parts) + 1):
+                if os.path.islink(self.name(parts[:count])):
+                    raise OSError(0, "there is a symbolic link on the way")
+            return os.open(self.name(parts), careful)
+        folder = os.open(self.root or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for part in parts[:-1]:
+                inner = os.open(part, careful | os.O_DIRECTORY, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            return os.open(parts[-1], careful, dir_fd=folder)
+        finally:
+            os.close(folder)

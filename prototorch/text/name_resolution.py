@@ -1,0 +1,115 @@
+"""Names in an expanded net: each layer gets one, and what reads another by name finds it through the blocks around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from prototorch.text.case_conversion import snake_case
+from prototorch.text.evaluator import ScopedString
+from prototorch.text.syntax_tree import Field, ListValue, Scalar, Value
+
+# What may stand at the top level of a text, in braces, without being a layer.
+TOP_LEVEL_BLOCKS = frozenset(
+    {"input", "Input", "output", "preprocess", "augment", "compile", "fit", "data", "layer", "layers"}
+)
+
+
+class NameResolver:
+    """Names given so far. A prefix is empty or ends in ``/``."""
+
+    def __init__(self) -> None:
+        self.defined: set[str] = set()
+        self.aliases: dict[str, str] = {}  # the name of a block's use -> its output
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def automatic_name(self, type_name: str, prefix: str) -> str:
+        """``conv2d_1``, ``conv2d_2``, ... below a prefix, passing over names that are taken."""
+        word = snake_case(type_name)
+        while True:
+            number = self._counts.get((prefix, word), 0) + 1
+            self._counts[prefix, word] = number
+            name = f"{prefix}{word}_{number}"
+            if name not in self.defined and name not in self.aliases:
+                return name
+
+    def block_use_name(self, block: str, prefix: str) -> str:
+        """The name of a use of a block that has none: ``bottleneck_1``."""
+        number = self._counts.get((prefix, "block " + block), 0) + 1
+        self._counts[prefix, "block " + block] = number
+        return f"{prefix}{block}_{number}"
+
+    def resolve(self, name: str, prefix: str) -> str:
+        """The full name for one that stands below ``prefix``: the innermost scope that knows it wins."""
+        scope = prefix
+        while True:
+            full = scope + name
+            if full in self.defined:
+                return full
+            if full in self.aliases:
+                return self.aliases[full]
+            if not scope:
+                return name
+            scope = scope[: scope.rfind("/", 0, len(scope) - 1) + 1]
+
+    def resolve_strings(self, value: Value, prefix: str) -> Value:
+        """A string, or each string of a list, resolved."""
+        return map_strings(value, lambda text: self.resolve(text, _prefix_of(text, prefix)))
+
+    def resolve_layer(
+        self, fields: tuple[Field, ...], automatic: str, statement: Field, prefix: str, bottoms: list[Value]
+    ) -> tuple[tuple[Field, ...], str | None]:
+        """A layer's fields with full names, and the name of its (first) output.
+
+        automatic: the layer's name where its fields give none. bottoms: what it reads where they do not say; emptied.
+        """
+        made: list[Field] = []
+        tops: list[str] = []
+        name, named, reads = automatic, False, False
+        for f in fields:
+            value = f.value
+            if f.name == "name":
+                named = True
+                value = map_strings(value, lambda text: prefix + text)
+                name = next(iter(string_values(value)), "")
+            elif f.name == "top":
+                value = map_strings(value, lambda text: _prefix_of(text, prefix) + text)
+                tops.extend(string_values(value))
+            elif f.name == "bottom":
+                value = self.resolve_strings(value, prefix)
+                reads = True
+            made.append(f if value is f.value else replace(f, value=value))
+        if not named:
+            made.insert(0, Field("name", Scalar(name, statement.name_span), statement.span, statement.name_span))
+        if bottoms and not reads:
+            made.insert(1, Field("bottom", bottoms[0], bottoms[0].span, bottoms[0].span))
+        bottoms.clear()
+        self.defined.update(tops or [name])
+        return tuple(made), tops[0] if tops else name or None
+
+
+def _prefix_of(text: str, prefix: str) -> str:
+    return text.prefix if isinstance(text, ScopedString) else prefix
+
+
+def is_string_literal(value: Value) -> bool:
+    """Whether a node is a quoted string."""
+    return isinstance(value, Scalar) and isinstance(value.value, str)
+
+
+def string_values(value: Value) -> list[str]:
+    """The string, or the strings of a list."""
+    items = value.items if isinstance(value, ListValue) else (value,)
+    return [str(item.value) for item in items if is_string_literal(item)]
+
+
+def map_strings(value: Value, change: Callable[[str], str]) -> Value:
+    """A string, or each string of a list, changed; the same node where nothing changes."""
+    if is_string_literal(value):
+        new = change(value.value)
+        return value if new == value.value and type(value.value) is str else Scalar(str(new), value.span)
+    if isinstance(value, ListValue):
+        items = tuple(map_strings(item, change) for item in value.items)
+        same = all(a is b for a, b in zip(items, value.items, strict=True))
+        return value if same else ListValue(items, value.span)
+    return value

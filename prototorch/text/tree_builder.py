@@ -1,0 +1,309 @@
+"""The tree builder: lark calls it for each rule as soon as the rule is complete (no parse tree is kept in between)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.text import expressions as ex
+from prototorch.text import limits
+from prototorch.text.lexer import ParseAborted, Token
+from prototorch.text.source import Span
+from prototorch.text.string_literals import InvalidEscapeError, unescape
+from prototorch.text.syntax_tree import (
+    Argument,
+    BlockDef,
+    Body,
+    Expression,
+    Field,
+    If,
+    Include,
+    InvalidValue,
+    ListValue,
+    Param,
+    Repeat,
+    Scalar,
+    TypedBlock,
+    Word,
+)
+
+ERROR_FIELD = "\0damaged"  # the name of a field in the place of a statement that could not be read
+
+
+class ExpressionWithDepth:
+    """How deep an expression is nested, kept beside it while it is built."""
+
+    __slots__ = ("depth", "node")
+
+    def __init__(self, node: Any, depth: int):
+        self.node = node
+        self.depth = depth
+
+
+def _join_spans(first: Token | Any, last: Token | Any) -> Span:
+    a, b = first.span, last.span
+    return Span(a.source, a.start, b.end)
+
+
+def _nest(make: Any, *parts: ExpressionWithDepth) -> ExpressionWithDepth:
+    depth = 1 + max((p.depth for p in parts), default=0)
+    node = make(*(p.node for p in parts))
+    if depth > limits.MAX_NESTING:
+        token = node.span
+        raise NestingError(token)
+    return ExpressionWithDepth(node, depth)
+
+
+class NestingError(Exception):
+    """An expression with too many parts inside each other."""
+
+    def __init__(self, span: Span):
+        super().__init__()
+        self.span = span
+
+
+class TreeBuilder:
+    """One method a rule; each gets the list of what the rule is made of."""
+
+    def __init__(self, fill: Any):
+        self.fill = fill  # reads the expression inside a string's ${...}
+
+    # ---- statements
+
+    def document(self, parts: list[Any]) -> tuple[Any, ...]:
+        return tuple(parts)
+
+    def only_value(self, parts: list[Any]) -> Any:
+        return to_string_value(parts[0])
+
+    def only_expression(self, parts: list[Any]) -> Any:
+        return parts[0]
+
+    def field(self, parts: list[Any]) -> Field:
+        name, value = parts[0], to_string_value(parts[1])
+        start = name.span
+        if name.value == ERROR_FIELD or not name.value.isascii():
+            return Field("", InvalidValue(start), start, start)
+        return Field(name.value, value, Span(start.source, start.start, value.span.end), start)
+
+    def param(self, parts: list[Any]) -> Param:
+        keyword, name, value = parts[0], parts[1], to_string_value(parts[2])
+        return Param(name.value, value, _join_spans(keyword, value), name.span)
+
+    def repeat(self, parts: list[Any]) -> Repeat:
+        variable = parts[1].value if len(parts) == 4 else None
+        return Repeat(variable, parts[-2], parts[-1], _join_spans(parts[0], parts[-1]))
+
+    def conditional(self, parts: list[Any]) -> If:
+        keyword, *rest = parts
+        otherwise = None
+        if len(rest) >= 2 and isinstance(rest[-2], Token) and rest[-2].type == "ELSE":
+            otherwise = rest.pop()
+            rest.pop()
+        arms = tuple((_to_condition(rest[i]), rest[i + 1]) for i in range(0, len(rest), 2))
+        return If(arms, otherwise, _join_spans(keyword, parts[-1]))
+
+    def block(self, parts: list[Any]) -> BlockDef:
+        keyword, name, body = parts[0], parts[1], parts[-1]
+        arguments = parts[2] if len(parts) == 4 else ()
+        return BlockDef(name.value, arguments, body, _join_spans(keyword, body), name.span)
+
+    def arguments(self, parts: list[Any]) -> tuple[Argument, ...]:
+        return tuple(parts)
+
+    def argument(self, parts: list[Any]) -> Argument:
+        default = to_string_value(parts[1]) if len(parts) == 2 else None
+        return Argument(parts[0].value, default, parts[0].span)
+
+    def include(self, parts: list[Any]) -> Include:
+        keyword, path = parts
+        node = path.node
+        if not isinstance(node, ex.Literal):
+            keyword.job.report.add("The file of an include is a plain string, without ${...}.", node.span)
+        return Include(str(getattr(node, "value", "")), _join_spans(keyword, node))
+
+    # ---- values
+
+    def word(self, parts: list[Any]) -> Word | Scalar:
+        return _to_condition(parts[0])
+
+    def number(self, parts: list[Any]) -> Scalar | InvalidValue:
+        token, span = parts[-1], _join_spans(parts[0], parts[-1])
+        negative = len(parts) == 2
+        value: int | float | None = None
+        if token.type == "NUMBER":
+            value = parse_number(token, -limits.INT_MIN if negative else limits.INT_MAX)
+        elif token.value in ("inf", "nan"):
+            value = float(token.value)
+        else:
+            token.job.report.add(f"'-' stands before a number, not before {token.value}.", token.span)
+        if value is None:
+            return InvalidValue(span)
+        return Scalar(-value if negative else value, span, "-" * negative + token.value)
+
+    def typed(self, parts: list[Any]) -> TypedBlock:
+        word, body = parts
+        return TypedBlock(word.text, body, _join_spans(word, body), word.span)
+
+    def body(self, parts: list[Any]) -> Body:
+        return Body(tuple(parts[1:-1]), _join_spans(parts[0], parts[-1]))
+
+    def values(self, parts: list[Any]) -> ListValue:
+        return ListValue(tuple(to_string_value(p) for p in parts[1:-1]), _join_spans(parts[0], parts[-1]))
+
+    def string(self, parts: list[Token]) -> ExpressionWithDepth:
+        """A string, as an expression; :func:`to_string_value` makes it a value."""
+        span = _join_spans(parts[0], parts[-1])
+        if span.end - span.start > limits.MAX_STRING_LENGTH:
+            parts[0].job.report.add(f"This string has more than {limits.MAX_STRING_LENGTH} characters.", span)
+            raise ParseAborted
+        if any("${" in token.value for token in parts):
+            return self._template(parts, span)
+        return ExpressionWithDepth(ex.Literal("".join(_unescape_text(token, 1, -1) for token in parts), span), 1)
+
+    def _template(self, parts: list[Token], span: Span) -> ExpressionWithDepth:
+        made: list[Any] = []
+        depth = 0
+        for token in parts:
+            at, raw = 1, token.value
+            while (begin := raw.find("${", at)) >= 0:
+                stop = raw.find("}", begin)
+                if stop < 0:
+                    token.job.report.add(
+                        "This '${' has no '}'.", token.job.span(token.start + begin, token.start + begin + 2)
+                    )
+                    break
+                made.append(_unescape_text(token, at, begin))
+                inner = self.fill(token.job, token.start + begin + 2, token.start + stop)
+                depth = max(depth, inner.depth)
+                made.append(inner.node)
+                at = stop + 1
+            made.append(_unescape_text(token, at, len(raw) - 1))
+        joined: list[Any] = []
+        for part in made:
+            if isinstance(part, str) and joined and isinstance(joined[-1], str):
+                joined[-1] += part
+            elif part != "":
+                joined.append(part)
+        return ExpressionWithDepth(ex.TemplateString(tuple(joined), span), depth + 1)
+
+    # ---- expressions
+
+    def expression(self, parts: list[Token]) -> Expression:
+        token = parts[0]
+        span = token.span
+        return Expression(ex.Name(token.value[1:], Span(span.source, span.start + 1, span.end)), span)
+
+    def dollar(self, parts: list[Any]) -> Expression:
+        return Expression(parts[1].node, _join_spans(parts[0], parts[2]))
+
+    def dollar_call(self, parts: list[Any]) -> Expression:
+        called = self.call(parts)
+        called.node.function = called.node.function[1:]
+        return Expression(called.node, called.node.span)
+
+    def literal(self, parts: list[Token]) -> ExpressionWithDepth:
+        return ExpressionWithDepth(ex.Literal(parse_number(parts[0], limits.INT_MAX), parts[0].span, parts[0].value), 1)
+
+    def variable(self, parts: list[Token]) -> ExpressionWithDepth:
+        return ExpressionWithDepth(ex.Name(parts[0].value, parts[0].span), 1)
+
+    def group(self, parts: list[Any]) -> ExpressionWithDepth:
+        return parts[1]
+
+    def call(self, parts: list[Any]) -> ExpressionWithDepth:
+        span = _join_spans(parts[0], parts[-1])
+        return _nest(lambda *a: ex.FunctionCall(parts[0].value, a, span), *parts[1:-1])
+
+    def series(self, parts: list[Any]) -> ExpressionWithDepth:
+        span = _join_spans(parts[0], parts[-1])
+        return _nest(lambda *a: ex.ListExpression(a, span), *parts[1:-1])
+
+    def index(self, parts: list[Any]) -> ExpressionWithDepth:
+        value, _, index, end = parts
+        return _nest(lambda v, i: ex.Subscript(v, i, _join_spans(v, end)), value, index)
+
+    def unary(self, parts: list[Any]) -> ExpressionWithDepth:
+        token, operand = parts
+        return _nest(lambda a: ex.UnaryExpression(token.value, a, _join_spans(token, a)), operand)
+
+    def binary(self, parts: list[Any]) -> ExpressionWithDepth:
+        left, token, right = parts
+        return _nest(lambda a, b: ex.BinaryExpression(token.value, a, b, _join_spans(a, b)), left, right)
+
+    def compare(self, parts: list[Any]) -> ExpressionWithDepth:
+        signs = [token.value for token in parts[1::2]]
+        return _nest(
+            lambda first, *rest: ex.Compare(first, tuple(zip(signs, rest, strict=True)), _join_spans(first, rest[-1])),
+            *parts[::2],
+        )
+
+    def choose(self, parts: list[Any]) -> ExpressionWithDepth:
+        return _nest(lambda yes, c, no: ex.Conditional(yes, c, no, _join_spans(yes, no)), *parts)
+
+
+def to_string_value(value: Any) -> Any:
+    """A string as a value of a field: a scalar, or an expression where something is filled in."""
+    if type(value) is ExpressionWithDepth:
+        node = value.node
+        return Scalar(str(node.value), node.span) if isinstance(node, ex.Literal) else Expression(node, node.span)
+    return value
+
+
+def _to_condition(value: Any) -> Any:
+    if not isinstance(value, Token):
+        return value
+    if value.value in ("true", "false"):
+        return Scalar(value.value == "true", value.span, value.value)
+    return Word(value.value, value.span)
+
+
+def _unescape_text(token: Token, start: int, end: int) -> str:
+    raw = token.value[start:end]
+    try:
+        return unescape(raw)
+    except InvalidEscapeError as bad:
+        at = token.start + start + bad.at
+        token.job.report.add(str(bad), token.job.span(at, min(at + 2, token.end)))
+        return raw
+
+
+def parse_number(token: Token, most: int) -> int | float | None:
+    """The value of a number token; a mistake in the report and None where it is none."""
+    text = token.value
+    try:
+        if text.isdigit() and (text[0] != "0" or len(text) == 1):
+            value = int(text) if len(text) < 25 else most + 1
+        elif text[:2] in ("0x", "0X"):
+            value = int(text[2:], 16) if "_" not in text else _raise_value_error()
+        elif text.isdigit():
+            value = int(text, 8) if len(text) < 30 else most + 1
+        else:
+            return _parse_float(token)
+    except ValueError:
+        octal = text.isdigit()
+        hint = " After a leading 0 the digits are 0-7 (an octal number)." if octal else ""
+        token.job.report.add(f"{_abbreviate(text)} is not a number.{hint}", token.span)
+        return None
+    if value > most:
+        token.job.report.add(f"The number {_abbreviate(text)} does not fit in 64 bits.", token.span)
+        return None
+    return value
+
+
+def _parse_float(token: Token) -> float | None:
+    text = token.value
+    value = float(text[:-1] if text[-1] in "fF" else text) if "_" not in text else _raise_value_error()
+    if value in (float("inf"), float("-inf")):
+        token.job.report.add(
+            f"The number {_abbreviate(text)} is too large for a float; write inf if you mean it.", token.span
+        )
+        return None
+    return value
+
+
+def _raise_value_error() -> int:
+    raise ValueError
+
+
+def _abbreviate(text: str) -> str:
+    return text if len(text) <= 30 else text[:27] + "..."

@@ -1,0 +1,199 @@
+"""What a model text's ``compile`` and ``fit`` blocks declare; the arguments of `Model.compile` and `Model.fit`."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from typing import Any, Literal
+
+from prototorch.backends.devices import NAMES
+from prototorch.backends.precision import PRECISION_NAMES
+from prototorch.data.data_block import Data
+from prototorch.data.dataset import Dataset
+from prototorch.losses import Loss
+from prototorch.metrics import Metric
+from prototorch.optimizers import Optimizer
+from prototorch.schema import Block, Choice, FieldType, example, field
+from prototorch.schema.family import NestedBlock
+from prototorch.schema.validation import ValidationError
+from prototorch.text.case_conversion import snake_case
+from prototorch.text.diagnostics import Report
+from prototorch.text.syntax_tree import Body, ListValue, Value, Word
+from prototorch.train.callbacks import Callback
+
+
+class OutputLoss(Block):
+    """A loss at one output: ``loss { output: "score"  type: mse  weight: 0.3 }``."""
+
+    display_name = "loss"
+
+    type: Loss = field(doc="The loss.")
+    output: str | None = field(default=None, doc="The output it is taken at; the only one where it is left out.")
+    weight: float = field(default=1.0, doc="Its factor in the total.")
+    target: str | None = field(default=None, doc="The data column it is compared with; the n-th for the n-th loss.")
+
+    examples = [
+        example("loss: sparse_categorical_crossentropy { from_logits: true }"),
+        example('loss { output: "score"  type: mse  weight: 0.3 }'),
+        example('loss { type: mse  target: "image" }'),
+    ]
+
+
+class OutputMetric(Block):
+    """A metric at one output: ``metrics { output: "score"  type: mse }``.
+
+    The word ``accuracy`` (or ``acc``) means what the loss at the output says: of class numbers, of one-hot rows, or of
+    yes and no; likewise ``crossentropy`` (``ce``).
+    """
+
+    display_name = "metrics"
+
+    type: Metric | Literal["accuracy", "acc", "crossentropy", "ce"] = field(doc="The metric.")
+    output: str | None = field(default=None, doc="The output it is taken at; every one that has a loss if left out.")
+
+    examples = [
+        example("metrics: [mse, TopKCategoricalAccuracy { k: 3 }]"),
+        example('metrics { output: "score"  type: mae }'),
+    ]
+
+
+class _PerOutput(FieldType):
+    """A list of losses or metrics, each bare or in a block that names its output."""
+
+    repeatable = True
+
+    def __init__(self, block: Any):
+        self.block = block
+
+    def describe(self) -> str:
+        return self._inner().describe()
+
+    def label(self) -> str:
+        return f"list of {self._inner().label()}"
+
+    def _inner(self) -> FieldType:
+        return self.block.specs()["type"].type
+
+    def convert(self, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, dict):  # Keras: {output: loss}
+            return tuple(self._at(v, k) for k, vs in value.items() for v in _as_list(vs))
+        return tuple(self._at(v, None) for v in _as_list(value))
+
+    def _at(self, value: Any, output: str | None) -> Any:
+        if isinstance(value, self.block):
+            return value
+        return self._said(self.block(type=self._inner().convert(value), output=output), value)
+
+    def _said(self, made: Any, word: Any) -> Any:
+        """A metric by its short name is called so in the logs ("mse"), as in Keras."""
+        given = made.type
+        if not isinstance(word, str) or not isinstance(given, Metric) or word == given.name:
+            return made
+        own = type(given).__name__
+        return made if word in (own, snake_case(own)) else made.replace(type=given.replace(name=word))
+
+    def read(self, value: Value, report: Report) -> tuple[Any, ...]:
+        made = []
+        for item in value.items if isinstance(value, ListValue) else (value,):
+            if isinstance(item, Body):
+                one = NestedBlock(self.block).read(item, report)
+                word = next((f.value for f in item.fields if f.name == "type"), None)
+                made.append(one if one is None else self._said(one, _word_of(word)))
+                continue
+            try:
+                one = self.block(type=self._inner().read(item, report))
+                made.append(self._said(one, _word_of(item)))
+            except ValidationError as wrong:
+                wrong.span = wrong.span or item.span
+                raise
+        return tuple(made)
+
+    def write(self, value: Any) -> Value:
+        return ListValue(tuple(Body(tuple(v.to_fields())) if len(v.to_fields()) > 1 else
+                               _short_name(v.type) or self._inner().write(v.type) for v in value))  # fmt: skip
+
+
+def _word_of(value: Any) -> str | None:
+    """The bare word or string that a text says."""
+    found = getattr(value, "text", getattr(value, "value", None))
+    return found if isinstance(found, str) else None
+
+
+def _short_name(given: Any) -> Value | None:
+    """A metric that bears one of its own short names, as that word."""
+    if not isinstance(given, Metric) or Metric._family is None:
+        return None
+    name = vars(given)["name"]
+    short = Metric._family.names.get(name) is type(given) and [f.name for f in given.to_fields()] == ["name"]
+    return Word(name) if short else None
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+
+
+class Compile(Block):
+    """How the model is trained: ``compile { loss optimizer metrics ... }``, the arguments of `Model.compile`."""
+
+    display_name = "compile"
+
+    loss: tuple[OutputLoss, ...] = field(default=(), type=_PerOutput(OutputLoss), doc="The loss, one for each output.")
+    optimizer: Optimizer = field(default="adam", doc="The optimiser.")
+    metrics: tuple[OutputMetric, ...] = field(default=(), type=_PerOutput(OutputMetric), doc="What is also measured.")
+    weighted_metrics: tuple[OutputMetric, ...] = field(
+        default=(), type=_PerOutput(OutputMetric), doc="What is also measured, with the samples' and classes' weights."
+    )
+    device: str = field(default="auto", type=Choice(NAMES),
+                        doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "auto": a GPU where one is.')  # fmt: skip
+    precision: str = field(default="auto", type=Choice(PRECISION_NAMES),
+                           doc='The arithmetic of a GPU: "fp32" (or "float32"), "tf32", "bf16" or "fp16"; "auto" is '
+                               "tf32. On the CPU it is float32 always; there \"fp32\" leaves out Winograd's "
+                               "convolutions, which are faster and round more (1e-5 of the largest).")  # fmt: skip
+    deterministic: bool = field(default=False, doc="Whether a GPU must give the same bits in every run.")
+    autotune: bool = field(default=False, doc="Whether kernels are chosen by timing those that could do a step, "
+                           "once; the choices are kept on disk.")  # fmt: skip
+    memory: str = field(default="normal", type=Choice(("normal", "low")),
+                        doc='"low": a training step computes again, in its backward pass, what is cheap to compute '
+                            "instead of keeping it. The results are the same, bit for bit.")  # fmt: skip
+    seed: int = field(default=0, doc="Decides first weights, data order, dropout and augmentation.")
+    threads: int | None = field(default=None, min=1, doc="Threads for the arithmetic; all cores where left out.")
+
+    examples = [
+        example("compile { loss: mse  optimizer: sgd  metrics: [mae] }"),
+        example("compile { loss: hinge  optimizer: Adam { learning_rate: 1e-3 } }"),
+    ]
+
+
+class Fit(Block):
+    """What the model is trained on, and for how long: ``fit { data epochs ... }``, the arguments of `Model.fit`."""
+
+    display_name = "fit"
+
+    data: Data | None = field(default=None, doc="The training data.")
+    validation: Data | None = field(default=None, doc="The validation data; else the data's own test part.")
+    validation_split: float = field(default=0.0, min=0, below=1, doc="A share of the training data to validate on.")
+    epochs: int = field(default=1, min=1, doc="How often the data are gone through.")
+    batch_size: int = field(default=32, min=1, doc="Samples in one step.")
+    steps_per_epoch: int | None = field(default=None, min=1, doc="Steps in an epoch; all the data where left out.")
+    validation_steps: int | None = field(default=None, min=1, doc="Validation steps; all the data where left out.")
+    validation_freq: int = field(default=1, min=1, doc="Validate after every n-th epoch.")
+    shuffle: bool = field(default=True, doc="A new order in each epoch.")
+    callbacks: tuple[Callback, ...] = field(default=(), doc="What happens between steps and epochs.")
+
+    examples = [
+        example('fit { data { source: "fashion-mnist-mini" }  epochs: 5  batch_size: 64 }'),
+        example('fit { data { source: "photos" }  validation_split: 0.1  callbacks: EarlyStopping { patience: 3 } }'),
+    ]
+
+
+def record_class_names(block: Fit | None, x: Any, found: Any) -> Fit | None:
+    """The fit block with the names of the classes that were found in its data, so that a saved model knows them.
+
+    x: what `Model.fit` was given (None: the block's own data); found: the data set that was opened for it.
+    """
+    source = Data(source=fspath(x)) if isinstance(x, str | PathLike) else x
+    if x is None:
+        source = block.data if block is not None else None
+    if not isinstance(source, Data) or source.pairs or not isinstance(found, Dataset) or len(found.targets) != 1:
+        return block
+    names = found.classes.get(found.targets[0])
+    return (block or Fit()).replace(data=source.replace(classes=list(names))) if names else block

@@ -1,0 +1,140 @@
+"""The memory of a step: what its plan needs, what there is, and which batch would fit. Known before anything is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from prototorch.errors import ResourceError
+from prototorch.graph.memory_planner import align_up
+from prototorch.graph.net import Net
+from prototorch.graph.plan import Plan
+from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, total_bytes
+from prototorch.spec import Spec
+
+LAYERS_SHOWN = 3  # layers named in a refusal
+SCRATCH = "kernels' scratch"
+
+
+class MemoryEstimate(NamedTuple):
+    """Bytes that running a plan takes: those of its arena, of its inputs, of variables that are not there yet, and what
+    kernels work in, as far as that is known."""
+
+    arena: int
+    inputs: int
+    weights: int
+    slots: int
+    scratch: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(self)
+
+    def __str__(self) -> str:
+        parts = {"activations and gradients": self.arena, "weights": self.weights, "optimiser": self.slots,
+                 "inputs": self.inputs, SCRATCH: self.scratch}  # fmt: skip
+        return ", ".join(f"{name} {format_bytes(n)}" for name, n in parts.items() if n)
+
+
+def estimate_memory(plan: Plan, missing: Mapping[str, Spec], arena: int = 0, copies: int = 1,
+            scratch: int = 0) -> MemoryEstimate:  # fmt: skip
+    """What a plan needs beside variables that are there; ``missing`` are those that are not, ``arena`` is the size of
+    an arena that is there and may be shared, ``copies`` how often the inputs lie in memory, ``scratch`` what its
+    kernels take beside."""
+    slots = total_bytes(s for name, s in missing.items() if name.startswith(SLOT_PREFIX))
+    return MemoryEstimate(
+        (plan.arena_bytes if plan.arena_bytes > arena else 0) + plan.persistent_bytes,
+        copies * total_bytes(v.spec for v in plan.inputs.values()),
+        total_bytes(missing.values()) - slots,
+        slots,
+        scratch,
+    )
+
+
+def bytes_by_purpose(plan: Plan, copies: int = 1, scratch: int | None = None) -> dict[str, int]:
+    """Bytes of a step by purpose; ``copies`` is how often the inputs lie in memory, ``scratch`` what its kernels take
+    beside, None where that is not known."""
+    states = list(plan.states.values())
+    slots = total_bytes(v.spec for v in states if v.name.startswith(SLOT_PREFIX))
+    weights = total_bytes(v.spec for v in states if not v.name.startswith((SLOT_PREFIX, METRIC_PREFIX)))
+    fed = copies * total_bytes(v.spec for v in plan.inputs.values())
+    return {
+        "activations": plan.phase_bytes("forward"),
+        "gradients": plan.phase_bytes("backward") + plan.phase_bytes("update"),
+        "both, sharing memory": plan.arena_bytes,
+        **({"saved, computed again": plan.saved_bytes} if plan.saved_bytes else {}),
+        **({"kept between runs": plan.persistent_bytes} if plan.persistent_bytes else {}),
+        "weights": weights,
+        "optimizer": slots,
+        "inputs": fed,
+        **({SCRATCH: scratch} if scratch is not None else {}),
+        "total": plan.arena_bytes + plan.persistent_bytes + weights + slots + fed + (scratch or 0),
+    }
+
+
+def bytes_by_layer(net: Net, plan: Plan) -> dict[str, tuple[int, int]]:
+    """For each layer the bytes of what it computes in the forward pass, and of its weights with their slots."""
+    names = {node.name for node in net.nodes}
+    keys = sorted({node.weights_key: node.name for node in reversed(net.nodes)}.items(), key=lambda k: -len(k[0]))
+    made = {node.name: [0, 0] for node in net.nodes}
+    for step in plan.steps:
+        if step.node.phase == "forward" and step.node.scope in names:
+            outputs = (v for v in step.outputs if plan.allocations[id(v)].kind == "arena")
+            made[step.node.scope][0] += sum(align_up(v.spec.nbytes) for v in outputs)
+    for name, value in plan.states.items():
+        owner = next((layer for key, layer in keys if name.removeprefix(SLOT_PREFIX).startswith(key + "/")), None)
+        if owner is not None:
+            made[owner][1] += value.spec.nbytes
+    return {name: (a, w) for name, (a, w) in made.items()}
+
+
+def memory_error(net: Net, plan: Plan, need: MemoryEstimate, free: int, what: str, fits: int | None) -> ResourceError:
+    """The error about a plan that does not fit; ``fits`` is a batch size that would, None where none does."""
+    largest = sorted(bytes_by_layer(net, plan).items(), key=lambda item: -sum(item[1]))[:LAYERS_SHOWN]
+    layers = ", ".join(
+        f"{name} ({_format_layer_bytes(activations, weights)})"
+        for name, (activations, weights) in largest
+        if activations or weights
+    )
+    advice = f"A batch of {fits} would fit" if fits is not None else "Not even a batch of 1 would fit"
+    return ResourceError(
+        f"{what} needs {format_bytes(need.total)} of memory ({need}), {format_bytes(free)} are free. "
+        f"The largest layers: {layers}. {advice}"
+    )
+
+
+def weights_memory_error(net: Net, missing: Mapping[str, Spec], free: int) -> ResourceError:
+    """The error about weights that do not fit, whatever the batch."""
+    largest = sorted(missing.items(), key=lambda item: -item[1].nbytes)[:LAYERS_SHOWN]
+    shown = ", ".join(f"{name} {list(spec.shape)} ({format_bytes(spec.nbytes)})" for name, spec in largest)
+    return ResourceError(
+        f"the weights of {net.name!r} need {format_bytes(total_bytes(missing.values()))} of memory, "
+        f"{format_bytes(free)} are free. The largest: {shown}"
+    )
+
+
+def largest_batch(batch: int, fits: Callable[[int], bool]) -> int | None:
+    """The first of batch / 2, batch / 4, ..., 1 that fits; None where none does."""
+    return next((n for n in _halves(batch) if fits(n)), None)
+
+
+def _halves(batch: int) -> Iterable[int]:
+    while batch > 1:
+        batch //= 2
+        yield batch
+
+
+def _format_layer_bytes(activations: int, weights: int) -> str:
+    parts = {"activations": activations, "weights and optimiser": weights}
+    return ", ".join(f"{name} {format_bytes(n)}" for name, n in parts.items() if n)
+
+
+def format_bytes(count: int) -> str:
+    """Bytes as a person says them: 12 B, 3.4 KiB, 1.5 GiB."""
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"

@@ -1,0 +1,71 @@
+"""The prediction for a GPU counts what a step starts, from its plan and without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+
+from benchmarks import gpu_roofline
+from benchmarks.gpu_recording_device import LaunchCost, graph_launches
+from benchmarks.gpu_roofline import BYTES_PER_SECOND, FLOPS_PER_SECOND, LAUNCH_SECONDS, launch_seconds, predict
+from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
+
+ONE = (("strides", (1, 1)), ("pads", ((0, 0), (0, 0))), ("dilation", (1, 1)))
+
+
+def picture(n, c, h, w, last=True):
+    strides = (h * w * c, 1, w * c, c) if last else (h * w * c, h * w, w, 1)
+    return TensorDesc((n, c, h, w), strides, "bfloat16")
+
+
+def test_a_launch_takes_the_longer_of_its_bytes_and_its_product():
+    assert launch_seconds(LaunchCost("copy", 4e9), "bf16") == pytest.approx(LAUNCH_SECONDS + 4e9 / BYTES_PER_SECOND)
+    assert launch_seconds(LaunchCost("conv", 1e3, 10**12, "bfloat16"), "bf16") == pytest.approx(
+        LAUNCH_SECONDS + 1e12 / FLOPS_PER_SECOND["bf16"]
+    )
+    assert launch_seconds(LaunchCost("conv", 1e3, 10**12, "float32"), "tf32") == pytest.approx(
+        LAUNCH_SECONDS + 1e12 / FLOPS_PER_SECOND["tf32"]
+    )
+    assert launch_seconds(LaunchCost("conv", 1e3, 10**12, "float32"), "fp32") == pytest.approx(
+        LAUNCH_SECONDS + 1e12 / FLOPS_PER_SECOND["fp32"]
+    )
+
+
+def test_what_cudnn_starts_for_a_convolution():
+    ports = (("x", picture(2, 8, 5, 5)), ("w", picture(16, 8, 3, 3)), ("y", picture(2, 16, 3, 3)))
+    (one,) = graph_launches(GraphDesc("conv", ports, ("y",), ONE))
+    assert one == LaunchCost("conv", 2 * (400 + 1152 + 288), 2 * 288 * 72, "bfloat16")
+    ports = (("x", picture(2, 3, 5, 5)), ("w", picture(16, 3, 3, 3, last=False)), ("y", picture(2, 16, 3, 3)))
+    names = [s.name for s in graph_launches(GraphDesc("conv", ports, ("y",), ONE))]
+    assert names == ["conv", "pad x", "turn w"], "3 channels become 8, and the weights get their channels last"
+    ports = (("x", picture(2, 16, 5, 5)), ("w", picture(16, 8, 3, 3)), ("y", picture(2, 16, 3, 3)))
+    assert [s.name for s in graph_launches(GraphDesc("conv", ports, ("y",), ONE))] == ["conv", "split x", "split y"]
+
+
+def test_a_step_of_a_net():
+    found = predict("lenet", "train", "bf16", 8)
+    pool = next(p for p in found.steps if p.step.layer == "max_pooling2d_1" and p.step.phase == "forward")
+    assert [s.name for s in pool.launches] == ["max_pool"]
+    assert pool.nbytes == pool.least.nbytes
+    assert [p.step.layer for p in found.steps if p.step.kernel == "device"] == ["check of the loss", "updates"]
+    assert found.launches == sum(len(v) for v in found.kernels().values())
+    assert found.seconds == pytest.approx(sum(t for v in found.kernels().values() for _, t in v))
+    assert found.rate == pytest.approx(8 / found.seconds)
+
+
+def test_a_recurrent_layer_reads_its_input_once():
+    found = predict("lstm", "infer", "fp32", 4)
+    walk = next(p for p in found.steps if "sequence" in p.step.op)
+    steps = [s for s in walk.launches if s.name == "step"]
+    assert len(steps) == 50
+    whole = 4 * 50 * 4 * 4 * 128
+    assert sum(s.nbytes for s in steps) < 7 * whole, "not once for each of the 50 steps"
+
+
+def test_the_command(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["gpu_roofline", "--rows", "two_layer", "--batch", "4", "--steps", "3"])
+    gpu_roofline.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("| two_layer | train | bf16 | 4 |")
+    assert "| layer | ops | kernels | MB | ms |" in lines
