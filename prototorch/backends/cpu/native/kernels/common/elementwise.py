@@ -1,7 +1,7 @@
-"""Elementwise ops: one sweep over memory for an op, or for a whole group of ops that a plan has fused.
+"""Elementwise kernels: one loop nest over memory for a single op or for a group of ops fused by the plan.
 
-The formula is the op's own plain body, traced (see `arrays.py`). All full-size operands lie alike, so that the sweep is
-over their memory in order; other operands are broadcast along some axes.
+The code of an op is its own reference implementation, traced (see `array_tracer.py`). All full-size operands have the
+same memory layout, so that the loops run over memory in order; the other operands are broadcast along some axes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
 _TYPES = ("float32", "int32", "uint8", "bool", "int64", "float64", "uint32")
-#: elements below which a sweep is one piece, and the elements of a piece above it
+#: elements up to which all is one piece, and the elements of a piece above it
 SERIAL_ELEMENTS, PIECE_ELEMENTS = 1 << 14, 1 << 15
 
 Formula = Callable[[KernelBuilder, list[Num]], tuple[Num, ...]]
@@ -30,7 +30,8 @@ Formula = Callable[[KernelBuilder, list[Num]], tuple[Num, ...]]
 
 @dataclass(frozen=True)
 class LoopNest:
-    """The loops over memory: merged axes of the result, outermost first, and how far each operand moves along each."""
+    """The loops over memory: ``axes`` are the merged axes of the result, outermost first; ``strides`` holds for each
+    input its stride, in elements, along each of them (0: broadcast)."""
 
     axes: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]  # one per input
@@ -39,32 +40,32 @@ class LoopNest:
 
 
 def memory_order(shape: tuple[int, ...], layout: str | None) -> tuple[int, ...]:
-    """A shape's axes as they lie in memory."""
+    """Return the axes of a shape (or one value for each axis) in the order of memory."""
     return (shape[0], *shape[2:], shape[1]) if layout == CHANNELS_LAST else shape
 
 
 def loop_nest(ins: tuple[Spec, ...], outs: tuple[Spec, ...]) -> LoopNest:
-    """The sweep of an op. Raises Unsupported where operands lie differently."""
+    """Return the loop nest of an op. Raises Unsupported if the operands have different memory layouts."""
     shape, layout = outs[0].shape, outs[0].layout
     for o in outs:
         if (o.shape, o.layout) != (shape, layout):
-            raise UnsupportedError("outputs that lie differently")
+            raise UnsupportedError("outputs of different memory layouts")
     for s in (*ins, *outs):
         if s.dtype not in _TYPES:
             raise UnsupportedError(s.dtype)
     axes = memory_order(shape, layout)
     strides = []
     for s in ins:
-        wide = (1,) * (len(shape) - s.ndim) + s.shape
-        own = s.layout if s.ndim == len(shape) else None
-        if s.layout is not None and own is None:
+        padded_shape = (1,) * (len(shape) - s.ndim) + s.shape
+        operand_layout = s.layout if s.ndim == len(shape) else None
+        if s.layout is not None and operand_layout is None:
             raise UnsupportedError("an operand of fewer dimensions with a layout")
-        single = sum(n > 1 for n in wide) <= 1
-        if own != layout and not single:
-            raise UnsupportedError("operands that lie differently")
-        held = memory_order(wide, layout)
+        single = sum(n > 1 for n in padded_shape) <= 1
+        if operand_layout != layout and not single:
+            raise UnsupportedError("operands of different memory layouts")
+        memory_shape = memory_order(padded_shape, layout)
         row, step = [], 1
-        for n in reversed(held):
+        for n in reversed(memory_shape):
             row.append(0 if n == 1 else step)
             step *= n
         strides.append(tuple(reversed(row)))
@@ -73,7 +74,7 @@ def loop_nest(ins: tuple[Spec, ...], outs: tuple[Spec, ...]) -> LoopNest:
 
 def _merge_axes(axes: tuple[int, ...], strides: list[tuple[int, ...]], ins: tuple[Spec, ...],
             outs: tuple[Spec, ...]) -> LoopNest:  # fmt: skip
-    """Neighbouring axes along which every operand goes on evenly become one."""
+    """Merge neighbouring axes along which every operand is contiguous."""
     sizes: list[int] = []
     moves: list[list[int]] = [[] for _ in strides]
     for axis, n in enumerate(axes):
@@ -90,53 +91,56 @@ def _merge_axes(axes: tuple[int, ...], strides: list[tuple[int, ...]], ins: tupl
     if not sizes:
         sizes, moves = [1], [[0] for _ in strides]
     if any(m[-1] not in (0, 1) for m in moves):
-        raise UnsupportedError("an operand whose last axis is not dense")
+        raise UnsupportedError("an operand whose last axis is not contiguous")
     return LoopNest(tuple(sizes), tuple(map(tuple, moves)), tuple(s.dtype for s in ins), tuple(o.dtype for o in outs))
 
 
 def trace_op(op: str, attrs: tuple[tuple[str, Any], ...]) -> Formula:
-    """What one op does to numbers."""
+    """Return a function that emits one op for scalars or vectors."""
     return lambda k, inputs: trace_reference(k, cast(Op, OPS[op]).reference, inputs, dict(attrs))
 
 
 def trace_program(program: Any, outputs: Any) -> Formula:
-    """What a group of ops does to numbers (see `prototorch.ops.fused`)."""
+    """Return a function that emits a group of ops (see `prototorch.ops.fused`)."""
 
     def work(k: KernelBuilder, inputs: list[Num]) -> tuple[Num, ...]:
-        made: list[tuple[Num, ...]] = []
+        values: list[tuple[Num, ...]] = []
 
         def at(ref: Any) -> Num:
             if ref[0] == "const":
                 return k.num(ref[1], ref[2])
-            return inputs[ref[1]] if ref[0] == "in" else made[ref[1]][ref[2]]
+            return inputs[ref[1]] if ref[0] == "in" else values[ref[1]][ref[2]]
 
         for op, refs, attrs in program:
-            made.append(trace_op(op, attrs)(k, list(map(at, refs))))
+            values.append(trace_op(op, attrs)(k, list(map(at, refs))))
         return tuple(map(at, outputs))
 
     return work
 
 
-def emit_loops(k: KernelBuilder, sweep: LoopNest, work: Formula, past: bool = False) -> None:
-    """The code of a sweep: items are elements of a sweep of one axis, else rows (the last axis). ``past``: results are
-    written past the caches."""
+def emit_loops(k: KernelBuilder, sweep: LoopNest, work: Formula, nontemporal: bool = False) -> None:
+    """Emit a loop nest. Work items are elements if there is one axis, else rows (the last axis). ``nontemporal``:
+    results are stored past the caches."""
     inputs = [k.pointer(i, d) for i, d in enumerate(sweep.input_dtypes)]
-    outputs = [k.pointer(len(inputs) + i, d, past) for i, d in enumerate(sweep.output_dtypes)]
-    wide = max(SIZES[d] for d in (*sweep.input_dtypes, *sweep.output_dtypes))
-    lanes = max(k.lanes * 4 // max(wide, 4), 1)
+    outputs = [k.pointer(len(inputs) + i, d, nontemporal) for i, d in enumerate(sweep.output_dtypes)]
+    widest = max(SIZES[d] for d in (*sweep.input_dtypes, *sweep.output_dtypes))
+    lanes = max(k.lanes * 4 // max(widest, 4), 1)
 
     def span(at: list[Any], out: Any, start: Any, count: Any) -> None:
-        """``count`` elements of the last axis from ``start``; ``at`` and ``out``: where each operand begins."""
-        fixed = [p.load(a).splat(1) if m[-1] == 0 else None for p, a, m in zip(inputs, at, sweep.strides, strict=True)]
+        """``count`` elements of the last axis from ``start``; ``at`` and ``out`` are the offsets of the operands."""
+        broadcast_values = [
+            p.load(a).splat(1) if m[-1] == 0 else None for p, a, m in zip(inputs, at, sweep.strides, strict=True)
+        ]
 
         def body(i: Int64, mask: Num | None) -> None:
-            here = i + start
-            given = [
-                f if f is not None else p.load(here + a, lanes, mask) for f, p, a in zip(fixed, inputs, at, strict=True)
+            position = i + start
+            values = [
+                f if f is not None else p.load(position + a, lanes, mask)
+                for f, p, a in zip(broadcast_values, inputs, at, strict=True)
             ]
-            made = work(k, given)
-            for p, value in zip(outputs, made, strict=True):
-                p.store(k.num(value).cast(p.dtype).splat(lanes), here + out, mask)
+            results = work(k, values)
+            for p, value in zip(outputs, results, strict=True):
+                p.store(k.num(value).cast(p.dtype).splat(lanes), position + out, mask)
 
         k.for_each_vector(count, body, lanes)
 
@@ -153,21 +157,23 @@ def emit_loops(k: KernelBuilder, sweep: LoopNest, work: Formula, past: bool = Fa
         span(at, row * sweep.axes[-1], 0, sweep.axes[-1])
 
 
-def _emit_op(k: KernelBuilder, sweep: LoopNest, op: str, attrs: tuple[tuple[str, Any], ...], past: bool) -> None:
-    emit_loops(k, sweep, trace_op(op, attrs), past)
+def _emit_op(k: KernelBuilder, sweep: LoopNest, op: str, attrs: tuple[tuple[str, Any], ...], nontemporal: bool) -> None:
+    emit_loops(k, sweep, trace_op(op, attrs), nontemporal)
 
 
-def _emit_group(k: KernelBuilder, sweep: LoopNest, program: Any, outputs: Any, past: bool) -> None:
-    emit_loops(k, sweep, trace_program(program, outputs), past)
+def _emit_group(k: KernelBuilder, sweep: LoopNest, program: Any, outputs: Any, nontemporal: bool) -> None:
+    emit_loops(k, sweep, trace_program(program, outputs), nontemporal)
 
 
 def loop_tasks(sweep: LoopNest, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
-    """The tasks of a sweep's code; raises Unsupported now where the code could not be emitted later."""
-    made = replace(sweep, axes=(1, *sweep.axes[1:]))  # how often the outermost axis is gone along is said at run time
-    plain = kernel_code(body, made, *params, False)
-    plain.check_supported()
+    """Return the tasks that run a loop nest. Raises Unsupported at once if the code could not be emitted later."""
+    shape_free = replace(sweep, axes=(1, *sweep.axes[1:]))  # the outermost trip count is a run-time argument
+    cached_code = kernel_code(body, shape_free, *params, False)
+    cached_code.check_supported()
     run = PIECE_ELEMENTS if len(sweep.axes) == 1 else sweep.axes[-1]
-    address = choose_nontemporal(lambda past: kernel_code(body, made, *params, True) if past else plain, outs, run)
+    address = choose_nontemporal(
+        lambda nontemporal: kernel_code(body, shape_free, *params, True) if nontemporal else cached_code, outs, run
+    )
     total = prod(sweep.axes)
     items = total if len(sweep.axes) == 1 else total // sweep.axes[-1]
     each = total // items
@@ -176,7 +182,7 @@ def loop_tasks(sweep: LoopNest, outs: tuple[Spec, ...], body: Callable[..., None
 
 
 def op_tasks(sweep: LoopNest, name: str, outs: tuple[Spec, ...]) -> TaskList:
-    """The tasks of one op over a sweep."""
+    """Return the tasks of one op over a loop nest."""
     return loop_tasks(sweep, outs, _emit_op, name, ())
 
 

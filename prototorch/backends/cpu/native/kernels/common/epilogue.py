@@ -1,7 +1,8 @@
-"""What happens to sums before they are stored: bias, activation, residual, an optimiser's update.
+"""Fused epilogues: what is done to sums in registers before they are stored (bias, activation, residual, optimizer
+update).
 
-A `fused` group whose first op is an anchor (a convolution, a matrix product) is the anchor with an epilogue: the other
-ops, traced from their plain bodies, on each vector of the anchor's result while it is in registers.
+A `fused` group whose first op is an anchor (a convolution, a matrix product) runs as the anchor with an epilogue: the
+other ops, traced from their reference implementations, are applied to each vector of the anchor's result.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ FULL, VECTOR, SCALAR, ANCHOR = "full", "vector", "scalar", "anchor"
 
 @dataclass(frozen=True)
 class FusedEpilogue:
-    """The ops after an anchor. ``kinds`` tells of each input of the group how it is read: as the anchor's own, at the
-    place of the result, at its channel (last axis), or as one number."""
+    """The ops after an anchor. ``kinds`` holds for each input of the group how it is read: only by the anchor
+    (ANCHOR), at the element of the result (FULL), at its channel, the last axis (VECTOR), or as one scalar (SCALAR)."""
 
     program: tuple[Any, ...]
     outputs: tuple[Any, ...]
@@ -29,74 +30,83 @@ class FusedEpilogue:
     input_dtypes: tuple[str, ...]
     output_dtypes: tuple[str, ...]
 
-    def store(self, k: KernelBuilder, inputs: list[Pointer], outputs: list[Pointer], made: Num, at: Int64, channel: Any,
-              mask: Num | None) -> None:  # fmt: skip
-        """Store a vector of the anchor's result, which belongs at element ``at`` of the outputs."""
-        lanes = made.lanes
-        lines: list[tuple[Num, ...]] = [(made,)]
-        given: dict[int, Num] = {}
+    def store(
+        self,
+        k: KernelBuilder,
+        inputs: list[Pointer],
+        outputs: list[Pointer],
+        anchor_value: Num,
+        at: Int64,
+        channel: Any,
+        mask: Num | None,
+    ) -> None:
+        """Apply the epilogue to a vector of the anchor's result and store it at element ``at`` of the outputs."""
+        lanes = anchor_value.lanes
+        results: list[tuple[Num, ...]] = [(anchor_value,)]
+        loaded: dict[int, Num] = {}
 
         def read(ref: Any) -> Num:
             if ref[0] == "const":
                 return k.num(ref[1], ref[2])
             if ref[0] == "node":
-                return lines[ref[1]][ref[2]]
+                return results[ref[1]][ref[2]]
             i = ref[1]
-            if i not in given:
+            if i not in loaded:
                 kind = self.kinds[i]
                 if kind == SCALAR:
-                    given[i] = k.load_invariant(inputs[i])
+                    loaded[i] = k.load_invariant(inputs[i])
                 else:
-                    given[i] = inputs[i].load(at if kind == FULL else channel, lanes, mask)
-            return given[i]
+                    loaded[i] = inputs[i].load(at if kind == FULL else channel, lanes, mask)
+            return loaded[i]
 
         for op, refs, attrs in self.program[1:]:
-            lines.append(trace_op(op, attrs)(k, list(map(read, refs))))
-        made_last = list(map(read, self.outputs))
-        for pointer, value in zip(outputs, made_last, strict=True):
+            results.append(trace_op(op, attrs)(k, list(map(read, refs))))
+        final_values = list(map(read, self.outputs))
+        for pointer, value in zip(outputs, final_values, strict=True):
             pointer.store(value.cast(pointer.dtype).splat(lanes), at, mask)
 
 
 def no_epilogue(inputs: int, dtype: str = "float32") -> FusedEpilogue:
-    """No epilogue: the anchor's result is stored as it is."""
+    """Return the empty epilogue: the anchor's result is stored as it is."""
     return FusedEpilogue((("", (), ()),), (("node", 0, 0),), (ANCHOR,) * inputs, (dtype,) * inputs, (dtype,))
 
 
 def fused_epilogue(
     ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any], channel_axis: int
 ) -> FusedEpilogue:
-    """The epilogue of a fused group. Raises Unsupported where an operand is neither full nor a vector nor a number."""
+    """Return the epilogue of a fused group. Raises Unsupported if an operand is neither full-size nor a vector nor a
+    scalar."""
     program = attrs["program"]
     shape, layout = outs[0].shape, outs[0].layout
-    name, refs, own = program[0]
-    result = cast(Op, OPS[name]).infer_spec(*(ins[ref[1]] for ref in refs), **dict(own))
+    name, refs, anchor_attrs = program[0]
+    result = cast(Op, OPS[name]).infer_spec(*(ins[ref[1]] for ref in refs), **dict(anchor_attrs))
     if (result[0] if isinstance(result, tuple) else result).shape != shape:
         raise UnsupportedError("a group whose result is not of its first op's shape")
     if not all(getattr(OPS[line[0]], "elementwise", False) for line in program[1:]):
-        raise UnsupportedError("what follows is not elementwise")
+        raise UnsupportedError("an epilogue that is not elementwise")
     anchors = {ref[1] for ref in refs if ref[0] == "in"}
     axis = channel_axis % len(shape)
     kinds = []
     for i, s in enumerate(ins):
-        used = any(ref == ("in", i) for line in program[1:] for ref in line[1])
-        if not used:
+        is_operand = any(ref == ("in", i) for line in program[1:] for ref in line[1])
+        if not is_operand:
             kinds.append(ANCHOR)
             continue
-        wide = (1,) * (len(shape) - s.ndim) + s.shape
+        padded_shape = (1,) * (len(shape) - s.ndim) + s.shape
         if s.size == 1:
             kinds.append(SCALAR)
         elif s.shape == shape and (s.layout == layout or layout is None):
             kinds.append(FULL)
-        elif wide[axis] == shape[axis] == s.size:
+        elif padded_shape[axis] == shape[axis] == s.size:
             kinds.append(VECTOR)
         else:
             raise UnsupportedError(f"an operand {s} beside a result {outs[0]}")
         if i in anchors and kinds[-1] != FULL:
             raise UnsupportedError("an anchor's operand that is broadcast in its epilogue")
     if any(o.shape != shape or o.layout != layout for o in outs):
-        raise UnsupportedError("outputs that lie differently")
+        raise UnsupportedError("outputs of different memory layouts")
     if any(s.dtype not in ("float32", "bool", "int64", "int32", "uint8") for s in (*ins, *outs)):
-        raise UnsupportedError("a type of number")
+        raise UnsupportedError("dtypes other than float32, bool and integers")
     return FusedEpilogue(
         program, attrs["outputs"], tuple(kinds), tuple(s.dtype for s in ins), tuple(o.dtype for o in outs)
     )

@@ -1,4 +1,4 @@
-"""Runs of neighbouring float32 elements, copied or cleared."""
+"""Copying and clearing contiguous float32 elements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Random numbers and dropout: Philox4x64-10 with the bits of `prototorch.ops.random`.
+"""Random bits, uniform numbers and dropout by Philox4x64-10 (Salmon et al., 2011), bit for bit as
+`prototorch.ops.random`.
 
-A piece draws the words for some hundred elements into the thread's scratch memory and uses them while they are in the
-cache; where in the draw it is follows from its place, so that it needs no other piece.
+A piece of work draws the words for a few hundred elements into the thread's scratch memory and uses them while they are
+in the cache. The generator is counter-based: the counter follows from the element's index, so that pieces are
+independent.
 """
 
 from __future__ import annotations
@@ -24,18 +26,18 @@ _I128 = ir.IntType(128)
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 _MASK = (1 << 64) - 1
-#: counts of the generator that are drawn at a time, 32 bytes each, and those of a piece
+#: blocks of the generator drawn at a time, 32 bytes each, and those of a piece
 _BLOCKS_TOGETHER, PIECE_BLOCKS = 64, 1024
 
 
 def _multiply_wide(k: KernelBuilder, a: Any, multiplier: int) -> tuple[Any, Any]:
-    """The upper and the lower 64 bits of a product."""
-    wide = k.b.mul(k.b.zext(a, _I128), ir.Constant(_I128, multiplier))
-    return k.b.trunc(k.b.lshr(wide, ir.Constant(_I128, 64)), I64), k.b.trunc(wide, I64)
+    """Return the upper and the lower 64 bits of a product."""
+    product = k.b.mul(k.b.zext(a, _I128), ir.Constant(_I128, multiplier))
+    return k.b.trunc(k.b.lshr(product, ir.Constant(_I128, 64)), I64), k.b.trunc(product, I64)
 
 
 def _philox_block(k: KernelBuilder, count: Int64, step: Any, seed: Any, site: Any) -> list[Any]:
-    """The four words of one count of the generator, which begins to count at 1."""
+    """Return the four words of one block. The counter of the first block is 1."""
     b, zero = k.b, ir.Constant(I64, 0)
     c0, c1, c2, c3 = (count + 1).v, zero, step, zero
     k0, k1 = seed, site
@@ -49,7 +51,7 @@ def _philox_block(k: KernelBuilder, count: Int64, step: Any, seed: Any, site: An
 
 
 def draw_words(k: KernelBuilder, key: Pointer, site: Int64, first: Int64, count: Any, words: Pointer) -> None:
-    """Counts ``first`` to ``first + count`` of the generator into memory."""
+    """Store the words of blocks ``first`` to ``first + count``."""
     seed, step = key.load(0).v, key.load(1).v
     with k.range(count) as i:
         for j, word in enumerate(_philox_block(k, first + i, step, seed, site.v)):
@@ -59,7 +61,8 @@ def draw_words(k: KernelBuilder, key: Pointer, site: Int64, first: Int64, count:
 def _for_each_block(
     k: KernelBuilder, key: Pointer, site: Int64, size: int, each: int, use: Callable[[Pointer, Int64, Any], None]
 ) -> None:
-    """Items are counts of the generator, each serves ``each`` elements: ``use(words, first element, elements)``."""
+    """Emit ``use(words, first element, number of elements)``. Work items are blocks of the generator, each for
+    ``each`` elements."""
     words = k.local.as_type("uint64")
     with k.range(k.first, k.last, _BLOCKS_TOGETHER) as first:
         count = (k.last - first).minimum(_BLOCKS_TOGETHER)
@@ -68,16 +71,16 @@ def _for_each_block(
         use(words, at, (Int64(k, k.word(size)) - at).minimum(count * each))
 
 
-def _task(made: Any, arguments: tuple[int, ...], site: int, size: int, each: int) -> ParallelTask:
+def _task(kernel: Any, arguments: tuple[int, ...], site: int, size: int, each: int) -> ParallelTask:
     counts = -(-size // each)
-    word = (site & _MASK) - ((site & 1 << 63) << 1)  # as a whole number with a sign
+    word = (site & _MASK) - ((site & 1 << 63) << 1)  # as a signed integer
     return ParallelTask(
-        made.address, (*arguments, word), counts, counts if size <= 1 << 13 else PIECE_BLOCKS, _BLOCKS_TOGETHER * 32
+        kernel.address, (*arguments, word), counts, counts if size <= 1 << 13 else PIECE_BLOCKS, _BLOCKS_TOGETHER * 32
     )
 
 
 def _dropout(k: KernelBuilder, size: int, least: int, scale: float, ones: bool) -> None:
-    """Keep and scale the elements of x, or give the factors alone."""
+    """Store x times the scaled mask, or (``ones``) the scaled mask alone."""
     x, key, out = k.pointer(0), k.pointer(1, "uint64"), k.pointer(2)
     keep = k.num(scale).splat(k.lanes)
 
@@ -94,7 +97,7 @@ def _dropout(k: KernelBuilder, size: int, least: int, scale: float, ones: bool) 
 
 
 def _is_at_least(k: KernelBuilder, bits: Num, least: int) -> Num:
-    """Whether 16 random bits are a number that large; never where it is 2 ** 16."""
+    """Compare 16 random bits with a threshold; never true for a threshold of 2 ** 16."""
     if least > 65535:
         return bits < 0
     return bits >= least
@@ -102,24 +105,25 @@ def _is_at_least(k: KernelBuilder, bits: Num, least: int) -> Num:
 
 @native_kernel("dropout")
 def dropout(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """x * scale * kept with 16 random bits for an element; one draw for all that share an element of the noise."""
+    """x times the scaled mask, with 16 random bits for each element of the mask; the mask has ``noise_shape`` and is
+    broadcast."""
     x = ins[0]
     noise = attrs.get("noise_shape")
     noise = x.shape if noise is None else tuple(noise)
     if x.dtype != "float32":
         return None
     rate, site = attrs["rate"], attrs["site"]
-    kept = round(rate * 65536), 1 / (1 - rate)
+    threshold_and_scale = round(rate * 65536), 1 / (1 - rate)
     if noise == x.shape:
-        made = kernel_code(_dropout, x.size, *kept, False)
-        return TaskList(lambda i, o: [_task(made, (*i, *o), site, x.size, 16)])
+        kernel = kernel_code(_dropout, x.size, *threshold_and_scale, False)
+        return TaskList(lambda i, o: [_task(kernel, (*i, *o), site, x.size, 16)])
     size = prod(noise)
     factors = np.empty(size, np.float32)
-    made = kernel_code(_dropout, size, *kept, True)
-    swept = op_tasks(loop_nest((x, Spec(noise)), outs), "multiply", outs)
+    kernel = kernel_code(_dropout, size, *threshold_and_scale, True)
+    multiply = op_tasks(loop_nest((x, Spec(noise)), outs), "multiply", outs)
     at = factors.ctypes.data
     return TaskList(
-        lambda i, o: [_task(made, (0, i[1], at), site, size, 16), *swept.bind((i[0], at), o)], keep_alive=factors
+        lambda i, o: [_task(kernel, (0, i[1], at), site, size, 16), *multiply.bind((i[0], at), o)], keep_alive=factors
     )
 
 
@@ -136,23 +140,23 @@ def _random_bits(k: KernelBuilder, size: int) -> None:
 @native_kernel("random_bits")
 def random_bits(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
     """uint32 words."""
-    made, size, site = kernel_code(_random_bits, outs[0].size), outs[0].size, attrs["site"]
-    return TaskList(lambda i, o: [_task(made, (*i, *o), site, size, 8)])
+    kernel, size, site = kernel_code(_random_bits, outs[0].size), outs[0].size, attrs["site"]
+    return TaskList(lambda i, o: [_task(kernel, (*i, *o), site, size, 8)])
 
 
 def _random_uniform(k: KernelBuilder, size: int, low: float, high: float, dtype: str) -> None:
     key, out, lanes = k.pointer(0, "uint64"), k.pointer(1, dtype), vector_lanes(dtype)
-    below = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()
+    largest = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()
 
     def use(words: Pointer, at: Int64, count: Any) -> None:
         bits = words.as_type("uint32")
 
         def body(i: Int64, mask: Num | None) -> None:
             unit = (bits.load(i, lanes) >> 8).cast("int32").cast(dtype) * 2.0**-24
-            if (low, high) != (0.0, 1.0):  # each rounded by itself, as in the plain body: not fused
-                wide = k.b.fmul(unit.v, k.num(high - low, dtype).splat(lanes).v)
-                unit = Num(k, k.b.fadd(wide, k.num(low, dtype).splat(lanes).v), dtype, lanes)
-                unit = k.minimum(unit, k.num(below, dtype).splat(lanes))
+            if (low, high) != (0.0, 1.0):  # two roundings, as in the reference implementation
+                scaled = k.b.fmul(unit.v, k.num(high - low, dtype).splat(lanes).v)
+                unit = Num(k, k.b.fadd(scaled, k.num(low, dtype).splat(lanes).v), dtype, lanes)
+                unit = k.minimum(unit, k.num(largest, dtype).splat(lanes))
             out.store(unit, at + i, mask)
 
         k.for_each_vector(count, body, lanes)
@@ -162,9 +166,9 @@ def _random_uniform(k: KernelBuilder, size: int, low: float, high: float, dtype:
 
 @native_kernel("random_uniform")
 def random_uniform(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """24 bits of each uint32 as a number in [low, high)."""
+    """Uniform numbers in [low, high), of 24 random bits each."""
     dtype, size, site = outs[0].dtype, outs[0].size, attrs["site"]
     if dtype not in ("float32", "float64"):
         return None
-    made = kernel_code(_random_uniform, size, float(attrs.get("low", 0.0)), float(attrs.get("high", 1.0)), dtype)
-    return TaskList(lambda i, o: [_task(made, (*i, *o), site, size, 8)])
+    kernel = kernel_code(_random_uniform, size, float(attrs.get("low", 0.0)), float(attrs.get("high", 1.0)), dtype)
+    return TaskList(lambda i, o: [_task(kernel, (*i, *o), site, size, 8)])

@@ -1,8 +1,8 @@
-"""What a convolution is to the kernels: along each axis, which places of the input an output place sums up.
+"""The index arithmetic of a convolution: along each axis, which input positions an output position sums up.
 
-A convolution and its gradient by the input are the same thing here. The latter, with strides, is several convolutions
-(*phases*): the input places with one remainder by the stride are an evenly spaced set, and each sees every so-manieth
-tap.
+A convolution and its gradient with respect to the input have the same form. The latter, if strided, is several
+convolutions (*phases*): input positions that are equal modulo the stride form an evenly spaced set, and each of them
+sees every n-th tap.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import max_tile
 
 @dataclass(frozen=True)
 class ConvAxis:
-    """Output i (of ``count``, lying at ``start + i * step`` of ``out``) sums taps t at ``offset + i * stride + t *
-    dilation`` of the input (of ``size``; zeros beyond), with the kernel's element ``first + t * each``."""
+    """One axis. Output i of ``count``, at position ``start + i * step`` of ``out``, sums the taps t at input
+    position ``offset + i * stride + t * dilation`` (of ``size``; zeros outside), each times element ``first_tap + t
+    * tap_step`` of the kernel."""
 
     count: int
     start: int
@@ -35,22 +36,22 @@ class ConvAxis:
 
     @property
     def is_inside(self) -> bool:
-        """Whether no tap ever lies beyond the input."""
+        """Whether no tap lies outside the input."""
         return self.taps == 0 or (self.offset >= 0 and self.offset + self.extent(self.count) <= self.size)
 
     def extent(self, count: int) -> int:
-        """Input places from the first to the last that ``count`` neighbouring outputs see."""
+        """Return the number of input positions from the first to the last that ``count`` adjacent outputs see."""
         return (count - 1) * self.stride + (self.taps - 1) * self.dilation + 1 if self.taps else 1
 
 
 def conv_axis(size: int, out: int, kernel: int, stride: int, low: int, dilation: int) -> ConvAxis:
-    """The axis of a convolution."""
+    """Return the axis of a forward convolution."""
     return ConvAxis(out, 0, 1, out, size, kernel, -low, stride, dilation, 0, 1)
 
 
 def input_grad_axes(size: int, out: int, kernel: int, stride: int, low: int, dilation: int) -> list[ConvAxis]:
-    """The phases of the gradient by the input [size] from that of the output [out]."""
-    made = []
+    """Return the phases of the gradient of the input [size] from that of the output [out]."""
+    phases = []
     for a in range(min(stride, size)):
         taps = [j for j in range(kernel) if (a + low - j * dilation) % stride == 0]
         count = -(-(size - a) // stride)
@@ -58,52 +59,53 @@ def input_grad_axes(size: int, out: int, kernel: int, stride: int, low: int, dil
         last = taps[-1] if taps else 0
         offset = (a + low - last * dilation) // stride if taps else 0
         step = -(stride // common)
-        made.append(ConvAxis(count, a, stride, size, out, len(taps), offset, 1, dilation // common, last, step))
-    return made
+        phases.append(ConvAxis(count, a, stride, size, out, len(taps), offset, 1, dilation // common, last, step))
+    return phases
 
 
 class ChannelPanels(NamedTuple):
-    """How the channels of a group are cut into register tiles: vectors of each panel, the lanes of a vector."""
+    """How the output channels of a group are divided into panels: the vectors of each panel, and the lanes of a
+    vector."""
 
     vectors: tuple[int, ...]
     lanes: int
 
     @property
     def width(self) -> int:
-        """Numbers of all panels, with those that only fill up the last."""
+        """Elements of all panels, with the padding of the last."""
         return sum(self.vectors) * self.lanes
 
 
 def choose_panels(channels: int, row: int) -> ChannelPanels:
-    """The cheapest panels for so many channels and rows of ``row`` places: a processor does one multiplication of
-    vectors a cycle (of half vectors two, where it makes no difference to it), and one load."""
+    """Return the cheapest panels for ``channels`` and rows of ``row`` positions. The cost model: one multiplication
+    of vectors and one load a cycle (two multiplications of half vectors, on processors where these are free)."""
     best: tuple[float, ChannelPanels] | None = None
     full = vector_lanes("float32")
     for lanes in (full, full // 2) if is_double_pumped() else (full,):
         price = lanes / full
         vectors = -(-channels // lanes)
         for largest in range(1, min(vectors, 6) + 1):
-            made = tuple(sorted(split_evenly(vectors, largest), reverse=True))
-            heights = split_evenly(row, max_tile_rows(made[0]))
-            cost = price * sum(max(h * v, h + v, 4 / price) for h, v in product(heights, made))
+            panel_vectors = tuple(sorted(split_evenly(vectors, largest), reverse=True))
+            heights = split_evenly(row, max_tile_rows(panel_vectors[0]))
+            cost = price * sum(max(h * v, h + v, 4 / price) for h, v in product(heights, panel_vectors))
             if best is None or cost < best[0] * 0.999:
-                best = cost, ChannelPanels(made, lanes)
+                best = cost, ChannelPanels(panel_vectors, lanes)
     assert best is not None
     return best[1]
 
 
 class ConvGeometry(NamedTuple):
-    """A convolution (or one phase of its gradient by the input) over channels-last arrays, three spatial axes."""
+    """A convolution (or one phase of its input gradient) over channels-last arrays with three spatial axes."""
 
     n: int
-    channels: int  # of the input, all groups
-    filters: int  # of the output, all groups
+    channels: int  # of the input, in all groups
+    filters: int  # of the output, in all groups
     groups: int
     axes: tuple[ConvAxis, ConvAxis, ConvAxis]
     panels: ChannelPanels
     piece_rows: int  # output rows of a piece of work
-    panel_shares: int  # pieces into which the panels of a group are divided
-    strides: tuple[int, int]  # of the plain weights: to the next output and input channel of a group
+    panel_shares: int  # pieces of work among which the panels are divided
+    strides: tuple[int, int]  # of the weights: to the next output and to the next input channel of a group
     kernel: tuple[int, int, int]
 
     @property
@@ -128,12 +130,12 @@ class ConvGeometry(NamedTuple):
 
     @property
     def input_extent(self) -> tuple[int, int, int]:
-        """The input a piece sees: planes, rows, columns."""
+        """The input region of a piece of work: planes, rows, columns."""
         d, h, w = self.axes
         return d.extent(1), h.extent(self.piece_rows), w.extent(w.count)
 
 
 def expand_to_3d(values: Any, fill: Any) -> tuple[Any, Any, Any]:
-    """Values of one to three axes as those of three."""
+    """Pad values of one to three axes to three."""
     values = tuple(values)
     return (*(fill,) * (3 - len(values)), *values)

@@ -1,8 +1,8 @@
-"""The gradient of a depthwise convolution by its weights, channels last.
+"""The weight gradient of a depthwise convolution, channels last.
 
-A piece of work is a part of all output rows. For some neighbouring columns, a vector of channels and a row of taps the
-sums stay in registers; they wait in the part's own memory [taps][channels]. At last the parts are added in order. The
-parts depend on sizes alone, so that the sum has the same bits for any number of threads.
+A piece of work is a part of all output rows. For a few adjacent columns, one vector of channels and a row of taps the
+sums stay in registers; between them they are stored in the part's own memory [taps][channels]. Finally the parts are
+added in order. The parts depend on sizes alone, so that results are bitwise equal for any number of threads.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from prototorch.backends.cpu.native.kernels.conv.input_rows import clip_taps
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-_MAX_PARTS = 32  # at most
+_MAX_PARTS = 32
 _MAX_PARTIAL_ELEMENTS = 1 << 22  # elements of all parts' sums, at most
 _SERIAL_WORK = 1 << 16  # multiplications below which one part is enough
-_TILE_COLUMNS = 16  # of a tile
+_TILE_COLUMNS = 16
 
 
 def emit_partial_sums(k: KernelBuilder, g: DepthwiseGeometry, parts: int) -> None:
-    """Items are parts of the output rows of all images."""
+    """Sum one part each; work items are parts of the output rows of all images."""
     axes = g.phases[0]
     d, h, v = axes
     units = g.n * d.count * h.count
@@ -63,7 +63,7 @@ def emit_partial_sums(k: KernelBuilder, g: DepthwiseGeometry, parts: int) -> Non
 
 
 class _RowGradient:
-    """One output row: its gradients, the input it sees, and the sums they go to."""
+    """One output row: its gradients, its input, and the sums they are added to."""
 
     def __init__(
         self, k: KernelBuilder, g: DepthwiseGeometry, source: DepthwiseInput, dy: Pointer, sums: Pointer, inside: Any
@@ -72,7 +72,7 @@ class _RowGradient:
         self.planes, self.rows = inside
 
     def tile(self, first: Int64, columns: ColumnTiles) -> None:
-        """Neighbouring columns, all channels."""
+        """Emit adjacent columns, all channels."""
         k, g, source = self.k, self.g, self.source
         v = g.phases[0][2]
 
@@ -81,40 +81,40 @@ class _RowGradient:
                 source.prefetch_next_row(source.start + (first * (v.stride * source.column_stride) + c), columns.size)
                 for o in range(columns.size):
                     self.dy.prefetch((first + (v.count + o)) * g.filters + c)
-            given = [self.dy.load((first + o) * g.filters + c, k.lanes, mask) for o in range(columns.size)]
+            grads = [self.dy.load((first + o) * g.filters + c, k.lanes, mask) for o in range(columns.size)]
             with k.range(*self.planes) as td, k.range(*self.rows) as th:
                 x, at = self._row(td, th)
-                here, at = x + (first * (v.stride * source.column_stride) + c), at + c
+                x_address, at = x + (first * (v.stride * source.column_stride) + c), at + c
                 taps = sorted({t for _, pairs in columns.taps for _, t in pairs})
                 sums = {t: at.load(t * g.padded_filters, k.lanes) for t in taps}
-                for place, pairs in columns.taps:
-                    one = here.load(place * source.column_stride, k.lanes, mask)
+                for offset, pairs in columns.taps:
+                    one = x_address.load(offset * source.column_stride, k.lanes, mask)
                     for o, t in pairs:
-                        sums[t] = k.fma(one, given[o], sums[t])
+                        sums[t] = k.fma(one, grads[o], sums[t])
                 for t in taps:
                     at.store(sums[t], t * g.padded_filters)
 
         k.for_each_vector(g.filters, vector)
 
     def column(self, o: Int64) -> None:
-        """One column; its taps inside are found at run time."""
+        """Emit one column; its taps are clipped at run time."""
         k, g = self.k, self.g
         v = g.phases[0][2]
         low, high = clip_taps(k, v, o * v.stride + v.offset)
 
         def vector(c: Int64, mask: Num | None) -> None:
-            given = self.dy.load(o * g.filters + c, k.lanes, mask)
+            grad = self.dy.load(o * g.filters + c, k.lanes, mask)
             with k.range(*self.planes) as td, k.range(*self.rows) as th:
                 x, at = self._row(td, th)
                 with k.range(low, high) as t:
                     one = x.load((o * v.stride + t * v.dilation) * self.source.column_stride + c, k.lanes, mask)
-                    there = at + (t * g.padded_filters + c)
-                    there.store(k.fma(one, given, there.load(0, k.lanes)))
+                    sum_address = at + (t * g.padded_filters + c)
+                    sum_address.store(k.fma(one, grad, sum_address.load(0, k.lanes)))
 
         k.for_each_vector(g.filters, vector)
 
     def _row(self, td: Any, th: Any) -> tuple[Pointer, Pointer]:
-        """Where a row of taps sees the input, and its sums."""
+        """Return the addresses of the input of a row of taps and of its sums."""
         g, source = self.g, self.source
         _, h, v = g.phases[0]
         x = source.start + (td * source.plane_stride + th * (h.dilation * source.row_stride))
@@ -122,7 +122,7 @@ class _RowGradient:
 
 
 def add_partial_sums(k: KernelBuilder, g: DepthwiseGeometry, parts: int) -> None:
-    """Add the parts and write the weights [filters][taps] (argument 2); items are vectors of filters."""
+    """Add the parts and store the weights [filters][taps] (argument 2). Work items are vectors of filters."""
     sums, taps = k.shared.as_type("float32"), prod(g.kernel)
     with k.range(k.first, k.last) as item:
         c = item * k.lanes
@@ -153,8 +153,8 @@ def depthwise_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: 
     vectors = g.padded_filters // vector_lanes("float32")
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
-        given = (*i, *o)
-        return [ParallelTask(sums.address, given, parts, 1, local, shared),
-                ParallelTask(adding.address, given, vectors, max(vectors // 8, 1), 0, shared)]  # fmt: skip
+        args = (*i, *o)
+        return [ParallelTask(sums.address, args, parts, 1, local, shared),
+                ParallelTask(adding.address, args, vectors, max(vectors // 8, 1), 0, shared)]  # fmt: skip
 
     return TaskList(bind, "depthwise")

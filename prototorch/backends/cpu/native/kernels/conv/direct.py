@@ -1,7 +1,8 @@
-"""Convolutions and their gradients by the input, channels last, by register tiles over rows of the image.
+"""Direct convolution and its input gradient, channels last: implicit GEMM by register tiles over image rows.
 
-A piece of work is some rows of one image (see `window.py`). Weights are brought into panels
-[panel][taps][channels][width] before.
+A piece of work is some rows of one image (see `input_rows.py`). Weights are packed into panels
+[panel][taps][channels][width] first. With unit dilation and one group, adjacent taps and their channels are one
+contiguous run of the depth.
 """
 
 from __future__ import annotations
@@ -42,36 +43,40 @@ _PIECE_ELEMENTS = 1 << 16  # elements of the input rows of a piece, at most
 
 def conv_geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool,
                piece: int = _PIECE_ELEMENTS) -> list[ConvGeometry]:  # fmt: skip
-    """The convolutions that make y of x: one, or the phases of a gradient. For a gradient x is that of the output.
+    """Return the convolutions that make y of x: one, or the phases of an input gradient, where x is the gradient of the
+    output.
 
-    piece: elements of the input rows of a piece of work, at most."""
+    ``piece``: most elements of the input rows of a piece of work.
+    """
     groups = attrs.get("groups", 1)
     kernel = expand_to_3d(w.shape[2:], 1)
     strides, dilation = expand_to_3d(attrs["strides"], 1), expand_to_3d(attrs["dilation"], 1)
     pads = expand_to_3d(attrs["pads"], (0, 0))
-    here, there = expand_to_3d(x.shape[2:], 1), expand_to_3d(y.shape[2:], 1)
+    in_size, out_size = expand_to_3d(x.shape[2:], 1), expand_to_3d(y.shape[2:], 1)
     rows = [
-        (s, o, k, t, p[0], d) for s, o, k, t, p, d in zip(here, there, kernel, strides, pads, dilation, strict=True)
+        (s, o, k, t, p[0], d)
+        for s, o, k, t, p, d in zip(in_size, out_size, kernel, strides, pads, dilation, strict=True)
     ]
-    places = prod(kernel)
+    num_taps = prod(kernel)
     if backward:
-        along = [input_grad_axes(o, s, k, t, low, d) for s, o, k, t, low, d in rows]
-        filters, steps = y.shape[1], (places, w.shape[1] * places)
+        axes_by_dim = [input_grad_axes(o, s, k, t, low, d) for s, o, k, t, low, d in rows]
+        filters, steps = y.shape[1], (num_taps, w.shape[1] * num_taps)
     else:
-        along = [[conv_axis(*row)] for row in rows]
-        filters, steps = w.shape[0], (w.shape[1] * places, places)
-    made = []
-    for axes in product(along[0], along[1], along[2]):
+        axes_by_dim = [[conv_axis(*row)] for row in rows]
+        filters, steps = w.shape[0], (w.shape[1] * num_taps, num_taps)
+    phases = []
+    for axes in product(axes_by_dim[0], axes_by_dim[1], axes_by_dim[2]):
         if axes[1].count * axes[2].count * axes[0].count == 0:
             continue
         panels = choose_panels(filters // groups, axes[2].count)
         block, shares = _split_pieces(x, axes, len(panels.vectors) * groups, piece)
-        made.append(ConvGeometry(x.shape[0], x.shape[1], filters, groups, axes, panels, block, shares, steps, kernel))
-    return made
+        phases.append(ConvGeometry(x.shape[0], x.shape[1], filters, groups, axes, panels, block, shares, steps, kernel))
+    return phases
 
 
 def _split_pieces(x: Spec, axes: Any, panels: int, piece: int) -> tuple[int, int]:
-    """Rows of a piece, and shares of the panels, so that there are pieces enough and each fits the cache."""
+    """Return the rows of a piece and the shares of the panels: enough pieces for all threads, each small enough for
+    the cache."""
     d, h, w = axes
     line = w.extent(w.count) * x.shape[1] * d.extent(1)
     block = h.count
@@ -82,50 +87,52 @@ def _split_pieces(x: Spec, axes: Any, panels: int, piece: int) -> tuple[int, int
     return block, shares
 
 
-def pack_weights(k: KernelBuilder, g: ConvGeometry, kept: bool) -> None:
-    """Plain weights (argument 0) into panels, in shared memory or (``kept``) argument 1; items are taps of a group."""
-    w, packed = k.pointer(0), k.pointer(1) if kept else k.shared.as_type("float32")
+def pack_weights(k: KernelBuilder, g: ConvGeometry, to_output: bool) -> None:
+    """Pack weights (argument 0) into panels, in shared memory or (``to_output``) argument 1. Work items are taps of
+    a group."""
+    w, panels = k.pointer(0), k.pointer(1) if to_output else k.shared.as_type("float32")
     d, h, v = g.axes
     out_step, in_step = g.strides
     with k.range(k.first, k.last) as item:
         group, tap = item // g.taps, item % g.taps
         td, th, tv = tap // (h.taps * v.taps), (tap // v.taps) % h.taps, tap % v.taps
-        place = ((td * d.tap_step + d.first_tap) * g.kernel[1] + (th * h.tap_step + h.first_tap)) * g.kernel[2] + (
+        tap_offset = ((td * d.tap_step + d.first_tap) * g.kernel[1] + (th * h.tap_step + h.first_tap)) * g.kernel[2] + (
             tv * v.tap_step + v.first_tap
         )
-        base = w + (place + group * _group_step(g))
-        done = 0
+        base = w + (tap_offset + group * _group_step(g))
+        first_filter = 0
         for vectors in g.panels.vectors:
             width = vectors * g.panels.lanes
-            real = min(width, g.width - done)
-            to = packed + (
-                group * (g.panels.width * g.taps * g.depth) + tap * (g.depth * width) + done * g.taps * g.depth
+            real = min(width, g.width - first_filter)
+            to = panels + (
+                group * (g.panels.width * g.taps * g.depth) + tap * (g.depth * width) + first_filter * g.taps * g.depth
             )
             with k.range(g.depth) as i:
                 with k.range(real) as o:
-                    to.store(base.load(i * in_step + (o + done) * out_step), i * width + o)
+                    to.store(base.load(i * in_step + (o + first_filter) * out_step), i * width + o)
                 with k.range(real, width) as o:
                     to.store(k.zero(), i * width + o)
-            done += width
+            first_filter += width
 
 
 def _group_step(g: ConvGeometry) -> int:
-    """Elements of the plain weights from one group to the next; filters come first in them, forward and backward."""
+    """Return the elements of the weights from one group to the next; filters come first in them, forward and
+    backward."""
     out_step, in_step = g.strides
     return g.width * out_step if out_step > in_step else g.depth * in_step
 
 
 class _DirectConvolution:
-    """The code of one geometry. ``where`` is the input x; ``packed`` the one with the packed weights, without which
-    they lie in shared memory."""
+    """Emits the code of one geometry. ``where`` is the input x; ``packed_input`` the one with the packed weights,
+    None if they are in shared memory."""
 
-    def __init__(self, k: KernelBuilder, g: ConvGeometry, epilogue: FusedEpilogue, where: int, packed: int | None,
-                 past: bool):  # fmt: skip
+    def __init__(self, k: KernelBuilder, g: ConvGeometry, epilogue: FusedEpilogue, where: int, packed_input: int | None,
+                 nontemporal: bool):  # fmt: skip
         self.k, self.g, self.epilogue = k, g, epilogue
         self.inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.input_dtypes)]
-        self.outputs = [k.pointer(len(self.inputs) + i, t, past) for i, t in enumerate(epilogue.output_dtypes)]
+        self.outputs = [k.pointer(len(self.inputs) + i, t, nontemporal) for i, t in enumerate(epilogue.output_dtypes)]
         self.x = self.inputs[where]
-        self.w = k.shared.as_type("float32") if packed is None else self.inputs[packed]
+        self.w = k.shared.as_type("float32") if packed_input is None else self.inputs[packed_input]
         d, h, _ = g.axes
         blocks = -(-h.count // g.piece_rows)
         with k.range(k.first, k.last) as item:
@@ -138,30 +145,32 @@ class _DirectConvolution:
             self.panels(share)
 
     def panels(self, share: Int64) -> None:
-        """All panels of the piece's share, group by group."""
+        """Emit the panels of the piece's share, group by group."""
         k, g = self.k, self.g
         each = -(-len(g.panels.vectors) * g.groups // g.panel_shares)
         run = list(count_runs(g.panels.vectors))
         with k.range(g.groups) as group:
-            done = 0
+            first_panel = 0
             for vectors, times in run:
                 with k.range(times) as t:
-                    number = group * len(g.panels.vectors) + (t + done)
+                    number = group * len(g.panels.vectors) + (t + first_panel)
                     mine = (number // each).equals(share) if g.panel_shares > 1 else None
-                    channel = (t + done) * (vectors * g.panels.lanes) if done == 0 else None
-                    first = channel if channel is not None else t * (vectors * g.panels.lanes) + self._before(done)
+                    channel = (t + first_panel) * (vectors * g.panels.lanes) if first_panel == 0 else None
+                    first = (
+                        channel if channel is not None else t * (vectors * g.panels.lanes) + self._before(first_panel)
+                    )
                     if mine is None:
                         self.panel(group, first, vectors)
                     else:
                         with k.if_then(mine):
                             self.panel(group, first, vectors)
-                done += times
+                first_panel += times
 
     def _before(self, panels: int) -> int:
         return sum(self.g.panels.vectors[:panels]) * self.g.panels.lanes
 
     def panel(self, group: Int64, channel: Int64, vectors: int) -> None:
-        """All rows of the piece for some neighbouring channels of a group."""
+        """Emit all rows of the piece for one panel of a group."""
         k, g = self.k, self.g
         lanes = g.panels.lanes
         d, h, v = g.axes
@@ -178,24 +187,25 @@ class _DirectConvolution:
                 planes[0] * (self.window.plane_step * self.window.plane_stride)
                 + rows[0] * (h.dilation * self.window.row_stride)
             )
-            seen = w + (planes[0] * (h.taps * v.taps * per) + rows[0] * (v.taps * per))
+            tap_weights = w + (planes[0] * (h.taps * v.taps * per) + rows[0] * (v.taps * per))
             depth = self.depth(width, planes[1] - planes[0], rows[1] - rows[0])
             out_row = (
                 (self.n * d.out + (self.od * d.step + d.start)) * h.out + ((self.oh + r) * h.step + h.start)
             ) * v.out
-            done = 0
+            first_column = 0
             for size, times in runs:
                 with k.range(times) as t:
-                    column = t * size + done
+                    column = t * size + first_column
                     tile = RegisterTile(size, vectors, lanes)
                     step = v.stride * self.window.column_stride
-                    sums = accumulate(k, tile, line + column * step, step, seen, depth)
-                    place = (out_row + (column * v.step + v.start)) * g.filters + group * g.width + channel
-                    self.store(sums, tile, place, group * g.width + channel, channel, edge)
-                done += size * times
+                    sums = accumulate(k, tile, line + column * step, step, tap_weights, depth)
+                    out_offset = (out_row + (column * v.step + v.start)) * g.filters + group * g.width + channel
+                    self.store(sums, tile, out_offset, group * g.width + channel, channel, edge)
+                first_column += size * times
 
     def depth(self, width: int, planes: Any, rows: Any) -> list[DepthLoop]:
-        """The loops over taps and channels; neighbouring columns and their channels are one run of numbers."""
+        """Return the loops over taps and channels; adjacent columns and their channels are one loop where they are
+        contiguous."""
         g = self.g
         _, h, v = g.axes
         per = g.depth * width
@@ -208,13 +218,13 @@ class _DirectConvolution:
             loops.append(DepthLoop(v.taps * g.depth, 1, width))
         else:
             loops += [DepthLoop(v.taps, v.dilation * window.column_stride, per), DepthLoop(g.depth, 1, width)]
-        few = [one for one in loops[:-1] if not (isinstance(one.count, int) and one.count == 1)]
-        return few + loops[-1:] if g.taps else [DepthLoop(0, 0, 0)]
+        outer_loops = [one for one in loops[:-1] if not (isinstance(one.count, int) and one.count == 1)]
+        return outer_loops + loops[-1:] if g.taps else [DepthLoop(0, 0, 0)]
 
     def store(
-        self, sums: list[list[Num]], tile: RegisterTile, place: Int64, channel: Int64, inner: Int64, edge: int
+        self, sums: list[list[Num]], tile: RegisterTile, offset: Int64, channel: Int64, inner: Int64, edge: int
     ) -> None:
-        """Store a tile's sums, which belong at ``place`` and further ``v.step`` places on."""
+        """Store the sums of a tile from ``offset`` on, columns ``v.step`` positions apart."""
         k, g = self.k, self.g
         step = g.axes[2].step * g.filters
         last = tile.vectors - 1
@@ -222,7 +232,7 @@ class _DirectConvolution:
         def write(mask: Num | None) -> None:
             for r in range(tile.rows):
                 for v in range(tile.vectors):
-                    self.epilogue.store(k, self.inputs, self.outputs, sums[r][v], place + (r * step + v * tile.lanes),
+                    self.epilogue.store(k, self.inputs, self.outputs, sums[r][v], offset + (r * step + v * tile.lanes),
                                         channel + v * tile.lanes, mask if v == last else None)  # fmt: skip
 
         if not edge:
@@ -242,26 +252,26 @@ class _DirectConvolution:
 
 
 def count_runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Equal neighbours counted: (size, times)."""
-    made: list[tuple[int, int]] = []
+    """Run-length encode: return (size, count) of equal neighbours."""
+    runs: list[tuple[int, int]] = []
     for size in sizes:
-        if made and made[-1][0] == size:
-            made[-1] = (size, made[-1][1] + 1)
+        if runs and runs[-1][0] == size:
+            runs[-1] = (size, runs[-1][1] + 1)
         else:
-            made.append((size, 1))
-    return made
+            runs.append((size, 1))
+    return runs
 
 
 def emit_convolution(
-    k: KernelBuilder, g: ConvGeometry, epilogue: FusedEpilogue, where: int, packed: int | None, past: bool
+    k: KernelBuilder, g: ConvGeometry, epilogue: FusedEpilogue, where: int, packed_input: int | None, nontemporal: bool
 ) -> None:
-    """The code of a convolution; items are pieces of rows. ``past``: results go past the caches."""
-    _DirectConvolution(k, g, epilogue, where, packed, past)
+    """Emit a convolution. Work items are pieces of rows. ``nontemporal``: results are stored past the caches."""
+    _DirectConvolution(k, g, epilogue, where, packed_input, nontemporal)
 
 
 class ConvRequest(NamedTuple):
-    """A convolution, or a group that begins with one: the op, its attributes, the inputs that are x and w, and what
-    follows."""
+    """A convolution, or a fused group that begins with one: the op, its attributes, the indices of x and w among the
+    inputs, and the epilogue."""
 
     name: str
     attrs: dict[str, Any]
@@ -270,7 +280,7 @@ class ConvRequest(NamedTuple):
 
     @property
     def backward(self) -> bool:
-        """Whether it is the gradient by the input."""
+        """Whether it is the input gradient."""
         return self.name == "conv_input_grad"
 
 
@@ -278,21 +288,25 @@ Specs = tuple[Spec, ...]
 
 
 def max_tile_height(g: ConvGeometry) -> int:
-    """Rows of the highest register tile."""
+    """Return the rows of the highest register tile."""
     return max(split_evenly(g.axes[2].count, max_tile_rows(vectors))[0] for vectors in g.panels.vectors)
 
 
-def _work(g: ConvGeometry, asked: ConvRequest, outs: Specs, packed: int | None) -> BindFn:
-    made = choose_nontemporal(
-        lambda past: kernel_code(emit_convolution, g, asked.epilogue, asked.operands[0], packed, past), outs, g.width
+def _work(g: ConvGeometry, request: ConvRequest, outs: Specs, packed_input: int | None) -> BindFn:
+    address_of = choose_nontemporal(
+        lambda nontemporal: kernel_code(
+            emit_convolution, g, request.epilogue, request.operands[0], packed_input, nontemporal
+        ),
+        outs,
+        g.width,
     )
     items = g.n * g.axes[0].count * -(-g.axes[1].count // g.piece_rows) * g.panel_shares
-    local, shared = 4 * scratch_elements(g, max_tile_height(g)), 4 * g.packed_elements if packed is None else 0
-    return lambda i, o: [ParallelTask(made(i, o), (*i, *o), items, 1, local, shared)]
+    local, shared = 4 * scratch_elements(g, max_tile_height(g)), 4 * g.packed_elements if packed_input is None else 0
+    return lambda i, o: [ParallelTask(address_of(i, o), (*i, *o), items, 1, local, shared)]
 
 
-def _tasks(found: list[ConvGeometry], asked: ConvRequest, outs: Specs) -> TaskList:
-    steps = [(g, kernel_code(pack_weights, g, False), _work(g, asked, outs, None)) for g in found]
+def _tasks(phases: list[ConvGeometry], request: ConvRequest, outs: Specs) -> TaskList:
+    steps = [(g, kernel_code(pack_weights, g, False), _work(g, request, outs, None)) for g in phases]
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
         tasks = []
@@ -300,7 +314,7 @@ def _tasks(found: list[ConvGeometry], asked: ConvRequest, outs: Specs) -> TaskLi
             if g.taps:
                 tasks.append(
                     ParallelTask(
-                        packing.address, (i[asked.operands[1]],), g.groups * g.taps, 1, 0, 4 * g.packed_elements
+                        packing.address, (i[request.operands[1]],), g.groups * g.taps, 1, 0, 4 * g.packed_elements
                     )
                 )
             tasks += work(i, o)
@@ -309,27 +323,27 @@ def _tasks(found: list[ConvGeometry], asked: ConvRequest, outs: Specs) -> TaskLi
     return TaskList(bind, "direct")
 
 
-def _parts(found: list[ConvGeometry], asked: ConvRequest, outs: Specs) -> PrepackedKernel:
-    """The same with weights that are packed before, those of one phase behind those of the other."""
-    w = asked.operands[1]
-    starts = [sum(g.packed_elements for g in found[:n]) for n in range(len(found))]
-    packing = [kernel_code(pack_weights, g, True) for g in found]
-    works = [_work(g, asked, outs, w) for g in found]
+def _parts(phases: list[ConvGeometry], request: ConvRequest, outs: Specs) -> PrepackedKernel:
+    """Return the same kernel with weights packed ahead, those of one phase behind those of the other."""
+    w = request.operands[1]
+    starts = [sum(g.packed_elements for g in phases[:n]) for n in range(len(phases))]
+    packing = [kernel_code(pack_weights, g, True) for g in phases]
+    works = [_work(g, request, outs, w) for g in phases]
 
     def arrange(i: Any, o: Any) -> list[ParallelTask]:
         return [ParallelTask(p.address, (i[0], o[0] + 4 * start), g.groups * g.taps)
-                for g, p, start in zip(found, packing, starts, strict=True) if g.taps]  # fmt: skip
+                for g, p, start in zip(phases, packing, starts, strict=True) if g.taps]  # fmt: skip
 
     def work(i: Any, o: Any) -> list[ParallelTask]:
         return [task for one, start in zip(works, starts, strict=True)
                 for task in one([*i[:w], i[w] + 4 * start, *i[w + 1 :]], o)]  # fmt: skip
 
-    return PrepackedKernel(w, sum(g.packed_elements for g in found), arrange, work, "direct",
-                 tuple(g._replace(n=0, piece_rows=0, panel_shares=0) for g in found))  # fmt: skip
+    return PrepackedKernel(w, sum(g.packed_elements for g in phases), arrange, work, "direct",
+                 tuple(g._replace(n=0, piece_rows=0, panel_shares=0) for g in phases))  # fmt: skip
 
 
 def is_channels_last_conv(x: Spec, w: Spec, y: Spec) -> bool:
-    """Whether these are float32 arrays, channels last, with weights as they are kept."""
+    """Whether the arrays are float32, channels last, and the weights in their plain layout."""
     last = x.layout == CHANNELS_LAST and y.layout == CHANNELS_LAST
     return last and w.layout is None and x.dtype == w.dtype == y.dtype == "float32" and 3 <= x.ndim <= 5
 
@@ -339,74 +353,79 @@ Prepared = TypeVar("Prepared")
 
 def register_convolution(enter: Callable[..., Any],
                      **options: Any) -> Callable[[Callable[[Specs, Specs, ConvRequest], Prepared]], Any]:  # fmt: skip
-    """Enter (`native_kernel` or `prepacked_kernel`) a function for convolutions, their gradients by the input, and
-    fused groups
-    that begin with one."""
+    """Register (with `native` or `arranged_once`) a function for convolutions, their input gradients, and fused
+    groups that begin with one."""
 
-    def decorate(give: Callable[[Specs, Specs, ConvRequest], Prepared]) -> Any:
-        def alone(name: str) -> Any:
+    def decorate(prepare_conv: Callable[[Specs, Specs, ConvRequest], Prepared]) -> Any:
+        def prepare_op(name: str) -> Any:
             def prepare(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Prepared | None:
-                return give(ins, outs, ConvRequest(name, attrs, (0, 1), no_epilogue(2)))
+                return prepare_conv(ins, outs, ConvRequest(name, attrs, (0, 1), no_epilogue(2)))
 
             return prepare
 
-        def group(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Prepared | None:
-            name, refs, own = attrs["program"][0]
+        def prepare_group(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Prepared | None:
+            name, refs, conv_attrs = attrs["program"][0]
             if name not in CONV_OPS or any(ref[0] != "in" for ref in refs):
                 return None
-            return give(
-                ins, outs, ConvRequest(name, dict(own), (refs[0][1], refs[1][1]), fused_epilogue(ins, outs, attrs, 1))
+            return prepare_conv(
+                ins,
+                outs,
+                ConvRequest(name, dict(conv_attrs), (refs[0][1], refs[1][1]), fused_epilogue(ins, outs, attrs, 1)),
             )
 
-        for name, prepare in (*((n, alone(n)) for n in CONV_OPS), ("fused", group)):
-            prepare.__module__ = give.__module__
+        for name, prepare in (*((n, prepare_op(n)) for n in CONV_OPS), ("fused", prepare_group)):
+            prepare.__module__ = prepare_conv.__module__
             enter(name, **options)(prepare)
-        return give
+        return prepare_conv
 
     return decorate
 
 
-def _find_geometries(ins: Specs, outs: Specs, asked: ConvRequest) -> list[ConvGeometry] | None:
-    x, w = (ins[i] for i in asked.operands)
-    return conv_geometries(x, w, outs[0], asked.attrs, asked.backward) if is_channels_last_conv(x, w, outs[0]) else None
+def _find_geometries(ins: Specs, outs: Specs, request: ConvRequest) -> list[ConvGeometry] | None:
+    x, w = (ins[i] for i in request.operands)
+    return (
+        conv_geometries(x, w, outs[0], request.attrs, request.backward)
+        if is_channels_last_conv(x, w, outs[0])
+        else None
+    )
 
 
 @register_convolution(native_kernel)
-def direct_convolution(ins: Specs, outs: Specs, asked: ConvRequest) -> TaskList | None:
-    """Any convolution, and what follows it elementwise."""
-    found = _find_geometries(ins, outs, asked)
-    return None if found is None else _tasks(found, asked, outs)
+def direct_convolution(ins: Specs, outs: Specs, request: ConvRequest) -> TaskList | None:
+    """Any channels-last convolution with its epilogue."""
+    phases = _find_geometries(ins, outs, request)
+    return None if phases is None else _tasks(phases, request, outs)
 
 
 @register_convolution(prepacked_kernel)
-def prepacked_convolution(ins: Specs, outs: Specs, asked: ConvRequest) -> PrepackedKernel | None:
-    """Any convolution whose weights are packed once."""
-    found = _find_geometries(ins, outs, asked)
-    return None if found is None else _parts(found, asked, outs)
+def prepacked_convolution(ins: Specs, outs: Specs, request: ConvRequest) -> PrepackedKernel | None:
+    """Any channels-last convolution whose weights are packed once."""
+    phases = _find_geometries(ins, outs, request)
+    return None if phases is None else _parts(phases, request, outs)
 
 
-def _smaller_geometries(ins: Specs, outs: Specs, asked: ConvRequest) -> list[ConvGeometry] | None:
-    """In pieces of a quarter of the size; None where that changes nothing."""
-    whole = _find_geometries(ins, outs, asked)
-    x, w = (ins[i] for i in asked.operands)
-    if whole is None:
+def _smaller_geometries(ins: Specs, outs: Specs, request: ConvRequest) -> list[ConvGeometry] | None:
+    """Return the geometries with pieces of a quarter of the size, or None if that makes no difference."""
+    phases = _find_geometries(ins, outs, request)
+    x, w = (ins[i] for i in request.operands)
+    if phases is None:
         return None
-    found = conv_geometries(x, w, outs[0], asked.attrs, asked.backward, _PIECE_ELEMENTS // 4)
-    return found if found != whole else None
+    smaller = conv_geometries(x, w, outs[0], request.attrs, request.backward, _PIECE_ELEMENTS // 4)
+    return smaller if smaller != phases else None
 
 
 @register_convolution(native_kernel, level="smaller")
-def smaller_direct_convolution(ins: Specs, outs: Specs, asked: ConvRequest) -> TaskList | None:
-    """The same in smaller pieces of work, which only a measurement chooses."""
-    found = _smaller_geometries(ins, outs, asked)
-    return None if found is None else _tasks(found, asked, outs)
+def smaller_direct_convolution(ins: Specs, outs: Specs, request: ConvRequest) -> TaskList | None:
+    """The same in smaller pieces of work; chosen only by autotuning."""
+    phases = _smaller_geometries(ins, outs, request)
+    return None if phases is None else _tasks(phases, request, outs)
 
 
 @register_convolution(prepacked_kernel, level="smaller")
-def smaller_prepacked_convolution(ins: Specs, outs: Specs, asked: ConvRequest) -> PrepackedKernel | None:
-    """The same with packed weights."""
-    found = _smaller_geometries(ins, outs, asked)
-    return None if found is None else _parts(found, asked, outs)
+def smaller_prepacked_convolution(ins: Specs, outs: Specs, request: ConvRequest) -> PrepackedKernel | None:
+    """The same with prepacked weights; chosen only by autotuning."""
+    phases = _smaller_geometries(ins, outs, request)
+    return None if phases is None else _parts(phases, request, outs)
 
 
 register_channels_last("smaller", "prefers", *CONV_OPS, ins=(0,), outs=(0,))

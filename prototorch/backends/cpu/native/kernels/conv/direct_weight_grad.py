@@ -1,9 +1,9 @@
-"""The gradient of a convolution by its weights, channels last.
+"""The weight gradient of a convolution, channels last.
 
-A piece of work is a part of the batch's rows and some filters. Its sums [taps][channels][filters] lie in shared memory,
-a register tile of them at a time is summed over the places of a block of rows; in the end the parts are added in order
-and written as weights are kept. The parts depend on sizes alone, so that the sum has the same bits for any number of
-threads.
+A piece of work is a part of the batch's rows and one panel of filters. Its sums [taps][channels][filters] are in shared
+memory; a register tile of them at a time is summed over the positions of a block of rows. Finally the parts are added
+in order and stored in the layout of the weights. The parts depend on sizes alone, so that results are bitwise equal for
+any number of threads.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _MAX_PARTIAL_ELEMENTS = 1 << 24  # elements of all parts' sums, at most
 
 
 class WeightGradTiling(NamedTuple):
-    """How the sum is divided: parts of the blocks of rows; sums of one part are ``size`` elements."""
+    """How the sum is divided: parts of the blocks of rows; the sums of one part have ``size`` elements."""
 
     num_parts: int
     num_blocks: int  # of rows of an image plane
     num_units: int  # blocks of all images
     size: int
-    merges_columns: bool  # neighbouring columns' taps are one run of numbers with their channels
+    merges_columns: bool  # the taps of a row and their channels are one contiguous loop
 
 
 def _tile_weight_grad(g: ConvGeometry) -> WeightGradTiling:
@@ -74,23 +74,23 @@ def _weight_grad_geometry(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> 
 
 
 class _PartialSums:
-    """The code that sums up one part."""
+    """Emits the sums of one part."""
 
     def __init__(self, k: KernelBuilder, g: ConvGeometry, p: WeightGradTiling):
         self.k, self.g, self.p = k, g, p
         self.x, self.dy = k.pointer(0), k.pointer(1)
         d = g.axes[0]
-        self.rows = k.local.as_type("float32") + scratch_elements(g)  # of dy: [places of a block][width]
+        self.rows = k.local.as_type("float32") + scratch_elements(g)  # of dy: [positions of a block][width]
         count = len(g.panels.vectors)
         with k.range(k.first, k.last) as item:
             panel, rest = item % count, item // count
             self.group, part = rest % g.groups, rest // g.groups
-            before = 0
+            first_channel = 0
             for number, (vectors, times) in enumerate(count_runs(g.panels.vectors)):
-                done = sum(t for _, t in count_runs(g.panels.vectors)[:number])
-                with k.if_then((panel >= done) & (panel < done + times)):
+                first_panel = sum(t for _, t in count_runs(g.panels.vectors)[:number])
+                with k.if_then((panel >= first_panel) & (panel < first_panel + times)):
                     width = vectors * g.panels.lanes
-                    channel = (panel - done) * width + before
+                    channel = (panel - first_panel) * width + first_channel
                     at = part * p.size + self.group * (g.taps * g.depth * g.panels.width) + channel * (g.taps * g.depth)
                     self.sums = k.shared.as_type("float32") + at
                     size = g.taps * g.depth * width
@@ -99,26 +99,26 @@ class _PartialSums:
                     with k.range(first, last) as unit:
                         block, rest = unit % p.num_blocks, unit // p.num_blocks
                         self.unit(rest // d.count, rest % d.count, block, channel, vectors)
-                before += vectors * times * g.panels.lanes
+                first_channel += vectors * times * g.panels.lanes
 
     def unit(self, n: Int64, od: Int64, block: Int64, channel: Int64, vectors: int) -> None:
-        """Add the places of one block of rows."""
+        """Add the positions of one block of rows."""
         k, g = self.k, self.g
         d, h, v = g.axes
         oh = block * g.piece_rows
-        many = (oh + g.piece_rows).minimum(h.count) - oh
-        window = InputRows(k, g, self.x, n, od, oh, many)
+        row_count = (oh + g.piece_rows).minimum(h.count) - oh
+        window = InputRows(k, g, self.x, n, od, oh, row_count)
         width = vectors * g.panels.lanes
-        self.gather(((n * d.count + od) * h.count + oh) * v.count, many * v.count, channel, vectors)
+        self.gather(((n * d.count + od) * h.count + oh) * v.count, row_count * v.count, channel, vectors)
         tile_rows = g.depth * v.taps if self.p.merges_columns else g.depth
         with k.range(d.taps) as td, k.range(h.taps) as th:
             plane = od * d.stride + (td * d.dilation + d.offset)
             first = oh * h.stride + (th * h.dilation + h.offset)
-            low, high = Int64(k, k.word(0)), many
+            low, high = Int64(k, k.word(0)), row_count
             if not h.is_inside:
                 low = low.maximum((h.stride - 1) - first) // h.stride
                 high = low.maximum(
-                    many.minimum(Int64(k, k.word(0)).maximum((h.size + h.stride - 1) - first) // h.stride)
+                    row_count.minimum(Int64(k, k.word(0)).maximum((h.size + h.stride - 1) - first) // h.stride)
                 )
             with k.if_then((plane >= 0) & (plane < d.size)), k.range(1 if self.p.merges_columns else v.taps) as tv:
                 row = th * h.dilation + low * h.stride
@@ -132,7 +132,8 @@ class _PartialSums:
                 self.tiles(start, at, self.rows + low * (v.count * width), depth, tile_rows, vectors)
 
     def gather(self, first: Int64, count: Any, channel: Int64, vectors: int) -> None:
-        """dy of the block's places for the filters of the panel, side by side; zeros beyond the group's filters."""
+        """Copy dy of the block's positions for the filters of the panel, contiguously; zeros beyond the filters of
+        the group."""
         k, g = self.k, self.g
         lanes = g.panels.lanes
         width = vectors * lanes
@@ -146,40 +147,40 @@ class _PartialSums:
                 self.rows.store(source.load(v * lanes, lanes, mask), i * width + v * lanes)
 
     def tiles(self, x: Pointer, sums: Pointer, dy: Pointer, depth: list[DepthLoop], rows: int, vectors: int) -> None:
-        """All register tiles of one tap."""
+        """Emit all register tiles of one tap."""
         k, lanes = self.k, self.g.panels.lanes
         width = vectors * lanes
-        done = 0
+        first_row = 0
         for size, times in count_runs(tuple(split_evenly(rows, max_tile_rows(vectors)))):
             with k.range(times) as t:
-                row = t * size + done
+                row = t * size + first_row
                 tile = RegisterTile(size, vectors, lanes)
                 at = sums + row * width
                 start = [[at.load(r * width + v * lanes, lanes) for v in range(vectors)] for r in range(size)]
-                made = accumulate(k, tile, x + row, 1, dy, depth, start)
+                tile_sums = accumulate(k, tile, x + row, 1, dy, depth, start)
                 for r in range(size):
                     for v in range(vectors):
-                        at.store(made[r][v], r * width + v * lanes)
-            done += size * times
+                        at.store(tile_sums[r][v], r * width + v * lanes)
+            first_row += size * times
 
 
 def emit_partial_sums(k: KernelBuilder, g: ConvGeometry, p: WeightGradTiling) -> None:
-    """Items are parts of the rows and panels of filters."""
+    """Sum the parts. Work items are parts of the rows and panels of filters."""
     _PartialSums(k, g, p)
 
 
 def add_partial_sums(k: KernelBuilder, g: ConvGeometry, p: WeightGradTiling) -> None:
-    """Add the parts and write the weights [filters][channels][taps]; items are panels of a group."""
+    """Add the parts and store the weights [filters][channels][taps]. Work items are panels of a group."""
     out = k.pointer(2)
     sums = k.shared.as_type("float32")
     count = len(g.panels.vectors)
     with k.range(k.first, k.last) as item:
         panel, group = item % count, item // count
-        before = done = 0
+        first_channel = first_panel = 0
         for vectors, times in count_runs(g.panels.vectors):
-            with k.if_then((panel >= done) & (panel < done + times)):
+            with k.if_then((panel >= first_panel) & (panel < first_panel + times)):
                 width = vectors * g.panels.lanes
-                channel = (panel - done) * width + before
+                channel = (panel - first_panel) * width + first_channel
                 base = sums + (group * (g.taps * g.depth * g.panels.width) + channel * (g.taps * g.depth))
                 real = (channel + width).minimum(g.width) - channel
                 with k.range(g.taps) as tap, k.range(g.depth) as c:
@@ -193,8 +194,8 @@ def add_partial_sums(k: KernelBuilder, g: ConvGeometry, p: WeightGradTiling) -> 
                     to = out + ((group * g.width + channel) * (g.depth * g.taps) + c * g.taps + tap)
                     with k.range(real) as f:
                         to.store(row.load(f), f * (g.depth * g.taps))
-            before += vectors * times * g.panels.lanes
-            done += times
+            first_channel += vectors * times * g.panels.lanes
+            first_panel += times
 
 
 register_channels_last("native", "prefers", "conv_weight_grad", ins=(0, 1), outs=())
@@ -214,10 +215,10 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
     shared = 4 * p.size * p.num_parts
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
-        given = (*i, *o)
+        args = (*i, *o)
         return [
-            ParallelTask(sums.address, given, pieces * p.num_parts, 1, local, shared),
-            ParallelTask(adding.address, given, pieces, 1, 0, shared),
+            ParallelTask(sums.address, args, pieces * p.num_parts, 1, local, shared),
+            ParallelTask(adding.address, args, pieces, 1, 0, shared),
         ]
 
     return TaskList(bind, "direct")

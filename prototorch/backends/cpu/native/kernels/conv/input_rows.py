@@ -1,8 +1,8 @@
-"""The input that a piece of a convolution sees: some rows of one image, with zeros beside them where there is padding.
+"""The input of a piece of a convolution: some rows of one image, with zeros beside them where there is padding.
 
-Rows and planes beyond the image are not read: the taps that would fall there are left out. Columns beyond it are: rows
-are then copied to the thread's scratch memory with zeros at both ends. They are copied, too, where the columns of a
-register tile lie so evenly far apart that they push each other out of the cache, and lie a little further apart there.
+Rows and planes outside the image are not read: their taps are left out. Columns outside it are: rows are then copied to
+the thread's scratch memory with zeros at both ends. They are also copied where the columns of a register tile would
+evict each other from the L1 cache (equal addresses modulo its way size); the copies are padded to avoid that.
 """
 
 from __future__ import annotations
@@ -14,20 +14,28 @@ from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Poin
 from prototorch.backends.cpu.native.kernels.common.memory import clear, copy
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ConvAxis, ConvGeometry
 
-_CACHE_WAY_BYTES = 4096  # bytes after which places share a part of the nearest cache,
-_CACHE_WAYS = 8  # and how many of them it holds
-_COLUMN_PADDING = 16  # elements between columns that would push each other out
+_CACHE_WAY_BYTES = 4096  # bytes: addresses equal modulo this share a set of L1,
+_CACHE_WAYS = 8  # which holds so many lines
+_COLUMN_PADDING = 16  # elements between columns that would evict each other
 
 
 class InputRows:
     """Input rows of output rows ``oh`` ... of output plane ``od`` of image ``n``.
 
-    ``start`` is the address that output row ``oh`` sees first; ``column`` and ``line`` are the elements from one input
-    column and row to the next. ``rows``: those of a register tile, where it reads so many columns at once.
+    ``start`` is the address of the first element that output row ``oh`` sees; ``column_stride`` and ``row_stride`` are
+    in elements. ``rows``: those of a register tile, if it reads so many columns at once.
     """
 
     def __init__(
-        self, k: KernelBuilder, g: ConvGeometry, x: Pointer, n: Int64, od: Int64, oh: Int64, many: Any, rows: int = 0
+        self,
+        k: KernelBuilder,
+        g: ConvGeometry,
+        x: Pointer,
+        n: Int64,
+        od: Int64,
+        oh: Int64,
+        out_rows: Any,
+        rows: int = 0,
     ):
         self.k, self.g, self.od, self.oh = k, g, od, oh
         self.column_stride = column_stride(g, rows)
@@ -43,18 +51,18 @@ class InputRows:
         self.plane_stride = g.input_extent[1] * self.row_stride
         self.start = k.local.as_type("float32")
         self.plane_step = 1
-        self._copy(image, many)
+        self._copy(image, out_rows)
 
-    def _copy(self, image: Pointer, many: Any) -> None:
+    def _copy(self, image: Pointer, out_rows: Any) -> None:
         k, g = self.k, self.g
         d, h, v = g.axes
         columns = g.input_extent[2]
         low = min(max(-v.offset, 0), columns)  # columns of zeros before, columns copied, and zeros behind
-        copied = max(min(v.offset + columns, v.size) - max(v.offset, 0), 0)
+        copied_columns = max(min(v.offset + columns, v.size) - max(v.offset, 0), 0)
         from_plane, planes = clip_taps(k, d, self.od * d.stride + d.offset)
         top = self.oh * h.stride + h.offset
         lowest = Int64(k, k.word(0)).maximum(0 - top)
-        highest = (top + ((many - 1) * h.stride + (h.taps - 1) * h.dilation + 1)).minimum(h.size) - top
+        highest = (top + ((out_rows - 1) * h.stride + (h.taps - 1) * h.dilation + 1)).minimum(h.size) - top
         with k.range(from_plane, planes) as p:
             plane = self.od * d.stride + (p * d.dilation + d.offset)
             with k.range(lowest, highest) as r:
@@ -63,25 +71,29 @@ class InputRows:
 
                 clear(k, to, low * self.column_stride)
                 if self.column_stride == g.channels:
-                    copy(k, source, to + low * g.channels, copied * g.channels)
+                    copy(k, source, to + low * g.channels, copied_columns * g.channels)
                 else:
-                    with k.range(copied) as c:
+                    with k.range(copied_columns) as c:
                         copy(k, source + c * g.channels, to + (c + low) * self.column_stride, g.channels)
-                clear(k, to + (low + copied) * self.column_stride, (columns - low - copied) * self.column_stride)
+                clear(
+                    k,
+                    to + (low + copied_columns) * self.column_stride,
+                    (columns - low - copied_columns) * self.column_stride,
+                )
 
 
 def column_stride(g: ConvGeometry, rows: int) -> int:
-    """Elements from one input column to the next."""
+    """Return the elements from one input column to the next."""
     return g.channels + _COLUMN_PADDING if has_cache_conflicts(4 * g.axes[2].stride * g.channels, rows) else g.channels
 
 
 def has_cache_conflicts(step: int, rows: int) -> bool:
-    """Whether so many places, ``step`` bytes from one to the next, push each other out of the nearest cache."""
+    """Whether ``rows`` addresses that are ``step`` bytes apart evict each other from the L1 cache."""
     return rows > _CACHE_WAYS * (_CACHE_WAY_BYTES // gcd(step, _CACHE_WAY_BYTES))
 
 
 def scratch_elements(g: ConvGeometry, rows: int = 0) -> int:
-    """Elements of scratch memory that a window of a convolution takes; 0 where its input is read where it lies."""
+    """Return the elements of scratch memory that the input rows of a piece take; 0 if they are read in place."""
     column = column_stride(g, rows)
     if g.axes[2].is_inside and column == g.channels:
         return 0
@@ -89,7 +101,7 @@ def scratch_elements(g: ConvGeometry, rows: int = 0) -> int:
 
 
 def clip_taps(k: KernelBuilder, axis: ConvAxis, first: Any) -> tuple[Any, Any]:
-    """The taps, from and up to but without, that lie inside the input where tap 0 lies at ``first``."""
+    """Return the half-open range of the taps inside the input, where tap 0 is at position ``first``."""
     if axis.is_inside:
         return 0, axis.taps
     zero = Int64(k, k.word(0))

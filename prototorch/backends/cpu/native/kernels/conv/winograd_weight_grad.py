@@ -1,7 +1,7 @@
-"""The gradient by the weights of 3 x 3 and 5 x 5 convolutions by Winograd's minimal filtering; see `winograd.py`.
+"""The weight gradient of 3 x 3 and 5 x 5 convolutions by Winograd's minimal filtering; see `winograd.py`.
 
-In the other basis the sum over the places of a tile is one product a place, so that the gradient there is 36 products
-[channels, tiles] x [tiles, filters], added up over blocks of tiles in their order, and changed back in the end.
+After the transforms the sum over the positions of a tile is one product an element, so that the gradient is 36 matrix
+products [channels, tiles] x [tiles, filters], added over blocks of tiles in order and transformed back at the end.
 """
 
 from __future__ import annotations
@@ -35,15 +35,13 @@ from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
 _TILE_ELEMENTS = 36
-_BLOCK_ELEMENTS = 1 << 21  # elements of a block's tiles in the other basis
-_UNCACHED_ELEMENTS = (
-    1 << 20
-)  # sums that do not stay in a near cache, and that each block reads and writes: blocks are larger then
-_LARGE_BLOCK_TILES, _MAX_BLOCK_ELEMENTS = 200, 1 << 23  # tiles of such a block, as long as it has no more elements
+_BLOCK_ELEMENTS = 1 << 21  # elements of a block's transformed tiles
+_UNCACHED_ELEMENTS = 1 << 20  # elements of the sums, which each block reads and writes: above it blocks are larger
+_LARGE_BLOCK_TILES, _MAX_BLOCK_ELEMENTS = 200, 1 << 23  # tiles of a larger block, and its elements at most
 
 
 def _transform_output_grads(d: Sequence[Num]) -> list[Num]:
-    """The change of basis of the gradients of a tile's outputs along an axis, four or two."""
+    """Transform the gradients of a tile's four or two outputs along an axis."""
     if len(d) == 2:
         twice = d[1] * 2.0
         return [d[0], d[0] + d[1], d[0] - d[1], d[0] + twice, d[0] - twice, d[1]]
@@ -53,31 +51,33 @@ def _transform_output_grads(d: Sequence[Num]) -> list[Num]:
 
 
 def _transform_to_weights(m: Sequence[Num], window: int) -> list[Num]:
-    """Six sums back to three or five weights."""
+    """Transform six sums to three or five weights."""
     a, b = (m[1] + m[2]) * (1 / 6), (m[2] - m[1]) * (1 / 6)
     c, d = (m[3] + m[4]) * (1 / 24), (m[3] - m[4]) * (1 / 24)
-    made = [m[0] * 0.25 - a + c, b + d * 2.0, c * 4.0 - a]
+    weights = [m[0] * 0.25 - a + c, b + d * 2.0, c * 4.0 - a]
     if window == 5:
-        made += [b + d * 8.0, c * 16.0 - a]
-    return [*made[:-1], made[-1] + m[5]]
+        weights += [b + d * 8.0, c * 16.0 - a]
+    return [*weights[:-1], weights[-1] + m[5]]
 
 
 def _partial_buffers(k: KernelBuilder, g: WinogradConv) -> tuple[Pointer, Pointer, Pointer]:
-    """The sums [36][groups][panel][channels][width], the inputs and the gradients of a block, in shared memory."""
+    """Return the addresses in shared memory of the sums [36][groups][panel][channels][width], and of the inputs and
+    gradients of a block."""
     sums = k.shared.as_type("float32")
     tiles = sums + g.weight_elements
     return sums, tiles, tiles + _TILE_ELEMENTS * g.block_tiles * g.channels
 
 
 def transform_inputs(k: KernelBuilder, g: WinogradConv) -> None:
-    """Items are tiles of the block that begins at tile (argument 3)."""
+    """Transform the inputs of the block that begins at tile (argument 3). Work items are its tiles."""
     zeros = k.local.as_type("float32")
     clear(k, zeros, g.channels)
     input_transform(k, g, k.pointer(0), _partial_buffers(k, g)[1], g.block_tiles, k.argument(3), k.first, k.last, zeros)
 
 
 def transform_output_grads(k: KernelBuilder, g: WinogradConv) -> None:
-    """Items are tiles of the block: gradients of outputs to [36][block][filters, with what fills up the panels]."""
+    """Transform the gradients of outputs to [36][block_tiles][padded_filters]. Work items are the tiles of the
+    block."""
     dy, to, first = k.pointer(1), _partial_buffers(k, g)[2], k.argument(3)
     zeros = k.local.as_type("float32")
     clear(k, zeros, g.filters)
@@ -96,31 +96,33 @@ def transform_output_grads(k: KernelBuilder, g: WinogradConv) -> None:
             ]
             for y in rows
         ]
-        there = to + p * g.padded_filters
+        target = to + p * g.padded_filters
         with k.range(g.groups) as group:
 
-            def vector(f: Int64, mask: Num | None, group: Int64 = group, at: Any = at, there: Pointer = there) -> None:
-                here = f + group * g.width
+            def vector(
+                f: Int64, mask: Num | None, group: Int64 = group, at: Any = at, target: Pointer = target
+            ) -> None:
+                channel = f + group * g.width
                 half = [
-                    _transform_output_grads([at[y][x].load(here, k.lanes, mask) for y in range(g.side)])
+                    _transform_output_grads([at[y][x].load(channel, k.lanes, mask) for y in range(g.side)])
                     for x in range(g.side)
                 ]
                 for y in range(6):
                     for x, value in enumerate(_transform_output_grads([half[j][y] for j in range(g.side)])):
-                        there.store(
+                        target.store(
                             value, f + group * g.panels.width + (6 * y + x) * (g.block_tiles * g.padded_filters), mask
                         )
 
             k.for_each_vector(g.width, vector)
             fill = g.panels.width - g.width
             if fill:
-                with k.range(_TILE_ELEMENTS) as place:
-                    line = there + (place * (g.block_tiles * g.padded_filters) + group * g.panels.width + g.width)
+                with k.range(_TILE_ELEMENTS) as element:
+                    line = target + (element * (g.block_tiles * g.padded_filters) + group * g.panels.width + g.width)
                     clear(k, line, fill)
 
 
 def multiply_tiles(k: KernelBuilder, g: WinogradConv) -> None:
-    """Items are places, groups and panels: add the block's products to the sums."""
+    """Add the products of a block to the sums. Work items are matrices, groups and panels."""
     sums, tiles, grads = _partial_buffers(k, g)
     first = k.argument(3)
     count = (first + g.block_tiles).minimum(g.tiles) - first
@@ -128,36 +130,36 @@ def multiply_tiles(k: KernelBuilder, g: WinogradConv) -> None:
     lanes = g.panels.lanes
     with k.range(k.first, k.last) as item:
         panel, rest = item % panels, item // panels
-        group, place = rest % g.groups, rest // g.groups
-        done = before = 0
+        group, element = rest % g.groups, rest // g.groups
+        first_panel = first_channel = 0
         for vectors, times in count_runs(g.panels.vectors):
-            with k.if_then((panel >= done) & (panel < done + times)):
+            with k.if_then((panel >= first_panel) & (panel < first_panel + times)):
                 width = vectors * lanes
-                channel = (panel - done) * width + before
-                x = tiles + (place * (g.block_tiles * g.channels) + group * g.depth)
-                w = grads + (place * (g.block_tiles * g.padded_filters) + group * g.panels.width + channel)
+                channel = (panel - first_panel) * width + first_channel
+                x = tiles + (element * (g.block_tiles * g.channels) + group * g.depth)
+                w = grads + (element * (g.block_tiles * g.padded_filters) + group * g.panels.width + channel)
                 to = sums + (
-                    place * (g.padded_filters * g.depth) + group * (g.panels.width * g.depth) + channel * g.depth
+                    element * (g.padded_filters * g.depth) + group * (g.panels.width * g.depth) + channel * g.depth
                 )
                 row = 0
-                for size, many in count_runs(tuple(split_evenly(g.depth, max_tile_rows(vectors)))):
-                    with k.range(many) as i:
+                for size, num_tiles in count_runs(tuple(split_evenly(g.depth, max_tile_rows(vectors)))):
+                    with k.range(num_tiles) as i:
                         at = to + (i * size + row) * width
                         start = [[k.select(first > 0, at.load(r * width + v * lanes, lanes), k.zero(lanes))
                                   for v in range(vectors)] for r in range(size)]  # fmt: skip
-                        made = accumulate(k, RegisterTile(size, vectors, lanes), x + (i * size + row), 1, w,
+                        tile_sums = accumulate(k, RegisterTile(size, vectors, lanes), x + (i * size + row), 1, w,
                                           [DepthLoop(count, g.channels, g.padded_filters)], start)  # fmt: skip
                         for r in range(size):
                             for v in range(vectors):
-                                at.store(made[r][v], r * width + v * lanes)
-                    row += size * many
-            done += times
-            before += vectors * times * lanes
+                                at.store(tile_sums[r][v], r * width + v * lanes)
+                    row += size * num_tiles
+            first_panel += times
+            first_channel += vectors * times * lanes
 
 
 def transform_weight_sums(k: KernelBuilder, g: WinogradConv) -> None:
-    """The sums back to weights [filters][channels][window][window] (argument 2); items as `winograd.by_panel` has
-    them."""
+    """Transform the sums to weights [filters][channels][window][window] (argument 2). Work items as of
+    `for_each_panel_channel`."""
     sums, out = k.shared.as_type("float32"), k.pointer(2)
     lanes, r, step = g.panels.lanes, g.window, g.padded_filters * g.depth
 
@@ -176,17 +178,18 @@ def transform_weight_sums(k: KernelBuilder, g: WinogradConv) -> None:
     for_each_panel_channel(k, g, one)
 
 
-def _store_taps(k: KernelBuilder, taps: list[Num], to: Pointer, step: int, left: Int64, lanes: int) -> None:
-    """Vectors of taps as neighbours, for each of the filters that are there."""
+def _store_taps(k: KernelBuilder, taps: list[Num], to: Pointer, step: int, remaining: Int64, lanes: int) -> None:
+    """Store vectors of taps contiguously for each filter that exists."""
     for start in range(0, len(taps), lanes):
-        some = taps[start : start + lanes]
-        few = k.mask(len(some), lanes)
-        for r, row in enumerate(transpose_registers(k, some + [k.zero(lanes)] * (lanes - len(some)))):
-            to.store(row, r * step + start, (left > r).splat(lanes) & few)
+        vectors = taps[start : start + lanes]
+        tap_mask = k.mask(len(vectors), lanes)
+        for r, row in enumerate(transpose_registers(k, vectors + [k.zero(lanes)] * (lanes - len(vectors)))):
+            to.store(row, r * step + start, (remaining > r).splat(lanes) & tap_mask)
 
 
 def winograd_weight_grad(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> WinogradConv | None:
-    """The gradient by Winograd; None where it does not apply, or is no gain."""
+    """Return the weight gradient by Winograd, or None if the algorithm does not apply or the cost model expects no
+    gain."""
     if not is_winograd_conv(x, w, dy, attrs):
         return None
     groups = attrs.get("groups", 1)
@@ -194,13 +197,13 @@ def winograd_weight_grad(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> W
     filters = dy.shape[1]
     if x.shape[1] // groups < 16 or filters // groups < 16:
         return None
-    (rows, columns), (down, across) = x.shape[2:], dy.shape[2:]
+    (rows, columns), (out_rows, out_cols) = x.shape[2:], dy.shape[2:]
     g = WinogradConv(
         x.shape[0],
         rows,
         columns,
-        down,
-        across,
+        out_rows,
+        out_cols,
         pads[0][0],
         pads[1][0],
         x.shape[1],
@@ -216,14 +219,16 @@ def winograd_weight_grad(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> W
         block = max(block, min(_LARGE_BLOCK_TILES, _MAX_BLOCK_ELEMENTS // g.elements_of_tiles(1)))
     g = g._replace(block_tiles=split_evenly(g.tiles, block)[0])
     lanes = vector_lanes("float32")
-    direct = g.taps * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
-    here = (
+    direct_work = g.taps * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
+    winograd_work = (
         g.tiles
         * (_TILE_ELEMENTS * g.depth * g.padded_filters + 6 * _TILE_ELEMENTS * (g.channels + g.padded_filters))
         / lanes
     )
-    here += (1.0 + -(-g.tiles // g.block_tiles) / 8) * g.weight_elements  # the sums, and their change back; measured
-    return g if here < 0.8 * direct else None
+    winograd_work += (
+        1.0 + -(-g.tiles // g.block_tiles) / 8
+    ) * g.weight_elements  # the sums and their transform; measured
+    return g if winograd_work < 0.8 * direct_work else None
 
 
 register_channels_last("winograd", "prefers", "conv_weight_grad", ins=(0, 1), outs=())
@@ -242,15 +247,15 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
     local = 4 * max(g.channels, g.filters)
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
-        made = []
+        tasks = []
         for first in range(0, g.tiles, g.block_tiles):
-            many = min(g.block_tiles, g.tiles - first)
-            given = (*i, *o, first)
-            made += [
-                ParallelTask(steps[0].address, given, many, max(many // 32, 1), local, shared),
-                ParallelTask(steps[1].address, given, many, max(many // 32, 1), local, shared),
-                ParallelTask(steps[2].address, given, _TILE_ELEMENTS * g.groups * len(g.panels.vectors), 1, 0, shared),
+            tile_count = min(g.block_tiles, g.tiles - first)
+            args = (*i, *o, first)
+            tasks += [
+                ParallelTask(steps[0].address, args, tile_count, max(tile_count // 32, 1), local, shared),
+                ParallelTask(steps[1].address, args, tile_count, max(tile_count // 32, 1), local, shared),
+                ParallelTask(steps[2].address, args, _TILE_ELEMENTS * g.groups * len(g.panels.vectors), 1, 0, shared),
             ]
-        return [*made, ParallelTask(steps[3].address, (*i, *o), count_panel_items(g), 1, 0, shared)]
+        return [*tasks, ParallelTask(steps[3].address, (*i, *o), count_panel_items(g), 1, 0, shared)]
 
     return TaskList(bind, "winograd")

@@ -1,7 +1,9 @@
-"""Attention without the matrix of all scores: some rows of it at a time, which stay in the cache.
+"""Attention without the matrix of all scores: a block of its rows at a time, which stays in the cache.
 
-An item is one head of one sample, or a block of its queries. Keys are turned once for it, so that the scores of a row
-are vectors along the keys. The gradient computes the weights again and adds to those of keys and values block by block.
+A work item is one head of one sample, or a block of its queries. Keys are transposed once for it, so that the scores of
+a row are vectors along the keys. A block holds whole rows, so that softmax is the usual one: maximum, exponentials and
+their sum. The gradient recomputes the weights (Chen et al., 2016; Rabe and Staats, 2021) and adds to those of keys and
+values block by block.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from prototorch.backends.cpu.native.kernels.reduce.softmax import sum_row
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-_MASKED_SCORE = -1e9  # as in the op
-#: scores of a block, and heads that are enough to share among threads without cutting them
+_MASKED_SCORE = -1e9  # as in the op's reference implementation
+#: scores of a block; heads from which on a head is one work item
 _BLOCK, _HEADS = 1 << 16, 16
 
 
 class AttentionShape(NamedTuple):
-    """q [n, t, h, d], k [n, s, h, d], v [n, s, h, e]; ``block`` queries at a time, ``cut`` items a head; the masks'
-    shapes as they broadcast to [n, h, t, s]."""
+    """q [n, t, h, d], k [n, s, h, d], v [n, s, h, e]; ``query_block`` queries at a time, ``items_per_head`` work
+    items; the masks' shapes as they broadcast to [n, h, t, s]."""
 
     n: int
     t: int
@@ -47,56 +49,54 @@ class AttentionShape(NamedTuple):
 
     @property
     def score_stride(self) -> int:
-        """Numbers between rows of scores in scratch memory."""
+        """Elements between rows of scores in scratch memory."""
         lanes = vector_lanes("float32")
         return -(-self.s // lanes) * lanes
 
     @property
     def skips_future_keys(self) -> bool:
-        """Whether keys after the last query of a block need not be looked at."""
+        """Whether keys after the last query of a block can be skipped."""
         return self.causal and not self.masks and self.s >= self.t
 
 
-def attention_shape(ins: tuple[Spec, ...], attrs: dict[str, Any], whole: bool) -> AttentionShape | None:
-    """``whole``: a head is not cut into items."""
+def attention_shape(ins: tuple[Spec, ...], attrs: dict[str, Any], uncut: bool) -> AttentionShape | None:
+    """Return the shapes and the tiling, or None for other than float32. ``uncut``: a head is one work item."""
     q, k, v, *masks = ins
     if any(s.dtype != "float32" for s in (q, k, v)):
         return None
     n, t, h, d = q.shape
     s, causal, scale = k.shape[1], bool(attrs.get("causal")), attrs.get("scale")
-    wide = tuple((1,) * (4 - m.ndim) + m.shape for m in masks)
+    mask_shapes = tuple((1,) * (4 - m.ndim) + m.shape for m in masks)
     most = max(min(_BLOCK // s, 32 if causal else 128, t), 1)
     height = tile_height(t, s, vector_lanes("float32"))
     even = (b for b in range(most, most // 2, -1) if t % b == 0 and b % height == 0)
     block = next(even, max(most // height * height, min(height, t)))
-    cut = 1 if whole or n * h >= _HEADS else -(-t // block)
+    cut = 1 if uncut or n * h >= _HEADS else -(-t // block)
     scale = 1 / math.sqrt(d) if scale is None else float(scale)
-    return AttentionShape(n, t, s, h, d, v.shape[3], scale, causal, wide, block, cut)
+    return AttentionShape(n, t, s, h, d, v.shape[3], scale, causal, mask_shapes, block, cut)
 
 
 class AttentionScores:
     """The rows of weights of a block of queries, in scratch memory."""
 
-    def __init__(
-        self, k: KernelBuilder, p: AttentionShape, masks: list[Pointer], turned_keys: Pointer, weights: Pointer
-    ):
-        self.k, self.p, self.masks, self.keys, self.weights = k, p, masks, turned_keys, weights
+    def __init__(self, k: KernelBuilder, p: AttentionShape, masks: list[Pointer], keys: Pointer, weights: Pointer):
+        self.k, self.p, self.masks, self.keys, self.weights = k, p, masks, keys, weights
         self.height = tile_height(p.query_block if p.t % p.query_block == 0 else p.t, p.s, k.lanes)
 
     def visible_keys(self, first: Int64, rows: Any) -> Any:
-        """How many keys the block's queries may see: a number, or an Int where it depends on the block."""
+        """Return how many keys the block's queries may see: an int, or an Int where it depends on the block."""
         p = self.p
         return (first + rows + (p.s - p.t)).minimum(p.s) if p.skips_future_keys else p.s
 
-    def multiply(self, x: MatrixView, turned_: Pointer, depth: int, rows: Any, seen: Any, to: Pointer) -> None:
-        """x [rows, depth] times what was turned, to rows of scratch memory."""
+    def multiply(self, x: MatrixView, transposed: Pointer, depth: int, rows: Any, visible: Any, to: Pointer) -> None:
+        """Multiply x [rows, depth] with the transposed matrix into rows of scratch memory."""
         p, k = self.p, self.k
-        multiply_in_cache(k, rows, self.height, p.s, depth, x, MatrixView(turned_, 1, p.score_stride),
+        multiply_in_cache(k, rows, self.height, p.s, depth, x, MatrixView(transposed, 1, p.score_stride),
                  lambda r, c, value, mask: to.store(value, r * p.score_stride + c), None, True,
-                 seen if isinstance(seen, Int64) else None)  # fmt: skip
+                 visible if isinstance(visible, Int64) else None)  # fmt: skip
 
-    def softmax(self, row: Int64, query: Int64, sample: Int64, head: Int64, seen: Any) -> Num:
-        """exp(score - top) in place of a row's products; gives the sum."""
+    def softmax(self, row: Int64, query: Int64, sample: Int64, head: Int64, visible: Any) -> Num:
+        """Replace a row's products by exp(score - max) and return their sum."""
         k, p = self.k, self.p
         line = self.weights + row * p.score_stride
         best = k.variable(k.num(float("-inf")).splat(k.lanes))
@@ -106,16 +106,16 @@ class AttentionScores:
         def score(i: Int64, mask: Num | None) -> None:
             value = line.load(i, k.lanes) * p.scale
             if p.causal:
-                place = k.iota(k.lanes) + k.num(i, "int32").splat(k.lanes)
-                value = k.select(place <= k.num(query + (p.s - p.t), "int32").splat(k.lanes), value, far)
+                key_index = k.iota(k.lanes) + k.num(i, "int32").splat(k.lanes)
+                value = k.select(key_index <= k.num(query + (p.s - p.t), "int32").splat(k.lanes), value, far)
             for m, shape in zip(masks, p.masks, strict=True):
-                open_ = m.load(i, k.lanes, mask) if shape[3] > 1 else m.load().splat(k.lanes)
-                value = k.select(open_, value, far)
+                is_allowed = m.load(i, k.lanes, mask) if shape[3] > 1 else m.load().splat(k.lanes)
+                value = k.select(is_allowed, value, far)
             line.store(value, i)
             larger = value > best.value
             best.value = k.select(larger if mask is None else larger & mask, value, best.value)
 
-        k.for_each_vector(seen, score)
+        k.for_each_vector(visible, score)
         top = k.reduce_max(best.value)
 
         def power(i: Int64, mask: Num | None) -> Num:
@@ -123,7 +123,7 @@ class AttentionScores:
             line.store(e, i)
             return e
 
-        return sum_row(k, seen, power)
+        return sum_row(k, visible, power)
 
     def _mask_row(self, mask: Pointer, shape: tuple[int, ...], *at: Int64) -> Pointer:
         for axis, i in enumerate(at):
@@ -133,7 +133,7 @@ class AttentionScores:
 
 
 def _for_each_head(k: KernelBuilder, p: AttentionShape, work: Any) -> None:
-    """``work(sample, head, first block, end of the blocks)`` for each item."""
+    """Emit ``work(sample, head, first block, end of the blocks)`` for each work item."""
     blocks = -(-p.t // p.query_block)
     with k.range(k.first, k.last) as item:
         one = item // p.items_per_head
@@ -162,12 +162,12 @@ def _forward(k: KernelBuilder, p: AttentionShape) -> None:
         with k.range(begin, end) as block:
             first = block * p.query_block
             rows = block_rows(p, first)
-            seen = scores.visible_keys(first, rows)
+            visible = scores.visible_keys(first, rows)
             x = q + ((sample * p.t + first) * (p.h * p.d) + head * p.d)
             y = out + ((sample * p.t + first) * (p.h * p.e) + head * p.e)
-            scores.multiply(MatrixView(x, p.h * p.d, 1), keys, p.d, rows, seen, weights)
+            scores.multiply(MatrixView(x, p.h * p.d, 1), keys, p.d, rows, visible, weights)
             with k.range(rows) as row:
-                factors.store(k.num(1.0) / scores.softmax(row, first + row, sample, head, seen), row)
+                factors.store(k.num(1.0) / scores.softmax(row, first + row, sample, head, visible), row)
 
             def store(r: Any, c: Any, value: Num, mask: Num | None) -> None:
                 y.store(value * factors.load(r), r * (p.h * p.e) + c, mask)
@@ -177,7 +177,7 @@ def _forward(k: KernelBuilder, p: AttentionShape) -> None:
                 rows,
                 height,
                 p.e,
-                seen,
+                visible,
                 MatrixView(weights, p.score_stride, 1),
                 MatrixView(values, 1, p.h * p.e),
                 store,
@@ -192,10 +192,10 @@ def attention_heads(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
     p = attention_shape(ins, attrs, False)
     if p is None:
         return None
-    made, items = kernel_code(_forward, p), p.n * p.h * p.items_per_head
+    kernel, items = kernel_code(_forward, p), p.n * p.h * p.items_per_head
     local = 4 * ((p.d + p.query_block) * p.score_stride + p.query_block)
     grain = items if p.n * p.h * p.t * p.s * (p.d + p.e) < 1 << 16 else 1
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain, local)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain, local)])
 
 
 def _backward(k: KernelBuilder, p: AttentionShape) -> None:
@@ -204,23 +204,23 @@ def _backward(k: KernelBuilder, p: AttentionShape) -> None:
     dq, dk, dv = (k.pointer(4 + len(masks) + i) for i in range(3))
     keys, values = k.local, k.local + p.d * p.score_stride
     weights = values + p.e * p.score_stride
-    slopes = weights + p.query_block * p.score_stride
+    score_grads = weights + p.query_block * p.score_stride
     scores = AttentionScores(k, p, masks, keys, weights)
     height_d = tile_height(p.query_block if p.t % p.query_block == 0 else p.t, p.d, k.lanes)
 
-    def slope(row: Int64, total: Num, seen: Any) -> None:
-        """The weights, and the gradient of the scores in place of that of the weights."""
-        line, rise, factor = weights + row * p.score_stride, slopes + row * p.score_stride, k.num(1.0) / total
+    def softmax_grad(row: Int64, total: Num, visible: Any) -> None:
+        """Normalize the weights, and replace their gradient by that of the scores."""
+        line, grad_line, factor = weights + row * p.score_stride, score_grads + row * p.score_stride, k.num(1.0) / total
 
         def weigh(i: Int64, mask: Num | None) -> Num:
             weight = line.load(i, k.lanes) * factor
             line.store(weight, i)
-            return weight * rise.load(i, k.lanes)
+            return weight * grad_line.load(i, k.lanes)
 
-        dot = sum_row(k, seen, weigh)
+        dot = sum_row(k, visible, weigh)
         k.for_each_vector(
-            seen,
-            lambda i, mask: rise.store((rise.load(i, k.lanes) - dot) * line.load(i, k.lanes) * p.scale, i),
+            visible,
+            lambda i, mask: grad_line.store((grad_line.load(i, k.lanes) - dot) * line.load(i, k.lanes) * p.scale, i),
         )
 
     def work(sample: Int64, head: Int64, begin: Any, end: Any) -> None:
@@ -234,25 +234,25 @@ def _backward(k: KernelBuilder, p: AttentionShape) -> None:
         with k.range(begin, end) as block:
             first = block * p.query_block
             rows = block_rows(p, first)
-            seen = scores.visible_keys(first, rows)
+            visible = scores.visible_keys(first, rows)
             at_q, at_g = (sample * p.t + first) * sd + head * p.d, (sample * p.t + first) * se + head * p.e
-            scores.multiply(MatrixView(q + at_q, sd, 1), keys, p.d, rows, seen, weights)
-            scores.multiply(MatrixView(g + at_g, se, 1), values, p.e, rows, seen, slopes)
+            scores.multiply(MatrixView(q + at_q, sd, 1), keys, p.d, rows, visible, weights)
+            scores.multiply(MatrixView(g + at_g, se, 1), values, p.e, rows, visible, score_grads)
             with k.range(rows) as row:
-                slope(row, scores.softmax(row, first + row, sample, head, seen), seen)
-            here = dq + at_q
+                softmax_grad(row, scores.softmax(row, first + row, sample, head, visible), visible)
+            dq_block = dq + at_q
             multiply_in_cache(
                 k,
                 rows,
                 height_d,
                 p.d,
-                seen,
-                MatrixView(slopes, p.score_stride, 1),
+                visible,
+                MatrixView(score_grads, p.score_stride, 1),
                 MatrixView(key + at_k, 1, sd),
-                lambda r, c, value, mask: here.store(value, r * sd + c, mask),
+                lambda r, c, value, mask: dq_block.store(value, r * sd + c, mask),
             )
-            _add_transposed_product(k, p, rows, seen, slopes, MatrixView(q + at_q, 1, sd), dk + at_k, p.d, sd)
-            _add_transposed_product(k, p, rows, seen, weights, MatrixView(g + at_g, 1, se), dv + at_v, p.e, se)
+            _add_transposed_product(k, p, rows, visible, score_grads, MatrixView(q + at_q, 1, sd), dk + at_k, p.d, sd)
+            _add_transposed_product(k, p, rows, visible, weights, MatrixView(g + at_g, 1, se), dv + at_v, p.e, se)
 
     _for_each_head(k, p, work)
 
@@ -262,11 +262,19 @@ def _clear(k: KernelBuilder, row: Pointer, n: int) -> None:
 
 
 def _add_transposed_product(
-    k: KernelBuilder, p: AttentionShape, rows: Any, seen: Any, x: Pointer, w: MatrixView, to: Pointer, n: int, step: int
+    k: KernelBuilder,
+    p: AttentionShape,
+    rows: Any,
+    visible: Any,
+    x: Pointer,
+    w: MatrixView,
+    to: Pointer,
+    n: int,
+    step: int,
 ) -> None:
-    """Add x [rows, keys], turned, times w [rows, n] to [keys, n]."""
-    height = tile_height(p.s if isinstance(seen, int) else p.query_block, n, k.lanes)
-    multiply_in_cache(k, seen, height, n, rows, MatrixView(x, 1, p.score_stride), w,
+    """Add the transpose of x [rows, keys] times w [rows, n] to [keys, n]."""
+    height = tile_height(p.s if isinstance(visible, int) else p.query_block, n, k.lanes)
+    multiply_in_cache(k, visible, height, n, rows, MatrixView(x, 1, p.score_stride), w,
              lambda r, c, value, mask: to.store(value, r * step + c, mask),
              lambda r, c, mask: to.load(r * step + c, k.lanes, mask))  # fmt: skip
 
@@ -277,7 +285,7 @@ def attention_heads_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: d
     p = attention_shape(ins[1:], attrs, True)
     if p is None or ins[0].dtype != "float32":
         return None
-    made, items = kernel_code(_backward, p), p.n * p.h
+    kernel, items = kernel_code(_backward, p), p.n * p.h
     local = 4 * (p.d + p.e + 2 * p.query_block) * p.score_stride
     grain = items if p.n * p.h * p.t * p.s * (p.d + p.e) < 1 << 15 else 1
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain, local)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain, local)])

@@ -1,4 +1,4 @@
-"""The weights of attention where they are wanted themselves: dropped out, or given back."""
+"""The weights of attention as a result of their own: for dropout, or where the caller asks for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prototorch.spec import Spec
 
 
 def _store_weights(k: KernelBuilder, p: AttentionShape) -> None:
-    """An item is a block of queries of one head: q [n, h, t, d], keys [n, h, s, d], out [n, h, t, s]."""
+    """q [n, h, t, d], keys [n, h, s, d], out [n, h, t, s]. Work items are blocks of queries of one head."""
     q, key, out = k.pointer(0), k.pointer(1), k.pointer(2 + len(p.masks))
     masks = [k.pointer(2 + i, "bool") for i in range(len(p.masks))]
     keys, weights = k.local, k.local + p.d * p.score_stride
@@ -28,26 +28,26 @@ def _store_weights(k: KernelBuilder, p: AttentionShape) -> None:
         one, first = item // blocks, (item % blocks) * p.query_block
         transpose_into(k, key + one * (p.s * p.d), p.s, p.d, p.d, keys, p.score_stride)
         rows = block_rows(p, first)
-        seen = scores.visible_keys(first, rows)
-        scores.multiply(MatrixView(q + (one * p.t + first) * p.d, p.d, 1), keys, p.d, rows, seen, weights)
+        visible = scores.visible_keys(first, rows)
+        scores.multiply(MatrixView(q + (one * p.t + first) * p.d, p.d, 1), keys, p.d, rows, visible, weights)
         with k.range(rows) as row:
-            factor = k.num(1.0) / scores.softmax(row, first + row, one // p.h, one % p.h, seen)
-            line, there = weights + row * p.score_stride, out + (one * p.t + first + row) * p.s
-            k.for_each_vector(seen, lambda i, mask: there.store(line.load(i, k.lanes) * factor, i, mask))
-            if p.skips_future_keys:  # keys that no query of the block sees
-                rest = there + seen
-                k.for_each_vector(p.s - seen, lambda i, mask: rest.store(k.zero(k.lanes), i, mask))
+            factor = k.num(1.0) / scores.softmax(row, first + row, one // p.h, one % p.h, visible)
+            line, out_line = weights + row * p.score_stride, out + (one * p.t + first + row) * p.s
+            k.for_each_vector(visible, lambda i, mask: out_line.store(line.load(i, k.lanes) * factor, i, mask))
+            if p.skips_future_keys:  # keys that no query of the block may see
+                rest = out_line + visible
+                k.for_each_vector(p.s - visible, lambda i, mask: rest.store(k.zero(k.lanes), i, mask))
 
 
 @native_kernel("attention_weights")
 def attention_weights(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
     """softmax(q k^T scale)."""
     q, k, *masks = ins
-    turned_ = [Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k)]
-    p = attention_shape((*turned_, turned_[1], *masks), attrs, False)
+    swapped = [Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k)]
+    p = attention_shape((*swapped, swapped[1], *masks), attrs, False)
     if p is None:
         return None
-    made, items = kernel_code(_store_weights, p), p.n * p.h * -(-p.t // p.query_block)
+    kernel, items = kernel_code(_store_weights, p), p.n * p.h * -(-p.t // p.query_block)
     local = 4 * (p.d + p.query_block) * p.score_stride
     grain = items if p.n * p.h * p.t * p.s * p.d < 1 << 16 else 1
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain, local)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain, local)])

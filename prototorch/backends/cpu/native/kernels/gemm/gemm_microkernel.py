@@ -1,4 +1,4 @@
-"""Matrix products inside of a kernel, on memory that is in the cache; and matrices turned for them."""
+"""Matrix products inside a kernel, on operands that are in the cache, and their transposition."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     transpose_registers,
 )
 
-#: what is done with a vector of the result: (row, column, the vector, its mask)
+#: stores a vector of the result: (row, column, vector, mask)
 StoreVector = Callable[[Any, Any, Num, "Num | None"], None]
 InitialSums = Callable[[Any, Any, "Num | None"], Num]
 
 
 class MatrixView(NamedTuple):
-    """Numbers in memory: how far it is to the next of its own rows, and to the next along the depth."""
+    """An address with the strides to the next row and to the next element of the depth."""
 
     address: Pointer
     row_stride: int
@@ -29,12 +29,12 @@ class MatrixView(NamedTuple):
 
 
 def tile_vectors(columns: int, lanes: int) -> int:
-    """Vectors of a tile that is as wide as registers and columns allow."""
+    """Return the vectors of a tile, as wide as registers and columns allow."""
     return min(4 if num_vector_registers() >= 32 else 2, -(-columns // lanes))
 
 
 def tile_height(rows: int, columns: int, lanes: int) -> int:
-    """Rows of a tile: a number that goes evenly into the rows, if there is one of a good size."""
+    """Return the rows of a tile: a divisor of the rows, if there is one of a good size."""
     most = min(max_tile_rows(tile_vectors(columns, lanes)), rows)
     even = (h for h in range(most, max(most // 2, 1) - 1, -1) if rows % h == 0)
     return next(even, most)
@@ -50,14 +50,15 @@ def multiply_in_cache(
     w: MatrixView,
     store: StoreVector,
     start: InitialSums | None = None,
-    padded: bool = False,
-    until: Any = None,
+    is_padded: bool = False,
+    column_limit: Any = None,
 ) -> None:
-    """``store`` the sums over the depth of x[row, deep] * w[deep, column], w's columns lying side by side.
+    """Emit the sums over the depth of x[row, depth] * w[depth, column], and ``store`` them; columns of w are
+    contiguous.
 
-    ``rows`` and ``depth`` may be known at run time only; tiles have ``height`` rows. ``start`` gives what the sums
-    begin with. ``padded``: w and the result have room for whole vectors, so nothing is masked. ``until``: vectors that
-    begin at this column or beyond may be left out.
+    ``rows`` and ``depth`` may be known only at run time; tiles have ``height`` rows. ``start`` gives initial values.
+    ``is_padded``: w and the result have room for whole vectors, so that nothing is masked. ``column_limit``: vectors
+    that begin at this column or beyond may be left out.
     """
     lanes = k.lanes
     vectors = tile_vectors(columns, lanes)
@@ -66,56 +67,55 @@ def multiply_in_cache(
         def edge(v: int) -> Num | None:
             return mask if v == vectors - 1 else None
 
-        begun = None
+        initial = None
         if start is not None:
-            begun = [[start(r + i, c + v * lanes, edge(v)) for v in range(vectors)] for i in range(height)]
-        made = accumulate(
+            initial = [[start(r + i, c + v * lanes, edge(v)) for v in range(vectors)] for i in range(height)]
+        tile_sums = accumulate(
             k,
             RegisterTile(height, vectors, lanes),
             x.address + r * x.row_stride,
             x.row_stride,
             w.address + c,
             [DepthLoop(depth, x.depth_stride, w.depth_stride)],
-            begun,
+            initial,
             mask,
         )
         for i in range(height):
             for v in range(vectors):
-                store(r + i, c + v * lanes, made[i][v], edge(v))
+                store(r + i, c + v * lanes, tile_sums[i][v], edge(v))
 
     def panel(c: Any, vectors: int, mask: Num | None) -> None:
-        whole = rows - rows % height
-        with k.range(0, whole, height) as r:
+        main_end = rows - rows % height
+        with k.range(0, main_end, height) as r:
             tile(r, c, height, vectors, mask)
-        if not isinstance(rows, int) or whole != rows:
-            with k.range(whole, rows) as r:
+        if not isinstance(rows, int) or main_end != rows:
+            with k.range(main_end, rows) as r:
                 tile(r, c, 1, vectors, mask)
 
     width = vectors * lanes
-    whole = columns - columns % width
-    limit = whole if until is None else until.minimum(whole)
+    main_end = columns - columns % width
+    limit = main_end if column_limit is None else column_limit.minimum(main_end)
     with k.range(0, limit, width) as c:
         panel(c, vectors, None)
-    rest = columns - whole
+    rest = columns - main_end
     if rest:
         last = -(-rest // lanes)
-        mask = None if padded or rest % lanes == 0 else k.mask(rest - (last - 1) * lanes, lanes)
-        at = Int64(k, k.word(whole))
-        if until is None:
+        mask = None if is_padded or rest % lanes == 0 else k.mask(rest - (last - 1) * lanes, lanes)
+        at = Int64(k, k.word(main_end))
+        if column_limit is None:
             panel(at, last, mask)
         else:
-            with k.if_then(until > whole):
+            with k.if_then(column_limit > main_end):
                 panel(at, last, mask)
 
 
 def transpose_into(k: KernelBuilder, x: Pointer, rows: int, columns: int, step: int, to: Pointer, width: int) -> None:
-    """x [rows][columns], whose rows are ``step`` apart, as [columns][width]; beyond the rows are zeros to the end of a
-    vector."""
+    """Copy x [rows][columns], rows ``step`` apart, as [columns][width]; zeros beyond the rows up to a whole vector."""
     lanes = k.lanes
 
     def square(r: Any, c: Int64, count: int, mask: Num | None) -> None:
-        given = [x.load((r + i) * step + c, lanes, mask) if i < count else k.zero(lanes) for i in range(lanes)]
-        for i, row in enumerate(transpose_registers(k, given)[: lanes if mask is None else columns % lanes]):
+        vectors = [x.load((r + i) * step + c, lanes, mask) if i < count else k.zero(lanes) for i in range(lanes)]
+        for i, row in enumerate(transpose_registers(k, vectors)[: lanes if mask is None else columns % lanes]):
             to.store(row, (c + i) * width + r)
 
     rest = rows % lanes

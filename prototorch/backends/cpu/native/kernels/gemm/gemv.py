@@ -1,7 +1,7 @@
-"""One row times a matrix, as in a prediction for one sample: bound by reading the matrix, which is read in its order.
+"""Vector times matrix (GEMV), as in a prediction for one sample: bound by reading the matrix, which is read in order.
 
-Each piece of work takes some rows of the matrix and adds them up, weighted, into sums of its own; a second task adds
-the pieces' sums in order, and does what follows the product.
+Each piece of work adds some rows of the matrix, weighted, to sums of its own; a second task adds the sums of the pieces
+in order and applies the epilogue.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from prototorch.backends.cpu.native.kernels.common.memory import clear
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
 _MAX_PARTS = 16
-_ROWS_TOGETHER = 4  # rows that are added at once
-_SERIAL_ELEMENTS = 1 << 15  # elements of a matrix that one thread reads as fast
+_ROWS_TOGETHER = 4  # rows added at once
+_SERIAL_ELEMENTS = 1 << 15  # elements of a matrix up to which one thread is as fast
 
 
 def _sum_rows(k: KernelBuilder, depth: int, n: int, parts: int, where: tuple[int, int]) -> None:
-    """The weighted sum of a part of the rows; items are parts."""
+    """Store the weighted sum of a part of the rows. Work items are parts."""
     x, b = k.pointer(where[0]), k.pointer(where[1])
     with k.range(k.first, k.last) as part:
         sums = k.shared.as_type("float32") + part * n
@@ -29,22 +29,22 @@ def _sum_rows(k: KernelBuilder, depth: int, n: int, parts: int, where: tuple[int
             weights = [x.load(row + r).splat(k.lanes) for r in range(count)]
 
             def body(i: Int64, mask: Num | None) -> None:
-                made = sums.load(i, k.lanes, mask)
+                total = sums.load(i, k.lanes, mask)
                 for r in range(count):
-                    made = k.fma(weights[r], b.load((row + r) * n + i, k.lanes, mask), made)
-                sums.store(made, i, mask)
+                    total = k.fma(weights[r], b.load((row + r) * n + i, k.lanes, mask), total)
+                sums.store(total, i, mask)
 
             k.for_each_vector(n, body)
 
-        whole = last - (last - first) % _ROWS_TOGETHER
-        with k.range(first, whole, _ROWS_TOGETHER) as row:
+        main_end = last - (last - first) % _ROWS_TOGETHER
+        with k.range(first, main_end, _ROWS_TOGETHER) as row:
             add(row, _ROWS_TOGETHER)
-        with k.range(whole, last) as row:
+        with k.range(main_end, last) as row:
             add(row, 1)
 
 
 def _add_partial_sums(k: KernelBuilder, n: int, parts: int, epilogue: FusedEpilogue) -> None:
-    """The parts' sums added up, and what follows; items are elements of the row."""
+    """Add the sums of the parts and apply the epilogue. Work items are columns."""
     inputs = [k.pointer(i, d) for i, d in enumerate(epilogue.input_dtypes)]
     outputs = [k.pointer(len(inputs) + i, d) for i, d in enumerate(epilogue.output_dtypes)]
     sums = k.shared.as_type("float32")
@@ -60,7 +60,7 @@ def _add_partial_sums(k: KernelBuilder, n: int, parts: int, epilogue: FusedEpilo
 
 
 def gemv(depth: int, n: int, epilogue: FusedEpilogue, where: tuple[int, int]) -> TaskList:
-    """The tasks for a row [depth] times a matrix [depth, n]."""
+    """Return the tasks of a row [depth] times a matrix [depth, n]."""
     parts = min(_MAX_PARTS, max(depth // 16, 1))
     rows, sums = kernel_code(_sum_rows, depth, n, parts, where), kernel_code(_add_partial_sums, n, parts, epilogue)
     grain = parts if depth * n <= _SERIAL_ELEMENTS else 1

@@ -1,8 +1,8 @@
-"""Matrix products, with whatever follows them elementwise done on the sums in registers.
+"""General matrix products (GEMM) with fused epilogues, blocked for caches and registers (Goto and van de Geijn, 2008).
 
 A piece of work is a block of rows and columns of the result. It goes through the depth in blocks, so that what it reads
-of a and b stays in cache; sums wait in scratch memory between the blocks. b is read where it lies; only where it is
-transposed, blocks of it are turned first.
+of a and b stays in the cache; sums are in scratch memory between the blocks. b is read in place; only if it is
+transposed are blocks of it transposed first.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from prototorch.backends.cpu.native.kernels.gemm.gemv import gemv
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-_BLOCK_DEPTH = 256  # at most, of a block
-_PIECE_ROWS = 128  # about, of a piece
+_BLOCK_DEPTH = 256  # depth of a block, at most
+_PIECE_ROWS = 128  # rows of a piece, about
 _SCRATCH_ELEMENTS = 1 << 15  # elements of a piece's sums
-_CACHED_ELEMENTS = 1 << 16  # elements of b's columns that stay near
-_UNCACHED_ELEMENTS = 1 << 18  # elements of a b that does not come from cache
-_MIN_PIECES = 16  # pieces of a product that is worth several threads
-_SERIAL_WORK = 1 << 16  # multiplications below which one thread is enough
+_CACHED_ELEMENTS = 1 << 16  # elements of b's columns that stay in the cache
+_UNCACHED_ELEMENTS = 1 << 18  # elements of a b that does not fit into the cache
+_MIN_PIECES = 16  # pieces of a product for several threads, at least
+_SERIAL_WORK = 1 << 16  # multiplications up to which one thread is used
 
 
 class GemmTiling(NamedTuple):
-    """``batch`` products of [m, depth] and [depth, n]; a moves by ``am`` to the next row and ``ak`` along the depth.
+    """``batch`` products of [m, depth] and [depth, n]; ``a_row_stride`` and ``a_depth_stride`` are the strides of a.
 
-    The rows are cut into tiles of one or two heights; a piece has ``tiles`` of one height and ``columns`` columns.
+    The rows are cut into tiles of one or two heights; a piece has ``piece_tiles`` of one height and ``piece_columns``
+    columns.
     """
 
     batch: int
@@ -52,17 +53,17 @@ class GemmTiling(NamedTuple):
     a_row_stride: int
     a_depth_stride: int
     is_transposed: bool  # b is [n, depth]
-    a_batch_stride: int  # elements to the next matrix of a batch; 0: the same one
+    a_batch_stride: int  # elements to the next matrix of the batch; 0: one matrix for all
     b_batch_stride: int
-    tile_heights: tuple[tuple[int, int], ...]  # (rows of a tile, how many of them), from the top
+    tile_heights: tuple[tuple[int, int], ...]  # (rows of a tile, number of tiles), from the top
     piece_tiles: int
     piece_columns: int
-    block_depth: int  # of the depth
+    block_depth: int
     vectors: int  # of a tile
 
     @property
     def row_pieces(self) -> list[int]:
-        """For each height, the pieces it gives."""
+        """For each height, the pieces of its rows."""
         return [-(-times // self.piece_tiles) for _, times in self.tile_heights]
 
     @property
@@ -72,7 +73,7 @@ class GemmTiling(NamedTuple):
 
     @property
     def copies_a(self) -> bool:
-        """Whether blocks of a are copied: rows that lie multiples of a kilobyte apart crowd each other out of the
+        """Whether blocks of a are copied: rows that are a multiple of a kilobyte apart evict each other from the
         cache."""
         return self.a_depth_stride == 1 and self.block_depth < self.depth and self.a_row_stride % 256 == 0
 
@@ -88,30 +89,30 @@ class GemmTiling(NamedTuple):
 
     @property
     def finishes_rows(self) -> bool:
-        """Whether a tile's rows are finished before the next ones': the result, which is then most of what is written,
-        is written in the order in which it lies. b's columns of a piece stay near meanwhile."""
+        """Whether the rows of a tile are finished before the next ones: the result, which is most of what is
+        written, is then written in order, while b's columns of the piece stay in the cache."""
         return self.block_depth == self.depth and not self.is_transposed
 
     @property
     def sum_elements(self) -> int:
-        """Elements of the sums a piece keeps in scratch memory."""
+        """Elements of the sums that a piece keeps in scratch memory."""
         return 0 if self.block_depth == self.depth else self.piece_tiles * self.tile_heights[0][0] * self.piece_columns
 
 
 def plan_gemm(a: Spec, b: Spec, out: Spec, transpose_a: bool, transpose_b: bool) -> GemmTiling:
-    """The product two specs say. Raises Unsupported where it is not one of float32 matrices."""
+    """Return the tiling of a product. Raises Unsupported if it is not one of plain float32 matrices."""
     if not all(s.dtype == "float32" and s.layout is None for s in (a, b, out)):
         raise UnsupportedError("other than plain float32 matrices")
     m, n = out.shape[-2:]
     depth = a.shape[-2 if transpose_a else -1]
     batch, a_batch, b_batch = prod(out.shape[:-2]), prod(a.shape[:-2]), prod(b.shape[:-2])
-    if b_batch == 1 and not transpose_a:  # one matrix for all rows
+    if b_batch == 1 and not transpose_a:  # one matrix b for all rows
         m, batch, a_batch = m * batch, 1, 1
     elif a_batch not in (1, batch) or b_batch not in (1, batch):
         raise UnsupportedError("broadcast batches")
     am, ak = (1, m) if transpose_a else (depth, 1)
     lanes = vector_lanes("float32")
-    # few rows: wide tiles, which read long runs of each row of b
+    # with few rows, wide tiles read long runs of each row of b
     widest = 2 if m > 8 else 4 if m > 4 else 6
     vectors = min(widest, -(-n // lanes))
     width = vectors * lanes
@@ -121,9 +122,9 @@ def plan_gemm(a: Spec, b: Spec, out: Spec, transpose_a: bool, transpose_b: bool)
     tiles = min(max(_PIECE_ROWS // heights[0][0], 1), len(parts))
     columns = -(-n // width) * width
     if work > _SERIAL_WORK:
-        down = batch * sum(-(-times // tiles) for _, times in heights)
-        wanted = max(_MIN_PIECES // down, 1)
-        columns = min(columns, -(-n // (wanted * width)) * width)
+        row_pieces = batch * sum(-(-times // tiles) for _, times in heights)
+        min_column_pieces = max(_MIN_PIECES // row_pieces, 1)
+        columns = min(columns, -(-n // (min_column_pieces * width)) * width)
     block = split_evenly(depth, _BLOCK_DEPTH)[0]
     most = _SCRATCH_ELEMENTS // (tiles * heights[0][0]) if block < depth or transpose_b else _CACHED_ELEMENTS // depth
     columns = max(min(columns, most // width * width), width)
@@ -132,7 +133,7 @@ def plan_gemm(a: Spec, b: Spec, out: Spec, transpose_a: bool, transpose_b: bool)
 
 
 class _GemmEmitter:
-    """The code of one product."""
+    """Emits the code of one product."""
 
     def __init__(self, k: KernelBuilder, p: GemmTiling, epilogue: FusedEpilogue, where: tuple[int, int]):
         self.k, self.p, self.epilogue = k, p, epilogue
@@ -142,24 +143,24 @@ class _GemmEmitter:
         self.turned = k.local + p.sum_elements
         self.copy = self.turned + p.block_depth * self.width
         with k.range(k.first, k.last) as item:
-            down, across = sum(p.row_pieces), p.column_pieces
-            matrix, rest = item // (down * across), item % (down * across)
-            row, self.c0 = rest // across, (rest % across) * p.piece_columns
+            row_pieces, column_pieces = sum(p.row_pieces), p.column_pieces
+            matrix, rest = item // (row_pieces * column_pieces), item % (row_pieces * column_pieces)
+            row, self.c0 = rest // column_pieces, (rest % column_pieces) * p.piece_columns
             self.ends = (self.c0 + p.piece_columns).minimum(p.n)
             self.a = self.inputs[where[0]] + matrix * p.a_batch_stride
             self.b = self.inputs[where[1]] + matrix * p.b_batch_stride
             self.base = matrix * (p.m * p.n)
-            above = before = 0
+            first_row = first_piece = 0
             for (height, times), pieces in zip(p.tile_heights, p.row_pieces, strict=True):
-                with k.if_then((row >= before) & (row < before + pieces)):
-                    first = (row - before) * p.piece_tiles
-                    many = (first + p.piece_tiles).minimum(times) - first
-                    self.piece(height, first * height + above, many)
-                above += height * times
-                before += pieces
+                with k.if_then((row >= first_piece) & (row < first_piece + pieces)):
+                    first = (row - first_piece) * p.piece_tiles
+                    tile_count = (first + p.piece_tiles).minimum(times) - first
+                    self.piece(height, first * height + first_row, tile_count)
+                first_row += height * times
+                first_piece += pieces
 
     def piece(self, height: int, r0: Int64, tiles: Int64) -> None:
-        """``tiles`` tiles of rows from r0, and the columns from c0."""
+        """Emit ``tiles`` tiles of rows from r0, and the columns from c0."""
         k, p = self.k, self.p
         if p.finishes_rows:
             with k.range(tiles) as t:
@@ -172,78 +173,81 @@ class _GemmEmitter:
         with k.range(tiles * height) as r:
             clear(k, k.local + r * p.piece_columns, p.piece_columns)
         with k.range(0, p.depth, p.block_depth) as kb:
-            deep: Any = p.block_depth if p.depth % p.block_depth == 0 else (kb + p.block_depth).minimum(p.depth) - kb
+            depth: Any = p.block_depth if p.depth % p.block_depth == 0 else (kb + p.block_depth).minimum(p.depth) - kb
             if p.copies_a:
                 with k.range(tiles * height) as r:
                     source, to = self.a + ((r0 + r) * p.a_row_stride + kb), self.copy + r * p.copy_stride
-                    copy(k, source, to, deep)
-            self.panels(lambda c, vectors, mask: self.tiles(height, r0, tiles, kb, deep, c, vectors, mask, False))
+                    copy(k, source, to, depth)
+            self.panels(lambda c, vectors, mask: self.tiles(height, r0, tiles, kb, depth, c, vectors, mask, False))
         count = self.ends - self.c0
         with k.range(tiles * height) as r:
 
-            def last(i: Int64, mask: Num | None) -> None:
-                made = k.local.load(r * p.piece_columns + i, k.lanes)
+            def store_vector(i: Int64, mask: Num | None) -> None:
+                value = k.local.load(r * p.piece_columns + i, k.lanes)
                 column = self.c0 + i
                 at = self.base + (r0 + r) * p.n + column
-                self.epilogue.store(k, self.inputs, self.outputs, made, at, column, mask)
+                self.epilogue.store(k, self.inputs, self.outputs, value, at, column, mask)
 
-            k.for_each_vector(count, last)
+            k.for_each_vector(count, store_vector)
 
     def panels(self, work: Callable[[Int64, int, Num | None], None]) -> None:
-        """``work(first column, vectors, mask of the last)`` for each panel of the piece."""
+        """Emit ``work(first column, vectors, mask of the last)`` for each panel of the piece."""
         k, p = self.k, self.p
-        whole = p.n - p.n % self.width
-        with k.range(self.c0, self.ends.minimum(whole), self.width) as c:
+        main_end = p.n - p.n % self.width
+        with k.range(self.c0, self.ends.minimum(main_end), self.width) as c:
             work(c, p.vectors, None)
-        rest = p.n - whole
+        rest = p.n - main_end
         if rest:
             vectors = -(-rest // k.lanes)
             mask = k.mask(rest - (vectors - 1) * k.lanes, k.lanes) if rest % k.lanes else None
             with k.if_then(self.ends.equals(p.n)):
-                work(Int64(k, k.word(whole)), vectors, mask)
+                work(Int64(k, k.word(main_end)), vectors, mask)
 
-    def tiles(self, height: int, r0: Int64, tiles: Any, kb: Any, deep: Any, c: Int64, vectors: int, mask: Num | None,
-              whole: bool) -> None:  # fmt: skip
-        """One panel: a block of the depth for all tiles of rows; ``whole``: it is all of the depth."""
+    def tiles(self, height: int, r0: Int64, tiles: Any, kb: Any, depth: Any, c: Int64, vectors: int, mask: Num | None,
+              is_full_depth: bool) -> None:  # fmt: skip
+        """Emit one panel: a block of the depth for all tiles of rows; ``is_full_depth``: the block is the whole
+        depth."""
         k, p = self.k, self.p
         tile = RegisterTile(height, vectors, k.lanes)
         x = self.a + kb * p.a_depth_stride
         if p.is_transposed:
-            _transpose_block(k, p, self.b, kb, deep, c, vectors, mask is not None, self.turned)
-            w, step, edge, ahead = self.turned, tile.width, None, 0
+            _transpose_block(k, p, self.b, kb, depth, c, vectors, mask is not None, self.turned)
+            w, step, edge, prefetch_distance = self.turned, tile.width, None, 0
         else:
             w, step, edge = self.b + (kb * p.n + c), p.n, mask
-            ahead = 4 * self.width if p.n * p.depth > _UNCACHED_ELEMENTS and not p.finishes_rows else 0
+            prefetch_distance = 4 * self.width if p.n * p.depth > _UNCACHED_ELEMENTS and not p.finishes_rows else 0
         with k.range(tiles) as t:
             row = t * height
-            there = k.local + (row * p.piece_columns + (c - self.c0))
-            places = [(r, v) for r in range(height) for v in range(vectors)]
+            sum_address = k.local + (row * p.piece_columns + (c - self.c0))
+            positions = [(r, v) for r in range(height) for v in range(vectors)]
             start = None
-            if not whole:
+            if not is_full_depth:
                 start = [
-                    [there.load(r * p.piece_columns + v * k.lanes, k.lanes) for v in range(vectors)]
+                    [sum_address.load(r * p.piece_columns + v * k.lanes, k.lanes) for v in range(vectors)]
                     for r in range(height)
                 ]
-            rows, apart = (
+            rows, row_stride = (
                 (self.copy + row * p.copy_stride, p.copy_stride)
                 if p.copies_a
                 else (x + (r0 + row) * p.a_row_stride, p.a_row_stride)
             )
-            made = accumulate(k, tile, rows, apart, w, [DepthLoop(deep, p.a_depth_stride, step)], start, edge, ahead)
-            for r, v in places:
-                if whole:
+            tile_sums = accumulate(
+                k, tile, rows, row_stride, w, [DepthLoop(depth, p.a_depth_stride, step)], start, edge, prefetch_distance
+            )
+            for r, v in positions:
+                if is_full_depth:
                     column = c + v * k.lanes
                     at = self.base + (r0 + row + r) * p.n + column
-                    self.epilogue.store(k, self.inputs, self.outputs, made[r][v], at, column,
+                    self.epilogue.store(k, self.inputs, self.outputs, tile_sums[r][v], at, column,
                                         mask if v == vectors - 1 else None)  # fmt: skip
                 else:
-                    there.store(made[r][v], r * p.piece_columns + v * k.lanes)
+                    sum_address.store(tile_sums[r][v], r * p.piece_columns + v * k.lanes)
 
 
 def _transpose_block(
     k: KernelBuilder, p: GemmTiling, b: Pointer, kb: Any, depth: Any, c: Int64, vectors: int, edge: bool, to: Pointer
 ) -> None:
-    """Columns c ... of b [n, depth] as rows of a panel [depth][vectors * lanes]; those beyond n (at the edge) are 0."""
+    """Copy columns c ... of b [n, depth] as rows of a panel [depth][vectors * lanes]; zeros beyond n at the edge."""
     lanes = k.lanes
     width = vectors * lanes
     for v in range(vectors):
@@ -252,11 +256,11 @@ def _transpose_block(
         def square(i: Any, mask: Num | None, v: int = v, base: Pointer = base) -> None:
             rows = []
             for r in range(lanes):
-                here = mask
+                row_mask = mask
                 if edge and v == vectors - 1:
                     inside = (c + (v * lanes + r) < p.n).splat(lanes)
-                    here = inside if mask is None else mask & inside
-                rows.append(base.load(i + r * p.depth, lanes, here))
+                    row_mask = inside if mask is None else mask & inside
+                rows.append(base.load(i + r * p.depth, lanes, row_mask))
             for r, row in enumerate(transpose_registers(k, rows)):
                 if mask is None:
                     to.store(row, (i + r) * width + v * lanes)
@@ -286,11 +290,11 @@ def _tasks(p: GemmTiling, epilogue: FusedEpilogue, where: tuple[int, int]) -> Ta
         and p.m * p.n >= small_k_gemm.MIN_ELEMENTS
     ):
         return small_k_gemm.small_k_gemm(p.m, p.n, p.depth, epilogue, where)
-    made = kernel_code(_emit_gemm, p, epilogue, where)
+    kernel = kernel_code(_emit_gemm, p, epilogue, where)
     items = p.batch * sum(p.row_pieces) * p.column_pieces
     grain = items if p.batch * p.m * p.n * p.depth <= _SERIAL_WORK else 1
     local = 4 * (p.sum_elements + p.block_depth * p.vectors * vector_lanes("float32") + p.copied_elements)
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain, local)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain, local)])
 
 
 register_fusion_role("native", "anchor", "matmul")
@@ -304,12 +308,12 @@ def matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any])
 
 @native_kernel("fused")
 def fused_matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """A product and what follows it."""
-    name, refs, own = attrs["program"][0]
+    """A product with its epilogue."""
+    name, refs, matmul_attrs = attrs["program"][0]
     if name != "matmul" or any(ref[0] != "in" for ref in refs):
         return None
     where = (refs[0][1], refs[1][1])
-    return _prepare(ins, outs, fused_epilogue(ins, outs, attrs, -1), where, dict(own))
+    return _prepare(ins, outs, fused_epilogue(ins, outs, attrs, -1), where, dict(matmul_attrs))
 
 
 def _prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], epilogue: FusedEpilogue, where: tuple[int, int],

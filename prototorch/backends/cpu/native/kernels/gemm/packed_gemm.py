@@ -1,9 +1,9 @@
-"""Products of few rows and a matrix that no run changes: a prediction's dense layers.
+"""Products of few rows and a constant matrix, as of a prediction's dense layers: the matrix is prepacked (as by BLIS).
 
-The matrix is packed once, in panels as wide as a tile, [panel][depth][width], with zeros beyond its columns: a panel is
-then read in its order and never masked. A piece of work is some panels for all rows; or, where the matrix is small, for
-one half of the rows. Threads begin at both ends of the pieces, so that with two of them each then goes through all of a
-small net's layers with rows of its own, which it finds in its caches.
+The matrix is packed once, into panels as wide as a register tile, [panel][depth][width], padded with zeros: a panel is
+then read in order and never masked. A piece of work is some panels for all rows or, if the matrix is small, for one
+half of the rows. Threads begin at both ends of the pieces, so that with two of them each goes through all layers of a
+small net with rows of its own, which it finds in its caches.
 """
 
 from __future__ import annotations
@@ -29,21 +29,20 @@ from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_ke
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-_MAX_ROWS = 64  # more of them: see dense.py
-_CACHED_ELEMENTS = 1 << 17  # numbers of a matrix that the threads read whole, each for a half of the rows
-_MIN_HALF_ROWS = 4  # rows that are worth it
-_SERIAL_CYCLES = 6000  # cycles, roughly, of a product that is worth one thread only
-_PIECE_CYCLES = 1500  # cycles, roughly, that a piece takes at least
-_MAX_PIECES = 32  # at most
-_LOAD_CYCLES = 2.2  # cycles in which a vector comes from the second cache
-_FMA_LATENCY = 4  # cycles from a sum to the next
+_MAX_ROWS = 64  # more rows: packed_gemm_large.py
+_CACHED_ELEMENTS = 1 << 17  # elements of a matrix that each thread reads whole, for one half of the rows
+_MIN_HALF_ROWS = 4  # rows of a half, at least
+_SERIAL_CYCLES = 6000  # estimated cycles up to which one thread is used
+_PIECE_CYCLES = 1500  # estimated cycles of a piece, at least
+_MAX_PIECES = 32
+_LOAD_CYCLES = 2.2  # cycles to load a vector from L2
+_FMA_LATENCY = 4  # cycles from a sum to the next that depends on it
 
 
 class PackedGemm(NamedTuple):
     """[m, depth] by [depth, n] in panels of ``vectors`` vectors. The rows are cut into tiles of one or two heights,
-    (rows, how many), from the top; ``tiles`` of them belong to a piece. ``transpose_into``: the matrix is given as
-    [n, depth].
-    """
+    (rows, count), from the top; ``piece_tiles`` of them belong to a piece. ``is_transposed``: the matrix is given as
+    [n, depth]."""
 
     m: int
     n: int
@@ -55,12 +54,12 @@ class PackedGemm(NamedTuple):
 
     @property
     def num_panels(self) -> int:
-        """How many there are."""
+        """The number of panels."""
         return -(-self.n // (self.vectors * vector_lanes("float32")))
 
     @property
     def row_groups(self) -> int:
-        """How many parts of the rows."""
+        """The number of parts of the rows."""
         return -(-sum(times for _, times in self.tile_heights) // self.piece_tiles)
 
     @property
@@ -70,7 +69,7 @@ class PackedGemm(NamedTuple):
 
     @property
     def cycles(self) -> float:
-        """About how long one thread takes."""
+        """About how many cycles one thread takes."""
         each = sum(times * max(rows * self.vectors, _FMA_LATENCY) for rows, times in self.tile_heights)
         return self.num_panels * self.depth * max(each, _LOAD_CYCLES * self.vectors)
 
@@ -83,48 +82,48 @@ class PackedGemm(NamedTuple):
         return max(-(-items // _MAX_PIECES), round(_PIECE_CYCLES * items / self.cycles), 1)
 
 
-def plan_packed_gemm(m: int, n: int, depth: int, turned: bool) -> PackedGemm:
-    """The division with the least work."""
-    made = []
-    halved = m >= 2 * _MIN_HALF_ROWS and n * depth <= _CACHED_ELEMENTS
+def plan_packed_gemm(m: int, n: int, depth: int, is_transposed: bool) -> PackedGemm:
+    """Return the cheapest tiling."""
+    candidates = []
+    splits_rows = m >= 2 * _MIN_HALF_ROWS and n * depth <= _CACHED_ELEMENTS
     for vectors in range(1, min(4, -(-n // vector_lanes("float32"))) + 1):
         most = max_tile_rows(vectors)
-        parts = split_evenly(m, min(most, -(-m // 2)) if halved else most)
+        parts = split_evenly(m, min(most, -(-m // 2)) if splits_rows else most)
         heights = tuple((rows, parts.count(rows)) for rows in sorted(set(parts), reverse=True))
-        made.append(PackedGemm(m, n, depth, vectors, heights, -(-len(parts) // (1 + halved)), turned))
-    return min(made, key=_estimate_cost)
+        candidates.append(PackedGemm(m, n, depth, vectors, heights, -(-len(parts) // (1 + splits_rows)), is_transposed))
+    return min(candidates, key=_estimate_cost)
 
 
 def _estimate_cost(p: PackedGemm) -> float:
-    # a tile's loads: vectors of the panel, and one number a row, two at a time
+    # a tile's loads: vectors of the panel, and one element a row, two at a time
     loads = sum(times * (p.vectors + rows / 2) for rows, times in p.tile_heights) * p.num_panels * p.depth
     return p.cycles + 0.2 * loads
 
 
 def _pack_panels(k: KernelBuilder, p: PackedGemm) -> None:
-    """Items are panels."""
+    """Pack the matrix. Work items are panels."""
     b, width, rest = k.pointer(0), p.width, p.n % p.width
     with k.range(k.first, k.last) as panel:
         to = k.pointer(1) + panel * (p.depth * width)
         if p.is_transposed:
-            here = b + panel * (width * p.depth)
+            source = b + panel * (width * p.depth)
             with k.if_then(panel < p.n // width):
-                transpose_into(k, here, width, p.depth, p.depth, to, width)
+                transpose_into(k, source, width, p.depth, p.depth, to, width)
             if rest:
                 with k.if_then(panel >= p.n // width):
                     with k.range(p.depth * p.vectors) as i:
                         to.store(k.zero(k.lanes), i * k.lanes)
-                    transpose_into(k, here, rest, p.depth, p.depth, to, width)
+                    transpose_into(k, source, rest, p.depth, p.depth, to, width)
         else:
             with k.range(p.depth) as row:
                 for v in range(p.vectors):
                     column = panel * width + v * k.lanes
-                    held = b.load(row * p.n + column, k.lanes, unit_mask(k, column, p.n, p.vectors))
-                    to.store(held, row * width + v * k.lanes)
+                    values = b.load(row * p.n + column, k.lanes, unit_mask(k, column, p.n, p.vectors))
+                    to.store(values, row * width + v * k.lanes)
 
 
 def _emit_gemm(k: KernelBuilder, p: PackedGemm, epilogue: FusedEpilogue, where: tuple[int, int]) -> None:
-    """Items are panels, for one part of the rows after the other."""
+    """Multiply. Work items are panels, for one part of the rows after the other."""
     inputs = [k.pointer(i, d) for i, d in enumerate(epilogue.input_dtypes)]
     outputs = [k.pointer(len(inputs) + i, d) for i, d in enumerate(epilogue.output_dtypes)]
     with k.range(k.first, k.last) as item:
@@ -132,24 +131,30 @@ def _emit_gemm(k: KernelBuilder, p: PackedGemm, epilogue: FusedEpilogue, where: 
         w, c0 = inputs[where[1]] + panel * (p.depth * p.width), panel * p.width
 
         def tile(row: Any, height: int) -> None:
-            made = accumulate(k, RegisterTile(height, p.vectors, k.lanes), inputs[where[0]] + row * p.depth, p.depth, w,
-                              [DepthLoop(p.depth, 1, p.width)])  # fmt: skip
+            tile_sums = accumulate(
+                k,
+                RegisterTile(height, p.vectors, k.lanes),
+                inputs[where[0]] + row * p.depth,
+                p.depth,
+                w,
+                [DepthLoop(p.depth, 1, p.width)],
+            )
             for v in range(p.vectors):
                 column = c0 + v * k.lanes
                 mask = unit_mask(k, column, p.n, p.vectors)
                 for r in range(height):
-                    epilogue.store(k, inputs, outputs, made[r][v], (row + r) * p.n + column, column, mask)
+                    epilogue.store(k, inputs, outputs, tile_sums[r][v], (row + r) * p.n + column, column, mask)
 
-        above = before = 0
+        first_row = first_tile = 0
         for height, times in p.tile_heights:
             if p.row_groups == 1:
                 with k.range(times) as t:
-                    tile(t * height + above, height)
+                    tile(t * height + first_row, height)
             else:
-                first = (group * p.piece_tiles - before).maximum(0)
-                with k.range(first, (group * p.piece_tiles + p.piece_tiles - before).minimum(times)) as t:
-                    tile(t * height + above, height)
-            above, before = above + height * times, before + times
+                first = (group * p.piece_tiles - first_tile).maximum(0)
+                with k.range(first, (group * p.piece_tiles + p.piece_tiles - first_tile).minimum(times)) as t:
+                    tile(t * height + first_row, height)
+            first_row, first_tile = first_row + height * times, first_tile + times
 
 
 def _prepacked_kernel(p: PackedGemm, epilogue: FusedEpilogue, where: tuple[int, int]) -> PrepackedKernel:
@@ -169,10 +174,12 @@ def _prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], epilogue: FusedEpilo
     a, b = (ins[i] for i in where)
     if attrs.get("transpose_a") or where[0] == where[1] or b.ndim != 2 or epilogue.kinds[where[1]] != ANCHOR:
         return None
-    found = plan_gemm(a, b, outs[0], False, attrs.get("transpose_b", False))
-    if found.batch != 1 or found.m > _MAX_ROWS or b.size >= small_m_gemm.MIN_ELEMENTS:
+    product = plan_gemm(a, b, outs[0], False, attrs.get("transpose_b", False))
+    if product.batch != 1 or product.m > _MAX_ROWS or b.size >= small_m_gemm.MIN_ELEMENTS:
         return None
-    return _prepacked_kernel(plan_packed_gemm(found.m, found.n, found.depth, found.is_transposed), epilogue, where)
+    return _prepacked_kernel(
+        plan_packed_gemm(product.m, product.n, product.depth, product.is_transposed), epilogue, where
+    )
 
 
 @prepacked_kernel("matmul", special=True)
@@ -185,8 +192,8 @@ def matmul_prepacked(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
 def fused_matmul_prepacked(
     ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
 ) -> PrepackedKernel | None:
-    """A product and what follows it."""
-    name, refs, own = attrs["program"][0]
+    """A product with its epilogue."""
+    name, refs, matmul_attrs = attrs["program"][0]
     if name != "matmul" or any(ref[0] != "in" for ref in refs):
         return None
-    return _prepare(ins, outs, fused_epilogue(ins, outs, attrs, -1), (refs[0][1], refs[1][1]), dict(own))
+    return _prepare(ins, outs, fused_epilogue(ins, outs, attrs, -1), (refs[0][1], refs[1][1]), dict(matmul_attrs))

@@ -1,8 +1,8 @@
-"""Matrix products with a matrix that no run changes (a dense layer over many rows, in a prediction): it is brought into
-panels [panel][depth][width] once, which are then read in the order in which they lie.
+"""Products of many rows and a constant matrix (a dense layer over many rows, in a prediction): the matrix is packed
+once into panels [panel][depth][width], which are then read in order.
 
-A piece of work is a block of rows and some panels. A panel meets all tiles of its rows over the whole depth; what it
-sums stays in registers, so that nothing waits in scratch memory.
+A piece of work is a block of rows and some panels. A panel meets all tiles of its rows over the whole depth; the sums
+stay in registers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_ke
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-_MIN_ROWS = 32  # rows that are done as well without panels
-_CACHED_ELEMENTS = 1 << 16  # elements of a piece's rows, which are read once for each panel
+_MIN_ROWS = 32  # fewer rows are done as fast without panels
+_CACHED_ELEMENTS = 1 << 16  # elements of a piece's rows, which are read again for each panel
 _MIN_PIECES = 16  # pieces of work
 _SERIAL_WORK = 1 << 16  # multiplications below which one piece is enough
 
@@ -36,7 +36,7 @@ Specs = tuple[Spec, ...]
 
 
 class PanelGroup(NamedTuple):
-    """Neighbouring panels of one width: how many vectors, how many panels, the first panel and its column."""
+    """Adjacent panels of one width: their vectors and number, the first panel and its column."""
 
     vectors: int
     num_panels: int
@@ -45,7 +45,8 @@ class PanelGroup(NamedTuple):
 
 
 class LargeGemm(NamedTuple):
-    """[m, depth] times [depth, n] (``turned``: that lies as [n, depth]), in pieces of ``rows`` rows and ``panels``."""
+    """[m, depth] times [depth, n] (``is_transposed``: given as [n, depth]), in pieces of ``piece_rows`` rows and
+    ``piece_panels`` panels."""
 
     m: int
     n: int
@@ -62,16 +63,16 @@ class LargeGemm(NamedTuple):
 
     @property
     def column_pieces(self) -> int:
-        """Parts of the panels."""
+        """The number of parts of the panels."""
         return -(-len(self.column_panels.vectors) // self.piece_panels)
 
     @property
     def items(self) -> int:
-        """Pieces of work."""
+        """The number of pieces of work."""
         return -(-self.m // self.piece_rows) * self.column_pieces
 
     def panel_groups(self) -> Iterator[PanelGroup]:
-        """The panels, those of one width together."""
+        """Yield the panels, those of one width together."""
         panel = column = 0
         for vectors in dict.fromkeys(self.column_panels.vectors):
             times = self.column_panels.vectors.count(vectors)
@@ -80,7 +81,7 @@ class LargeGemm(NamedTuple):
 
 
 def plan_large_gemm(ins: Specs, outs: Specs, where: tuple[int, int], attrs: dict[str, Any]) -> LargeGemm | None:
-    """The product that the specs say; None where it is none of many rows with one plain float32 matrix."""
+    """Return the tiling of a product, or None if it is not one of many rows with one plain float32 matrix."""
     a, b = (ins[i] for i in where)
     if attrs.get("transpose_a", False) or b.ndim != 2 or a.ndim < 2 or where[0] == where[1]:
         return None
@@ -90,25 +91,25 @@ def plan_large_gemm(ins: Specs, outs: Specs, where: tuple[int, int], attrs: dict
     if m < _MIN_ROWS:
         return None
     panels = choose_panels(n, m)
-    if has_cache_conflicts(4 * depth, max_tile_rows(panels.vectors[0])):  # then fewer rows at once
+    if has_cache_conflicts(4 * depth, max_tile_rows(panels.vectors[0])):  # fewer rows at once
         panels = panels._replace(vectors=tuple(sorted(split_evenly(-(-n // panels.lanes), 4), reverse=True)))
     count, high = len(panels.vectors), max_tile_rows(panels.vectors[0])
     rows = min(max(_CACHED_ELEMENTS // depth, 4 * high), m)
     if m * n * depth > _SERIAL_WORK:
-        down = -(-m // rows)
-        if down * count < _MIN_PIECES:  # then blocks of fewer rows
-            down = min(-(-_MIN_PIECES // count), -(-m // high))
-        rows = -(-m // down)
-        across = min(-(-_MIN_PIECES // -(-m // rows)), count)
+        row_pieces = -(-m // rows)
+        if row_pieces * count < _MIN_PIECES:  # blocks of fewer rows
+            row_pieces = min(-(-_MIN_PIECES // count), -(-m // high))
+        rows = -(-m // row_pieces)
+        column_pieces = min(-(-_MIN_PIECES // -(-m // rows)), count)
     else:
-        rows, across = m, 1
-    return LargeGemm(m, n, depth, attrs.get("transpose_b", False), panels, rows, -(-count // across))
+        rows, column_pieces = m, 1
+    return LargeGemm(m, n, depth, attrs.get("transpose_b", False), panels, rows, -(-count // column_pieces))
 
 
 def pack_panels(k: KernelBuilder, d: LargeGemm) -> None:
-    """The matrix (argument 0) into panels (argument 1); items are panels."""
+    """Pack the matrix (argument 0) into panels (argument 1). Work items are panels."""
     b, lanes = k.pointer(0), d.column_panels.lanes
-    deep, along = (1, d.depth) if d.is_transposed else (d.n, 1)
+    depth_stride, column_stride = (1, d.depth) if d.is_transposed else (d.n, 1)
     for group in d.panel_groups():
         width = group.vectors * lanes
         with k.range(k.first.maximum(group.first_panel), k.last.minimum(group.first_panel + group.num_panels)) as item:
@@ -117,13 +118,13 @@ def pack_panels(k: KernelBuilder, d: LargeGemm) -> None:
             real = (column + width).minimum(d.n) - column
             with k.range(d.depth) as i:
                 with k.range(real) as o:
-                    to.store(b.load(i * deep + (column + o) * along), i * width + o)
+                    to.store(b.load(i * depth_stride + (column + o) * column_stride), i * width + o)
                 with k.range(real, width) as o:
                     to.store(k.zero(), i * width + o)
 
 
 class _LargeGemmEmitter:
-    """The code of one product; ``w`` is the input with the panels."""
+    """Emits the code of one product; ``w`` is the input with the panels."""
 
     def __init__(self, k: KernelBuilder, d: LargeGemm, epilogue: FusedEpilogue, a: int, w: int):
         self.k, self.d, self.epilogue = k, d, epilogue
@@ -131,42 +132,42 @@ class _LargeGemmEmitter:
         self.outputs = [k.pointer(len(self.inputs) + i, t) for i, t in enumerate(epilogue.output_dtypes)]
         self.a, self.w = self.inputs[a], self.inputs[w]
         with k.range(k.first, k.last) as item:
-            down, part = item // d.column_pieces, item % d.column_pieces
+            row_piece, part = item // d.column_pieces, item % d.column_pieces
             first, last = part * d.piece_panels, (part + 1) * d.piece_panels
             blocks = [(d.piece_rows, 0, d.m // d.piece_rows), (d.m % d.piece_rows, d.m // d.piece_rows, 1)]
-            for rows, before, times in (one for one in blocks if one[0] * one[2]):
-                with k.if_then((down >= before) & (down < before + times)):
+            for rows, first_block, times in (one for one in blocks if one[0] * one[2]):
+                with k.if_then((row_piece >= first_block) & (row_piece < first_block + times)):
                     for group in d.panel_groups():
                         with k.range(
                             first.maximum(group.first_panel), last.minimum(group.first_panel + group.num_panels)
                         ) as panel:
-                            self.panel(down * d.piece_rows, rows, group, (panel - group.first_panel))
+                            self.panel(row_piece * d.piece_rows, rows, group, (panel - group.first_panel))
 
     def panel(self, r0: Int64, rows: int, group: PanelGroup, number: Int64) -> None:
-        """A panel of a group and the rows from r0 on."""
+        """Emit a panel of a group and the rows from r0 on."""
         k, d = self.k, self.d
         lanes = d.column_panels.lanes
         column = number * (group.vectors * lanes) + group.first_column
         edge = group.first_column + group.num_panels * group.vectors * lanes > d.n
         sizes = split_evenly(rows, max_tile_rows(group.vectors))
-        done = 0
+        first_row = 0
         for size in dict.fromkeys(sizes):
             times = sizes.count(size)
             with k.range(times) as t:
-                self.tile(r0 + (t * size + done), RegisterTile(size, group.vectors, lanes), column, edge)
-            done += size * times
+                self.tile(r0 + (t * size + first_row), RegisterTile(size, group.vectors, lanes), column, edge)
+            first_row += size * times
 
     def tile(self, row: Int64, tile: RegisterTile, column: Int64, edge: bool) -> None:
-        """The sums of a tile, and what follows; at the ``edge`` some of its last columns may not be there."""
+        """Emit the sums of a tile and the epilogue; at the ``edge`` some of its last columns may not exist."""
         k, d = self.k, self.d
-        made = accumulate(k, tile, self.a + row * d.depth, d.depth, self.w + column * d.depth,
+        tile_sums = accumulate(k, tile, self.a + row * d.depth, d.depth, self.w + column * d.depth,
                           [DepthLoop(d.depth, 1, tile.width)])  # fmt: skip
 
         def store(mask: Num | None) -> None:
             for r in range(tile.rows):
                 for v in range(tile.vectors):
                     c = column + v * tile.lanes
-                    self.epilogue.store(k, self.inputs, self.outputs, made[r][v], (row + r) * d.n + c, c,
+                    self.epilogue.store(k, self.inputs, self.outputs, tile_sums[r][v], (row + r) * d.n + c, c,
                                         mask if v == tile.vectors - 1 else None)  # fmt: skip
 
         if not edge:
@@ -180,7 +181,7 @@ class _LargeGemmEmitter:
 
 
 def emit_gemm(k: KernelBuilder, d: LargeGemm, epilogue: FusedEpilogue, a: int, w: int) -> None:
-    """The code of the product; items are pieces."""
+    """Emit the product. Work items are pieces."""
     _LargeGemmEmitter(k, d, epilogue, a, w)
 
 
@@ -205,8 +206,8 @@ def matmul_prepacked_large(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Pr
 
 @prepacked_kernel("fused")
 def fused_matmul_prepacked_large(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> PrepackedKernel | None:
-    """A product and what follows it."""
-    name, refs, own = attrs["program"][0]
+    """A product with its epilogue."""
+    name, refs, matmul_attrs = attrs["program"][0]
     if name != "matmul" or any(ref[0] != "in" for ref in refs):
         return None
-    return _prepare(ins, outs, fused_epilogue(ins, outs, attrs, -1), (refs[0][1], refs[1][1]), dict(own))
+    return _prepare(ins, outs, fused_epilogue(ins, outs, attrs, -1), (refs[0][1], refs[1][1]), dict(matmul_attrs))

@@ -1,8 +1,8 @@
-"""Products of little depth whose result is large, as the gradient of a dense layer's weights in a small batch, and the
-update of the weights with it: what counts is the memory that the result, and what it is combined with, lies in.
+"""Products of small depth with a large result, as the weight gradient of a dense layer in a small batch with the weight
+update fused to it: bound by the memory traffic of the result and of the epilogue's operands.
 
-The result is written row by row, a few rows at a time; the second matrix, or some of its columns, stays in a cache
-meanwhile. What the epilogue reads beside is asked for some rows before it is needed.
+The result is written in order, a few rows at a time; the second matrix, or some of its columns, stays in the cache.
+What the epilogue reads is prefetched some rows ahead.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from prototorch.backends.cpu.native.kernels.common.memory import copy
 from prototorch.backends.cpu.native.kernels.common.register_tile import DepthLoop, RegisterTile, accumulate
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
-MAX_DEPTH = 128  # of the depth
-MIN_ELEMENTS = 1 << 18  # elements of a result that does not stay in a cache
-_CACHED_ELEMENTS = 1 << 16  # elements of the second matrix that do
+MAX_DEPTH = 128  # of a product that is done here
+MIN_ELEMENTS = 1 << 18  # elements of a result that does not fit into a cache
+_CACHED_ELEMENTS = 1 << 16  # elements of the second matrix that fit into one
 _PIECE_ROWS = 16  # rows of a piece
-_TILE_ROWS = 4  # rows that are written side by side: a divisor of _DOWN
-_MAX_TILE_VECTORS = 6  # at most, of each
+_TILE_ROWS = 4  # rows of a register tile: a divisor of _PIECE_ROWS
+_MAX_TILE_VECTORS = 6  # vectors of a register tile, at most
 
 
 class SmallKGemm(NamedTuple):
@@ -45,54 +45,54 @@ class SmallKGemm(NamedTuple):
 
 
 def small_k_gemm(m: int, n: int, depth: int, epilogue: FusedEpilogue, where: tuple[int, int]) -> TaskList:
-    """The tasks for the transpose of [depth, m] times [depth, n]."""
+    """Return the tasks of the transpose of [depth, m] times [depth, n]."""
     p = SmallKGemm(m, n, depth)
-    made = kernel_code(_multiply, p, epilogue, where)
+    kernel = kernel_code(_multiply, p, epilogue, where)
     items = -(-m // _PIECE_ROWS) * -(-n // p.piece_columns)
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, 1, 4 * _PIECE_ROWS * depth)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, 1, 4 * _PIECE_ROWS * depth)])
 
 
 def _multiply(k: KernelBuilder, p: SmallKGemm, epilogue: FusedEpilogue, where: tuple[int, int]) -> None:
-    """Items are pieces of rows, and in them pieces of columns."""
+    """Multiply. Work items are pieces of rows, and in them pieces of columns."""
     inputs = [k.pointer(i, d) for i, d in enumerate(epilogue.input_dtypes)]
     outputs = [k.pointer(len(inputs) + i, d) for i, d in enumerate(epilogue.output_dtypes)]
-    beside = [pointer for pointer, kind in zip(inputs, epilogue.kinds, strict=True) if kind == FULL]
+    full_operands = [pointer for pointer, kind in zip(inputs, epilogue.kinds, strict=True) if kind == FULL]
     a, b = inputs[where[0]], inputs[where[1]]
     lanes = k.lanes
     width = p.tile_vectors * lanes
-    down = -(-p.m // _PIECE_ROWS)
+    row_pieces = -(-p.m // _PIECE_ROWS)
     with k.range(k.first, k.last) as item:
-        r0, c0 = (item % down) * _PIECE_ROWS, (item // down) * p.piece_columns
+        r0, c0 = (item % row_pieces) * _PIECE_ROWS, (item // row_pieces) * p.piece_columns
         count = (p.m - r0).minimum(_PIECE_ROWS)
         with k.range(p.depth) as d:
             copy(k, a + (d * p.m + r0), k.local + d * _PIECE_ROWS, count)
         ends = (c0 + p.piece_columns).minimum(p.n)
-        whole = p.n - p.n % width
+        main_end = p.n - p.n % width
 
         def rows(r: Int64, height: int, r0: Int64 = r0, c0: Int64 = c0, ends: Int64 = ends) -> None:
             def panel(c: Any, vectors: int, mask: Num | None) -> None:
                 corner = (r0 + r) * p.n + c
                 for i in range(height):
                     for v in range(0, vectors * lanes, 16):
-                        for pointer in beside:
+                        for pointer in full_operands:
                             pointer.prefetch(corner + ((i + height) * p.n + v), 2)
-                made = accumulate(k, RegisterTile(height, vectors, lanes), k.local + r, 1, b + c,
+                tile_sums = accumulate(k, RegisterTile(height, vectors, lanes), k.local + r, 1, b + c,
                                   [DepthLoop(p.depth, _PIECE_ROWS, p.n)], None, mask)  # fmt: skip
-                for i, row in enumerate(made):
+                for i, row in enumerate(tile_sums):
                     for v, one in enumerate(row):
                         edge = mask if v == vectors - 1 else None
                         epilogue.store(k, inputs, outputs, one, corner + (i * p.n + v * lanes), c + v * lanes, edge)
 
-            with k.range(c0, ends.minimum(whole), width) as c:
+            with k.range(c0, ends.minimum(main_end), width) as c:
                 panel(c, p.tile_vectors, None)
-            if rest := p.n - whole:
+            if rest := p.n - main_end:
                 mask = k.mask(rest % lanes, lanes) if rest % lanes else None
                 with k.if_then(ends.equals(p.n)):
-                    panel(Int64(k, k.word(whole)), -(-rest // lanes), mask)
+                    panel(Int64(k, k.word(main_end)), -(-rest // lanes), mask)
 
-        even = count - count % _TILE_ROWS
-        with k.range(0, even, _TILE_ROWS) as r:
+        main_rows = count - count % _TILE_ROWS
+        with k.range(0, main_rows, _TILE_ROWS) as r:
             rows(r, _TILE_ROWS)
         if p.m % _TILE_ROWS:
-            with k.range(even, count) as r:
+            with k.range(main_rows, count) as r:
                 rows(r, 1)

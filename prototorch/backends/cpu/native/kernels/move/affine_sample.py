@@ -1,6 +1,5 @@
-"""Pictures seen through affine maps, and the adjoint. Where a pixel looks is worked out once, in float64, for all of
-its channels. No map, not even one of NaN, leads outside the picture's memory.
-"""
+"""Affine image sampling and its adjoint. The source pixels of an output pixel are computed once, in float64, for all
+channels. No matrix, not even one of NaN, leads to memory outside the image."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ _MODES = ("constant", "nearest", "reflect", "wrap")
 
 
 class AffineSampling(NamedTuple):
-    """Pictures of some channels, and how places beyond their borders are seen."""
+    """The size of the images, and how positions outside of them are treated."""
 
     channels: int
     height: int
@@ -30,12 +29,12 @@ class AffineSampling(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Pixels of a picture."""
+        """Pixels of an image."""
         return self.height * self.width
 
 
 class BilinearTap(NamedTuple):
-    """A pixel that is looked at: its place in the picture, its weight, and whether it is really there."""
+    """A source pixel: its index in the image, its weight, and whether it lies inside."""
 
     pixel: Int64
     weight: Num
@@ -43,13 +42,13 @@ class BilinearTap(NamedTuple):
 
 
 def _source_index(k: KernelBuilder, at: Num, size: int, mode: str) -> Int64:
-    """The pixel 0 ... size - 1 that stands for a whole number on one axis."""
+    """Return the pixel 0 ... size - 1 that stands for an integer position on one axis."""
     if mode == "wrap":
         at = at - k.unary_intrinsic("floor", at / float(size)) * float(size)
     elif mode == "reflect":
         at = at - k.unary_intrinsic("floor", at / (2.0 * size)) * (2.0 * size)
         at = k.select(at >= float(size), 2.0 * size - 1.0 - at, at)
-    at = k.select(at >= 0.0, at, k.num(0.0, "float64"))  # NaN too
+    at = k.select(at >= 0.0, at, k.num(0.0, "float64"))  # NaN becomes 0 too
     return k.select(at <= size - 1.0, at, k.num(size - 1.0, "float64")).to_int64()
 
 
@@ -58,18 +57,18 @@ def _bilinear_taps(k: KernelBuilder, v: AffineSampling, m: list[Num], row: Int64
     y, x = (k.fma(m[a], i, k.fma(m[a + 1], j, m[a + 2])) for a in (0, 3))
     one = k.num(1.0, "float64")
     if v.nearest:
-        places = [(k.unary_intrinsic("rint", y), k.unary_intrinsic("rint", x), one)]
+        taps = [(k.unary_intrinsic("rint", y), k.unary_intrinsic("rint", x), one)]
     else:
         top, left = k.unary_intrinsic("floor", y), k.unary_intrinsic("floor", x)
         down, right = y - top, x - left
-        places = [(top, left, (one - down) * (one - right)), (top, left + 1.0, (one - down) * right),
+        taps = [(top, left, (one - down) * (one - right)), (top, left + 1.0, (one - down) * right),
                   (top + 1.0, left, down * (one - right)), (top + 1.0, left + 1.0, down * right)]  # fmt: skip
-    found = []
-    for a, b, weight in places:
+    pixels = []
+    for a, b, weight in taps:
         inside = (a >= 0.0) & (a < float(v.height)) & (b >= 0.0) & (b < float(v.width))
-        place = _source_index(k, a, v.height, v.mode) * v.width + _source_index(k, b, v.width, v.mode)
-        found.append(BilinearTap(place, weight.cast("float32"), inside))
-    return found
+        pixel = _source_index(k, a, v.height, v.mode) * v.width + _source_index(k, b, v.width, v.mode)
+        pixels.append(BilinearTap(pixel, weight.cast("float32"), inside))
+    return pixels
 
 
 def _load_matrix(k: KernelBuilder, picture: Int64) -> list[Num]:
@@ -78,7 +77,7 @@ def _load_matrix(k: KernelBuilder, picture: Int64) -> list[Num]:
 
 
 def _gather_pixels(k: KernelBuilder, v: AffineSampling) -> None:
-    """An item is a row of a picture."""
+    """Sample. Work items are rows of an image."""
     x, y = k.pointer(0), k.pointer(2)
     with k.range(k.first, k.last) as item:
         picture, row = item // v.height, item % v.height
@@ -86,18 +85,18 @@ def _gather_pixels(k: KernelBuilder, v: AffineSampling) -> None:
         with k.range(v.width) as column:
             corners = _bilinear_taps(k, v, m, row, column)
             with k.range(v.channels) as c:
-                here = begin + c * v.size
+                plane = begin + c * v.size
                 total = None
                 for corner in corners:
-                    seen = x.load(here + corner.pixel)
+                    value = x.load(plane + corner.pixel)
                     if v.mode == "constant":
-                        seen = k.select(corner.is_inside, seen, k.num(v.fill))
-                    total = seen * corner.weight if total is None else k.fma(seen, corner.weight, total)
-                y.store(total, here + row * v.width + column)
+                        value = k.select(corner.is_inside, value, k.num(v.fill))
+                    total = value * corner.weight if total is None else k.fma(value, corner.weight, total)
+                y.store(total, plane + row * v.width + column)
 
 
 def _scatter_pixels(k: KernelBuilder, v: AffineSampling) -> None:
-    """An item is a picture, whose pixels give in order."""
+    """Add each gradient to its source pixels, in order. Work items are images."""
     g, y = k.pointer(0), k.pointer(2)
     with k.range(k.first, k.last) as picture:
         m, begin = _load_matrix(k, picture), picture * (v.channels * v.size)
@@ -105,13 +104,13 @@ def _scatter_pixels(k: KernelBuilder, v: AffineSampling) -> None:
         with k.range(v.height) as row, k.range(v.width) as column:
             corners = _bilinear_taps(k, v, m, row, column)
             with k.range(v.channels) as c:
-                here = begin + c * v.size
-                given = g.load(here + row * v.width + column)
+                plane = begin + c * v.size
+                grad = g.load(plane + row * v.width + column)
                 for corner in corners:
-                    share = given * corner.weight
+                    share = grad * corner.weight
                     if v.mode == "constant":
                         share = k.select(corner.is_inside, share, k.num(0.0))
-                    at = here + corner.pixel
+                    at = plane + corner.pixel
                     y.store(y.load(at) + share, at)
 
 
@@ -124,18 +123,18 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], body: Callable[..., N
     v = AffineSampling(
         c, h, w, mode, float(attrs.get("fill_value", 0.0)), attrs.get("interpolation", "bilinear") == "nearest"
     )
-    made, items = kernel_code(body, v), n * h if rows else n
+    kernel, items = kernel_code(body, v), n * h if rows else n
     grain = items if x.size <= PIECE else max(PIECE * items // x.size, 1)
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain)])
 
 
 @native_kernel("affine_sample")
 def affine_sample(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """Each pixel what its map leads to."""
+    """Each pixel sampled at its affine position."""
     return _prepare(ins, attrs, _gather_pixels, True)
 
 
 @native_kernel("affine_sample_grad")
 def affine_sample_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """Each pixel given back where its map leads."""
+    """The adjoint of `affine_sample`: each gradient added to its source pixels."""
     return _prepare(ins, attrs, _scatter_pixels, False)

@@ -1,4 +1,4 @@
-"""A part of each picture, at a place of its own: row by row, in whatever type the pictures came."""
+"""Crops of images, each at an offset of its own, of any dtype."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from prototorch.spec import Spec
 
 
 class CropShape(NamedTuple):
-    """[samples, groups, rows, columns, inner] -> [samples, groups, height, width, inner] in memory: channels are groups
-    or, where they lie last, what is inner."""
+    """[samples, groups, rows, columns, inner] -> [samples, groups, height, width, inner] in memory: channels are
+    groups or, if they are last, inner."""
 
     groups: int
     rows: int
@@ -26,7 +26,7 @@ class CropShape(NamedTuple):
 
 
 def _crop(k: KernelBuilder, p: CropShape) -> None:
-    """Arguments: pictures, first rows, first columns, the result. An item is one row of one group."""
+    """Arguments: images, first rows, first columns, the result. Work items are rows of one group."""
     lanes = copy_lanes(p.dtype)
     tops, lefts = k.pointer(1, "int32"), k.pointer(2, "int32")
     with k.range(k.first, k.last) as item:
@@ -41,16 +41,16 @@ def _crop(k: KernelBuilder, p: CropShape) -> None:
 
 @native_kernel("crop")
 def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """Rows of the pictures, copied as words of their size."""
+    """Rows of the images, copied as words of their size."""
     x, y = ins[0], outs[0]
     if x.layout != y.layout or SIZES.get(x.dtype) not in COPY_DTYPES:
         return None
     samples, channels, rows, columns = x.shape
     groups, inner = (1, channels) if x.layout else (channels, 1)
     part = CropShape(groups, rows, columns, inner, attrs["height"], attrs["width"], COPY_DTYPES[SIZES[x.dtype]])
-    made, items = kernel_code(_crop, part), samples * groups * part.height
+    kernel, items = kernel_code(_crop, part), samples * groups * part.height
     grain = items if y.size <= PIECE_ELEMENTS else max(PIECE_ELEMENTS // (part.width * inner), 1)
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain)])
 
 
 register_channels_last("native", "follows", "crop")

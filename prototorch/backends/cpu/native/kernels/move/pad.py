@@ -1,8 +1,7 @@
-"""Borders that are no zeros: of a constant, or of the input's own elements (reflected, repeated, from the other end).
+"""Padding: by a constant, or by the input's own elements (reflect, edge, wrap).
 
-An item is a line: the padded axis that lies innermost in memory, with all that lies within it, at one place of the
-axes around. Which line of the input it is follows from a table for each of those axes; its middle is copied at once,
-its ends element by element by the innermost axis' own table.
+A work item is a line: the innermost padded axis, with all axes inside of it. Which line of the input it is follows from
+one table for each outer axis; its middle is copied at once, its ends element by element by the table of its own axis.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ PIECE = 1 << 14
 
 
 class PaddedLine(NamedTuple):
-    """The lines of the result: ``outer`` sizes of the axes around, the ``row_major_strides`` of the input along
-    them, and of the
-    line its ``inside`` elements of ``width`` numbers in the input with those ``before`` and ``after``."""
+    """The lines of the result: the ``outer`` sizes and the input's ``strides`` along them; a line has ``input_size``
+    elements of ``element_size`` words, with ``before`` and ``after`` elements of padding."""
 
     outer: tuple[int, ...]
     strides: tuple[int, ...]
@@ -44,22 +42,23 @@ class PaddedLine(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Numbers of a line of the result."""
+        """Words of a line of the result."""
         return (self.before + self.input_size + self.after) * self.element_size
 
 
 def _pad_lines(k: KernelBuilder, line: PaddedLine, word: str) -> None:
-    """Arguments: the input, the result, and the tables, one behind the other: those around, then the line's own."""
+    """Arguments: the input, the result, and the tables, one behind the other: those of the outer axes, then the
+    line's own."""
     x, y, table = k.pointer(0, word), k.pointer(1, word), k.pointer(2, "int64")
     begins = [sum(line.outer[:i]) for i in range(len(line.outer) + 1)]
     with k.range(k.first, k.last) as item:
         source, rest = item * 0, item * 1
         for i in range(len(line.outer) - 1, -1, -1):
-            place = rest % line.outer[i] if i else rest
+            index = rest % line.outer[i] if i else rest
             rest = rest // line.outer[i]
-            source = source + table.load(place + begins[i]).to_int64() * line.strides[i]
-        to, here = y + item * line.size, x + source
-        _copy_run(k, here, to + line.before * line.element_size, line.input_size * line.element_size)
+            source = source + table.load(index + begins[i]).to_int64() * line.strides[i]
+        to, source_line = y + item * line.size, x + source
+        _copy_run(k, source_line, to + line.before * line.element_size, line.input_size * line.element_size)
         for begin, end in (
             (0, line.before),
             (line.before + line.input_size, line.before + line.input_size + line.after),
@@ -67,7 +66,7 @@ def _pad_lines(k: KernelBuilder, line: PaddedLine, word: str) -> None:
             with k.range(begin, end) as j:
                 _copy_run(
                     k,
-                    here + table.load(j + begins[-1]).to_int64() * line.element_size,
+                    source_line + table.load(j + begins[-1]).to_int64() * line.element_size,
                     to + j * line.element_size,
                     line.element_size,
                 )
@@ -87,32 +86,32 @@ def _copy_run(k: KernelBuilder, x: Pointer, y: Pointer, count: int) -> None:
 
 @native_kernel("pad")
 def pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """The input with a border around it."""
+    """The input with padding."""
     x, y, mode = ins[0], outs[0], attrs.get("mode", "constant")
     if x.layout != y.layout or SIZES.get(x.dtype) not in COPY_DTYPES:
-        raise UnsupportedError("arrays that lie differently, or of this type")
-    given = memory_order(x.shape, x.layout)
+        raise UnsupportedError("arrays of different memory layouts, or of this dtype")
+    in_shape = memory_order(x.shape, x.layout)
     pads = [attrs["pads"][i] for i in memory_order(tuple(range(x.ndim)), x.layout)]
     if mode == "constant":
-        return _pad_constant(x, y, given, pads, attrs.get("value", 0.0))
-    last = max((i for i, p in enumerate(pads) if any(p)), default=len(given) - 1)
-    tables = [pad_source_indices(n, before, after, mode) for n, (before, after) in zip(given, pads, strict=True)]
-    line = PaddedLine(tuple(len(t) for t in tables[:last]), tuple(row_major_strides(given)[:last]), given[last],
-                prod(given[last + 1 :]), *pads[last])  # fmt: skip
-    held = np.array([i for t in tables[: last + 1] for i in t], np.int64)
-    made, items = kernel_code(_pad_lines, line, COPY_DTYPES[SIZES[x.dtype]]), prod(line.outer)
+        return _pad_constant(x, y, in_shape, pads, attrs.get("value", 0.0))
+    last = max((i for i, p in enumerate(pads) if any(p)), default=len(in_shape) - 1)
+    tables = [pad_source_indices(n, before, after, mode) for n, (before, after) in zip(in_shape, pads, strict=True)]
+    line = PaddedLine(tuple(len(t) for t in tables[:last]), tuple(row_major_strides(in_shape)[:last]), in_shape[last],
+                prod(in_shape[last + 1 :]), *pads[last])  # fmt: skip
+    table = np.array([i for t in tables[: last + 1] for i in t], np.int64)
+    kernel, items = kernel_code(_pad_lines, line, COPY_DTYPES[SIZES[x.dtype]]), prod(line.outer)
     grain = items if y.size <= PIECE else max(PIECE // line.size, 1)
     return TaskList(
-        lambda i, o: [ParallelTask(made.address, (*i, *o, held.ctypes.data), items, grain)], keep_alive=held
+        lambda i, o: [ParallelTask(kernel.address, (*i, *o, table.ctypes.data), items, grain)], keep_alive=table
     )
 
 
-def _pad_constant(x: Spec, y: Spec, given: Any, pads: Any, value: float) -> TaskList | None:
-    """One number everywhere, then the input in its place."""
-    filled = full((), (y,), {"value": value})
-    if filled is None:
+def _pad_constant(x: Spec, y: Spec, in_shape: Any, pads: Any, value: float) -> TaskList | None:
+    """Fill with the constant, then copy the input into its position."""
+    fill = full((), (y,), {"value": value})
+    if fill is None:
         return None
-    wide = row_major_strides(memory_order(y.shape, y.layout))
-    axes = [StridedAxis(n, s, t) for n, s, t in zip(given, row_major_strides(given), wide, strict=True)]
-    put = strided_copy(axes, x.dtype, 0, sum(p[0] * t for p, t in zip(pads, wide, strict=True)))
-    return TaskList(lambda i, o: [*filled.bind((), o), put(i[0], o[0])])
+    out_strides = row_major_strides(memory_order(y.shape, y.layout))
+    axes = [StridedAxis(n, s, t) for n, s, t in zip(in_shape, row_major_strides(in_shape), out_strides, strict=True)]
+    put = strided_copy(axes, x.dtype, 0, sum(p[0] * t for p, t in zip(pads, out_strides, strict=True)))
+    return TaskList(lambda i, o: [*fill.bind((), o), put(i[0], o[0])])

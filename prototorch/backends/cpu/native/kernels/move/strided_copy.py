@@ -1,4 +1,4 @@
-"""Copies between strided places: slices and their adjoint, and fills."""
+"""Strided copies: slices and their adjoint, flips, broadcasts, and fills."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from prototorch.ops.reduce import normalize_axes as axes_of
 from prototorch.spec import Spec
 
 PIECE_ELEMENTS = 1 << 15
-#: types by which elements are copied, by their bytes
+#: the dtype as which elements are copied, by their size in bytes
 COPY_DTYPES = {1: "uint8", 4: "float32", 8: "float64"}
 
 
 class StridedAxis(NamedTuple):
-    """How many elements, and how far the source and the target move for each."""
+    """A size, and the strides of the source and the target in elements."""
 
     size: int
     source_stride: int
@@ -30,75 +30,75 @@ class StridedAxis(NamedTuple):
 
 
 def row_major_strides(shape: Sequence[int]) -> list[int]:
-    """Of row-major memory, in elements."""
+    """Return the strides of row-major memory, in elements."""
     return [prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
 def merge_axes(axes: Sequence[StridedAxis]) -> tuple[StridedAxis, ...]:
-    """Axes along which both sides go on evenly taken together; at least one."""
-    found: list[StridedAxis] = []
+    """Merge axes along which both sides are contiguous; at least one remains."""
+    merged: list[StridedAxis] = []
     for a in axes:
         if a.size == 1:
             continue
         if (
-            found
-            and found[-1].source_stride == a.source_stride * a.size
-            and found[-1].target_stride == a.target_stride * a.size
+            merged
+            and merged[-1].source_stride == a.source_stride * a.size
+            and merged[-1].target_stride == a.target_stride * a.size
         ):
-            found[-1] = StridedAxis(found[-1].size * a.size, a.source_stride, a.target_stride)
+            merged[-1] = StridedAxis(merged[-1].size * a.size, a.source_stride, a.target_stride)
         else:
-            found.append(a)
-    return tuple(found) or (StridedAxis(1, 1, 1),)
+            merged.append(a)
+    return tuple(merged) or (StridedAxis(1, 1, 1),)
 
 
 def copy_lanes(dtype: str) -> int:
-    """Words that are copied at once."""
+    """Return how many words are copied at once."""
     return vector_lanes("float32") if dtype == "uint8" else vector_lanes(dtype)
 
 
-def _copy_strided(k: KernelBuilder, axes: tuple[StridedAxis, ...], dtype: str, span: int, filled: bool) -> None:
-    """An item is ``span`` elements of the last axis, at one place of the others. ``filled``: no source, zeros."""
+def _copy_strided(k: KernelBuilder, axes: tuple[StridedAxis, ...], dtype: str, span: int, fill_zeros: bool) -> None:
+    """A work item is ``span`` elements of the last axis. ``fill_zeros``: there is no source, zeros are stored."""
     x, y = k.pointer(0, dtype), k.pointer(1, dtype)
     last, pieces = axes[-1], -(-axes[-1].size // span)
     with k.range(k.first, k.last) as item:
         begin, rest = (item % pieces) * span, item // pieces
-        here, there = begin * last.source_stride, begin * last.target_stride
+        source_offset, target_offset = begin * last.source_stride, begin * last.target_stride
         for i in range(len(axes) - 2, -1, -1):
-            place = rest % axes[i].size if i else rest
-            here, there, rest = (
-                here + place * axes[i].source_stride,
-                there + place * axes[i].target_stride,
+            index = rest % axes[i].size if i else rest
+            source_offset, target_offset, rest = (
+                source_offset + index * axes[i].source_stride,
+                target_offset + index * axes[i].target_stride,
                 rest // axes[i].size,
             )
         count: Any = (Int64(k, k.word(last.size)) - begin).minimum(span) if pieces > 1 else last.size
-        _copy_line(k, x + here, y + there, last, count, filled)
+        _copy_line(k, x + source_offset, y + target_offset, last, count, fill_zeros)
 
 
-def _copy_line(k: KernelBuilder, x: Pointer, y: Pointer, axis: StridedAxis, count: Any, filled: bool) -> None:
+def _copy_line(k: KernelBuilder, x: Pointer, y: Pointer, axis: StridedAxis, count: Any, fill_zeros: bool) -> None:
     lanes = copy_lanes(x.dtype)
-    if axis.target_stride == 1 and (axis.source_stride == 1 or filled):
+    if axis.target_stride == 1 and (axis.source_stride == 1 or fill_zeros):
 
         def body(i: Int64, mask: Num | None) -> None:
-            y.store(k.zero(lanes, x.dtype) if filled else x.load(i, lanes, mask), i, mask)
+            y.store(k.zero(lanes, x.dtype) if fill_zeros else x.load(i, lanes, mask), i, mask)
 
         k.for_each_vector(count, body, lanes)
         return
     with k.range(count) as i:
-        y.store(k.num(0, x.dtype) if filled else x.load(i * axis.source_stride), i * axis.target_stride)
+        y.store(k.num(0, x.dtype) if fill_zeros else x.load(i * axis.source_stride), i * axis.target_stride)
 
 
-def strided_copy(axes: Sequence[StridedAxis], dtype: str, source: int, target: int, filled: bool = False) -> Any:
-    """A function from the addresses of source and target to a task that copies; offsets in elements."""
+def strided_copy(axes: Sequence[StridedAxis], dtype: str, source: int, target: int, fill_zeros: bool = False) -> Any:
+    """Return a function from the addresses of source and target to a copying task; offsets are in elements."""
     size = SIZES[dtype]
     if size not in COPY_DTYPES:
         raise UnsupportedError(dtype)
-    word, found = COPY_DTYPES[size], merge_axes(axes)
-    total, last = prod(a.size for a in found), found[-1].size
+    word, merged = COPY_DTYPES[size], merge_axes(axes)
+    total, last = prod(a.size for a in merged), merged[-1].size
     span = min(last, PIECE_ELEMENTS)
     items = total // last * -(-last // span)
-    made = kernel_code(_copy_strided, found, word, span, filled)
+    kernel = kernel_code(_copy_strided, merged, word, span, fill_zeros)
     grain = items if total <= PIECE_ELEMENTS else max(PIECE_ELEMENTS // span, 1)
-    return lambda x, y: ParallelTask(made.address, (x + source * size, y + target * size), items, grain)
+    return lambda x, y: ParallelTask(kernel.address, (x + source * size, y + target * size), items, grain)
 
 
 def _memory_order(spec: Spec, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -107,7 +107,7 @@ def _memory_order(spec: Spec, values: Sequence[Any]) -> tuple[Any, ...]:
 
 def _check_same_layout(x: Spec, y: Spec) -> None:
     if x.layout != y.layout:
-        raise UnsupportedError("operands that lie differently")
+        raise UnsupportedError("operands of different memory layouts")
 
 
 @native_kernel("slice")
@@ -116,22 +116,28 @@ def slice_(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any])
     x, y = ins[0], outs[0]
     _check_same_layout(x, y)
     start, step = _memory_order(x, attrs["start"]), _memory_order(x, attrs["step"])
-    held, taken = row_major_strides(_memory_order(x, x.shape)), _memory_order(y, y.shape)
-    axes = [StridedAxis(n, s * t, d) for n, s, t, d in zip(taken, held, step, row_major_strides(taken), strict=True)]
-    made = strided_copy(axes, x.dtype, sum(a * s for a, s in zip(start, held, strict=True)), 0)
-    return TaskList(lambda i, o: [made(i[0], o[0])])
+    in_strides, out_shape = row_major_strides(_memory_order(x, x.shape)), _memory_order(y, y.shape)
+    axes = [
+        StridedAxis(n, s * t, d)
+        for n, s, t, d in zip(out_shape, in_strides, step, row_major_strides(out_shape), strict=True)
+    ]
+    copy = strided_copy(axes, x.dtype, sum(a * s for a, s in zip(start, in_strides, strict=True)), 0)
+    return TaskList(lambda i, o: [copy(i[0], o[0])])
 
 
 @native_kernel("slice_grad")
 def slice_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """Zeros, and then the input at the places that `slice_` takes."""
+    """Zeros, with the input at the positions that `slice_` takes."""
     x, y = ins[0], outs[0]
     _check_same_layout(x, y)
     start, step = _memory_order(x, attrs["start"]), _memory_order(x, attrs["step"])
-    given, held = _memory_order(x, x.shape), row_major_strides(_memory_order(y, y.shape))
-    axes = [StridedAxis(n, s, d * t) for n, s, d, t in zip(given, row_major_strides(given), held, step, strict=True)]
-    put = strided_copy(axes, x.dtype, 0, sum(a * s for a, s in zip(start, held, strict=True)))
-    clear = strided_copy([StridedAxis(y.size, 1, 1)], x.dtype, 0, 0, filled=True)
+    in_shape, out_strides = _memory_order(x, x.shape), row_major_strides(_memory_order(y, y.shape))
+    axes = [
+        StridedAxis(n, s, d * t)
+        for n, s, d, t in zip(in_shape, row_major_strides(in_shape), out_strides, step, strict=True)
+    ]
+    put = strided_copy(axes, x.dtype, 0, sum(a * s for a, s in zip(start, out_strides, strict=True)))
+    clear = strided_copy([StridedAxis(y.size, 1, 1)], x.dtype, 0, 0, fill_zeros=True)
     return TaskList(lambda i, o: [clear(o[0], o[0]), put(i[0], o[0])])
 
 
@@ -141,18 +147,18 @@ def flip(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
     x = ins[0]
     _check_same_layout(x, outs[0])
     over = axes_of(attrs["axis"], x.ndim)
-    turned = _memory_order(x, [i in over for i in range(x.ndim)])
+    is_flipped = _memory_order(x, [i in over for i in range(x.ndim)])
     shape = _memory_order(x, x.shape)
-    own = row_major_strides(shape)
-    axes = [StridedAxis(n, -s if f else s, s) for n, s, f in zip(shape, own, turned, strict=True)]
-    first = sum((n - 1) * s for n, s, f in zip(shape, own, turned, strict=True) if f)
-    made = strided_copy(axes, x.dtype, first, 0)
-    return TaskList(lambda i, o: [made(i[0], o[0])])
+    strides = row_major_strides(shape)
+    axes = [StridedAxis(n, -s if f else s, s) for n, s, f in zip(shape, strides, is_flipped, strict=True)]
+    first = sum((n - 1) * s for n, s, f in zip(shape, strides, is_flipped, strict=True) if f)
+    copy = strided_copy(axes, x.dtype, first, 0)
+    return TaskList(lambda i, o: [copy(i[0], o[0])])
 
 
 @native_kernel("broadcast_to")
 def broadcast_to(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """The input along axes of size 1 again and again."""
+    """The input repeated along axes of size 1."""
     return op_tasks(loop_nest(ins, outs), "stop_gradient", outs)
 
 
@@ -169,10 +175,10 @@ def full(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
     if y.dtype not in ("float32", "float64", "int32", "int64", "uint8"):
         return None
     value = bool(attrs["value"]) if outs[0].dtype == "bool" else attrs["value"]
-    made = kernel_code(_full, value, y.dtype)
+    kernel = kernel_code(_full, value, y.dtype)
     return TaskList(
         lambda i, o: [
-            ParallelTask(made.address, tuple(o), y.size, y.size if y.size <= PIECE_ELEMENTS else PIECE_ELEMENTS)
+            ParallelTask(kernel.address, tuple(o), y.size, y.size if y.size <= PIECE_ELEMENTS else PIECE_ELEMENTS)
         ]
     )
 
@@ -189,12 +195,12 @@ def iota(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
     y = outs[0]
     if y.dtype not in ("float32", "float64", "int32", "int64"):
         return None
-    made = kernel_code(_iota, y.dtype)
-    return TaskList(lambda i, o: [ParallelTask(made.address, tuple(o), y.size, min(y.size, PIECE_ELEMENTS))])
+    kernel = kernel_code(_iota, y.dtype)
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, tuple(o), y.size, min(y.size, PIECE_ELEMENTS))])
 
 
 def _broadcasts_positions(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> bool:
-    """Whether each channel of a picture has one number, which is to be at all of its places."""
+    """Whether the input has one value a channel, which is broadcast to all positions of an image."""
     return ins[0].ndim == len(attrs["shape"]) >= 4 and prod(ins[0].shape[2:]) == 1
 
 

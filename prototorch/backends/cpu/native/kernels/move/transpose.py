@@ -1,8 +1,8 @@
-"""Copies in which another axis becomes the innermost: reordered memory and exchanged axes.
+"""Transposing copies: changes of the memory layout, permuted axes, concatenation.
 
-Square tiles are read row by row, transposed in registers, and written row by row. An item is a block of rows and
-columns, done along its longer side, so that memory is read or written in long runs. A few channels, whose places are to
-lie side by side, are interleaved instead.
+Square tiles are read row by row, transposed in registers, and written row by row. A work item is a block of rows and
+columns, done along its longer side, so that memory is read or written in long runs. A few channels whose positions are
+to be contiguous are interleaved instead.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-#: rows and columns of a block, and numbers of a piece of work
+#: rows and columns of a block, and elements of a piece of work
 BLOCK_SIZE, PIECE_ELEMENTS = 512, 1 << 15
-#: rows up to which they are interleaved
+#: rows up to which columns are interleaved
 MAX_INTERLEAVED_ROWS = 4
 
 
 @dataclass(frozen=True)
 class TransposeTiling:
-    """``outer`` axes, and two more: ``columns`` lie side by side in the source, ``rows`` in the target. ``source`` is
-    how far one row is from the next in the source, ``target`` one column from the next in the target."""
+    """``outer`` axes and two more: ``columns`` are contiguous in the source, ``rows`` in the target.
+    ``source_stride`` is the distance of rows in the source, ``target_stride`` that of columns in the target."""
 
     outer: tuple[StridedAxis, ...]
     rows: int
@@ -45,55 +45,56 @@ class TransposeTiling:
 
     @property
     def num_blocks(self) -> tuple[int, int]:
-        """Blocks that the rows and the columns are cut into."""
+        """The numbers of blocks of rows and of columns."""
         return -(-self.rows // BLOCK_SIZE), -(-self.columns // BLOCK_SIZE)
 
     @property
     def num_items(self) -> int:
-        """Items of work."""
+        """The number of work items."""
         return prod(a.size for a in self.outer) * prod(self.num_blocks)
 
     @property
     def grain_size(self) -> int:
-        """Items of a piece."""
+        """Work items of a piece."""
         total = self.num_items * min(self.rows, BLOCK_SIZE) * min(self.columns, BLOCK_SIZE)
         return self.num_items if total <= PIECE_ELEMENTS else max(PIECE_ELEMENTS * self.num_items // total, 1)
 
 
 def _transpose_tile(k: KernelBuilder, rows: list[Num]) -> list[Num]:
-    """The transpose of as many vectors as each has lanes."""
+    """Transpose as many vectors as each has lanes."""
     lanes, far = len(rows), 1
     while far < lanes:
         low = [i if not i & far else i - far + lanes for i in range(lanes)]
         high = [i + far if not i & far else i + lanes for i in range(lanes)]
-        made = list(rows)
+        shuffled = list(rows)
         for r in range(lanes):
             if not r & far:
-                made[r] = k.shuffle(rows[r], rows[r + far], low)
-                made[r + far] = k.shuffle(rows[r], rows[r + far], high)
-        rows, far = made, 2 * far
+                shuffled[r] = k.shuffle(rows[r], rows[r + far], low)
+                shuffled[r + far] = k.shuffle(rows[r], rows[r + far], high)
+        rows, far = shuffled, 2 * far
     return rows
 
 
 def _transpose_block(
     k: KernelBuilder, e: TransposeTiling, x: Pointer, y: Pointer, top: Int64, begin: Int64, lanes: int
 ) -> None:
-    """A block of rows from ``top`` and columns from ``begin`` on."""
+    """Copy a block of rows from ``top`` and columns from ``begin`` on."""
 
-    def whole(row: Any, column: Any) -> None:
-        held = [x.load((row + i) * e.source_stride + column, lanes) for i in range(lanes)]
-        for i, v in enumerate(_transpose_tile(k, held)):
+    def copy_full_tile(row: Any, column: Any) -> None:
+        vectors = [x.load((row + i) * e.source_stride + column, lanes) for i in range(lanes)]
+        for i, v in enumerate(_transpose_tile(k, vectors)):
             y.store(v, (column + i) * e.target_stride + row)
 
-    def part(row: Any, column: Any) -> None:
-        down, across = (e.rows - row), (e.columns - column)
-        seen, wide = k.mask(across.minimum(lanes), lanes), k.mask(down.minimum(lanes), lanes)
-        held = [
-            x.load((row + i) * e.source_stride + column, lanes, seen & (down > i).splat(lanes)) for i in range(lanes)
+    def copy_edge_tile(row: Any, column: Any) -> None:
+        rows_left, columns_left = (e.rows - row), (e.columns - column)
+        column_mask, row_mask = k.mask(columns_left.minimum(lanes), lanes), k.mask(rows_left.minimum(lanes), lanes)
+        vectors = [
+            x.load((row + i) * e.source_stride + column, lanes, column_mask & (rows_left > i).splat(lanes))
+            for i in range(lanes)
         ]
-        for i, v in enumerate(_transpose_tile(k, held)):
-            with k.if_then(across > i):
-                y.store(v, (column + i) * e.target_stride + row, wide)
+        for i, v in enumerate(_transpose_tile(k, vectors)):
+            with k.if_then(columns_left > i):
+                y.store(v, (column + i) * e.target_stride + row, row_mask)
 
     end = (begin + BLOCK_SIZE).minimum(e.columns)
     full = begin + (end - begin) // lanes * lanes
@@ -101,125 +102,129 @@ def _transpose_block(
     low = top + (bottom - top) // lanes * lanes
     if e.rows > e.columns:
         with k.range(begin, full, lanes) as column, k.range(top, low, lanes) as row:
-            whole(row, column)
+            copy_full_tile(row, column)
     else:
         with k.range(top, low, lanes) as row, k.range(begin, full, lanes) as column:
-            whole(row, column)
+            copy_full_tile(row, column)
     if e.columns % lanes:
         with k.range(full, end, lanes) as column, k.range(top, low, lanes) as row:
-            part(row, column)
+            copy_edge_tile(row, column)
     if e.rows % lanes:
         with k.range(low, bottom, lanes) as row, k.range(begin, end, lanes) as column:
-            part(row, column)
+            copy_edge_tile(row, column)
 
 
 def _interleave_rows(k: KernelBuilder, e: TransposeTiling, x: Pointer, y: Pointer, begin: Int64) -> None:
-    """A few rows, whose columns are to lie side by side."""
+    """Interleave a few rows, whose columns are to be contiguous."""
     n, lanes = e.rows, k.lanes
     end = (begin + BLOCK_SIZE).minimum(e.columns)
     full = begin + (end - begin) // lanes * lanes
     with k.range(begin, full, lanes) as column:
-        held = [x.load(r * e.source_stride + column, lanes) for r in range(n)]
+        vectors = [x.load(r * e.source_stride + column, lanes) for r in range(n)]
         for v in range(n):
-            places = [divmod(v * lanes + i, n) for i in range(lanes)]  # column, row
-            made = k.shuffle(held[0], held[1], [c + lanes * (r == 1) for c, r in places])
-            for third in range(2, n):
-                order = [c + lanes if r == third else i for i, (c, r) in enumerate(places)]
-                made = k.shuffle(made, held[third], order)
-            y.store(made, column * n + v * lanes)
+            positions = [divmod(v * lanes + i, n) for i in range(lanes)]  # column, row
+            shuffled = k.shuffle(vectors[0], vectors[1], [c + lanes * (r == 1) for c, r in positions])
+            for other in range(2, n):
+                order = [c + lanes if r == other else i for i, (c, r) in enumerate(positions)]
+                shuffled = k.shuffle(shuffled, vectors[other], order)
+            y.store(shuffled, column * n + v * lanes)
     with k.range(full, end) as column, k.range(n) as row:
         y.store(x.load(row * e.source_stride + column), column * n + row)
 
 
-def _emit_transpose(k: KernelBuilder, e: TransposeTiling, past: bool) -> None:
-    x, y = k.pointer(0), k.pointer(1, nontemporal=past)
+def _emit_transpose(k: KernelBuilder, e: TransposeTiling, nontemporal: bool) -> None:
+    x, y = k.pointer(0), k.pointer(1, nontemporal=nontemporal)
     lanes = k.lanes
     while lanes // 2 >= max(min(e.rows, e.columns), 2):
         lanes //= 2
     with k.range(k.first, k.last) as item:
-        down, across = e.num_blocks
-        begin, rest = (item % across) * BLOCK_SIZE, item // across
-        top, rest = (rest % down) * BLOCK_SIZE, rest // down
-        here, there = item * 0, item * 0
+        row_blocks, column_blocks = e.num_blocks
+        begin, rest = (item % column_blocks) * BLOCK_SIZE, item // column_blocks
+        top, rest = (rest % row_blocks) * BLOCK_SIZE, rest // row_blocks
+        source_offset, target_offset = item * 0, item * 0
         for i in range(len(e.outer) - 1, -1, -1):
-            place = rest % e.outer[i].size if i else rest
-            here, there = here + place * e.outer[i].source_stride, there + place * e.outer[i].target_stride
+            index = rest % e.outer[i].size if i else rest
+            source_offset, target_offset = (
+                source_offset + index * e.outer[i].source_stride,
+                target_offset + index * e.outer[i].target_stride,
+            )
             rest = rest // e.outer[i].size
         if 2 <= e.rows <= min(MAX_INTERLEAVED_ROWS, k.lanes) and e.target_stride == e.rows:
-            _interleave_rows(k, e, x + here, y + there, begin)
+            _interleave_rows(k, e, x + source_offset, y + target_offset, begin)
         else:
-            _transpose_block(k, e, x + here, y + there, top, begin, lanes)
+            _transpose_block(k, e, x + source_offset, y + target_offset, top, begin, lanes)
 
 
 def arranged(axes: Sequence[StridedAxis], dtype: str) -> Any:
-    """A function from the addresses of source and target to a task that copies all elements. ``axes`` are in the order
-    of the target's memory, which they fill."""
-    found = merge_axes(axes)
-    inner = [a for a in found if a.source_stride == 1]
-    if SIZES.get(dtype) != 4 or len(found) < 2 or not inner or found[-1].source_stride == 1:
+    """Return a function from the addresses of source and target to a task that copies all elements. ``axes`` are in
+    the order of the target's memory, which they fill."""
+    merged = merge_axes(axes)
+    inner = [a for a in merged if a.source_stride == 1]
+    if SIZES.get(dtype) != 4 or len(merged) < 2 or not inner or merged[-1].source_stride == 1:
         return strided_copy(axes, dtype, 0, 0)
-    columns, rows = inner[0], found[-1]
-    outer = tuple(a for a in found if a is not columns and a is not rows)
+    columns, rows = inner[0], merged[-1]
+    outer = tuple(a for a in merged if a is not columns and a is not rows)
     e = TransposeTiling(outer, rows.size, columns.size, rows.source_stride, columns.target_stride)
     result = Spec((prod(a.size for a in axes),), "float32")
-    address = choose_nontemporal(lambda past: kernel_code(_emit_transpose, e, past), [result], rows.size)
+    address = choose_nontemporal(lambda nontemporal: kernel_code(_emit_transpose, e, nontemporal), [result], rows.size)
     return lambda x, y: ParallelTask(address([x], [y]), (x, y), e.num_items, e.grain_size)
 
 
 def permute_axes(shape: Sequence[int], order: Sequence[int], dtype: str) -> Any:
-    """As `arranged`, of an array of a shape in row-major memory whose axes are put into another order."""
-    held = row_major_strides(shape)
+    """Like `arranged`, for an array in row-major memory whose axes are permuted."""
+    in_strides = row_major_strides(shape)
     sizes = [shape[i] for i in order]
     return arranged(
-        [StridedAxis(n, held[i], t) for n, i, t in zip(sizes, order, row_major_strides(sizes), strict=True)], dtype
+        [StridedAxis(n, in_strides[i], t) for n, i, t in zip(sizes, order, row_major_strides(sizes), strict=True)],
+        dtype,
     )
 
 
 @native_kernel("reorder")
 def reorder(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """The same elements in another order in memory."""
+    """The same elements in another memory layout."""
     x, y = ins[0], outs[0]
     axes = tuple(range(x.ndim))
-    held, wanted = (memory_order(axes, s.layout) for s in (x, y))
-    made = permute_axes(memory_order(x.shape, x.layout), [held.index(a) for a in wanted], x.dtype)
-    return TaskList(lambda i, o: [made(i[0], o[0])])
+    in_axes, out_axes = (memory_order(axes, s.layout) for s in (x, y))
+    copy = permute_axes(memory_order(x.shape, x.layout), [in_axes.index(a) for a in out_axes], x.dtype)
+    return TaskList(lambda i, o: [copy(i[0], o[0])])
 
 
 @native_kernel("transpose")
 def transpose(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """The axes in another order."""
-    made = permute_axes(ins[0].shape, attrs["order"], ins[0].dtype)
-    return TaskList(lambda i, o: [made(i[0], o[0])])
+    """The axes permuted."""
+    copy = permute_axes(ins[0].shape, attrs["order"], ins[0].dtype)
+    return TaskList(lambda i, o: [copy(i[0], o[0])])
 
 
 @native_kernel("concat")
 def concat(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """The inputs side by side along an axis."""
+    """The inputs concatenated along an axis."""
     y = outs[0]
     if any(s.layout != y.layout for s in ins):
-        raise UnsupportedError("operands that lie differently")
+        raise UnsupportedError("operands of different memory layouts")
     axis = memory_order(tuple(range(y.ndim)), y.layout).index(attrs["axis"] % y.ndim)
-    whole = memory_order(y.shape, y.layout)
-    each, made, start = prod(whole[axis:]), [], 0
+    out_shape = memory_order(y.shape, y.layout)
+    each, copies, start = prod(out_shape[axis:]), [], 0
     for s in ins:
-        own = prod(memory_order(s.shape, s.layout)[axis:])
-        axes = [StridedAxis(prod(whole[:axis]), own, each), StridedAxis(own, 1, 1)]
-        made.append(strided_copy(axes, s.dtype, 0, start))
-        start += own
-    return TaskList(lambda i, o: [copy(x, o[0]) for copy, x in zip(made, i, strict=True)])
+        size = prod(memory_order(s.shape, s.layout)[axis:])
+        axes = [StridedAxis(prod(out_shape[:axis]), size, each), StridedAxis(size, 1, 1)]
+        copies.append(strided_copy(axes, s.dtype, 0, start))
+        start += size
+    return TaskList(lambda i, o: [copy(x, o[0]) for copy, x in zip(copies, i, strict=True)])
 
 
 @native_kernel("pad")
 def zero_pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """The input with zeros around it."""
+    """The input padded with zeros."""
     x, y = ins[0], outs[0]
     if x.layout != y.layout or attrs.get("mode", "constant") != "constant" or attrs.get("value", 0.0) != 0:
         return None
-    given, wide = memory_order(x.shape, x.layout), row_major_strides(memory_order(y.shape, y.layout))
-    before = memory_order(tuple(p[0] for p in attrs["pads"]), x.layout)
-    axes = [StridedAxis(n, s, t) for n, s, t in zip(given, row_major_strides(given), wide, strict=True)]
-    put = strided_copy(axes, x.dtype, 0, sum(b * t for b, t in zip(before, wide, strict=True)))
-    clear = strided_copy([StridedAxis(y.size, 1, 1)], x.dtype, 0, 0, filled=True)
+    in_shape, out_strides = memory_order(x.shape, x.layout), row_major_strides(memory_order(y.shape, y.layout))
+    pads_before = memory_order(tuple(p[0] for p in attrs["pads"]), x.layout)
+    axes = [StridedAxis(n, s, t) for n, s, t in zip(in_shape, row_major_strides(in_shape), out_strides, strict=True)]
+    put = strided_copy(axes, x.dtype, 0, sum(b * t for b, t in zip(pads_before, out_strides, strict=True)))
+    clear = strided_copy([StridedAxis(y.size, 1, 1)], x.dtype, 0, 0, fill_zeros=True)
     return TaskList(lambda i, o: [clear(o[0], o[0]), put(i[0], o[0])])
 
 

@@ -1,9 +1,9 @@
-"""Batch normalisation, alone or with an elementwise epilogue.
+"""Batch normalization, alone or with an elementwise epilogue.
 
-Mean and variance are taken in two passes over each piece of rows while it is in the cache, and put together by Chan,
-Golub and LeVeque's formula: memory is read once for both. The first pass' mean has been rounded, so the second takes
-the mean of what is left, too, and large means do no harm. The last pass goes through memory backwards, for its end is
-still in the cache.
+Mean and variance are computed in two passes over each piece of rows while it is in the cache, and combined by the
+formula of Chan, Golub and LeVeque (1979): memory is read once for both. The mean of the first pass is rounded, so the
+second one also computes the mean of the remainders, which keeps large means harmless. The last pass goes through memory
+backwards, since its end is still in the cache.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
 TRAINING, INFERENCE = "batch_norm", "batch_norm_inference"
-#: where an anchor's own inputs lie among the arguments of its kernels
+#: positions of the anchor's inputs among its operands
 _X, _GAMMA, _BETA, _MEAN, _VARIANCE = range(5)
 
 
 def _partial_moments(k: KernelBuilder, c: ChannelShape, piece: Any) -> list[Pointer]:
-    """Where a piece's results lie: its mean as rounded, the mean distance from that, and the sum of their squares."""
-    held = k.shared.as_type("float32") + piece * (3 * c.channels)
-    return [held + i * c.channels for i in range(3)]
+    """Return the addresses of a piece's results: its rounded mean, the mean deviation from it, and the sum of
+    squares of the deviations."""
+    address = k.shared.as_type("float32") + piece * (3 * c.channels)
+    return [address + i * c.channels for i in range(3)]
 
 
 def _coefficients(k: KernelBuilder, c: ChannelShape) -> list[Pointer]:
-    """Where each channel's mean as rounded, scale and shift lie."""
+    """Return the addresses of each channel's rounded mean, scale and shift."""
     return _partial_moments(k, c, c.num_pieces)
 
 
@@ -51,7 +52,7 @@ def _compute_moments(k: KernelBuilder, c: ChannelShape) -> None:
     x = k.pointer(_X)
 
     def piece(number: Int64, start: Int64, count: Int64) -> None:
-        means, aways, squares = _partial_moments(k, c, number)
+        means, deviations, squares = _partial_moments(k, c, number)
         sum_rows(k, c, start, count, [means], lambda at, i, lanes, mask: [x.load(at, lanes, mask)])
         share = k.num(1.0) / k.num(count)
 
@@ -61,39 +62,39 @@ def _compute_moments(k: KernelBuilder, c: ChannelShape) -> None:
             )
 
         def distance(at: Int64, i: Int64, lanes: int, mask: Num | None) -> list[Num]:
-            away = x.load(at, lanes, mask) - means.load(i, lanes, mask)
-            return [away, away * away]
+            deviation = x.load(at, lanes, mask) - means.load(i, lanes, mask)
+            return [deviation, deviation * deviation]
 
         scale(means)
-        sum_rows(k, c, start, count, [aways, squares], distance)
-        scale(aways)
+        sum_rows(k, c, start, count, [deviations, squares], distance)
+        scale(deviations)
 
     for_each_piece(k, c, piece)
 
 
 def _combine_moments(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
-    """One mean and variance of those of the pieces, and the coefficients."""
+    """Combine the moments of all pieces, and compute the coefficients."""
     gamma, beta, mean, variance = (k.pointer(i) for i in range(4))
     last = float(c.outer - (c.num_pieces - 1) * c.piece_rows)  # rows of the last piece
 
     def vector(i: Int64, lanes: int, mask: Num | None) -> None:
-        def added(term: Any) -> Num:
-            """The sum over pieces of a term (a piece's results, its rows)."""
+        def sum_pieces(term: Any) -> Num:
+            """Return the sum over pieces of a term (a piece's results, its rows)."""
             total = k.variable(k.zero(lanes))
             with k.range(c.num_pieces - 1) as p:
-                held = [part.load(i, lanes, mask) for part in _partial_moments(k, c, p)]
-                total.value = total.value + term(*held, float(c.piece_rows))
+                partials = [part.load(i, lanes, mask) for part in _partial_moments(k, c, p)]
+                total.value = total.value + term(*partials, float(c.piece_rows))
             final = [part.load(i, lanes, mask) for part in _partial_moments(k, c, c.num_pieces - 1)]
             return total.value + term(*final, last)
 
-        high = added(lambda m, a, s, n: m * n) * (1.0 / c.outer)
-        low = added(lambda m, a, s, n: ((m - high) + a) * n) * (1.0 / c.outer)
+        high = sum_pieces(lambda m, a, s, n: m * n) * (1.0 / c.outer)
+        low = sum_pieces(lambda m, a, s, n: ((m - high) + a) * n) * (1.0 / c.outer)
 
         def square(m: Num, a: Num, s: Num, n: float) -> Num:
-            away = ((m - high) + a) - low
-            return s + (away * away - a * a) * n
+            deviation = ((m - high) + a) - low
+            return s + (deviation * deviation - a * a) * n
 
-        var = added(square) * (1.0 / c.outer)
+        var = sum_pieces(square) * (1.0 / c.outer)
         mean.store(high + low, i, mask)
         variance.store(var, i, mask)
         scale = rsqrt(k, var, eps) * gamma.load(i, lanes, mask)
@@ -106,7 +107,7 @@ def _combine_moments(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
 
 
 def _load_statistics(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
-    """The coefficients of given statistics."""
+    """Compute the coefficients from stored statistics."""
     gamma, beta, mean, variance = (k.pointer(i) for i in range(4))
 
     def vector(i: Int64, lanes: int, mask: Num | None) -> None:
@@ -120,32 +121,32 @@ def _load_statistics(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
 
 
 def _operand_pointers(
-    k: KernelBuilder, after: FusedEpilogue, streams: bool = False
+    k: KernelBuilder, epilogue: FusedEpilogue, streams: bool = False
 ) -> tuple[list[Pointer], list[Pointer]]:
-    inputs = [k.pointer(i, d) for i, d in enumerate(after.input_dtypes)]
-    return inputs, [k.pointer(len(inputs) + i, d, streams) for i, d in enumerate(after.output_dtypes)]
+    inputs = [k.pointer(i, d) for i, d in enumerate(epilogue.input_dtypes)]
+    return inputs, [k.pointer(len(inputs) + i, d, streams) for i, d in enumerate(epilogue.output_dtypes)]
 
 
 def _normalize_rows(
-    k: KernelBuilder, c: ChannelShape, after: FusedEpilogue, own: tuple[int, ...], streams: bool
+    k: KernelBuilder, c: ChannelShape, epilogue: FusedEpilogue, operands: tuple[int, ...], streams: bool
 ) -> None:
-    inputs, outputs = _operand_pointers(k, after, streams)
-    x = inputs[own[_X]]
+    inputs, outputs = _operand_pointers(k, epilogue, streams)
+    x = inputs[operands[_X]]
     mean, scale, shift = _coefficients(k, c)
 
-    def place(at: Int64, i: Int64, lanes: int, mask: Num | None) -> None:
-        away = x.load(at, lanes, mask) - mean.load(i, lanes, mask)
-        made = k.fma(away, scale.load(i, lanes, mask), shift.load(i, lanes, mask))
-        after.store(k, inputs, outputs, made, at, i, mask)
+    def normalize(at: Int64, i: Int64, lanes: int, mask: Num | None) -> None:
+        deviation = x.load(at, lanes, mask) - mean.load(i, lanes, mask)
+        value = k.fma(deviation, scale.load(i, lanes, mask), shift.load(i, lanes, mask))
+        epilogue.store(k, inputs, outputs, value, at, i, mask)
 
-    for_each_piece(k, c, lambda _, start, count: for_each_row(k, c, start, count, place), backwards=True)
+    for_each_piece(k, c, lambda _, start, count: for_each_row(k, c, start, count, normalize), backwards=True)
 
 
 def _normalize_planes(
-    k: KernelBuilder, c: ChannelShape, after: FusedEpilogue, own: tuple[int, ...], eps: float, training: bool
+    k: KernelBuilder, c: ChannelShape, epilogue: FusedEpilogue, operands: tuple[int, ...], eps: float, training: bool
 ) -> None:
-    inputs, outputs = _operand_pointers(k, after)
-    x, gamma, beta = (inputs[own[i]] for i in (_X, _GAMMA, _BETA))
+    inputs, outputs = _operand_pointers(k, epilogue)
+    x, gamma, beta = (inputs[operands[i]] for i in (_X, _GAMMA, _BETA))
     first = len(inputs) + len(outputs)
     with k.range(k.first, k.last) as channel:
         if training:
@@ -153,8 +154,8 @@ def _normalize_planes(
             mean = (total * (1.0 / c.elements_per_channel)).cast("float32")
 
             def distance(at: Int64, mask: Num | None) -> list[Num]:
-                away = x.load(at, k.lanes, mask) - mean
-                return [away, away * away]
+                deviation = x.load(at, k.lanes, mask) - mean
+                return [deviation, deviation * deviation]
 
             low, squares = (s * (1.0 / c.elements_per_channel) for s in sum_plane(k, c, channel, distance, 2))
             variance = (squares - low * low).cast("float32")
@@ -162,68 +163,78 @@ def _normalize_planes(
             k.pointer(first + 1).store(variance, channel)
         else:
             low = k.num(0.0, "float64")
-            mean, variance = inputs[own[_MEAN]].load(channel), inputs[own[_VARIANCE]].load(channel)
+            mean, variance = inputs[operands[_MEAN]].load(channel), inputs[operands[_VARIANCE]].load(channel)
         scale = rsqrt(k, variance, eps) * gamma.load(channel)
         shift = (beta.load(channel) - low.cast("float32") * scale).splat(k.lanes)
 
-        def place(at: Int64, mask: Num | None) -> None:
-            made = k.fma(x.load(at, k.lanes, mask) - mean, scale, shift)
-            after.store(k, inputs, outputs, made, at, channel, mask)
+        def normalize(at: Int64, mask: Num | None) -> None:
+            value = k.fma(x.load(at, k.lanes, mask) - mean, scale, shift)
+            epilogue.store(k, inputs, outputs, value, at, channel, mask)
 
-        for_each_position(k, c, channel, place)
+        for_each_position(k, c, channel, normalize)
 
 
 def _tasks(
     outs: tuple[Spec, ...],
     c: ChannelShape,
-    after: FusedEpilogue,
-    own: tuple[int, ...],
+    epilogue: FusedEpilogue,
+    operands: tuple[int, ...],
     eps: float,
     training: bool,
-    wide: list[int],
+    full_outputs: list[int],
     stats: list[int],
 ) -> TaskList:
-    """``own`` are the anchor's inputs among the inputs; ``wide`` the full-size outputs, ``stats`` those that are the
-    mean and the variance (-1 where not wanted: they go to scratch memory that nobody reads)."""
+    """``operands`` are the indices of the anchor's inputs, ``full_outputs`` those of the full-size outputs,
+    ``stats`` those of mean and variance (-1: not an output)."""
     if not c.is_channels_last:
-        if VECTOR in after.kinds:
-            raise UnsupportedError("a vector over channels that do not lie side by side")
+        if VECTOR in epilogue.kinds:
+            raise UnsupportedError("a vector over channels that are not contiguous")
         if training and -1 in stats:
-            raise UnsupportedError("statistics that nobody wants")
-        made = kernel_code(_normalize_planes, c, after, own, eps, training)
-        made.check_supported()
+            raise UnsupportedError("statistics that are not outputs")
+        kernel = kernel_code(_normalize_planes, c, epilogue, operands, eps, training)
+        kernel.check_supported()
         return TaskList(
             lambda i, o: [
                 ParallelTask(
-                    made.address, (*i, *(o[w] for w in wide), *(o[s] for s in stats)), c.channels, c.grain_size
+                    kernel.address,
+                    (*i, *(o[w] for w in full_outputs), *(o[s] for s in stats)),
+                    c.channels,
+                    c.grain_size,
                 )
             ]
         )
-    moments, joined, known = (
+    moments, combine, load_statistics = (
         kernel_code(_compute_moments, c),
         kernel_code(_combine_moments, c, eps),
         kernel_code(_load_statistics, c, eps),
     )
-    kernel_code(_normalize_rows, c, after, own, False).check_supported()
+    kernel_code(_normalize_rows, c, epilogue, operands, False).check_supported()
     apply = choose_nontemporal(
-        lambda past: kernel_code(_normalize_rows, c, after, own, past), [outs[w] for w in wide], c.channels
+        lambda nontemporal: kernel_code(_normalize_rows, c, epilogue, operands, nontemporal),
+        [outs[w] for w in full_outputs],
+        c.channels,
     )
     if training and -1 in stats:
-        raise UnsupportedError("statistics that nobody wants")
+        raise UnsupportedError("statistics that are not outputs")
     shared = 4 * 3 * c.channels * (c.num_pieces + 1)
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
         if training:
             first = [
-                ParallelTask(moments.address, (i[own[_X]],), c.num_pieces, 1, 0, shared),
+                ParallelTask(moments.address, (i[operands[_X]],), c.num_pieces, 1, 0, shared),
                 ParallelTask(
-                    joined.address, (i[own[_GAMMA]], i[own[_BETA]], *(o[s] for s in stats)), c.num_blocks, 1, 0, shared
+                    combine.address,
+                    (i[operands[_GAMMA]], i[operands[_BETA]], *(o[s] for s in stats)),
+                    c.num_blocks,
+                    1,
+                    0,
+                    shared,
                 ),
             ]
         else:
-            vectors = tuple(i[own[n]] for n in (_GAMMA, _BETA, _MEAN, _VARIANCE))
-            first = [ParallelTask(known.address, vectors, c.num_blocks, 1, 0, shared)]
-        results = [o[w] for w in wide]
+            vectors = tuple(i[operands[n]] for n in (_GAMMA, _BETA, _MEAN, _VARIANCE))
+            first = [ParallelTask(load_statistics.address, vectors, c.num_blocks, 1, 0, shared)]
+        results = [o[w] for w in full_outputs]
         return [*first, ParallelTask(apply(i, results), (*i, *results), c.num_pieces, 1, 0, shared)]
 
     return TaskList(bind)
@@ -231,21 +242,21 @@ def _tasks(
 
 @native_kernel(TRAINING)
 def batch_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """By the batch's own statistics."""
+    """With the statistics of the batch."""
     c = channel_shape(ins[0], attrs.get("axis", 1), outs)
     return _tasks(outs, c, no_epilogue(3), (0, 1, 2), attrs["eps"], True, [0], [1, 2])
 
 
 @native_kernel(INFERENCE)
 def batch_norm_inference(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """By given statistics."""
+    """With stored statistics."""
     c = channel_shape(ins[0], attrs.get("axis", 1), outs)
     return _tasks(outs, c, no_epilogue(5), (0, 1, 2, 3, 4), attrs["eps"], False, [0], [])
 
 
 @native_kernel("fused")
 def fused_batch_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """Batch normalisation with elementwise ops after it."""
+    """Batch normalization with elementwise ops after it."""
     program = attrs["program"]
     anchor, refs, items = program[0]
     if anchor not in (TRAINING, INFERENCE) or any(ref[0] != "in" for ref in refs):
@@ -255,18 +266,31 @@ def fused_batch_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
     statistics = [("node", 0, 1), ("node", 0, 2)]
     if any(ref in statistics for line in program[1:] for ref in line[1]):
         return None
-    own, kept = tuple(ref[1] for ref in refs), dict(items)
-    wide = [i for i, ref in enumerate(attrs["outputs"]) if ref not in statistics]
+    operands, norm_attrs = tuple(ref[1] for ref in refs), dict(items)
+    full_outputs = [i for i, ref in enumerate(attrs["outputs"]) if ref not in statistics]
     stats = [next((i for i, ref in enumerate(attrs["outputs"]) if ref == s), -1) for s in statistics]
-    if not wide:
+    if not full_outputs:
         return None
-    axis = kept.get("axis", 1)
-    c = channel_shape(ins[own[_X]], axis, (*ins, *outs))
-    after = fused_epilogue(ins, tuple(outs[i] for i in wide),
-                        {"program": program, "outputs": tuple(attrs["outputs"][i] for i in wide)}, axis)  # fmt: skip
-    if outs[wide[0]].shape != ins[own[_X]].shape:
+    axis = norm_attrs.get("axis", 1)
+    c = channel_shape(ins[operands[_X]], axis, (*ins, *outs))
+    epilogue = fused_epilogue(
+        ins,
+        tuple(outs[i] for i in full_outputs),
+        {"program": program, "outputs": tuple(attrs["outputs"][i] for i in full_outputs)},
+        axis,
+    )
+    if outs[full_outputs[0]].shape != ins[operands[_X]].shape:
         return None
-    return _tasks(outs, c, after, own, kept["eps"], anchor == TRAINING, wide, stats if anchor == TRAINING else [])
+    return _tasks(
+        outs,
+        c,
+        epilogue,
+        operands,
+        norm_attrs["eps"],
+        anchor == TRAINING,
+        full_outputs,
+        stats if anchor == TRAINING else [],
+    )
 
 
 register_channels_last("native", "follows", TRAINING, INFERENCE, ins=(0,), outs=(0,))

@@ -1,6 +1,5 @@
-"""The gradients of batch normalisation, alone or with the elementwise ops that make the gradient it begins with (that
-of an activation), which then need not be written: two passes over memory, the second backwards.
-"""
+"""The gradients of batch normalization, alone or with the elementwise ops that make the gradient it begins with
+(that of an activation), which then need not be written: two passes over memory, the second backwards."""
 
 from __future__ import annotations
 
@@ -33,8 +32,8 @@ Ref = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class FusedGradient:
-    """Where the gradient of y comes from: the lines before the anchor, and what of them is kept as a full-size output
-    beside that of x. ``own`` are the refs of the anchor's g, x, gamma, mean and variance."""
+    """How the gradient of y is computed: the ops before the anchor, and which of their results are also outputs.
+    ``operands`` are the refs of the anchor's g, x, gamma, mean and variance."""
 
     program: tuple[Any, ...]
     operands: tuple[Ref, ...]
@@ -43,51 +42,52 @@ class FusedGradient:
     output_dtypes: tuple[str, ...]
 
     def trace(self, k: KernelBuilder, inputs: list[Pointer], at: Int64, lanes: int, mask: Num | None) -> dict[Ref, Num]:
-        """All numbers of a vector by their refs: what is read, and what the lines make."""
-        found: dict[Ref, Num] = {}
+        """Return all values of a vector by their refs: what is read, and what the ops make of it."""
+        values: dict[Ref, Num] = {}
 
         def read(ref: Ref) -> Num:
-            if ref not in found:
-                found[ref] = k.num(ref[1], ref[2]) if ref[0] == "const" else inputs[ref[1]].load(at, lanes, mask)
-            return found[ref]
+            if ref not in values:
+                values[ref] = k.num(ref[1], ref[2]) if ref[0] == "const" else inputs[ref[1]].load(at, lanes, mask)
+            return values[ref]
 
         for j, (op, refs, attrs) in enumerate(self.program):
             for i, value in enumerate(trace_op(op, attrs)(k, [read(r) for r in refs])):
-                found["node", j, i] = value
+                values["node", j, i] = value
         for ref in (*self.operands[:2], *self.extra_outputs):
             read(ref)
-        return found
+        return values
 
     def pointers(self, k: KernelBuilder, streams: bool = False) -> tuple[list[Pointer], list[Pointer]]:
-        """The inputs, and the full-size outputs after them: that of x, then what is kept."""
+        """Return the inputs, and the full-size outputs after them: that of x, then the extra ones."""
         inputs = [k.pointer(i, d) for i, d in enumerate(self.input_dtypes)]
         return inputs, [k.pointer(len(inputs) + i, d, streams) for i, d in enumerate(self.output_dtypes)]
 
-    def vector(self, inputs: list[Pointer], place: int) -> Pointer:
-        """One of the anchor's vectors over the channels."""
-        return inputs[self.operands[place][1]]
+    def vector(self, inputs: list[Pointer], operand: int) -> Pointer:
+        """Return the address of one of the anchor's vectors over the channels."""
+        return inputs[self.operands[operand][1]]
 
-    def store(self, outputs: list[Pointer], found: dict[Ref, Num], dx: Num, at: Int64, mask: Num | None) -> None:
-        """Store a vector of the gradient of x, and what is kept."""
+    def store(self, outputs: list[Pointer], values: dict[Ref, Num], dx: Num, at: Int64, mask: Num | None) -> None:
+        """Store a vector of the gradient of x, and the extra outputs."""
         outputs[0].store(dx, at, mask)
         for pointer, ref in zip(outputs[1:], self.extra_outputs, strict=True):
-            pointer.store(found[ref].cast(pointer.dtype).splat(dx.lanes), at, mask)
+            pointer.store(values[ref].cast(pointer.dtype).splat(dx.lanes), at, mask)
 
 
 _GAMMA, _MEAN, _VARIANCE = 2, 3, 4
 
 
 def _partial_sums(k: KernelBuilder, c: ChannelShape, piece: Any) -> tuple[Pointer, Pointer]:
-    """Where a piece's sums lie: of the gradient, and of the gradient times the distance from the mean."""
-    held = k.shared.as_type("float32") + piece * (2 * c.channels)
-    return held, held + c.channels
+    """Return the addresses of a piece's sums: of the gradient, and of the gradient times the deviation from the
+    mean."""
+    address = k.shared.as_type("float32") + piece * (2 * c.channels)
+    return address, address + c.channels
 
 
 def _coefficients(k: KernelBuilder, c: ChannelShape) -> list[Pointer]:
-    """Per channel: the factor of all, what is subtracted from the gradient, the factor of the distance, and the mean
-    (which an output may be written over)."""
-    held = k.shared.as_type("float32") + c.num_pieces * 2 * c.channels
-    return [held + i * c.channels for i in range(4)]
+    """Return the addresses of each channel's scale, mean gradient, factor of the deviation, and mean (whose array an
+    output may overwrite)."""
+    address = k.shared.as_type("float32") + c.num_pieces * 2 * c.channels
+    return [address + i * c.channels for i in range(4)]
 
 
 def _compute_sums(k: KernelBuilder, c: ChannelShape, g: FusedGradient) -> None:
@@ -95,8 +95,8 @@ def _compute_sums(k: KernelBuilder, c: ChannelShape, g: FusedGradient) -> None:
     mean = g.vector(inputs, _MEAN)
 
     def terms(at: Int64, i: Int64, lanes: int, mask: Num | None) -> list[Num]:
-        found = g.trace(k, inputs, at, lanes, mask)
-        grad, x = found[g.operands[0]], found[g.operands[1]]
+        values = g.trace(k, inputs, at, lanes, mask)
+        grad, x = values[g.operands[0]], values[g.operands[1]]
         return [grad, grad * (x - mean.load(i, lanes, mask))]
 
     for_each_piece(k, c, lambda p, start, count: sum_rows(k, c, start, count, _partial_sums(k, c, p), terms))
@@ -104,7 +104,7 @@ def _compute_sums(k: KernelBuilder, c: ChannelShape, g: FusedGradient) -> None:
 
 def _combine_sums(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
     gamma, mean, variance, dgamma, dbeta = (k.pointer(i) for i in range(5))
-    factor, shift, slope, kept = _coefficients(k, c)
+    factor, shift, slope, saved_mean = _coefficients(k, c)
 
     def vector(i: Int64, lanes: int, mask: Num | None) -> None:
         total, product = k.variable(k.zero(lanes)), k.variable(k.zero(lanes))
@@ -113,13 +113,13 @@ def _combine_sums(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
             total.value = total.value + a
             product.value = product.value + b
         inverse = rsqrt(k, variance.load(i, lanes, mask), eps)
-        along = product.value * inverse
-        kept.store(mean.load(i, lanes, mask), i, mask)
+        scaled_product = product.value * inverse
+        saved_mean.store(mean.load(i, lanes, mask), i, mask)
         factor.store(inverse * gamma.load(i, lanes, mask), i, mask)
-        dgamma.store(along, i, mask)
+        dgamma.store(scaled_product, i, mask)
         dbeta.store(total.value, i, mask)
         shift.store(total.value * (1.0 / c.elements_per_channel), i, mask)
-        slope.store(along * inverse * (1.0 / c.elements_per_channel), i, mask)
+        slope.store(scaled_product * inverse * (1.0 / c.elements_per_channel), i, mask)
 
     for_each_channel_block(k, c, vector)
 
@@ -128,13 +128,13 @@ def _store_input_grad(k: KernelBuilder, c: ChannelShape, g: FusedGradient, strea
     inputs, outputs = g.pointers(k, streams)
     factor, shift, slope, mean = _coefficients(k, c)
 
-    def place(at: Int64, i: Int64, lanes: int, mask: Num | None) -> None:
-        found = g.trace(k, inputs, at, lanes, mask)
-        away = found[g.operands[1]] - mean.load(i, lanes, mask)
-        rest = found[g.operands[0]] - shift.load(i, lanes, mask) - away * slope.load(i, lanes, mask)
-        g.store(outputs, found, rest * factor.load(i, lanes, mask), at, mask)
+    def store_grad(at: Int64, i: Int64, lanes: int, mask: Num | None) -> None:
+        values = g.trace(k, inputs, at, lanes, mask)
+        deviation = values[g.operands[1]] - mean.load(i, lanes, mask)
+        rest = values[g.operands[0]] - shift.load(i, lanes, mask) - deviation * slope.load(i, lanes, mask)
+        g.store(outputs, values, rest * factor.load(i, lanes, mask), at, mask)
 
-    for_each_piece(k, c, lambda _, start, count: for_each_row(k, c, start, count, place), backwards=True)
+    for_each_piece(k, c, lambda _, start, count: for_each_row(k, c, start, count, store_grad), backwards=True)
 
 
 def _input_grad_planes(k: KernelBuilder, c: ChannelShape, g: FusedGradient, eps: float) -> None:
@@ -145,52 +145,55 @@ def _input_grad_planes(k: KernelBuilder, c: ChannelShape, g: FusedGradient, eps:
         gamma, mean, variance = (g.vector(inputs, n).load(channel) for n in (_GAMMA, _MEAN, _VARIANCE))
 
         def terms(at: Int64, mask: Num | None) -> list[Num]:
-            found = g.trace(k, inputs, at, k.lanes, mask)
-            return [found[g.operands[0]], found[g.operands[0]] * (found[g.operands[1]] - mean)]
+            values = g.trace(k, inputs, at, k.lanes, mask)
+            return [values[g.operands[0]], values[g.operands[0]] * (values[g.operands[1]] - mean)]
 
         total, product = sum_plane(k, c, channel, terms, 2)
         inverse = rsqrt(k, variance, eps)
-        along = product.cast("float32") * inverse
-        dgamma.store(along, channel)
+        scaled_product = product.cast("float32") * inverse
+        dgamma.store(scaled_product, channel)
         dbeta.store(total.cast("float32"), channel)
-        factor, slope = inverse * gamma, along * inverse * (1.0 / c.elements_per_channel)
+        factor, slope = inverse * gamma, scaled_product * inverse * (1.0 / c.elements_per_channel)
         shift = (total * (1.0 / c.elements_per_channel)).cast("float32")
 
-        def place(at: Int64, mask: Num | None) -> None:
-            found = g.trace(k, inputs, at, k.lanes, mask)
-            rest = found[g.operands[0]] - shift - (found[g.operands[1]] - mean) * slope
-            g.store(outputs, found, rest * factor, at, mask)
+        def store_grad(at: Int64, mask: Num | None) -> None:
+            values = g.trace(k, inputs, at, k.lanes, mask)
+            rest = values[g.operands[0]] - shift - (values[g.operands[1]] - mean) * slope
+            g.store(outputs, values, rest * factor, at, mask)
 
-        for_each_position(k, c, channel, place)
+        for_each_position(k, c, channel, store_grad)
 
 
-def _tasks(outs: tuple[Spec, ...], c: ChannelShape, g: FusedGradient, eps: float, wide: list[int],
+def _tasks(outs: tuple[Spec, ...], c: ChannelShape, g: FusedGradient, eps: float, full_outputs: list[int],
            vectors: list[int]) -> TaskList:  # fmt: skip
-    """``wide`` are the full-size outputs, ``vectors`` the gradients of gamma and beta."""
+    """``full_outputs`` are the indices of the full-size outputs, ``vectors`` those of the gradients of gamma and
+    beta."""
     if not c.is_channels_last:
-        made = kernel_code(_input_grad_planes, c, g, eps)
-        made.check_supported()
+        kernel = kernel_code(_input_grad_planes, c, g, eps)
+        kernel.check_supported()
         return TaskList(
             lambda i, o: [
-                ParallelTask(made.address, (*i, *(o[w] for w in (*wide, *vectors))), c.channels, c.grain_size)
+                ParallelTask(kernel.address, (*i, *(o[w] for w in (*full_outputs, *vectors))), c.channels, c.grain_size)
             ]
         )
-    sums, joined = kernel_code(_compute_sums, c, g), kernel_code(_combine_sums, c, eps)
+    sums, combine = kernel_code(_compute_sums, c, g), kernel_code(_combine_sums, c, eps)
     kernel_code(_store_input_grad, c, g, False).check_supported()
-    spread = choose_nontemporal(
-        lambda past: kernel_code(_store_input_grad, c, g, past), [outs[w] for w in wide], c.channels
+    store_grad = choose_nontemporal(
+        lambda nontemporal: kernel_code(_store_input_grad, c, g, nontemporal),
+        [outs[w] for w in full_outputs],
+        c.channels,
     )
     shared = 4 * c.channels * (2 * c.num_pieces + 4)
-    given = [g.operands[n][1] for n in (_GAMMA, _MEAN, _VARIANCE)]
+    operands = [g.operands[n][1] for n in (_GAMMA, _MEAN, _VARIANCE)]
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
-        results = [o[w] for w in wide]
+        results = [o[w] for w in full_outputs]
         return [
             ParallelTask(sums.address, tuple(i), c.num_pieces, 1, 0, shared),
             ParallelTask(
-                joined.address, (*(i[n] for n in given), *(o[v] for v in vectors)), c.num_blocks, 1, 0, shared
+                combine.address, (*(i[n] for n in operands), *(o[v] for v in vectors)), c.num_blocks, 1, 0, shared
             ),
-            ParallelTask(spread(i, results), (*i, *results), c.num_pieces, 1, 0, shared),
+            ParallelTask(store_grad(i, results), (*i, *results), c.num_pieces, 1, 0, shared),
         ]
 
     return TaskList(bind)
@@ -207,8 +210,8 @@ def batch_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
 @native_kernel("fused")
 def fused_batch_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
     """The same after elementwise ops that make the gradient of y, all of whose operands are full-size."""
-    *lines, (anchor, own, items) = attrs["program"]
-    if anchor != OP_NAME or any(ref[0] != "in" for ref in own[1:]):
+    *lines, (anchor, operands, items) = attrs["program"]
+    if anchor != OP_NAME or any(ref[0] != "in" for ref in operands[1:]):
         return None
     if not all(getattr(OPS[line[0]], "elementwise", False) for line in lines):
         return None
@@ -217,16 +220,21 @@ def fused_batch_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: 
     if any(("node", last, i) not in where for i in range(3)):
         return None
     results = [where["node", last, i] for i in range(3)]
-    kept = [i for i in range(len(outs)) if i not in results]
-    shape = ins[own[1][1]].shape
+    extra_outputs = [i for i in range(len(outs)) if i not in results]
+    shape = ins[operands[1][1]].shape
     read = {ref for line in lines for ref in line[1] if ref[0] == "in"}
-    full = [ins[ref[1]] for ref in (*read, own[1])] + [outs[i] for i in (results[0], *kept)]
+    full = [ins[ref[1]] for ref in (*read, operands[1])] + [outs[i] for i in (results[0], *extra_outputs)]
     if any(s.shape != shape for s in full):
         raise UnsupportedError("an operand that is not full-size")
-    c = channel_shape(ins[own[1][1]], dict(items).get("axis", 1), full)
-    g = FusedGradient(tuple(lines), own, tuple(attrs["outputs"][i] for i in kept), tuple(s.dtype for s in ins),
-                 tuple(outs[i].dtype for i in (results[0], *kept)))  # fmt: skip
-    return _tasks(outs, c, g, dict(items)["eps"], [results[0], *kept], results[1:])
+    c = channel_shape(ins[operands[1][1]], dict(items).get("axis", 1), full)
+    g = FusedGradient(
+        tuple(lines),
+        operands,
+        tuple(attrs["outputs"][i] for i in extra_outputs),
+        tuple(s.dtype for s in ins),
+        tuple(outs[i].dtype for i in (results[0], *extra_outputs)),
+    )
+    return _tasks(outs, c, g, dict(items)["eps"], [results[0], *extra_outputs], results[1:])
 
 
 register_channels_last("native", "follows", OP_NAME, ins=(0, 1), outs=(0,))

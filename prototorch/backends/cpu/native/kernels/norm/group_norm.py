@@ -1,7 +1,7 @@
-"""Group normalisation, in both layouts. Everything is said for channels: sums over a channel's numbers go to the
-thread's scratch memory, are put together over each group, and come back as coefficients of the channel.
+"""Group normalization in both layouts. Sums over each channel's elements go to the thread's scratch memory, are added
+over each group, and become coefficients of the channel.
 
-With the channels last the lanes of vectors are channels; in the plain layout they are a channel's numbers. An item is
+With channels last the lanes of vectors are channels; in the plain layout they are a channel's elements. A work item is
 some whole groups of one sample.
 """
 
@@ -20,10 +20,10 @@ from prototorch.backends.cpu.native.kernels.norm.channel_stats import rsqrt, sum
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-#: channels of an item with the channels last, vectors of channels that are summed together, and places added to a sum
-#: before it is added to another
+#: channels of a work item (channels last), vectors of channels summed together, and positions added to a sum before it
+#: is added to another
 ITEM_CHANNELS, VECTORS_TOGETHER, SUM_BLOCK = 64, 4, 64
-#: the sample that a mean is guessed from is one of so many places
+#: the center is the mean of one of so many positions
 SAMPLE_STRIDE = 16
 #: elements of a piece
 PIECE_ELEMENTS = 1 << 14
@@ -33,8 +33,8 @@ Terms = Callable[["Sequence[Num]", "Sequence[Num]"], "list[Num]"]
 
 @dataclass(frozen=True)
 class GroupNormShape:
-    """``samples`` of ``channels`` with ``places`` numbers each, in groups of ``size`` channels, of which an item does
-    ``block`` channels; ``last``: the channels are last in memory."""
+    """``samples`` of ``channels`` with ``positions`` elements each, in groups of ``group_channels``; a work item
+    does ``item_channels``."""
 
     samples: int
     channels: int
@@ -46,21 +46,21 @@ class GroupNormShape:
 
     @property
     def scratch_stride(self) -> int:
-        """Numbers of a row of scratch memory: one for each channel of an item, and room for a vector."""
+        """Elements of a row of scratch memory: one for each channel of a work item, and room for a vector."""
         return self.item_channels + vector_lanes("float32")
 
     @property
     def items(self) -> int:
-        """Items of work."""
+        """The number of work items."""
         return self.samples * (self.channels // self.item_channels)
 
     @property
     def grain_size(self) -> int:
-        """Items of a piece."""
+        """Work items of a piece."""
         return max(PIECE_ELEMENTS // (self.item_channels * self.positions), 1)
 
 
-#: rows of scratch memory
+#: rows of scratch memory, and their number
 _SUMS, _CENTER, _SCALE, _NORMAL_MEAN, _SHIFT, SCRATCH_ROWS = 0, 2, 3, 4, 5, 6
 
 
@@ -72,68 +72,71 @@ class _GroupItem:
         blocks = p.channels // p.item_channels
         self.sample: Int64 = item // blocks
         self.channel: Int64 = item % blocks * p.item_channels
-        whole = self.sample * (p.channels * p.positions)
-        self.offset: Any = whole + (self.channel if p.is_channels_last else self.channel * p.positions)
+        sample_offset = self.sample * (p.channels * p.positions)
+        self.offset: Any = sample_offset + (self.channel if p.is_channels_last else self.channel * p.positions)
 
     def scratch(self, row: int) -> Pointer:
-        """A row of scratch memory: a number for each channel."""
+        """Return a row of scratch memory: one element for each channel."""
         return self.k.local.as_type("float32") + row * self.p.scratch_stride
 
     def sum_channels(self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], terms: Terms, count: int,
-             places: int) -> None:  # fmt: skip
-        """For each channel the sums of ``terms(the arrays' numbers, the channel's coefficients)`` at the first places,
-        in the first rows."""
-        (self._sums_last if self.p.is_channels_last else self._sums_plain)(arrays, coefficients, terms, count, places)
+             positions: int) -> None:  # fmt: skip
+        """Sum ``terms(the arrays' elements, the channel's coefficients)`` over the first positions, for each
+        channel, into the first rows."""
+        (self._sums_last if self.p.is_channels_last else self._sums_plain)(
+            arrays, coefficients, terms, count, positions
+        )
 
     def _sums_plain(self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], terms: Any, count: int,
-                    places: int) -> None:  # fmt: skip
+                    positions: int) -> None:  # fmt: skip
         k, p = self.k, self.p
         with k.range(p.item_channels) as c:
-            own = [one.load(c).splat(k.lanes) for one in coefficients]
+            factors = [one.load(c).splat(k.lanes) for one in coefficients]
 
             def line(i: Int64, mask: Num | None) -> list[Num]:
-                return terms([a.load(i, k.lanes, mask) for a in arrays], own)
+                return terms([a.load(i, k.lanes, mask) for a in arrays], factors)
 
-            found = sum_line(k, c * p.positions + self.offset, places, line, count)
-            for j, total in enumerate(found):
+            totals = sum_line(k, c * p.positions + self.offset, positions, line, count)
+            for j, total in enumerate(totals):
                 self.scratch(_SUMS + j).store(total, c)
 
     def _sums_last(self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], terms: Any, count: int,
-                   places: int) -> None:  # fmt: skip
+                   positions: int) -> None:  # fmt: skip
         k, p = self.k, self.p
 
-        def vectors(c: Any, many: int, mask: Num | None) -> None:
-            own = [[one.load(c + v * k.lanes, k.lanes, mask) for one in coefficients] for v in range(many)]
-            totals = [[k.variable(k.zero(k.lanes)) for _ in range(count)] for _ in range(many)]
-            with k.range(0, places, SUM_BLOCK) as first:
-                few = [[k.variable(k.zero(k.lanes)) for _ in range(count)] for _ in range(many)]
-                with k.range(first, (first + SUM_BLOCK).minimum(places)) as place:
-                    for v in range(many):
-                        at = place * p.channels + c + v * k.lanes + self.offset
-                        made = terms([a.load(at, k.lanes, mask) for a in arrays], own[v])
-                        for s, value in zip(few[v], made, strict=True):
+        def vectors(c: Any, num_vectors: int, mask: Num | None) -> None:
+            factors = [[one.load(c + v * k.lanes, k.lanes, mask) for one in coefficients] for v in range(num_vectors)]
+            totals = [[k.variable(k.zero(k.lanes)) for _ in range(count)] for _ in range(num_vectors)]
+            with k.range(0, positions, SUM_BLOCK) as first:
+                block_sums = [[k.variable(k.zero(k.lanes)) for _ in range(count)] for _ in range(num_vectors)]
+                with k.range(first, (first + SUM_BLOCK).minimum(positions)) as position:
+                    for v in range(num_vectors):
+                        at = position * p.channels + c + v * k.lanes + self.offset
+                        values = terms([a.load(at, k.lanes, mask) for a in arrays], factors[v])
+                        for s, value in zip(block_sums[v], values, strict=True):
                             s.value = s.value + value
-                for a, b in zip(totals, few, strict=True):
+                for a, b in zip(totals, block_sums, strict=True):
                     for s, t in zip(a, b, strict=True):
                         s.value = s.value + t.value
-            for v in range(many):
+            for v in range(num_vectors):
                 for j, s in enumerate(totals[v]):
                     self.scratch(_SUMS + j).store(s.value, c + v * k.lanes, mask)
 
-        whole = p.item_channels - p.item_channels % (VECTORS_TOGETHER * k.lanes)
-        with k.range(0, whole, VECTORS_TOGETHER * k.lanes) as c:
+        main_end = p.item_channels - p.item_channels % (VECTORS_TOGETHER * k.lanes)
+        with k.range(0, main_end, VECTORS_TOGETHER * k.lanes) as c:
             vectors(c, VECTORS_TOGETHER, None)
-        k.for_each_vector(p.item_channels - whole, lambda i, mask: vectors(i + whole, 1, mask))
+        k.for_each_vector(p.item_channels - main_end, lambda i, mask: vectors(i + main_end, 1, mask))
 
-    def for_each_group(self, places: int, work: Callable[[Int64, Callable[[Pointer], Num], Callable[[int, Num], None]],
-                                                 None]) -> None:  # fmt: skip
-        """``work(first channel, mean, put)`` for each group: ``mean`` adds a row up over the group, as sums over some
-        places, and divides by their number; ``put(row, value)`` gives all of the channels a coefficient."""
+    def for_each_group(
+        self, positions: int, work: Callable[[Int64, Callable[[Pointer], Num], Callable[[int, Num], None]], None]
+    ) -> None:
+        """Emit ``work(first channel, mean, put)`` for each group: ``mean(row)`` is the mean over the group of sums
+        over so many positions; ``put(row, value)`` sets a coefficient of all its channels."""
         k, p = self.k, self.p
 
         def total(row: Pointer, first: Int64) -> Num:
-            (found,) = sum_line(k, first, p.group_channels, lambda i, mask: [row.load(i, k.lanes, mask)], 1)
-            return found * (1.0 / (p.group_channels * places))
+            (group_sum,) = sum_line(k, first, p.group_channels, lambda i, mask: [row.load(i, k.lanes, mask)], 1)
+            return group_sum * (1.0 / (p.group_channels * positions))
 
         def put(row: int, first: Int64, value: Num) -> None:
             to = self.scratch(row) + first
@@ -143,12 +146,12 @@ class _GroupItem:
             work(first, lambda row: total(row, first), lambda row, value: put(row, first, value))
 
     def statistics(self, x: Pointer) -> None:
-        """Rows of each channel's centre, the factor 1 / deviation, and, as ``_SHIFT``, the mean less the centre times
-        that factor.
+        """Compute rows of each channel's center, of the factor 1 / deviation, and (``_SHIFT``) of the mean less the
+        center times that factor.
 
-        Distances are taken from a centre near the mean, the mean of a sample, so that one sweep gives mean and
-        variance. If the sample is one of ``share`` numbers, its mean is no further from the group's than the root of
-        ``share`` deviations: rounding grows by that at most.
+        Deviations are taken from a center near the mean, the mean of a sample of the elements, so that one pass gives
+        mean and variance. If the sample is one of ``share`` elements, its mean is within sqrt(share) deviations of the
+        group's: rounding grows by that at most.
         """
         sample = max(self.p.positions // SAMPLE_STRIDE, 1)
 
@@ -161,38 +164,38 @@ class _GroupItem:
             put(_SCALE, scale)
             put(_SHIFT, low * scale)
 
-        def distances(numbers: Any, own: Any) -> list[Num]:
-            away = numbers[0] - own[0]
-            return [away, away * away]
+        def distances(numbers: Any, row_factors: Any) -> list[Num]:
+            deviation = numbers[0] - row_factors[0]
+            return [deviation, deviation * deviation]
 
-        self.sum_channels([x], [], lambda numbers, own: [numbers[0]], 1, sample)
+        self.sum_channels([x], [], lambda numbers, row_factors: [numbers[0]], 1, sample)
         self.for_each_group(sample, centres)
         self.sum_channels([x], [self.scratch(_CENTER)], distances, 2, self.p.positions)
         self.for_each_group(self.p.positions, factors)
 
     def for_each_vector(self, work: Callable[[Int64, Num | None], None]) -> None:
-        """``work(first, mask)`` for vectors of the item's channels."""
+        """Emit ``work(first, mask)`` for vectors of the item's channels."""
         self.k.for_each_vector(self.p.item_channels, work)
 
     def store_map(self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], y: Pointer, value: Any) -> None:
-        """Write ``value(the arrays' numbers, the channel's coefficients)`` everywhere."""
+        """Store ``value(the arrays' elements, the channel's coefficients)`` everywhere."""
         k, p = self.k, self.p
         if not p.is_channels_last:
             with k.range(p.item_channels) as c:
-                own = [one.load(c).splat(k.lanes) for one in coefficients]
+                factors = [one.load(c).splat(k.lanes) for one in coefficients]
                 start = c * p.positions + self.offset
 
                 def line(i: Int64, mask: Num | None) -> None:
-                    y.store(value([a.load(start + i, k.lanes, mask) for a in arrays], own), start + i, mask)
+                    y.store(value([a.load(start + i, k.lanes, mask) for a in arrays], factors), start + i, mask)
 
                 k.for_each_vector(p.positions, line)
             return
-        with k.range(p.positions) as place:
-            start = place * p.channels + self.offset
+        with k.range(p.positions) as position:
+            start = position * p.channels + self.offset
 
             def channel(i: Int64, mask: Num | None) -> None:
-                own = [one.load(i, k.lanes, mask) for one in coefficients]
-                y.store(value([a.load(start + i, k.lanes, mask) for a in arrays], own), start + i, mask)
+                factors = [one.load(i, k.lanes, mask) for one in coefficients]
+                y.store(value([a.load(start + i, k.lanes, mask) for a in arrays], factors), start + i, mask)
 
             self.for_each_vector(channel)
 
@@ -216,55 +219,56 @@ def _forward(k: KernelBuilder, p: GroupNormShape) -> None:
 
 
 def _backward(k: KernelBuilder, p: GroupNormShape) -> None:
-    """Arguments: g, x, gamma, dx; each item's shares of the gradients of gamma and beta go to shared scratch memory."""
+    """Arguments: g, x, gamma, dx; each work item's parts of the gradients of gamma and beta go to shared scratch
+    memory."""
     g, x, gamma, dx = (k.pointer(i) for i in range(4))
     with k.range(k.first, k.last) as number:
         item = _GroupItem(k, p, number)
         item.statistics(x)
-        centre, scale, slope, level = (item.scratch(r) for r in (_CENTER, _SCALE, _NORMAL_MEAN, _SHIFT))
-        ours, theirs = item.scratch(_SUMS), item.scratch(_SUMS + 1)
+        centre, scale, normal_mean, level = (item.scratch(r) for r in (_CENTER, _SCALE, _NORMAL_MEAN, _SHIFT))
+        sum_of_grads, sum_of_products = item.scratch(_SUMS), item.scratch(_SUMS + 1)
 
-        def shares(numbers: Any, own: Any) -> list[Num]:
-            return [numbers[0], numbers[0] * k.fma(numbers[1] - own[0], own[1], -own[2])]
+        def shares(numbers: Any, factors: Any) -> list[Num]:
+            return [numbers[0], numbers[0] * k.fma(numbers[1] - factors[0], factors[1], -factors[2])]
 
         item.sum_channels([g, x], [centre, scale, level], shares, 2, p.positions)
         sums = k.shared.as_type("float32") + (item.sample * (2 * p.channels) + item.channel)
 
-        def weighted(i: Int64, mask: Num | None) -> None:
-            by_beta, by_gamma = ours.load(i, k.lanes, mask), theirs.load(i, k.lanes, mask)
+        def store_weighted(i: Int64, mask: Num | None) -> None:
+            by_beta, by_gamma = sum_of_grads.load(i, k.lanes, mask), sum_of_products.load(i, k.lanes, mask)
             sums.store(by_gamma, i, mask)
             sums.store(by_beta, i + p.channels, mask)
-            own = gamma.load(item.channel + i, k.lanes, mask)
-            ours.store(by_beta * own, i, mask)
-            theirs.store(by_gamma * own, i, mask)
+            factors = gamma.load(item.channel + i, k.lanes, mask)
+            sum_of_grads.store(by_beta * factors, i, mask)
+            sum_of_products.store(by_gamma * factors, i, mask)
 
-        item.for_each_vector(weighted)
+        item.for_each_vector(store_weighted)
 
         def means(first: Int64, total: Any, put: Any) -> None:
-            middle, steep = total(ours), total(theirs)
-            put(_SUMS, middle)
-            put(_NORMAL_MEAN, steep)
+            mean_grad, mean_product = total(sum_of_grads), total(sum_of_products)
+            put(_SUMS, mean_grad)
+            put(_NORMAL_MEAN, mean_product)
 
         item.for_each_group(p.positions, means)
 
-        def value(n: Any, own: Any) -> Num:
-            centre, factor, low, weight, middle, steep = own
+        def value(n: Any, factors: Any) -> Num:
+            centre, factor, low, weight, mean_grad, mean_product = factors
             normal = k.fma(n[1] - centre, factor, -low)
-            return k.fma(-normal, steep, k.fma(n[0], weight, -middle)) * factor
+            return k.fma(-normal, mean_product, k.fma(n[0], weight, -mean_grad)) * factor
 
-        item.store_map([g, x], [centre, scale, level, gamma + item.channel, ours, slope], dx, value)
+        item.store_map([g, x], [centre, scale, level, gamma + item.channel, sum_of_grads, normal_mean], dx, value)
 
 
 def _sum_weight_grads(k: KernelBuilder, p: GroupNormShape) -> None:
-    """The gradients of gamma and beta: the shares of all samples, in order. An item is a vector of channels."""
+    """Sum the gradients of gamma and beta over all samples, in order. Work items are vectors of channels."""
     outputs, shares = (k.pointer(0), k.pointer(1)), k.shared.as_type("float32")
     with k.range(k.first, k.last) as item:
         i = item * k.lanes
         mask = k.mask((p.channels - i).minimum(k.lanes), k.lanes)
-        for place, y in enumerate(outputs):
+        for position, y in enumerate(outputs):
             total = k.variable(k.zero(k.lanes))
             with k.range(p.samples) as sample:
-                at = (sample * 2 + place) * p.channels + i
+                at = (sample * 2 + position) * p.channels + i
                 total.value = total.value + shares.load(at, k.lanes, mask)
             y.store(total.value, i, mask)
 
@@ -273,22 +277,22 @@ def _group_norm_shape(x: Spec, others: Sequence[Spec], attrs: dict[str, Any]) ->
     if any((s.shape, s.layout) != (x.shape, x.layout) for s in others):
         return None
     n, c = x.shape[:2]
-    size, places = c // attrs["groups"], prod(x.shape[2:])
-    last = x.layout == CHANNELS_LAST or places == 1
+    size, positions = c // attrs["groups"], prod(x.shape[2:])
+    last = x.layout == CHANNELS_LAST or positions == 1
     block = size
-    if last:  # whole groups of some vectors of channels, so that a sample is several items
+    if last:  # whole groups of some vectors of channels: several work items a sample
         block = min((b for b in range(size, c + 1, size) if c % b == 0 and b >= ITEM_CHANNELS), default=c)
-    return GroupNormShape(n, c, places, size, block, last, attrs["eps"])
+    return GroupNormShape(n, c, positions, size, block, last, attrs["eps"])
 
 
 @native_kernel("group_norm")
 def group_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """Each group less its mean, over its deviation, times gamma, plus beta."""
+    """(x - mean) / deviation * gamma + beta, over each group."""
     p = _group_norm_shape(ins[0], outs, attrs)
     if p is None or any(s.dtype != "float32" for s in ins):
         return None
-    made, local = kernel_code(_forward, p), 4 * SCRATCH_ROWS * p.scratch_stride
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), p.items, p.grain_size, local)])
+    kernel, local = kernel_code(_forward, p), 4 * SCRATCH_ROWS * p.scratch_stride
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), p.items, p.grain_size, local)])
 
 
 @native_kernel("group_norm_grad")
@@ -297,15 +301,15 @@ def group_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
     p = _group_norm_shape(ins[1], (ins[0], outs[0]), attrs)
     if p is None or any(s.dtype != "float32" for s in ins):
         return None
-    made, added, local, shared = (
+    kernel, sum_grads, local, shared = (
         kernel_code(_backward, p),
         kernel_code(_sum_weight_grads, p),
         4 * SCRATCH_ROWS * p.scratch_stride,
         4 * 2 * p.channels * p.samples,
     )
     vectors = -(-p.channels // vector_lanes("float32"))
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, o[0]), p.items, p.grain_size, local, shared),
-                               ParallelTask(added.address, tuple(o[1:]), vectors, vectors, 0, shared)])  # fmt: skip
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, o[0]), p.items, p.grain_size, local, shared),
+                               ParallelTask(sum_grads.address, tuple(o[1:]), vectors, vectors, 0, shared)])  # fmt: skip
 
 
 register_channels_last("native", "follows", "group_norm", ins=(0,), outs=(0,))

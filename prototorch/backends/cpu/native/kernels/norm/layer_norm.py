@@ -1,6 +1,5 @@
-"""Layer normalisation over the last axes: each row is done while it is in the cache. Sums over rows (the gradients of
-gamma and beta) are taken in pieces of rows, which a second task adds in order.
-"""
+"""Layer normalization over the last axes: each row is finished while it is in the cache. Sums over rows (the
+gradients of gamma and beta) are computed in pieces of rows, which a second task adds in order."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ PIECE_ELEMENTS = 1 << 14
 
 @dataclass(frozen=True)
 class NormalizedRows:
-    """How many rows of how many numbers, and what is added to their variance."""
+    """The number of rows, their length, and the epsilon added to the variance."""
 
     count: int
     length: int
@@ -35,19 +34,19 @@ class NormalizedRows:
 
     @property
     def num_pieces(self) -> int:
-        """Pieces that the rows are cut into."""
+        """The number of pieces of the rows."""
         return -(-self.count // self.piece_rows)
 
 
 def _statistics(k: KernelBuilder, r: NormalizedRows, x: Pointer, at: Int64) -> tuple[Num, Num, Num]:
-    """A row's mean as rounded, the scale 1 / deviation, and the shift that puts the rounding of the mean right: the
-    normal number is (x - mean) * scale + shift. In two passes."""
+    """Return a row's rounded mean, the scale 1 / deviation, and the shift that corrects the rounding of the mean:
+    the normalized value is (x - mean) * scale + shift. Two passes."""
     (total,) = sum_line(k, at, r.length, lambda i, mask: [x.load(i, k.lanes, mask)], 1)
     mean = total * (1.0 / r.length)
 
     def distance(i: Int64, mask: Num | None) -> list[Num]:
-        away = x.load(i, k.lanes, mask) - mean
-        return [away, away * away]
+        deviation = x.load(i, k.lanes, mask) - mean
+        return [deviation, deviation * deviation]
 
     low, squares = (s * (1.0 / r.length) for s in sum_line(k, at, r.length, distance, 2))
     scale = rsqrt(k, squares - low * low, r.eps)
@@ -60,20 +59,20 @@ def _forward(k: KernelBuilder, r: NormalizedRows) -> None:
     def row(at: Int64) -> None:
         mean, scale, shift = _statistics(k, r, x, at)
 
-        def place(i: Int64, mask: Num | None) -> None:
+        def store_row(i: Int64, mask: Num | None) -> None:
             normal = k.fma(x.load(at + i, k.lanes, mask) - mean, scale, shift.splat(k.lanes))
             y.store(k.fma(normal, gamma.load(i, k.lanes, mask), beta.load(i, k.lanes, mask)), at + i, mask)
 
-        k.for_each_vector(r.length, place)
+        k.for_each_vector(r.length, store_row)
 
     with k.range(k.first, k.last) as i:
         row(i * r.length)
 
 
 def _partial_sums(k: KernelBuilder, r: NormalizedRows, piece: Any) -> tuple[Pointer, Pointer]:
-    """Where a piece's gradients of gamma and beta lie."""
-    held = k.shared.as_type("float32") + piece * (2 * r.length)
-    return held, held + r.length
+    """Return the addresses of a piece's gradients of gamma and beta."""
+    address = k.shared.as_type("float32") + piece * (2 * r.length)
+    return address, address + r.length
 
 
 def _clear(k: KernelBuilder, target: Pointer, length: int) -> None:
@@ -81,7 +80,7 @@ def _clear(k: KernelBuilder, target: Pointer, length: int) -> None:
 
 
 def _backward(k: KernelBuilder, r: NormalizedRows) -> None:
-    """An item is a piece of rows."""
+    """Work items are pieces of rows."""
     g, x, gamma, dx = (k.pointer(i) for i in range(4))
     with k.range(k.first, k.last) as piece:
         sums = _partial_sums(k, r, piece)
@@ -104,30 +103,30 @@ def _row_grad(
         return grad, grad * gamma.load(i, k.lanes, mask), k.fma(x.load(at + i, k.lanes, mask) - mean, scale, shift)
 
     def terms(i: Int64, mask: Num | None) -> list[Num]:
-        _, scaled, normal = numbers(i - at, mask)
-        return [scaled, scaled * normal]
+        _, weighted_grad, normal = numbers(i - at, mask)
+        return [weighted_grad, weighted_grad * normal]
 
-    level, slope = (s * (1.0 / r.length) for s in sum_line(k, at, r.length, terms, 2))
+    mean_grad, mean_product = (s * (1.0 / r.length) for s in sum_line(k, at, r.length, terms, 2))
 
-    def place(i: Int64, mask: Num | None) -> None:
-        grad, scaled, normal = numbers(i, mask)
-        dx.store((scaled - level - normal * slope) * scale, at + i, mask)
+    def store_row(i: Int64, mask: Num | None) -> None:
+        grad, weighted_grad, normal = numbers(i, mask)
+        dx.store((weighted_grad - mean_grad - normal * mean_product) * scale, at + i, mask)
         for s, value in zip(sums, (grad * normal, grad), strict=True):
             s.store(s.load(i, k.lanes, mask) + value, i, mask)
 
-    k.for_each_vector(r.length, place)
+    k.for_each_vector(r.length, store_row)
 
 
 def _sum_weight_grads(k: KernelBuilder, r: NormalizedRows) -> None:
-    """The sums of all pieces; an item is a vector of numbers."""
+    """Sum the gradients of all pieces. Work items are vectors of elements."""
     outputs = k.pointer(0), k.pointer(1)
     with k.range(k.first, k.last) as item:
         i = item * k.lanes
         mask = k.mask((r.length - i).minimum(k.lanes), k.lanes)
-        for place, y in enumerate(outputs):
+        for store_row, y in enumerate(outputs):
             total = k.variable(k.zero(k.lanes))
             with k.range(r.num_pieces) as piece:
-                total.value = total.value + _partial_sums(k, r, piece)[place].load(i, k.lanes, mask)
+                total.value = total.value + _partial_sums(k, r, piece)[store_row].load(i, k.lanes, mask)
             y.store(total.value, i, mask)
 
 
@@ -144,30 +143,30 @@ def _normalized_rows(x: Spec, full: tuple[Spec, ...], attrs: dict[str, Any]) -> 
 
 @native_kernel("layer_norm")
 def layer_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """Each row less its mean, over its deviation, times gamma, plus beta."""
+    """(x - mean) / deviation * gamma + beta, over each row."""
     r = _normalized_rows(ins[0], (ins[0], outs[0]), attrs)
-    made = kernel_code(_forward, r)
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), r.count, r.piece_rows)])
+    kernel = kernel_code(_forward, r)
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), r.count, r.piece_rows)])
 
 
 @native_kernel("layer_norm_grad")
 def layer_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
     """The gradients of x, gamma and beta."""
     r = _normalized_rows(ins[1], (*ins[:2], outs[0]), attrs)
-    rows, added = kernel_code(_backward, r), kernel_code(_sum_weight_grads, r)
+    rows, sum_grads = kernel_code(_backward, r), kernel_code(_sum_weight_grads, r)
     shared = 4 * 2 * r.length * r.num_pieces
     vectors = -(-r.length // vector_lanes("float32"))
     return TaskList(
         lambda i, o: [
             ParallelTask(rows.address, (*i, o[0]), r.num_pieces, 1, 0, shared),
-            ParallelTask(added.address, tuple(o[1:]), vectors, max(vectors // 8, 8), 0, shared),
+            ParallelTask(sum_grads.address, tuple(o[1:]), vectors, max(vectors // 8, 8), 0, shared),
         ]
     )
 
 
-def _normalizes_channels(place: int) -> Any:
-    """Whether it is the channels of a picture, or of a sequence that has them first, that are normalised."""
-    return lambda ins, attrs: ins[place].ndim >= 3 and normalize_axes(attrs["axis"], ins[place].ndim) == (1,)
+def _normalizes_channels(store_row: int) -> Any:
+    """Return a predicate: whether the channels of an image (or of a sequence that has them first) are normalized."""
+    return lambda ins, attrs: ins[store_row].ndim >= 3 and normalize_axes(attrs["axis"], ins[store_row].ndim) == (1,)
 
 
 register_channels_last("native", "prefers", "layer_norm", ins=(0,), outs=(0,), when=_normalizes_channels(0))

@@ -1,8 +1,8 @@
-"""Local response normalisation: windows over neighbouring channels.
+"""Local response normalization (Krizhevsky et al., 2012): windows over adjacent channels.
 
-With channels innermost, a window is a handful of loads beside each other; those at the two ends of the channels leave
-out what lies beyond. In plain memory a vector goes over places, and the window over rows. The gradient needs windows of
-a value that is made on the way, which is kept in the scratch memory of the thread, between zeros.
+With channels last a window is a few adjacent loads; at both ends of the channels those outside are left out. In the
+plain layout vectors run over positions, and the window over rows. The gradient needs windows of an intermediate value,
+which is stored in the thread's scratch memory, between zeros.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-MAX_WINDOW = 33  # channels of a window: its taps are written out
+MAX_WINDOW = 33  # channels of a window, whose taps are unrolled
 SERIAL_ELEMENTS, PIECE_ELEMENTS = 1 << 13, 1 << 14
-_BLOCK_ELEMENTS = 1 << 10  # numbers of the value that is kept on the way
+_BLOCK_ELEMENTS = 1 << 10  # elements of the intermediate value
 
 
 @dataclass(frozen=True)
 class LrnShape:
-    """What is known of the op: ``places`` are those of an image."""
+    """The sizes and coefficients of the op; ``positions`` are those of an image."""
 
     images: int
     channels: int
@@ -40,37 +40,37 @@ class LrnShape:
 
     @property
     def radius(self) -> int:
-        """How far a window reaches to either side."""
+        """How far a window extends to either side."""
         return self.size // 2
 
 
 def _negative_powers(k: KernelBuilder, base: Num, beta: float) -> tuple[Num, Num]:
-    """base ** -beta and base ** -(beta + 1)."""
+    """Return base ** -beta and base ** -(beta + 1)."""
     if beta == 0.75:
         root = k.unary_intrinsic("sqrt", base)
-        made = k.num(1.0) / (root * k.unary_intrinsic("sqrt", root))
-        return made, made * (made * (made * root))
+        power = k.num(1.0) / (root * k.unary_intrinsic("sqrt", root))
+        return power, power * (power * (power * root))
     if beta == 0.5:
         inverse = k.num(1.0) / base
-        made = k.unary_intrinsic("sqrt", inverse)
+        power = k.unary_intrinsic("sqrt", inverse)
     elif beta == 1.0:
-        made = inverse = k.num(1.0) / base
+        power = inverse = k.num(1.0) / base
     else:
         inverse = k.num(1.0) / base
-        made = exp_log.exp(k, exp_log.log(k, base) * -beta)
-    return made, made * inverse
+        power = exp_log.exp(k, exp_log.log(k, base) * -beta)
+    return power, power * inverse
 
 
 def _channel_mask(k: KernelBuilder, start: int, channels: int, lanes: int) -> Num | None:
-    """Which lanes of a vector that begins at a channel are channels; None for all."""
-    held = [0 <= start + i < channels for i in range(lanes)]
-    return None if all(held) else k.constant_mask(held)
+    """Return which lanes of a vector that begins at a channel are channels; None for all."""
+    valid = [0 <= start + i < channels for i in range(lanes)]
+    return None if all(valid) else k.constant_mask(valid)
 
 
 def _for_each_channel_vector(
     k: KernelBuilder, lrn: LrnShape, body: Callable[[Any, Num | None, list[Num | None]], None]
 ) -> None:
-    """``body(channel, mask, the mask of each tap)`` for all vectors of channels."""
+    """Emit ``body(channel, mask, the mask of each tap)`` for all vectors of channels."""
     lanes, half, c = k.lanes, lrn.radius, lrn.channels
     starts = range(0, c, lanes)
     middle = [s for s in starts if s >= half and s + lanes + half <= c]
@@ -84,16 +84,16 @@ def _for_each_channel_vector(
         body(Int64(k, k.word(s)), _channel_mask(k, s, c, lanes), masks)
 
 
-def _forward_channels_last(k: KernelBuilder, lrn: LrnShape, past: bool) -> None:
-    x, y, bases = k.pointer(0), k.pointer(1, nontemporal=past), k.pointer(2, nontemporal=past)
+def _forward_channels_last(k: KernelBuilder, lrn: LrnShape, nontemporal: bool) -> None:
+    x, y, bases = k.pointer(0), k.pointer(1, nontemporal=nontemporal), k.pointer(2, nontemporal=nontemporal)
     with k.range(k.first, k.last) as row:
         start = row * lrn.channels
 
         def vector(c: Any, mask: Num | None, taps: list[Num | None]) -> None:
             total = k.zero(k.lanes)
-            for j, held in enumerate(taps):
-                seen = x.load(start + c + (j - lrn.radius), k.lanes, held)
-                total = k.fma(seen, seen, total)
+            for j, tap_mask in enumerate(taps):
+                value = x.load(start + c + (j - lrn.radius), k.lanes, tap_mask)
+                total = k.fma(value, value, total)
             base = total * (lrn.alpha / lrn.size) + lrn.k
             power, _ = _negative_powers(k, base, lrn.beta)
             y.store(x.load(start + c, k.lanes, mask) * power, start + c, mask)
@@ -107,7 +107,7 @@ def _block_rows(lrn: LrnShape) -> int:
 
 
 def _scratch_bytes(lrn: LrnShape) -> int:
-    """Bytes of scratch memory for the gradient in either layout."""
+    """Return the scratch memory of the gradient, in bytes, for either layout."""
     lanes = vector_lanes("float32")
     last = _block_rows(lrn) * (lrn.channels + lrn.radius) + lrn.radius + lanes
     return 4 * max(last, (lrn.channels + 2 * lrn.radius) * lanes)
@@ -115,20 +115,20 @@ def _scratch_bytes(lrn: LrnShape) -> int:
 
 def _backward_channels_last(k: KernelBuilder, lrn: LrnShape) -> None:
     g, x, bases, y = (k.pointer(i) for i in range(4))
-    wide, c, lanes = lrn.channels + lrn.radius, lrn.channels, k.lanes
-    kept = k.local.as_type("float32")  # rows with zeros between them
+    row_stride, c, lanes = lrn.channels + lrn.radius, lrn.channels, k.lanes
+    ratios = k.local.as_type("float32")  # rows with zeros between them
     with k.range(_block_rows(lrn) + 1) as row:
-        k.for_each_vector(lrn.radius, lambda i, mask: kept.store(k.zero(lanes), row * wide + i, mask))
+        k.for_each_vector(lrn.radius, lambda i, mask: ratios.store(k.zero(lanes), row * row_stride + i, mask))
     with k.range(k.first, k.last, _block_rows(lrn)) as start:
         count = (k.last - start).minimum(_block_rows(lrn))
         with k.range(count) as row:
             at = (start + row) * c
 
             def ratio(i: Int64, mask: Num | None, at: Int64 = at, row: Int64 = row) -> None:
-                power, beyond = _negative_powers(k, bases.load(at + i, lanes, mask), lrn.beta)
+                power, next_power = _negative_powers(k, bases.load(at + i, lanes, mask), lrn.beta)
                 grad = g.load(at + i, lanes, mask)
                 y.store(grad * power, at + i, mask)
-                kept.store(grad * beyond * x.load(at + i, lanes, mask), row * wide + i + lrn.radius, mask)
+                ratios.store(grad * next_power * x.load(at + i, lanes, mask), row * row_stride + i + lrn.radius, mask)
 
             k.for_each_vector(c, ratio)
         with k.range(count) as row:
@@ -137,7 +137,7 @@ def _backward_channels_last(k: KernelBuilder, lrn: LrnShape) -> None:
             def result(i: Int64, mask: Num | None, at: Int64 = at, row: Int64 = row) -> None:
                 total = k.zero(lanes)
                 for j in range(lrn.size):
-                    total = total + kept.load(row * wide + i + j, lanes)
+                    total = total + ratios.load(row * row_stride + i + j, lanes)
                 slope = x.load(at + i, lanes, mask) * total * (2 * lrn.alpha * lrn.beta / lrn.size)
                 y.store(y.load(at + i, lanes, mask) - slope, at + i, mask)
 
@@ -145,12 +145,13 @@ def _backward_channels_last(k: KernelBuilder, lrn: LrnShape) -> None:
 
 
 def _for_each_column(k: KernelBuilder, lrn: LrnShape, body: Callable[[Int64, Num], None]) -> None:
-    """``body(where a vector of places of the first channel lies, mask)`` for the items of a plain kernel."""
+    """Emit ``body(offset of a vector of positions of the first channel, mask)`` for the work items of a plain
+    kernel."""
     vectors = -(-lrn.positions // k.lanes)
     with k.range(k.first, k.last) as item:
-        place = (item % vectors) * k.lanes
-        mask = k.mask((lrn.positions - place).minimum(k.lanes), k.lanes)
-        body((item // vectors) * (lrn.channels * lrn.positions) + place, mask)
+        position = (item % vectors) * k.lanes
+        mask = k.mask((lrn.positions - position).minimum(k.lanes), k.lanes)
+        body((item // vectors) * (lrn.channels * lrn.positions) + position, mask)
 
 
 def _forward_nchw(k: KernelBuilder, lrn: LrnShape) -> None:
@@ -160,39 +161,39 @@ def _forward_nchw(k: KernelBuilder, lrn: LrnShape) -> None:
         with k.range(lrn.channels) as c:
             total = k.variable(k.zero(k.lanes))
             with k.range((c - lrn.radius).maximum(0), (c + lrn.radius + 1).minimum(lrn.channels)) as j:
-                seen = x.load(at + j * lrn.positions, k.lanes, mask)
-                total.value = k.fma(seen, seen, total.value)
+                value = x.load(at + j * lrn.positions, k.lanes, mask)
+                total.value = k.fma(value, value, total.value)
             base = total.value * (lrn.alpha / lrn.size) + lrn.k
             power, _ = _negative_powers(k, base, lrn.beta)
-            here = at + c * lrn.positions
-            y.store(x.load(here, k.lanes, mask) * power, here, mask)
-            bases.store(base, here, mask)
+            offset = at + c * lrn.positions
+            y.store(x.load(offset, k.lanes, mask) * power, offset, mask)
+            bases.store(base, offset, mask)
 
     _for_each_column(k, lrn, column)
 
 
 def _backward_nchw(k: KernelBuilder, lrn: LrnShape) -> None:
     g, x, bases, y = (k.pointer(i) for i in range(4))
-    kept, lanes = k.local.as_type("float32"), k.lanes
+    ratios, lanes = k.local.as_type("float32"), k.lanes
     end = (lrn.channels + lrn.radius) * lanes
     for i in range(lrn.radius):
-        kept.store(k.zero(lanes), i * lanes)
-        kept.store(k.zero(lanes), end + i * lanes)
+        ratios.store(k.zero(lanes), i * lanes)
+        ratios.store(k.zero(lanes), end + i * lanes)
 
     def column(at: Int64, mask: Num) -> None:
         with k.range(lrn.channels) as c:
-            here = at + c * lrn.positions
-            power, beyond = _negative_powers(k, bases.load(here, lanes, mask), lrn.beta)
-            grad = g.load(here, lanes, mask)
-            y.store(grad * power, here, mask)
-            kept.store(grad * beyond * x.load(here, lanes, mask), (c + lrn.radius) * lanes)
+            offset = at + c * lrn.positions
+            power, next_power = _negative_powers(k, bases.load(offset, lanes, mask), lrn.beta)
+            grad = g.load(offset, lanes, mask)
+            y.store(grad * power, offset, mask)
+            ratios.store(grad * next_power * x.load(offset, lanes, mask), (c + lrn.radius) * lanes)
         with k.range(lrn.channels) as c:
-            here = at + c * lrn.positions
+            offset = at + c * lrn.positions
             total = k.zero(lanes)
             for j in range(lrn.size):
-                total = total + kept.load((c + j) * lanes, lanes)
-            slope = x.load(here, lanes, mask) * total * (2 * lrn.alpha * lrn.beta / lrn.size)
-            y.store(y.load(here, lanes, mask) - slope, here, mask)
+                total = total + ratios.load((c + j) * lanes, lanes)
+            slope = x.load(offset, lanes, mask) * total * (2 * lrn.alpha * lrn.beta / lrn.size)
+            y.store(y.load(offset, lanes, mask) - slope, offset, mask)
 
     _for_each_column(k, lrn, column)
 
@@ -200,12 +201,12 @@ def _backward_nchw(k: KernelBuilder, lrn: LrnShape) -> None:
 def _lrn_shape(specs: tuple[Spec, ...], attrs: dict[str, Any]) -> tuple[LrnShape, bool]:
     x = specs[0]
     if any(s != x for s in specs) or x.dtype != "float32":
-        raise UnsupportedError("arrays that differ, or are not of float32")
+        raise UnsupportedError("arrays of different shapes or layouts, or not of float32")
     if attrs["size"] > MAX_WINDOW:
-        raise UnsupportedError("a window so wide")
-    n, c, places = x.shape[0], x.shape[1], prod(x.shape[2:])
-    last = x.layout == CHANNELS_LAST or places == 1
-    return LrnShape(n, c, places, attrs["size"], *(float(attrs[a]) for a in ("alpha", "beta", "k"))), last
+        raise UnsupportedError(f"a window of more than {MAX_WINDOW} channels")
+    n, c, positions = x.shape[0], x.shape[1], prod(x.shape[2:])
+    last = x.layout == CHANNELS_LAST or positions == 1
+    return LrnShape(n, c, positions, attrs["size"], *(float(attrs[a]) for a in ("alpha", "beta", "k"))), last
 
 
 def _tasks(lrn: LrnShape, last: bool, forward: bool, outs: tuple[Spec, ...]) -> TaskList:
@@ -217,15 +218,17 @@ def _tasks(lrn: LrnShape, last: bool, forward: bool, outs: tuple[Spec, ...]) -> 
     grain = items if items * each <= SERIAL_ELEMENTS else max(PIECE_ELEMENTS // each, 1)
     local = 0 if forward else _scratch_bytes(lrn)
     if last and forward:
-        address = choose_nontemporal(lambda past: kernel_code(_forward_channels_last, lrn, past), outs, lrn.channels)
+        address = choose_nontemporal(
+            lambda nontemporal: kernel_code(_forward_channels_last, lrn, nontemporal), outs, lrn.channels
+        )
         return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, grain)])
-    made = kernel_code(_backward_channels_last if last else _forward_nchw if forward else _backward_nchw, lrn)
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain, local)])
+    kernel = kernel_code(_backward_channels_last if last else _forward_nchw if forward else _backward_nchw, lrn)
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain, local)])
 
 
 @native_kernel("lrn")
 def lrn(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """The normalised input, and the base of the power."""
+    """The normalized input, and the base of the power."""
     return _tasks(*_lrn_shape((*ins, *outs), attrs), True, outs)
 
 

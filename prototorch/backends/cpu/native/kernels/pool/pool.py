@@ -1,5 +1,5 @@
-"""Pooling: each item is a row of windows. Windows that lie inside the input are written out tap by tap; the others, and
-windows of many taps, are loops over the taps inside the input."""
+"""Max and average pooling: each work item is a row of windows. Windows inside the input are unrolled tap by tap; the
+others, and windows of many taps, are loops over the taps inside the input."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-#: reads a vector of an array, the numbers of some windows at one tap
+#: loads a vector of an array: the elements of some windows at one tap
 ReadTap = Callable[[Pointer], Num]
-#: does something to what is seen at the tap of a number
+#: is called with the loader and the index of each tap
 UseTap = Callable[[ReadTap, Any], None]
-#: emits one vector of a window: (where the result lies, lanes, mask, the taps, where it begins or None if it is full)
+#: emits one vector of windows: (offset of the result, lanes, mask, taps, begin of the window or None if full)
 EmitWindow = Callable[[Int64, int, "Num | None", Callable[[UseTap], None], "list[Int64] | None"], None]
 
 
@@ -38,10 +38,10 @@ def _for_each_window(k: KernelBuilder, w: PoolGeometry, emit: EmitWindow) -> Non
         image, od, oh = unravel_row(row, w.out[:2])
         starts = [od * w.strides[0] - w.pad_before[0], oh * w.strides[1] - w.pad_before[1]]
         result = row * (w.out[2] * w.channels)
-        place = ((image * depth + starts[0]) * height + starts[1]) * width
+        first_position = ((image * depth + starts[0]) * height + starts[1]) * width
 
         def quick(ow: Int64) -> None:
-            at = (place + ow * w.strides[2] - w.pad_before[2]) * w.channels
+            at = (first_position + ow * w.strides[2] - w.pad_before[2]) * w.channels
 
             def vector(c: Int64, lanes: int, mask: Num | None) -> None:
                 def taps(take: UseTap) -> None:
@@ -65,31 +65,31 @@ def _for_each_window(k: KernelBuilder, w: PoolGeometry, emit: EmitWindow) -> Non
                         k.range(low[1], high[1]) as j,
                         k.range(low[2], high[2]) as m,
                     ):
-                        at = ((place + begin[2]) + (i * height + j) * width + m) * w.channels + c
+                        at = ((first_position + begin[2]) + (i * height + j) * width + m) * w.channels + c
                         take(_load_tap(at, lanes, mask), (i * w.kernel[1] + j) * w.kernel[2] + m)
 
                 emit(result + ow * w.channels + c, lanes, mask, taps, begin)
 
             for_each_channel_vector(k, w.channels, vector)
 
-        def beside(ow: Int64, lanes: int, count: int) -> None:
+        def row_vector(ow: Int64, lanes: int, count: int) -> None:
             begin = [*starts, ow * w.strides[2] - w.pad_before[2]]
             low = [(0 - b).maximum(0) for b in begin[:2]]
             high = [(n - b).minimum(s) for b, n, s in zip(begin[:2], w.size, w.kernel, strict=False)]
 
-            def look(at: Any) -> ReadTap:
+            def tap_reader(at: Any) -> ReadTap:
                 return lambda p: load_strided(k, p, at, w.strides[2], lanes, count)
 
             def taps(take: UseTap) -> None:
                 with k.range(low[0], high[0]) as i, k.range(low[1], high[1]) as j:
-                    at = (place + begin[2]) + (i * height + j) * width
+                    at = (first_position + begin[2]) + (i * height + j) * width
                     for m in range(w.kernel[2]):
-                        take(look(at + m), (i * w.kernel[1] + j) * w.kernel[2] + m)
+                        take(tap_reader(at + m), (i * w.kernel[1] + j) * w.kernel[2] + m)
 
             emit(result + ow, lanes, None if count == lanes else k.mask(count, lanes), taps, begin)
 
         if has_row_vectors(w) and w.kernel[2] <= MAX_UNROLLED_TAPS:
-            for_each_column_vector(k, w.full_windows(2), w.out[2], beside, careful)
+            for_each_column_vector(k, w.full_windows(2), w.out[2], row_vector, careful)
         else:
             fast = w.full_windows(2) if w.taps <= MAX_UNROLLED_TAPS else (0, 0)
             inside = is_within(od, w.full_windows(0)) & is_within(oh, w.full_windows(1))
@@ -100,17 +100,17 @@ def _load_tap(at: Any, lanes: int, mask: Num | None) -> ReadTap:
     return lambda p: p.load(at, lanes, mask)
 
 
-def _max_pool(k: KernelBuilder, w: PoolGeometry, past: bool) -> None:
-    x, y, number = k.pointer(0), k.pointer(1, nontemporal=past), k.pointer(2, "int32", past)
+def _max_pool(k: KernelBuilder, w: PoolGeometry, nontemporal: bool) -> None:
+    x, y, number = k.pointer(0), k.pointer(1, nontemporal=nontemporal), k.pointer(2, "int32", nontemporal)
 
     def window(result: Int64, lanes: int, mask: Num | None, taps: Any, begin: Any) -> None:
         best = k.variable(k.num(float("-inf")).splat(lanes))
         which = k.variable(k.zero(lanes, "int32"))
 
         def take(see: ReadTap, tap: Any) -> None:
-            seen, held = see(x), best.value
-            better = ~(seen <= held) & (held == held)  # larger, or the first NaN
-            best.value = k.select(better, seen, held)
+            value, largest = see(x), best.value
+            better = ~(value <= largest) & (largest == largest)  # larger, or the first NaN
+            best.value = k.select(better, value, largest)
             which.value = k.select(better, k.num(tap, "int32").splat(lanes), which.value)
 
         taps(take)
@@ -121,17 +121,17 @@ def _max_pool(k: KernelBuilder, w: PoolGeometry, past: bool) -> None:
 
 
 def count_elements(k: KernelBuilder, w: PoolGeometry, begin: list[Int64], include_pad: bool) -> Num:
-    """How many elements the mean of a window that begins there divides by."""
+    """Return the number of elements by which the mean of a window is divided."""
     total = None
     for b, n, s, lo, hi in zip(begin, w.size, w.kernel, w.pad_before, w.pad_after, strict=True):
         first, last = (-lo, n + hi) if include_pad else (0, n)
-        along = ((b + s).minimum(last) - b.maximum(first)).maximum(1)
-        total = along if total is None else total * along
+        extent = ((b + s).minimum(last) - b.maximum(first)).maximum(1)
+        total = extent if total is None else total * extent
     return k.num(total)
 
 
-def _avg_pool(k: KernelBuilder, w: PoolGeometry, include_pad: bool, past: bool) -> None:
-    x, y = k.pointer(0), k.pointer(1, nontemporal=past)
+def _avg_pool(k: KernelBuilder, w: PoolGeometry, include_pad: bool, nontemporal: bool) -> None:
+    x, y = k.pointer(0), k.pointer(1, nontemporal=nontemporal)
 
     def window(result: Int64, lanes: int, mask: Num | None, taps: Any, begin: list[Int64] | None) -> None:
         total = k.variable(k.zero(lanes))
@@ -148,13 +148,13 @@ def _avg_pool(k: KernelBuilder, w: PoolGeometry, include_pad: bool, past: bool) 
 
 def _row_tasks(w: PoolGeometry, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
     items = w.images * w.out[0] * w.out[1]
-    address = choose_nontemporal(lambda past: kernel_code(body, w, *params, past), outs, w.channels)
+    address = choose_nontemporal(lambda nontemporal: kernel_code(body, w, *params, nontemporal), outs, w.channels)
     return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, w.grain_size(items))])
 
 
 @native_kernel("max_pool")
 def max_pool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """The largest of each window and its number."""
+    """The maximum of each window and the index of its tap."""
     w = pool_geometry(ins[0], outs, ins[0].shape[2:], attrs)
     return _row_tasks(w, outs, _max_pool)
 

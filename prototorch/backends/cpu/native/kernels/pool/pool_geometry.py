@@ -1,8 +1,7 @@
-"""Windows of pooling as loops: geometry that is known when the plan is made, and where a row of windows lies.
+"""Pooling windows as loops: their geometry, which is known to the plan, and the traversal of a row of windows.
 
-Everything has three spatial dimensions here; those that an op lacks have size, window and stride 1. An image is a
-picture of the batch with its channels innermost (channels_last), or one channel of a picture (plain), with vectors over
-the channels or numbers one by one.
+Everything has three spatial axes here; missing ones have size, window and stride 1. An image is one image of the batch
+with its channels last, or one channel of an image (plain layout); vectors run along the channels, if there are several.
 """
 
 from __future__ import annotations
@@ -18,15 +17,16 @@ from prototorch.ops.pool import pooled_size
 from prototorch.spec import Spec
 
 Triple = tuple[int, int, int]
-#: taps of a window up to which its loops are written out where the window lies inside
+#: taps of a window inside the input up to which its loops are unrolled
 MAX_UNROLLED_TAPS = 36
-#: elements of the input below which all is one piece, and those of a piece above it
+#: elements of the input up to which all is one piece, and those of a piece above it
 SERIAL_ELEMENTS, PIECE_ELEMENTS = 1 << 14, 1 << 15
 
 
 @dataclass(frozen=True)
 class PoolGeometry:
-    """The windows over an input of ``images`` with ``channels`` numbers at each place; ``before`` is the padding."""
+    """The windows over an input of ``images`` with ``channels`` elements at each position; ``pad_before`` and
+    ``pad_after`` are the padding."""
 
     images: int
     channels: int
@@ -38,7 +38,7 @@ class PoolGeometry:
     pad_after: Triple
 
     def full_windows(self, axis: int) -> tuple[int, int]:
-        """The range of windows that lie inside the input along an axis."""
+        """Return the range of windows that lie inside the input along an axis."""
         n, o, k = self.size[axis], self.out[axis], self.kernel[axis]
         s, p = self.strides[axis], self.pad_before[axis]
         first = min(-(-p // s), o)
@@ -50,15 +50,16 @@ class PoolGeometry:
         return prod(self.kernel)
 
     def grain_size(self, items: int) -> int:
-        """Items of a piece of work."""
+        """Return the work items of a piece."""
         total = self.images * self.channels * prod(self.size)
         return items if total <= SERIAL_ELEMENTS else max(PIECE_ELEMENTS * items // total, 1)
 
 
 def pool_geometry(x: Spec, others: tuple[Spec, ...], size: tuple[int, ...], attrs: dict[str, Any]) -> PoolGeometry:
-    """The windows of an op; ``x`` and the others must lie alike, ``size`` is that of the op's input."""
+    """Return the windows of an op; ``x`` and the others must have the same layout, ``size`` is that of the op's
+    input."""
     if any(s.layout != x.layout for s in others) or x.dtype != "float32":
-        raise UnsupportedError("arrays that lie differently, or are not of float32")
+        raise UnsupportedError("arrays of different memory layouts, or not of float32")
     rank = len(size)
     if rank > 3:
         raise UnsupportedError("more than three dimensions")
@@ -75,16 +76,16 @@ def pool_geometry(x: Spec, others: tuple[Spec, ...], size: tuple[int, ...], attr
 
 
 def unravel_row(row: Int64, inner: tuple[int, ...]) -> list[Int64]:
-    """A row's index along the outermost axis and along each of the inner ones."""
-    found: list[Int64] = []
+    """Return a row's index along the outermost axis and along each of the inner ones."""
+    indices: list[Int64] = []
     for n in reversed(inner):
-        found.append(row % n if n > 1 else row * 0)
+        indices.append(row % n if n > 1 else row * 0)
         row = row // n
-    return [row, *reversed(found)]
+    return [row, *reversed(indices)]
 
 
 def for_each_channel_vector(k: KernelBuilder, channels: int, body: Callable[[Int64, int, Num | None], None]) -> None:
-    """``body(channel, lanes, mask)`` over all channels in vectors that are no wider than need be."""
+    """Emit ``body(channel, lanes, mask)`` over all channels in vectors that are no wider than needed."""
     lanes = k.lanes
     while lanes > 1 and lanes // 2 >= channels:
         lanes //= 2
@@ -93,7 +94,8 @@ def for_each_channel_vector(k: KernelBuilder, channels: int, body: Callable[[Int
 
 def for_each_column(k: KernelBuilder, inside: Num, fast: tuple[int, int], count: int, quick: Callable[[Int64], None],
              careful: Callable[[Int64], None]) -> None:  # fmt: skip
-    """``quick`` for the columns in the range ``fast`` if the row is inside, ``careful`` for all others of ``count``."""
+    """Emit ``quick`` for the columns in the range ``fast`` if the row is inside, ``careful`` for all others of
+    ``count``."""
     a, b = fast
     if a < b:
         flag = inside.cast("int64").to_int64()

@@ -1,8 +1,8 @@
-"""The adjoints of pooling, gathered: each place of the result sums what the windows over it give it, so that no two
-threads write the same place.
+"""The gradients of pooling, as a gather: each position of the result sums the shares of the windows over it, so that no
+two threads write the same element.
 
-The result is cut into blocks as large as the stride. All places of a block see the same windows, and which taps they
-are is known when the code is made; blocks at the borders, and windows of many taps, are done place by place.
+The result is cut into blocks as large as the stride. All positions of a block see the same windows, and which taps they
+are is known when the code is emitted; blocks at the borders, and windows of many taps, are done position by position.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-#: what a window gives to the place that is its tap: (read window, tap, begin of the window or None if full) -> number
+#: the share of a window for the position of a tap: (values of the window, tap, begin of the window or None if full)
 WindowShare = Callable[[Any, Any, "list[Int64] | None"], Num]
-#: reads a window's numbers for a vector of channels: (where they lie, lanes, mask)
+#: loads the values of windows: (offset, lanes, mask)
 ReadWindow = Callable[[Any, int, "Num | None"], Any]
 
 
 def _windows_over(i: Int64, w: PoolGeometry, axis: int) -> tuple[Int64, Int64]:
-    """The windows over a place along an axis: first and one behind the last."""
+    """Return the half-open range of windows over a position along an axis."""
     k, s, p = w.kernel[axis], w.strides[axis], w.pad_before[axis]
     return (i + (p - k + s)).maximum(0) // s, ((i + p) // s + 1).minimum(w.out[axis])
 
@@ -47,7 +47,7 @@ def _windows_over(i: Int64, w: PoolGeometry, axis: int) -> tuple[Int64, Int64]:
 def _emit_position(
     k: KernelBuilder, w: PoolGeometry, y: Any, image: Int64, at: list[Int64], read: ReadWindow, share: WindowShare
 ) -> None:
-    """One place of the result, whatever windows are over it; those with the smallest taps first."""
+    """Emit one position of the result for any windows over it; those with the smallest taps first."""
     (d, e), (h, i), (m, n) = (_windows_over(a, w, axis) for axis, a in enumerate(at))
 
     def vector(c: Int64, lanes: int, mask: Num | None) -> None:
@@ -57,9 +57,9 @@ def _emit_position(
             begin = [o * s - p for o, s, p in zip(window, w.strides, w.pad_before, strict=True)]
             taps = [a - b for a, b in zip(at, begin, strict=True)]
             index = ((image * w.out[0] + window[0]) * w.out[1] + window[1]) * w.out[2] + window[2]
-            held = read(index * w.channels + c, lanes, mask)
+            window_values = read(index * w.channels + c, lanes, mask)
             tap = (taps[0] * w.kernel[1] + taps[1]) * w.kernel[2] + taps[2]
-            total.value = total.value + share(held, tap, begin)
+            total.value = total.value + share(window_values, tap, begin)
         index = ((image * w.size[0] + at[0]) * w.size[1] + at[1]) * w.size[2] + at[2]
         y.store(total.value, index * w.channels + c, mask)
 
@@ -73,13 +73,13 @@ def has_blocks(w: PoolGeometry) -> bool:
 
 
 def block_range(w: PoolGeometry, axis: int) -> tuple[int, int]:
-    """The blocks along an axis: the first block's number (block q begins at q * stride - before) and how many."""
+    """Return the blocks along an axis: the index of the first (block q begins at q * stride - pad) and their number."""
     s, p = w.strides[axis], w.pad_before[axis]
     return p // s, (w.size[axis] - 1 + p) // s - p // s + 1
 
 
 def _inner_blocks(w: PoolGeometry, axis: int) -> tuple[int, int]:
-    """The range of blocks that lie in the result and whose windows are all there and full, counted from the first."""
+    """Return the range of blocks, counted from the first, that lie in the result and whose windows are all full."""
     s, p, first = w.strides[axis], w.pad_before[axis], block_range(w, axis)[0]
     a, b = w.full_windows(axis)
     reach = -(-w.kernel[axis] // s)
@@ -99,48 +99,54 @@ def _emit_block_row(
     read: ReadWindow,
     share: WindowShare,
 ) -> None:
-    """Neighbouring blocks inside, the lanes of a vector; ``corner`` is the first's last window along each axis."""
+    """Emit adjacent inner blocks as lanes of a vector; ``corner`` is the first one's last window along each axis."""
     (_, sh, sw), (_, kh, kw) = w.strides, w.kernel
     window = (image * w.out[1] + corner[0]) * w.out[2] + corner[1]
-    place = (image * w.size[1] + corner[0] * sh - w.pad_before[1]) * w.size[2] + corner[1] * sw - w.pad_before[2]
+    first_position = (
+        (image * w.size[1] + corner[0] * sh - w.pad_before[1]) * w.size[2] + corner[1] * sw - w.pad_before[2]
+    )
     mask = None if count == lanes else k.mask(count, lanes)
-    held: dict[tuple[int, int], Any] = {}
+    window_values: dict[tuple[int, int], Any] = {}
     for r in range(sh):
         row = []
         for q in range(sw):
             total = k.zero(lanes)
             for i in range(r, kh, sh):
                 for j in range(q, kw, sw):
-                    back = (i // sh, j // sw)
-                    if back not in held:
-                        held[back] = read(window - (back[0] * w.out[2] + back[1]), lanes, mask)
-                    total = total + share(held[back], i * kw + j, None)
+                    window_offset = (i // sh, j // sw)
+                    if window_offset not in window_values:
+                        window_values[window_offset] = read(
+                            window - (window_offset[0] * w.out[2] + window_offset[1]), lanes, mask
+                        )
+                    total = total + share(window_values[window_offset], i * kw + j, None)
             row.append(total)
-        store_interleaved(k, y, place + r * w.size[2], row, count)
+        store_interleaved(k, y, first_position + r * w.size[2], row, count)
 
 
 def _emit_block(
     k: KernelBuilder, w: PoolGeometry, y: Any, image: Int64, corner: list[Int64], read: ReadWindow, share: WindowShare
 ) -> None:
-    """A block inside: ``corner`` is its last window along each axis."""
+    """Emit an inner block; ``corner`` is its last window along each axis."""
     (_, sh, sw), (_, kh, kw) = w.strides, w.kernel
     window = (image * w.out[1] + corner[0]) * w.out[2] + corner[1]
-    place = (image * w.size[1] + corner[0] * sh - w.pad_before[1]) * w.size[2] + corner[1] * sw - w.pad_before[2]
+    first_position = (
+        (image * w.size[1] + corner[0] * sh - w.pad_before[1]) * w.size[2] + corner[1] * sw - w.pad_before[2]
+    )
 
     def vector(c: Int64, lanes: int, mask: Num | None) -> None:
-        held: dict[tuple[int, int], Any] = {}
+        window_values: dict[tuple[int, int], Any] = {}
         for r in range(sh):
             for q in range(sw):
                 total = None
                 for i in range(r, kh, sh):
                     for j in range(q, kw, sw):
-                        back = (i // sh, j // sw)
-                        if back not in held:
-                            at = (window - (back[0] * w.out[2] + back[1])) * w.channels + c
-                            held[back] = read(at, lanes, mask)
-                        part = share(held[back], i * kw + j, None)
+                        window_offset = (i // sh, j // sw)
+                        if window_offset not in window_values:
+                            at = (window - (window_offset[0] * w.out[2] + window_offset[1])) * w.channels + c
+                            window_values[window_offset] = read(at, lanes, mask)
+                        part = share(window_values[window_offset], i * kw + j, None)
                         total = part if total is None else total + part
-                index = (place + (r * w.size[2] + q)) * w.channels + c
+                index = (first_position + (r * w.size[2] + q)) * w.channels + c
                 y.store(k.zero(lanes) if total is None else total, index, mask)
 
     for_each_channel_vector(k, w.channels, vector)
@@ -168,39 +174,41 @@ def _emit_pool_grad(k: KernelBuilder, w: PoolGeometry, y: Any, read: ReadWindow,
                 with k.if_then(is_within(h, (0, height)) & is_within(m, (0, width))):
                     _emit_position(k, w, y, image, [h * 0, h, m], read, share)
 
-        def beside(column: Int64, lanes: int, count: int) -> None:
+        def row_vector(column: Int64, lanes: int, count: int) -> None:
             _emit_block_row(k, w, y, image, [row + first_h, column + first_w], lanes, count, read, share)
 
         inside = is_within(row, _inner_blocks(w, 1))
         if has_row_vectors(w):
             with k.if_then(inside):
-                for_each_column_vector(k, _inner_blocks(w, 2), columns, beside, careful)
+                for_each_column_vector(k, _inner_blocks(w, 2), columns, row_vector, careful)
             with k.if_then(~inside), k.range(columns) as column:
                 careful(column)
         else:
             for_each_column(k, inside, _inner_blocks(w, 2), columns, quick, careful)
 
 
-def _max_pool_grad(k: KernelBuilder, w: PoolGeometry, past: bool) -> None:
-    g, number, y = k.pointer(0), k.pointer(1, "int32"), k.pointer(2, nontemporal=past)
+def _max_pool_grad(k: KernelBuilder, w: PoolGeometry, nontemporal: bool) -> None:
+    g, number, y = k.pointer(0), k.pointer(1, "int32"), k.pointer(2, nontemporal=nontemporal)
 
     def read(at: Any, lanes: int, mask: Num | None) -> tuple[Num, Num]:
         return g.load(at, lanes, mask), number.load(at, lanes, mask)
 
-    def share(held: tuple[Num, Num], tap: Any, begin: Any) -> Num:
-        return k.select(held[1] == k.num(tap, "int32"), held[0], k.num(0.0))
+    def share(window_values: tuple[Num, Num], tap: Any, begin: Any) -> Num:
+        return k.select(window_values[1] == k.num(tap, "int32"), window_values[0], k.num(0.0))
 
     _emit_pool_grad(k, w, y, read, share)
 
 
-def _avg_pool_grad(k: KernelBuilder, w: PoolGeometry, include_pad: bool, past: bool) -> None:
-    g, y = k.pointer(0), k.pointer(1, nontemporal=past)
+def _avg_pool_grad(k: KernelBuilder, w: PoolGeometry, include_pad: bool, nontemporal: bool) -> None:
+    g, y = k.pointer(0), k.pointer(1, nontemporal=nontemporal)
 
     def read(at: Any, lanes: int, mask: Num | None) -> Num:
         return g.load(at, lanes, mask)
 
-    def share(held: Num, tap: Any, begin: list[Int64] | None) -> Num:
-        return held * (k.num(1.0 / w.taps) if begin is None else k.num(1.0) / count_elements(k, w, begin, include_pad))
+    def share(window_values: Num, tap: Any, begin: list[Int64] | None) -> Num:
+        return window_values * (
+            k.num(1.0 / w.taps) if begin is None else k.num(1.0) / count_elements(k, w, begin, include_pad)
+        )
 
     _emit_pool_grad(k, w, y, read, share)
 
@@ -208,13 +216,13 @@ def _avg_pool_grad(k: KernelBuilder, w: PoolGeometry, include_pad: bool, past: b
 def _tasks(w: PoolGeometry, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
     depth, height, _ = w.size
     items = w.images * (depth * block_range(w, 1)[1] if has_blocks(w) else depth * height)
-    address = choose_nontemporal(lambda past: kernel_code(body, w, *params, past), outs, w.channels)
+    address = choose_nontemporal(lambda nontemporal: kernel_code(body, w, *params, nontemporal), outs, w.channels)
     return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, w.grain_size(items))])
 
 
 def _geometry_of_result(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> PoolGeometry:
     w = pool_geometry(outs[0], ins, attrs["size"], attrs)
-    if has_blocks(w) and w.size[0] > 1:  # depth is as good as more images
+    if has_blocks(w) and w.size[0] > 1:  # planes are treated as images
         return PoolGeometry(w.images * w.size[0], w.channels, (1, *w.size[1:]), (1, *w.out[1:]), w.kernel, w.strides,
                        w.pad_before, w.pad_after)  # fmt: skip
     return w
@@ -222,14 +230,14 @@ def _geometry_of_result(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: di
 
 @native_kernel("max_pool_grad")
 def max_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """Each value added where its window's largest element was."""
+    """Each gradient added at the maximum of its window."""
     w = _geometry_of_result(ins, outs, attrs)
     return _tasks(w, outs, _max_pool_grad)
 
 
 @native_kernel("avg_pool_grad")
 def avg_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """Each value shared out over its window."""
+    """Each gradient spread over its window."""
     w = _geometry_of_result(ins, outs, attrs)
     return _tasks(w, outs, _avg_pool_grad, attrs.get("include_pad", False))
 

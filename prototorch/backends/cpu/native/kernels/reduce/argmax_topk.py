@@ -1,5 +1,4 @@
-"""The place of the largest or the smallest number along an axis, among equals the first, and NaN before all; and the
-largest few, NaN after all."""
+"""Argmax, argmin and top-k. Argmax returns the first of equals and ranks NaN above all; top-k ranks NaN below all."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ PIECE = 1 << 14
 
 
 class _RunningBest:
-    """The best number so far in each lane, and its place."""
+    """The best value so far in each lane, and its index."""
 
     def __init__(self, k: KernelBuilder, largest: bool):
         self.k, self.sign = k, ">" if largest else "<"
@@ -29,32 +28,32 @@ class _RunningBest:
         self.index = k.variable(k.num(-1, "int32").splat(k.lanes))
 
     def is_better(self, a: Num, b: Num) -> Num:
-        """Whether a takes b's place, where a comes later."""
+        """Whether a replaces b, where a comes later."""
         return a.compare(self.sign, b) | ((a != a) & (b == b))
 
-    def update(self, x: Num, place: Num, mask: Num | None) -> None:
-        """Numbers at a place, which is beyond all before."""
-        held = self.value.value
-        wins = self.is_better(x, held) | (self.index.value < 0)
+    def update(self, x: Num, index: Num, mask: Num | None) -> None:
+        """Take values at an index above all earlier ones."""
+        best = self.value.value
+        wins = self.is_better(x, best) | (self.index.value < 0)
         wins = wins if mask is None else wins & mask
-        self.value.value = self.k.select(wins, x, held)
-        self.index.value = self.k.select(wins, place, self.index.value)
+        self.value.value = self.k.select(wins, x, best)
+        self.index.value = self.k.select(wins, index, self.index.value)
 
     def reduce_lanes(self) -> Num:
-        """The place of the best of all lanes."""
-        number, place, lanes = self.value.value, self.index.value, self.k.lanes
+        """Return the index of the best of all lanes."""
+        number, index, lanes = self.value.value, self.index.value, self.k.lanes
         while lanes > 1:
             lanes //= 2
             a, b = self.k.slice_lanes(number, 0, lanes), self.k.slice_lanes(number, lanes, lanes)
-            i, j = self.k.slice_lanes(place, 0, lanes), self.k.slice_lanes(place, lanes, lanes)
+            i, j = self.k.slice_lanes(index, 0, lanes), self.k.slice_lanes(index, lanes, lanes)
             same = (a == b) | ((a != a) & (b != b))
             second = ((same & (j < i)) | (self.is_better(b, a)) | (i < 0)) & (j >= 0)
-            number, place = self.k.select(second, b, a), self.k.select(second, j, i)
-        return place
+            number, index = self.k.select(second, b, a), self.k.select(second, j, i)
+        return index
 
 
 def _argmax(k: KernelBuilder, n: int, inner: int, largest: bool) -> None:
-    """An item is one index of the axes before; x [outer, n, inner]."""
+    """x [outer, n, inner]; work items are outer indices."""
     with k.range(k.first, k.last) as item:
         x, out = k.pointer(0) + item * (n * inner), k.pointer(1, "int32") + item * inner
         if inner == 1:
@@ -90,46 +89,46 @@ def _register(name: str) -> None:
         if x.dtype != "float32" or x.size >= 1 << 31:
             return None
         shape = memory_order(x.shape, x.layout)
-        where = memory_order(tuple(range(x.ndim)), x.layout).index(axis)
+        axis_position = memory_order(tuple(range(x.ndim)), x.layout).index(axis)
         if x.layout is not None and axis != 1 and prod(x.shape[2:]) != 1:
-            return None  # the result would lie in another order
-        outer, n, inner = prod(shape[:where]), shape[where], prod(shape[where + 1 :])
-        made = kernel_code(_argmax, n, inner, name == "argmax")
+            return None  # the result's memory would have another order
+        outer, n, inner = prod(shape[:axis_position]), shape[axis_position], prod(shape[axis_position + 1 :])
+        kernel = kernel_code(_argmax, n, inner, name == "argmax")
         grain = outer if x.size <= PIECE else max(PIECE // (n * inner), 1)
-        return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), outer, grain)])
+        return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), outer, grain)])
 
 
 def _top_k(k: KernelBuilder, n: int, count: int) -> None:
-    """The largest so far stand in the outputs themselves, in falling order; each number is put in its place. A vector
-    none of whose numbers is larger than the last of them is passed over as a whole."""
+    """Insertion into the outputs themselves, in falling order. A vector with no element above the last of them is
+    skipped."""
     lanes = k.lanes
     while lanes > 2 and lanes // 2 >= n:
         lanes //= 2
     with k.range(k.first, k.last) as row:
-        x, best, place = k.pointer(0) + row * n, k.pointer(1) + row * count, k.pointer(2, "int32") + row * count
+        x, best, index = k.pointer(0) + row * n, k.pointer(1) + row * count, k.pointer(2, "int32") + row * count
         with k.range(count) as j:
             best.store(k.num(float("nan")), j)
-            place.store(k.num(-1, "int32"), j)
+            index.store(k.num(-1, "int32"), j)
 
         def better(value: Num, j: Any) -> Num:
-            held = best.load(j).splat(value.lanes)
-            empty = (place.load(j) < 0).splat(value.lanes)
-            return (value > held) | ((held != held) & (value == value)) | empty
+            stored = best.load(j).splat(value.lanes)
+            empty = (index.load(j) < 0).splat(value.lanes)
+            return (value > stored) | ((stored != stored) & (value == value)) | empty
 
         def put(i: Int64) -> None:
             value, at = x.load(i), k.variable(k.num(count - 1, "int64").to_int64())
 
-            def above() -> Num:
-                """Whether the number before where it is to stand is to go behind it."""
+            def should_shift() -> Num:
+                """Whether the element before the insertion point is to be moved behind it."""
                 return (at.value > 0) & better(value, (at.value - 1).maximum(0))
 
-            with _while_loop(k, above):
-                before, here = at.value - 1, at.value
-                best.store(best.load(before), here)
-                place.store(place.load(before), here)
-                at.value = before
+            with _while_loop(k, should_shift):
+                previous, position = at.value - 1, at.value
+                best.store(best.load(previous), position)
+                index.store(index.load(previous), position)
+                at.value = previous
             best.store(value, at.value)
-            place.store(k.num(i, "int32"), at.value)
+            index.store(k.num(i, "int32"), at.value)
 
         def body(i: Int64, mask: Num | None) -> None:
             wins = better(x.load(i, lanes, mask), count - 1)
@@ -143,7 +142,7 @@ def _top_k(k: KernelBuilder, n: int, count: int) -> None:
 
 @contextmanager
 def _while_loop(k: KernelBuilder, holds: Callable[[], Num]) -> Iterator[None]:
-    """What is said inside, again and again as long as a condition holds."""
+    """Emit a while loop around what is emitted inside."""
     head, inner, after = (k.function.append_basic_block(name) for name in ("while", "again", "done"))
     k.b.branch(head)
     k.b.position_at_end(head)
@@ -156,14 +155,14 @@ def _while_loop(k: KernelBuilder, holds: Callable[[], Num]) -> Iterator[None]:
 
 @native_kernel("top_k")
 def top_k(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """The largest along the last axis and their places."""
+    """The largest along the last axis and their indices."""
     x = ins[0]
     if x.dtype != "float32" or x.shape[-1] >= 1 << 31 or attrs["k"] > 64:
         return None
     n = x.shape[-1]
-    made, rows = kernel_code(_top_k, n, attrs["k"]), x.size // n
+    kernel, rows = kernel_code(_top_k, n, attrs["k"]), x.size // n
     return TaskList(
-        lambda i, o: [ParallelTask(made.address, (*i, *o), rows, rows if x.size <= PIECE else max(PIECE // n, 1))]
+        lambda i, o: [ParallelTask(kernel.address, (*i, *o), rows, rows if x.size <= PIECE else max(PIECE // n, 1))]
     )
 
 

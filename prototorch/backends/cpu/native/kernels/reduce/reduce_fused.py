@@ -1,5 +1,5 @@
-"""A reduction of what elementwise ops have just made: numbers are reduced while they are in registers, and only those
-that are read elsewhere are written to memory."""
+"""A reduction fused with the elementwise ops before it: values are reduced while they are in registers, and only
+those that are read elsewhere are written to memory."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _reduce_traced(
     last: bool,
     program: Any,
     source: Any,
-    kept: tuple[Any, ...],
-    given: tuple[tuple[str, bool], ...],
-    made: tuple[str, ...],
+    stored_refs: tuple[Any, ...],
+    input_types: tuple[tuple[str, bool], ...],
+    output_dtypes: tuple[str, ...],
 ) -> None:
-    """Arguments: the inputs (types, and whether each is full-size), the outputs that are ``kept`` (refs and types), the
-    result. ``source`` is the ref of what is reduced."""
-    inputs = [k.pointer(i, dtype) for i, (dtype, _) in enumerate(given)]
-    outputs = [k.pointer(len(inputs) + i, dtype) for i, dtype in enumerate(made)]
-    numbers = [None if full else p.load() for p, (_, full) in zip(inputs, given, strict=True)]
-    work = trace_program(program, (source, *kept))
+    """Arguments: the inputs (dtypes, and whether each is full-size), the outputs ``stored_refs``, the result.
+    ``source`` is the ref of what is reduced."""
+    inputs = [k.pointer(i, dtype) for i, (dtype, _) in enumerate(input_types)]
+    outputs = [k.pointer(len(inputs) + i, dtype) for i, dtype in enumerate(output_dtypes)]
+    numbers = [None if full else p.load() for p, (_, full) in zip(inputs, input_types, strict=True)]
+    work = trace_program(program, (source, *stored_refs))
 
     def read(at: Any, lanes: int, mask: Num | None) -> Num:
-        found = [p.load(at, lanes, mask) if n is None else n for p, n in zip(inputs, numbers, strict=True)]
-        value, *others = work(k, found)
+        values = [p.load(at, lanes, mask) if n is None else n for p, n in zip(inputs, numbers, strict=True)]
+        value, *others = work(k, values)
         for p, other in zip(outputs, others, strict=True):
             p.store(k.num(other).cast(p.dtype).splat(lanes), at, mask)
         return value.splat(lanes)
@@ -49,37 +49,37 @@ def _reduce_traced(
 @native_kernel("fused")
 def fused_reduction(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
     """Elementwise ops and a sum at the end."""
-    *lines, (name, operands, own) = attrs["program"]
+    *lines, (name, operands, reduction_attrs) = attrs["program"]
     last, refs, source = len(lines), attrs["outputs"], operands[0]
     if name not in _REDUCTIONS or source[0] != "node" or ("node", last, 0) not in refs or not lines:
         return None
     if not all(getattr(OPS[line[0]], "elementwise", False) for line in lines):
         return None
     at = refs.index(("node", last, 0))
-    kept = [i for i in range(len(outs)) if i != at]
+    stored = [i for i in range(len(outs)) if i != at]
     if dict(attrs.get("inplace", ())).get(at) is not None or outs[at].dtype != "float32":
         return None
-    full = [s for s in (*ins, *(outs[i] for i in kept)) if s.size > 1]
+    full = [s for s in (*ins, *(outs[i] for i in stored)) if s.size > 1]
     x = max(full, key=lambda s: s.size, default=None)
     if x is None or any((s.shape, s.layout) != (x.shape, x.layout) for s in full):
         raise UnsupportedError("an operand that is not full-size")
     if any(s.dtype not in _TYPES for s in (*ins, *outs)):
-        raise UnsupportedError("a type of number")
-    plan, count = plan_reduction(Spec(x.shape, "float32", x.layout), outs[at], dict(own).get("axis"))
-    made = kernel_code(
+        raise UnsupportedError("dtypes other than float32, bool and integers")
+    plan, count = plan_reduction(Spec(x.shape, "float32", x.layout), outs[at], dict(reduction_attrs).get("axis"))
+    kernel = kernel_code(
         _reduce_traced,
         plan,
         name,
         plan.num_parts == 1,
         tuple(lines),
         source,
-        tuple(refs[i] for i in kept),
+        tuple(refs[i] for i in stored),
         tuple((s.dtype, s.size > 1) for s in ins),
-        tuple(outs[i].dtype for i in kept),
+        tuple(outs[i].dtype for i in stored),
     )
-    made.emit("trial")
-    tasks = tasks_of_code(made, plan, name, "float32", count)
-    return TaskList(lambda i, o: tasks.bind(i, [*(o[j] for j in kept), o[at]]))
+    kernel.emit("trial")
+    tasks = tasks_of_code(kernel, plan, name, "float32", count)
+    return TaskList(lambda i, o: tasks.bind(i, [*(o[j] for j in stored), o[at]]))
 
 
 register_fusion_role("native", "tail", *_REDUCTIONS)

@@ -1,4 +1,4 @@
-"""How a reduction over some axes of memory is cut into pieces; see `reduce.py`."""
+"""How a reduction over some axes of memory is split into pieces; see `reduce.py`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-#: elements of a piece, and results of a piece where each lane has its own
+#: elements of a piece, and results of a piece if each lane is a result
 PIECE_ELEMENTS, BLOCK_COLUMNS = 1 << 15, 256
 
 
 class ReductionAxis(NamedTuple):
-    """An axis of memory: its size, the distance of its elements, and whether it is reduced."""
+    """An axis of memory: its size, its stride, and whether it is reduced."""
 
     size: int
     stride: int
@@ -19,10 +19,11 @@ class ReductionAxis(NamedTuple):
 
 
 class ReductionTiling(NamedTuple):
-    """How a reduction is done: the kernels' only parameter besides the kind of reduction and the types.
+    """How a reduction is done: the kernels' only parameter besides the operation and the dtypes.
 
-    ``outer`` are kept axes, ``inner`` the reduced ones but for ``cut``, which is cut into ``parts`` of ``length``;
-    ``width`` results lie side by side (1: the last axis is reduced), ``block`` of them in a piece.
+    ``outer`` are kept axes, ``inner`` the reduced ones except ``split_axis``, which is split into ``num_parts`` of
+    ``part_length``; ``num_columns`` results are contiguous (1: the last axis is reduced), ``block_columns`` of them in
+    a piece.
     """
 
     outer: tuple[ReductionAxis, ...]
@@ -40,44 +41,44 @@ class ReductionTiling(NamedTuple):
 
     @property
     def num_items(self) -> int:
-        """Pieces of work, were each done alone."""
+        """The number of work items."""
         return prod(a.size for a in self.outer) * self.num_parts * -(-self.num_columns // self.block_columns)
 
     @property
     def item_elements(self) -> int:
-        """Elements that an item reads."""
+        """Elements that a work item reads."""
         return self.part_length * prod(a.size for a in self.inner) * min(self.num_columns, self.block_columns)
 
 
 def merge_axes(shape: Sequence[int], over: Sequence[int]) -> list[ReductionAxis]:
-    """The axes of row-major memory, neighbours of one kind taken together, without those of size 1."""
-    found: list[ReductionAxis] = []
+    """Return the axes of row-major memory, adjacent ones of one kind merged, without those of size 1."""
+    merged: list[ReductionAxis] = []
     stride = 1
     for axis in range(len(shape) - 1, -1, -1):
         if shape[axis] != 1:
-            reduced = axis in over
-            if found and found[0].reduced == reduced:
-                found[0] = ReductionAxis(found[0].size * shape[axis], found[0].stride, reduced)
+            is_reduced = axis in over
+            if merged and merged[0].reduced == is_reduced:
+                merged[0] = ReductionAxis(merged[0].size * shape[axis], merged[0].stride, is_reduced)
             else:
-                found.insert(0, ReductionAxis(shape[axis], stride, reduced))
+                merged.insert(0, ReductionAxis(shape[axis], stride, is_reduced))
         stride *= shape[axis]
-    return found
+    return merged
 
 
-def tile_reduction(found: Sequence[ReductionAxis]) -> ReductionTiling:
-    """The plan of a reduction over merged axes."""
-    kept, taken = [a for a in found if not a.reduced], [a for a in found if a.reduced]
-    width = kept.pop().size if kept and not found[-1].reduced else 1
-    cut = max(taken, key=lambda a: a.size, default=ReductionAxis(1, 1, True))
-    inner = tuple(a for a in taken if a is not cut)
-    outer = prod(a.size for a in kept)
-    many = outer * -(-width // BLOCK_COLUMNS) >= 16  # pieces enough without a cut
-    block = BLOCK_COLUMNS if many or width <= BLOCK_COLUMNS else width
+def tile_reduction(axes: Sequence[ReductionAxis]) -> ReductionTiling:
+    """Return the tiling of a reduction over merged axes."""
+    kept_axes, reduced_axes = [a for a in axes if not a.reduced], [a for a in axes if a.reduced]
+    width = kept_axes.pop().size if kept_axes and not axes[-1].reduced else 1
+    cut = max(reduced_axes, key=lambda a: a.size, default=ReductionAxis(1, 1, True))
+    inner = tuple(a for a in reduced_axes if a is not cut)
+    outer = prod(a.size for a in kept_axes)
+    is_parallel = outer * -(-width // BLOCK_COLUMNS) >= 16  # enough pieces without a split
+    block = BLOCK_COLUMNS if is_parallel or width <= BLOCK_COLUMNS else width
     depth = prod(a.size for a in inner) * min(width, block)
-    longest = PIECE_ELEMENTS * (8 if many else 1)
+    longest = PIECE_ELEMENTS * (8 if is_parallel else 1)
     length = (
         min(max(longest // depth, 1), cut.size)
-        if cut.size * depth * (1 if many else outer) > 2 * PIECE_ELEMENTS
+        if cut.size * depth * (1 if is_parallel else outer) > 2 * PIECE_ELEMENTS
         else cut.size
     )
-    return ReductionTiling(tuple(kept), inner, cut, -(-cut.size // length), length, width, min(block, width))
+    return ReductionTiling(tuple(kept_axes), inner, cut, -(-cut.size // length), length, width, min(block, width))

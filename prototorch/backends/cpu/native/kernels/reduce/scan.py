@@ -1,7 +1,7 @@
-"""Running sums along an axis.
+"""Running sums along an axis (inclusive scans).
 
-Along the last axis of memory a vector is summed within itself, by shifts of 1, 2, 4 ... lanes, and what came before is
-added to all of its lanes; along another axis each lane is a sum of its own.
+Along the last axis of memory a vector is scanned by shifts of 1, 2, 4 ... lanes (Hillis and Steele, 1986), and the
+carry is added to all of its lanes; along another axis each lane is a scan of its own.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
-#: elements of a piece, and columns of an item that sums beside each other
+#: elements of a piece, and columns of a work item
 PIECE_ELEMENTS, BLOCK_COLUMNS = 1 << 14, 256
 _TYPES = ("float32", "float64", "int32", "int64")
 
 
 def _scan_lanes(k: KernelBuilder, x: Num, reverse: bool) -> Num:
-    """The running sums of a vector's lanes, from the first on or from the last."""
+    """Return the running sums of a vector's lanes, from the first or from the last on."""
     zero, n, far = k.zero(x.lanes, x.dtype), x.lanes, 1
     while far < n:
-        moved = [i + far if reverse else i - far for i in range(n)]
-        x = x + k.shuffle(x, zero, [i if 0 <= i < n else n for i in moved])
+        shifted = [i + far if reverse else i - far for i in range(n)]
+        x = x + k.shuffle(x, zero, [i if 0 <= i < n else n for i in shifted])
         far *= 2
     return x
 
 
 def _scan_contiguous(k: KernelBuilder, x: Pointer, y: Pointer, n: int, reverse: bool) -> None:
     lanes = vector_lanes(x.dtype)
-    before: MutableNum = k.variable(k.zero(lanes, x.dtype))
+    carry: MutableNum = k.variable(k.zero(lanes, x.dtype))
 
     def body(i: Int64, mask: Num | None) -> None:
-        here = _scan_lanes(k, x.load(i, lanes, mask), reverse) + before.value
-        y.store(here, i, mask)
-        before.value = here.extract_lane(0 if reverse else lanes - 1).splat(lanes)
+        total = _scan_lanes(k, x.load(i, lanes, mask), reverse) + carry.value
+        y.store(total, i, mask)
+        carry.value = total.extract_lane(0 if reverse else lanes - 1).splat(lanes)
 
     if not reverse:
         k.for_each_vector(n, body, lanes)
         return
-    whole, rest = n // lanes, n % lanes
-    with k.range(whole) as j:
+    full_vectors, rest = n // lanes, n % lanes
+    with k.range(full_vectors) as j:
         body(n - lanes - j * lanes, None)
     if rest:
         body(Int64(k, k.word(0)), k.mask(rest, lanes))
@@ -54,7 +54,7 @@ def _scan_contiguous(k: KernelBuilder, x: Pointer, y: Pointer, n: int, reverse: 
 
 def _scan_strided(k: KernelBuilder, x: Pointer, y: Pointer, n: int, inner: int, reverse: bool, column: Int64) -> None:
     lanes = vector_lanes(x.dtype)
-    wide: Any = (inner - column).minimum(BLOCK_COLUMNS) if inner > BLOCK_COLUMNS else inner
+    num_columns: Any = (inner - column).minimum(BLOCK_COLUMNS) if inner > BLOCK_COLUMNS else inner
 
     def body(i: Int64, mask: Num | None) -> None:
         total = k.variable(k.zero(lanes, x.dtype))
@@ -63,11 +63,11 @@ def _scan_strided(k: KernelBuilder, x: Pointer, y: Pointer, n: int, inner: int, 
             total.value = total.value + x.load(at, lanes, mask)
             y.store(total.value, at, mask)
 
-    k.for_each_vector(wide, body, lanes)
+    k.for_each_vector(num_columns, body, lanes)
 
 
 def _scan(k: KernelBuilder, n: int, inner: int, reverse: bool, dtype: str) -> None:
-    """x [outer, n, inner]; an item is one index of the axes before and a block of columns."""
+    """x [outer, n, inner]; work items are outer indices and blocks of columns."""
     blocks = -(-inner // BLOCK_COLUMNS)
     with k.range(k.first, k.last) as item:
         column = item % blocks * BLOCK_COLUMNS
@@ -81,18 +81,18 @@ def _scan(k: KernelBuilder, n: int, inner: int, reverse: bool, dtype: str) -> No
 
 @native_kernel("cumsum")
 def cumsum(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """Each element with all before it, or behind it."""
+    """Each element plus all before it, or behind it."""
     (x,), (y,) = ins, outs
     if x.dtype not in _TYPES or x.layout != y.layout:
         return None
     (axis,) = normalize_axes(attrs["axis"], x.ndim)
     shape = memory_order(x.shape, x.layout)
-    where = memory_order(tuple(range(x.ndim)), x.layout).index(axis)
-    n, inner = shape[where], prod(shape[where + 1 :])
-    items = prod(shape[:where]) * -(-inner // BLOCK_COLUMNS)
-    made = kernel_code(_scan, n, inner, bool(attrs.get("reverse", False)), x.dtype)
+    axis_position = memory_order(tuple(range(x.ndim)), x.layout).index(axis)
+    n, inner = shape[axis_position], prod(shape[axis_position + 1 :])
+    items = prod(shape[:axis_position]) * -(-inner // BLOCK_COLUMNS)
+    kernel = kernel_code(_scan, n, inner, bool(attrs.get("reverse", False)), x.dtype)
     grain = items if x.size <= PIECE_ELEMENTS else max(PIECE_ELEMENTS // (n * min(inner, BLOCK_COLUMNS)), 1)
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain)])
 
 
 register_channels_last("native", "follows", "cumsum")

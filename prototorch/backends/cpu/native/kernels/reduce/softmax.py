@@ -1,6 +1,7 @@
 """Softmax and the losses built on it, along the last axis of memory: row by row, while the row is in the cache.
 
-Sums of a row are taken lane by lane and then across the lanes: their error grows with n / lanes, not with n.
+The row's maximum is subtracted before the exponentials. Sums of a row are taken lane by lane and then over the lanes:
+their error grows with n / lanes, not with n.
 """
 
 from __future__ import annotations
@@ -24,46 +25,47 @@ _LABEL_TYPES = ("int32", "int64", "uint8", "uint32")
 
 
 def row_shape(shape: tuple[int, ...], axis: int = -1) -> tuple[int, int]:
-    """Rows and their length. Raises Unsupported where the axis is not the last of memory."""
+    """Return the number of rows and their length. Raises Unsupported if the axis is not the last of memory."""
     if not shape or prod(shape[normalize_axes(axis, len(shape))[0] + 1 :]) != 1:
         raise UnsupportedError("an axis that is not the last")
     n = shape[normalize_axes(axis, len(shape))[0]]
     return prod(shape) // n, n
 
 
-def row_tasks(made: KernelCode, rows: int, n: int) -> TaskList:
-    """Rows in pieces; the arguments are the addresses alone."""
+def row_tasks(kernel: KernelCode, rows: int, n: int) -> TaskList:
+    """Return the tasks of a kernel whose work items are rows and whose arguments are the addresses alone."""
     grain = rows if rows * n <= PIECE_ELEMENTS else max(PIECE_ELEMENTS // n, 1)
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), rows, grain)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), rows, grain)])
 
 
 def row_max(k: KernelBuilder, x: Pointer, n: int) -> Num:
-    """The largest of a row, in one lane. A NaN may be passed over: what is made of the row is NaN all the same."""
+    """Return the maximum of a row, in one lane. A NaN may be skipped: the exponentials of the row are NaN all the
+    same."""
     best = k.variable(k.num(float("-inf")).splat(k.lanes))
 
     def body(i: Int64, mask: Num | None) -> None:
-        here, best_now = x.load(i, k.lanes, mask), best.value
-        larger = here > best_now
-        best.value = k.select(larger if mask is None else larger & mask, here, best_now)
+        value, best_now = x.load(i, k.lanes, mask), best.value
+        larger = value > best_now
+        best.value = k.select(larger if mask is None else larger & mask, value, best_now)
 
     k.for_each_vector(n, body)
     return k.reduce_max(best.value)
 
 
 def sum_row(k: KernelBuilder, n: int, value: Callable[[Int64, Num | None], Num]) -> Num:
-    """The sum of a row of values."""
+    """Return the sum of a row of values."""
     total = k.variable(k.zero(k.lanes))
 
     def body(i: Int64, mask: Num | None) -> None:
-        found = value(i, mask)
-        total.value = total.value + (found if mask is None else k.select(mask, found, k.zero(k.lanes)))
+        term = value(i, mask)
+        total.value = total.value + (term if mask is None else k.select(mask, term, k.zero(k.lanes)))
 
     k.for_each_vector(n, body)
     return k.reduce_add(total.value)
 
 
 def exp_row(k: KernelBuilder, x: Pointer, y: Pointer | None, n: int, shift: Num) -> Num:
-    """y = exp(x - shift); gives its sum."""
+    """Store y = exp(x - shift) and return its sum."""
 
     def value(i: Int64, mask: Num | None) -> Num:
         e = exp_log.exp(k, x.load(i, k.lanes, mask) - shift)
@@ -115,7 +117,7 @@ _register("log_softmax", _log_softmax)
 
 
 def load_label(k: KernelBuilder, labels: Pointer, row: Int64, n: int) -> tuple[Int64, Num]:
-    """The label of a row, and whether it is one of 0 ... n - 1."""
+    """Return the label of a row, and whether it is one of 0 ... n - 1."""
     label = labels.load(row).to_int64()
     return label, (label >= 0) & (label < n)
 
@@ -126,11 +128,11 @@ def _cross_entropy(k: KernelBuilder, n: int, kind: str) -> None:
         x = k.pointer(0) + row * n
         high = row_max(k, x, n)
         rest = exp_log.log(k, exp_row(k, x, None, n, high))
-        label, known = load_label(k, labels, row, n)
+        label, is_valid = load_label(k, labels, row, n)
         label = Int64(k, k.b.select((label < 0).v, (label + n).v, label.v))  # as NumPy: -1 is the last
-        known = (label >= 0) & (label < n)
-        inside = Int64(k, k.b.select(known.v, label.v, k.word(0)))
-        loss.store(k.select(known, rest - (x.load(inside) - high), k.num(float("nan"))), row)
+        is_valid = (label >= 0) & (label < n)
+        inside = Int64(k, k.b.select(is_valid.v, label.v, k.word(0)))
+        loss.store(k.select(is_valid, rest - (x.load(inside) - high), k.num(float("nan"))), row)
 
 
 def _cross_entropy_grad(k: KernelBuilder, n: int, kind: str) -> None:
@@ -139,13 +141,13 @@ def _cross_entropy_grad(k: KernelBuilder, n: int, kind: str) -> None:
         x, dx = k.pointer(1) + row * n, k.pointer(3) + row * n
         g = k.pointer(0).load(row)
         factor = k.num(1.0) / exp_row(k, x, dx, n, row_max(k, x, n))
-        label, known = load_label(k, labels, row, n)
-        place = k.select(known, k.num(label, "int32"), k.num(-1, "int32"))
+        label, is_valid = load_label(k, labels, row, n)
+        label_index = k.select(is_valid, k.num(label, "int32"), k.num(-1, "int32"))
 
         def body(i: Int64, mask: Num | None) -> None:
-            here = dx.load(i, k.lanes, mask) * factor
-            hit = k.iota(k.lanes) + k.num(i, "int32").splat(k.lanes) == place.splat(k.lanes)
-            dx.store(k.select(hit, here - 1.0, here) * g, i, mask)
+            probability = dx.load(i, k.lanes, mask) * factor
+            hit = k.iota(k.lanes) + k.num(i, "int32").splat(k.lanes) == label_index.splat(k.lanes)
+            dx.store(k.select(hit, probability - 1.0, probability) * g, i, mask)
 
         k.for_each_vector(n, body)
 
@@ -154,7 +156,7 @@ def _cross_entropy_grad(k: KernelBuilder, n: int, kind: str) -> None:
 def sparse_softmax_cross_entropy(
     ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
 ) -> TaskList | None:
-    """log(sum(exp(x - top))) - (x[label] - top); NaN for a label that is none."""
+    """log(sum(exp(x - max))) - (x[label] - max); NaN for a label out of range."""
     x, labels = ins
     if x.dtype != "float32" or labels.dtype not in _LABEL_TYPES:
         return None

@@ -14,54 +14,55 @@ from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
-#: elements of a piece, columns of an item, and vectors that are done together
+#: elements of a piece, columns of a work item, and vectors done together
 PIECE_ELEMENTS, BLOCK_COLUMNS, VECTORS_TOGETHER = 1 << 14, 256, 4
 
-#: what becomes of the sums of some vectors when one step of the axis is added: (sums, step's numbers) -> sums
+#: (accumulators, elements of a step) -> accumulators
 AccumulateStep = Callable[[Num, list[Num]], Num]
 
 
 def split_at_axis(x: Spec, axis: int) -> tuple[int, int, int]:
-    """The size of an axis, between those of all that lies around it and within it in memory."""
+    """Return the product of the sizes outside of an axis, its size, and the product of those inside, in memory."""
     (axis,) = normalize_axes(axis, x.ndim)
     shape = memory_order(x.shape, x.layout)
-    where = memory_order(tuple(range(x.ndim)), x.layout).index(axis)
-    return prod(shape[:where]), shape[where], prod(shape[where + 1 :])
+    axis_position = memory_order(tuple(range(x.ndim)), x.layout).index(axis)
+    return prod(shape[:axis_position]), shape[axis_position], prod(shape[axis_position + 1 :])
 
 
 class _SoftmaxColumns:
-    """Some vectors side by side, with all numbers of the axis below each other."""
+    """Some adjacent vectors of columns, each over all steps of the axis."""
 
     def __init__(self, k: KernelBuilder, n: int, inner: int, at: Any, vectors: int, mask: Num | None):
         self.k, self.n, self.inner, self.offset, self.vectors, self.mask = k, n, inner, at, vectors, mask
 
     def load(self, p: Pointer, step: Any, v: int) -> Num:
-        """A vector of one step of the axis."""
+        """Load a vector of one step of the axis."""
         return p.load(step * self.inner + self.offset + v * self.k.lanes, self.k.lanes, self.mask)
 
     def store(self, p: Pointer, value: Num, step: Any, v: int) -> None:
-        """Write a vector of one step of the axis."""
+        """Store a vector of one step of the axis."""
         p.store(value, step * self.inner + self.offset + v * self.k.lanes, self.mask)
 
     def accumulate(self, start: float, work: Callable[[Any, int, Num], Num]) -> list[Num]:
-        """For each vector what ``work(step, vector, so far)`` has come to after all steps."""
-        held = [self.k.variable(self.k.num(start).splat(self.k.lanes)) for _ in range(self.vectors)]
+        """Return, for each vector, what ``work(step, vector, so far)`` makes of ``start`` after all steps."""
+        accumulators = [self.k.variable(self.k.num(start).splat(self.k.lanes)) for _ in range(self.vectors)]
         with self.k.range(self.n) as step:
-            for v, one in enumerate(held):
+            for v, one in enumerate(accumulators):
                 one.value = work(step, v, one.value)
-        return [one.value for one in held]
+        return [one.value for one in accumulators]
 
     def column_max(self, x: Pointer) -> list[Num]:
-        """The largest of each column; a NaN may be passed over, as what is made of the column is NaN all the same."""
+        """Return the maximum of each column; a NaN may be skipped, since the exponentials of the column are NaN all
+        the same."""
 
         def larger(step: Any, v: int, best: Num) -> Num:
-            here = self.load(x, step, v)
-            return self.k.select(here > best, here, best)
+            value = self.load(x, step, v)
+            return self.k.select(value > best, value, best)
 
         return self.accumulate(float("-inf"), larger)
 
     def store_map(self, y: Pointer, work: Callable[[Any, int], Num]) -> None:
-        """Write ``work(step, vector)`` everywhere."""
+        """Store ``work(step, vector)`` everywhere."""
         with self.k.range(self.n) as step:
             for v in range(self.vectors):
                 self.store(y, work(step, v), step, v)
@@ -98,22 +99,24 @@ _BODIES = {"softmax": _softmax, "log_softmax": _log_softmax, "softmax_grad": _so
 
 
 def _emit_columns(k: KernelBuilder, name: str, n: int, inner: int) -> None:
-    """An item is an index of the axes around and a block of columns."""
+    """Work items are outer indices and blocks of columns."""
     blocks = -(-inner // BLOCK_COLUMNS)
     with k.range(k.first, k.last) as item:
         column: Int64 = item % blocks * BLOCK_COLUMNS
         at = item // blocks * (n * inner) + column
-        wide: Any = (inner - column).minimum(BLOCK_COLUMNS) if blocks > 1 else inner
-        whole = wide - wide % (VECTORS_TOGETHER * k.lanes)
-        with k.range(0, whole, VECTORS_TOGETHER * k.lanes) as i:
+        num_columns: Any = (inner - column).minimum(BLOCK_COLUMNS) if blocks > 1 else inner
+        main_end = num_columns - num_columns % (VECTORS_TOGETHER * k.lanes)
+        with k.range(0, main_end, VECTORS_TOGETHER * k.lanes) as i:
             _BODIES[name](k, _SoftmaxColumns(k, n, inner, at + i, VECTORS_TOGETHER, None))
         k.for_each_vector(
-            wide - whole, lambda i, mask: _BODIES[name](k, _SoftmaxColumns(k, n, inner, at + whole + i, 1, mask))
+            num_columns - main_end,
+            lambda i, mask: _BODIES[name](k, _SoftmaxColumns(k, n, inner, at + main_end + i, 1, mask)),
         )
 
 
 def column_tasks(name: str, outer: int, n: int, inner: int) -> TaskList:
-    """The tasks of ``softmax``, ``log_softmax`` or ``softmax_grad`` of [outer, n, inner] along the middle axis."""
-    made, items = kernel_code(_emit_columns, name, n, inner), outer * -(-inner // BLOCK_COLUMNS)
+    """Return the tasks of ``softmax``, ``log_softmax`` or ``softmax_grad`` of [outer, n, inner] along the middle
+    axis."""
+    kernel, items = kernel_code(_emit_columns, name, n, inner), outer * -(-inner // BLOCK_COLUMNS)
     grain = items if outer * n * inner <= PIECE_ELEMENTS else max(PIECE_ELEMENTS // (n * min(inner, BLOCK_COLUMNS)), 1)
-    return TaskList(lambda i, o: [ParallelTask(made.address, (*i, *o), items, grain)])
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain)])

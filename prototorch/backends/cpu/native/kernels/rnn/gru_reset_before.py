@@ -1,8 +1,8 @@
-"""Gated recurrent units whose reset gate comes before the product (``reset_after: false``), and their gradients.
+"""GRU whose reset gate is applied before the product (``reset_after: false``; Cho et al., 2014), and its gradients.
 
-A step is two sweeps over the units: the gates z and r with r h, and the new content from (r h) u with the new state.
-The way back is two sweeps a step as well: the gradient of r h and the reset gate's, then that of the state before, with
-what the step before it makes of that elementwise.
+A step is two tasks over the units: the gates z and r with r h, then the candidate from (r h) u with the new state. A
+step of the backward pass is two tasks as well: the gradients of r h and of the reset gate, then that of the previous
+state with the elementwise part of the previous step.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from prototorch.spec import Spec
 
 
 def _compute_gates(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int, h_row: int) -> None:
-    """The gates: arguments are x, h, the bias, and where z, r and r h go, [rows, units] each."""
+    """Compute the gates. Arguments: x, h, the bias, and the targets of z, r and r h, [rows, units] each."""
     n, cut = p.units, tile_rows(rows, 2)
-    x, h, bias, *made = (k.pointer(i) for i in range(6))
+    x, h, bias, *targets = (k.pointer(i) for i in range(6))
     with k.range(k.first, k.last) as item:
         block, group = item // cut.num_groups, item % cut.num_groups
         column = block * k.lanes
@@ -56,15 +56,15 @@ def _compute_gates(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int, h_
                 for g in range(2)
             )
             values = z, r, r * h.load(row * h_row + column, k.lanes, mask)
-            for to, value in zip(made, values, strict=True):
+            for to, value in zip(targets, values, strict=True):
                 to.store(value, row * n + column, mask)
 
         multiply_rows(k, cut, group, h, h_row, k.shared + block * (n * 2 * k.lanes), n, use)
 
 
 def _compute_candidate(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int, h_row: int, step: bool) -> None:
-    """The new content: arguments are x, r h and the bias, then where it goes; of a ``step`` instead z, the states
-    before and after, and the mask."""
+    """Compute the candidate. Arguments: x, r h, the bias and the target; for a ``step``, in place of the target, z,
+    the old and the new states, and the mask."""
     n, cut = p.units, tile_rows(rows, 1)
     x, rh, bias, out = (k.pointer(i) for i in range(4))
     with k.range(k.first, k.last) as item:
@@ -78,23 +78,24 @@ def _compute_candidate(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int
             if not step:
                 out.store(new, row * n + column, mask)
                 return
-            z, old, after = k.pointer(3), k.pointer(4), k.pointer(5)
-            before = old.load(row * h_row + column, k.lanes, mask)
-            value = k.fma(z.load(row * n + column, k.lanes, mask), before - new, new)
+            z, old, new_state = k.pointer(3), k.pointer(4), k.pointer(5)
+            old_value = old.load(row * h_row + column, k.lanes, mask)
+            value = k.fma(z.load(row * n + column, k.lanes, mask), old_value - new, new)
             if p.is_masked:
-                value = k.select(k.pointer(6, "bool").load(row * p.t), value, before)
-            after.store(value, row * p.row_stride(1) + column, mask)
+                value = k.select(k.pointer(6, "bool").load(row * p.t), value, old_value)
+            new_state.store(value, row * p.row_stride(1) + column, mask)
 
         multiply_rows(k, cut, group, rh, n, k.shared + (block * (n * k.lanes) + _gate_weight_elements(p)), n, use)
 
 
 def _gate_weight_elements(p: SequenceShape) -> int:
-    """Numbers of the packed weights of the gates, which lie before those of the content."""
+    """Return the elements of the packed gate weights, which precede those of the candidate."""
     return unit_blocks(p.units) * p.units * 2 * vector_lanes("float32")
 
 
 def _pack_weights(p: SequenceShape) -> Any:
-    """A function from the weights' address to the tasks that pack them, and the bytes of shared memory it takes."""
+    """Return a function from the weights' address to the tasks that pack them, and the bytes of shared memory they
+    take."""
     n, blocks = p.units, unit_blocks(p.units)
     shared = 4 * (_gate_weight_elements(p) + blocks * n * vector_lanes("float32"))
     first, second = (
@@ -107,8 +108,8 @@ def _pack_weights(p: SequenceShape) -> Any:
 
 
 def _step_tasks(p: SequenceShape, rows: int, x_row: int, h_row: int, first_h: int, step: bool) -> Any:
-    """A function from (x, h, bias, z, r, r h, further arguments of `_compute_candidate`) to the two tasks of a
-    sweep."""
+    """Return a function from (x, h, bias, z, r, r h, further arguments of `_compute_candidate`) to the two tasks of
+    a step."""
     _, shared = _pack_weights(p)
     gates, new = (
         kernel_code(_compute_gates, p, rows, x_row, first_h),
@@ -116,51 +117,53 @@ def _step_tasks(p: SequenceShape, rows: int, x_row: int, h_row: int, first_h: in
     )
     blocks, work = unit_blocks(p.units), rows * p.units * p.units
 
-    def made(x: int, h: int, bias: int, z: int, r: int, rh: int, *more: int) -> list[ParallelTask]:
-        found = []
-        for one, vectors, given in ((gates, 2, (x, h, bias, z, r, rh)), (new, 1, (x, rh, bias, *more))):
+    def bind(x: int, h: int, bias: int, z: int, r: int, rh: int, *more: int) -> list[ParallelTask]:
+        tasks = []
+        for one, vectors, args in ((gates, 2, (x, h, bias, z, r, rh)), (new, 1, (x, rh, bias, *more))):
             cut = tile_rows(rows, vectors)
             items = blocks * cut.num_groups
-            found.append(
-                ParallelTask(one.address, given, items, grain_size(items, vectors * work), scratch_bytes(cut), shared)
+            tasks.append(
+                ParallelTask(one.address, args, items, grain_size(items, vectors * work), scratch_bytes(cut), shared)
             )
-        return found
+        return tasks
 
-    return made
+    return bind
 
 
 @native_kernel("gru_sequence")
 def gru_sequence(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """All steps in turn."""
+    """All steps, forward."""
     p = sequence_shape(ins, attrs, 3)
     if p is None or attrs.get("reset_after", True):
         return None
     n, t, units = p.n, p.t, p.units
-    held = np.empty((3, n, units), np.float32)
-    z, r, rh = (part.ctypes.data for part in held)
-    begin = _step_tasks(p, n, p.row_stride(3), units, units, True)
-    go = _step_tasks(p, n, p.row_stride(3), p.row_stride(1), p.row_stride(1), True)
+    scratch = np.empty((3, n, units), np.float32)
+    z, r, rh = (part.ctypes.data for part in scratch)
+    first_step = _step_tasks(p, n, p.row_stride(3), units, units, True)
+    later_step = _step_tasks(p, n, p.row_stride(3), p.row_stride(1), p.row_stride(1), True)
     packing, _ = _pack_weights(p)
     last = strided_copy([StridedAxis(n, t * units, units), StridedAxis(units, 1, 1)], "float32", (t - 1) * units, 0)
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
-        found = packing(i[1])
-        for place in range(t):
-            x, after = i[0] + 12 * p.time_of(place) * units, o[0] + 4 * place * units
-            before = after - 4 * units if place else i[3]
-            mask = (i[4] + p.time_of(place),) if p.is_masked else ()
-            found += (go if place else begin)(x, before, i[2], z, r, rh, z, before, after, *mask)
-        return [*found, last(o[0], o[1])]
+        tasks = packing(i[1])
+        for step_index in range(t):
+            x, new_state = i[0] + 12 * p.time_of(step_index) * units, o[0] + 4 * step_index * units
+            old_state = new_state - 4 * units if step_index else i[3]
+            mask = (i[4] + p.time_of(step_index),) if p.is_masked else ()
+            tasks += (later_step if step_index else first_step)(
+                x, old_state, i[2], z, r, rh, z, old_state, new_state, *mask
+            )
+        return [*tasks, last(o[0], o[1])]
 
-    return TaskList(bind, keep_alive=held)
+    return TaskList(bind, keep_alive=scratch)
 
 
-_UNIT_VECTORS = 2  # vectors of units of a piece of the walk back
+_UNIT_VECTORS = 2  # vectors of units of a piece of the backward pass
 
 
 def _reset_gate_grad(k: KernelBuilder, p: SequenceShape) -> None:
-    """The reset gate's gradient of a step: arguments are the new content's, h before, r, dh, and where the gradients
-    go, in dx and beside each other."""
+    """Compute the gradient of the reset gate. Arguments: that of the candidate, the previous h, r, dh, and the
+    targets in dx and in the gates' gradients."""
     n, cut = p.units, tile_rows(p.n, _UNIT_VECTORS)
     d_new, h, r, dh, dx, d_gates = (k.pointer(i) for i in range(6))
     with k.range(k.first, k.last) as item:
@@ -170,29 +173,29 @@ def _reset_gate_grad(k: KernelBuilder, p: SequenceShape) -> None:
             for v in range(_UNIT_VECTORS):
                 column = block * (_UNIT_VECTORS * k.lanes) + v * k.lanes
                 mask = unit_mask(k, column, n, _UNIT_VECTORS)
-                here = row * p.row_stride(1) + column
-                opened, through = r.load(here, k.lanes, mask), sums(v)
-                made = through * h.load(here, k.lanes, mask) * ACTIVATION_DERIVATIVES[p.gate](k, opened)
-                dx.store(made, row * p.row_stride(3) + column + n, mask)
-                d_gates.store(made, row * p.row_stride(2) + column + n, mask)
+                offset = row * p.row_stride(1) + column
+                reset, grad = r.load(offset, k.lanes, mask), sums(v)
+                reset_grad = grad * h.load(offset, k.lanes, mask) * ACTIVATION_DERIVATIVES[p.gate](k, reset)
+                dx.store(reset_grad, row * p.row_stride(3) + column + n, mask)
+                d_gates.store(reset_grad, row * p.row_stride(2) + column + n, mask)
                 at = row * n + column
-                dh.store(k.fma(through, opened, dh.load(at, k.lanes, mask)), at, mask)
+                dh.store(k.fma(grad, reset, dh.load(at, k.lanes, mask)), at, mask)
 
         w = k.shared + (block * (n * _UNIT_VECTORS * k.lanes) + _transposed_gate_elements(p))
         multiply_rows(k, cut, group, d_new, p.row_stride(1), w, n, use)
 
 
 def _transposed_gate_elements(p: SequenceShape) -> int:
-    """Numbers of the turned weights of the gates, which lie before those of the content."""
+    """Return the elements of the transposed gate weights, which precede those of the candidate."""
     return unit_blocks(p.units, _UNIT_VECTORS) * _UNIT_VECTORS * vector_lanes("float32") * 2 * p.units
 
 
 def _state_grad(k: KernelBuilder, p: SequenceShape, last: bool, end: bool) -> None:
-    """The gradient of the state before a step, and what the step before that makes of it elementwise. Arguments: the
-    gates' gradients of the step, dh, that of the last h; and of the step before: g, h before it, z, the new content,
-    dx, the gradients of the gates and of the content, the mask.
+    """Compute the gradient of the previous state, and the elementwise part of the previous step. Arguments: the gates'
+    gradients of the step, dh, that of the last h; and of the previous step: g, the h before it, z, the candidate, dx,
+    the gradients of the gates and of the candidate, the mask.
 
-    ``last``: there is no step after the walk's last; ``end``: there is none before the first.
+    ``last``: the first step of the backward pass; ``end``: only the gradient of the initial state remains.
     """
     n, cut = p.units, tile_rows(p.n, _UNIT_VECTORS)
     later, dh, g_last, g, h, z, new, dx, d_gates, d_new = (k.pointer(i) for i in range(10))
@@ -204,27 +207,34 @@ def _state_grad(k: KernelBuilder, p: SequenceShape, last: bool, end: bool) -> No
                 column = block * (_UNIT_VECTORS * k.lanes) + v * k.lanes
                 unit(row, column, unit_mask(k, column, n, _UNIT_VECTORS), None if sums is None else sums(v))
 
-        def unit(row: Int64, column: Int64, mask: Num | None, passed: Num | None) -> None:
-            at, here = row * n + column, row * p.row_stride(1) + column
-            d = g_last.load(at, k.lanes, mask) if passed is None else passed + dh.load(at, k.lanes, mask)
+        def unit(row: Int64, column: Int64, mask: Num | None, from_product: Num | None) -> None:
+            at, step_offset = row * n + column, row * p.row_stride(1) + column
+            d = g_last.load(at, k.lanes, mask) if from_product is None else from_product + dh.load(at, k.lanes, mask)
             if end:
                 dh.store(d, at, mask)
                 return
-            d = d + g.load(here, k.lanes, mask)
-            kept, content = z.load(here, k.lanes, mask), new.load(here, k.lanes, mask)
-            of_z = d * (h.load(here, k.lanes, mask) - content) * ACTIVATION_DERIVATIVES[p.gate](k, kept)
-            of_new, past = d * (k.num(1.0) - kept) * ACTIVATION_DERIVATIVES[p.activation](k, content), d * kept
+            d = d + g.load(step_offset, k.lanes, mask)
+            update, candidate = z.load(step_offset, k.lanes, mask), new.load(step_offset, k.lanes, mask)
+            of_z = d * (h.load(step_offset, k.lanes, mask) - candidate) * ACTIVATION_DERIVATIVES[p.gate](k, update)
+            of_new, direct_grad = (
+                d * (k.num(1.0) - update) * ACTIVATION_DERIVATIVES[p.activation](k, candidate),
+                d * update,
+            )
             if p.is_masked:
                 keep, zero = k.pointer(10, "bool").load(row * p.t), k.zero(k.lanes)
-                of_z, of_new, past = k.select(keep, of_z, zero), k.select(keep, of_new, zero), k.select(keep, past, d)
-            for to, value, place in (
+                of_z, of_new, direct_grad = (
+                    k.select(keep, of_z, zero),
+                    k.select(keep, of_new, zero),
+                    k.select(keep, direct_grad, d),
+                )
+            for to, value, step_index in (
                 (dx, of_z, row * p.row_stride(3)),
                 (dx, of_new, row * p.row_stride(3) + 2 * n),
                 (d_gates, of_z, row * p.row_stride(2)),
                 (d_new, of_new, row * p.row_stride(1)),
             ):
-                to.store(value, place + column, mask)
-            dh.store(past, at, mask)
+                to.store(value, step_index + column, mask)
+            dh.store(direct_grad, at, mask)
 
         if last:
             begin = group * cut.group_rows
@@ -237,19 +247,19 @@ def _state_grad(k: KernelBuilder, p: SequenceShape, last: bool, end: bool) -> No
 
 @native_kernel("gru_sequence_grad")
 def gru_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """Gradients of x, the weights, the bias and the first state."""
+    """The gradients of x, the weights, the bias and the initial state."""
     p = sequence_shape(ins, attrs, 3)
     if p is None or attrs.get("reset_after", True):
         return None
     n, t, units = p.n, p.t, p.units
-    many, wide, cut = n * t, unit_blocks(units, _UNIT_VECTORS), tile_rows(n, _UNIT_VECTORS)
-    held = np.empty(many * units * 8 + 3 * units * units, np.float32)
-    # h before each step, z, r, r h, the new content, and the gradients of the content and of the gates
-    before, z, r, rh, new, d_new, d_gates = (held.ctypes.data + 4 * many * units * j for j in range(7))
-    du_gates = held.ctypes.data + 32 * many * units
+    num_steps, blocks, cut = n * t, unit_blocks(units, _UNIT_VECTORS), tile_rows(n, _UNIT_VECTORS)
+    scratch = np.empty(num_steps * units * 8 + 3 * units * units, np.float32)
+    # h before each step, z, r, r h, the candidate, and the gradients of the candidate and of the gates
+    states_before, z, r, rh, new, d_new, d_gates = (scratch.ctypes.data + 4 * num_steps * units * j for j in range(7))
+    du_gates = scratch.ctypes.data + 32 * num_steps * units
     du_new = du_gates + 8 * units * units
     packing, shared = _pack_weights(p)
-    gates = _step_tasks(p, many, 3 * units, units, units, False)
+    gates = _step_tasks(p, num_steps, 3 * units, units, units, False)
     shared = max(shared, 4 * (_transposed_gate_elements(p) * 3 // 2))
     turn_gates = kernel_code(pack_transposed_weights, units, 2 * units, _UNIT_VECTORS, 0, 3 * units)
     turn_new = kernel_code(
@@ -257,39 +267,52 @@ def gru_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict
     )
     reset = kernel_code(_reset_gate_grad, p)
     kinds = {(a, b): kernel_code(_state_grad, p, a, b) for a, b in ((False, False), (True, False), (False, True))}
-    earlier = shift_states(p)
+    copy_states = shift_states(p)
     of_gates, of_new = (
-        matmul((Spec((many, units)), Spec((many, w * units))), (Spec((units, w * units)),), {"transpose_a": True})
+        matmul(
+            (Spec((num_steps, units)), Spec((num_steps, w * units))), (Spec((units, w * units)),), {"transpose_a": True}
+        )
         for w in (2, 1)
     )
-    total = reduction(tile_reduction(merge_axes((many, 3 * units), (0,))), "sum", "float32", many)
+    total = reduction(tile_reduction(merge_axes((num_steps, 3 * units), (0,))), "sum", "float32", num_steps)
     if of_gates is None or of_new is None:
         return None
     put = [
         strided_copy([StridedAxis(units, w * units, 3 * units), StridedAxis(w * units, 1, 1)], "float32", 0, at * units)
         for w, at in ((2, 0), (1, 2))
     ]
-    items, grain = wide * cut.num_groups, grain_size(wide * cut.num_groups, n * units * 2 * units)
+    items, grain = blocks * cut.num_groups, grain_size(blocks * cut.num_groups, n * units * 2 * units)
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
         x, u, bias, h0 = i[:4]
         hs, g, g_h = i[-3:]
         dx, du, db, dh = o
-        made = [*earlier(h0, hs, before), *packing(u), *gates(x, before, bias, z, r, rh, new)]
-        made += [ParallelTask(one.address, (at,), wide, grain_size(wide, units * units), 0, shared)
+        tasks = [*copy_states(h0, hs, states_before), *packing(u), *gates(x, states_before, bias, z, r, rh, new)]
+        tasks += [ParallelTask(one.address, (at,), blocks, grain_size(blocks, units * units), 0, shared)
                  for one, at in ((turn_gates, u), (turn_new, u + 8 * units))]  # fmt: skip
-        for place in range(t - 1, -2, -1):
-            last, end = place == t - 1, place < 0
-            later, time = p.time_of(place + 1), p.time_of(max(place, 0))
-            own, wider = 4 * time * units, 12 * time * units
+        for step_index in range(t - 1, -2, -1):
+            last, end = step_index == t - 1, step_index < 0
+            later, time = p.time_of(step_index + 1), p.time_of(max(step_index, 0))
+            offset, gate_offset = 4 * time * units, 12 * time * units
             mask = (i[4] + time,) if p.is_masked else ()
-            given = (d_gates + 8 * later * units, dh, g_h, g + 4 * max(place, 0) * units, before + own, z + own,
-                     new + own, dx + wider, d_gates + 2 * own, d_new + own, *mask)  # fmt: skip
-            made.append(ParallelTask(kinds[last, end].address, given, items, grain, scratch_bytes(cut), shared))
+            args = (
+                d_gates + 8 * later * units,
+                dh,
+                g_h,
+                g + 4 * max(step_index, 0) * units,
+                states_before + offset,
+                z + offset,
+                new + offset,
+                dx + gate_offset,
+                d_gates + 2 * offset,
+                d_new + offset,
+                *mask,
+            )
+            tasks.append(ParallelTask(kinds[last, end].address, args, items, grain, scratch_bytes(cut), shared))
             if not end:
-                given = (d_new + own, before + own, r + own, dh, dx + wider, d_gates + 2 * own)
-                made.append(ParallelTask(reset.address, given, items, grain, scratch_bytes(cut), shared))
-        made += [*of_gates.bind((before, d_gates), (du_gates,)), *of_new.bind((rh, d_new), (du_new,))]
-        return [*made, put[0](du_gates, du), put[1](du_new, du), *total.bind((dx,), (db,))]
+                args = (d_new + offset, states_before + offset, r + offset, dh, dx + gate_offset, d_gates + 2 * offset)
+                tasks.append(ParallelTask(reset.address, args, items, grain, scratch_bytes(cut), shared))
+        tasks += [*of_gates.bind((states_before, d_gates), (du_gates,)), *of_new.bind((rh, d_new), (du_new,))]
+        return [*tasks, put[0](du_gates, du), put[1](du_new, du), *total.bind((dx,), (db,))]
 
-    return TaskList(bind, keep_alive=held)
+    return TaskList(bind, keep_alive=scratch)

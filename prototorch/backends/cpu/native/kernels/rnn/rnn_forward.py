@@ -1,8 +1,8 @@
-"""Recurrent nets over whole sequences.
+"""Simple recurrent layers, LSTM and GRU (reset after) over whole sequences, forward.
 
-Each step is one task: a piece makes the gates of a block of units for some samples as one product, and then the new
-states while the sums are at hand. The recurrent weights are packed before, so that a block's gates lie side by side: in
-each run, or where no run changes them, once.
+Each step is one task: a piece computes the gates of a block of units for some samples as one product, and then the new
+states while the sums are in registers. The recurrent weights are packed first, so that a block's gates are contiguous:
+in each run, or once if they are constant.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_ke
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-#: from x's part of each gate, the states' part, and the states before: the new states, and the gates after activation
+#: (x's part of each gate, the recurrent part, the old states) -> the new states, and the gates after activation
 CellFn = Callable[[KernelBuilder, SequenceShape, list[Num], list[Num], list[Num]], tuple[list[Num], list[Num]]]
 
 
-_PIECE_CYCLES = 1 << 14  # cycles, roughly, of a piece
-_LOAD_CYCLES = 2.2  # cycles in which a vector of weights comes from the second cache
+_PIECE_CYCLES = 1 << 14  # estimated cycles of a piece
+_LOAD_CYCLES = 2.2  # cycles to load a vector of weights from L2
 
 
 def _simple_cell(
@@ -66,63 +66,65 @@ CELLS: dict[str, tuple[CellFn, int, int]] = {
 }
 
 
-def _step(k: KernelBuilder, p: SequenceShape, kind: str, first: bool, keep_gates: bool, apart: bool) -> None:
-    """Arguments: x at this time, the states before (of the step before, or the first ones), the states after, then, as
-    far as there are any, a bias of the states' part, the mask at this time, and where the gates are kept or (``apart``)
-    the packed weights, which otherwise are in shared memory. An item is a block of units of a group of samples."""
+def _step(k: KernelBuilder, p: SequenceShape, kind: str, first: bool, keep_gates: bool, is_prepacked: bool) -> None:
+    """Arguments: x of this step, the old states (of the previous step, or the initial ones), the new states, then,
+    as far as they exist, a bias of the recurrent part, the mask of this step, and the saved gates or
+    (``is_prepacked``) the packed weights, which otherwise are in shared memory. Work items are blocks of units of a
+    group of samples."""
     cell, gates, states = CELLS[kind]
-    n, own = p.units, gates * p.units
+    n, gate_units = p.units, gates * p.units
     x = k.pointer(0)
     olds, news = ([k.pointer(1 + j * states + i) for i in range(states)] for j in range(2))
-    more = 1 + 2 * states
-    bias = k.pointer(more) if kind == "gru" else None
-    seen = k.pointer(more + (bias is not None), "bool")
-    kept = packed = k.pointer(more + (bias is not None) + p.is_masked)
-    packed = packed if apart else k.shared
-    before, after, rows = n if first else p.row_stride(1), p.row_stride(1), p.row_tiling
+    next_argument = 1 + 2 * states
+    bias = k.pointer(next_argument) if kind == "gru" else None
+    step_mask = k.pointer(next_argument + (bias is not None), "bool")
+    saved_gates = weights = k.pointer(next_argument + (bias is not None) + p.is_masked)
+    weights = weights if is_prepacked else k.shared
+    old_stride, new_stride, rows = n if first else p.row_stride(1), p.row_stride(1), p.row_tiling
     with k.range(k.first, k.last) as item:
         block, group = item // rows.num_groups, item % rows.num_groups
         column = block * k.lanes
         mask = unit_mask(k, column, n)
 
         def use(row: Int64, sums: Any) -> None:
-            places = [column + g * n for g in range(gates)]
-            given = [x.load(row * (p.t * own) + at, k.lanes, mask) for at in places]
+            columns = [column + g * n for g in range(gates)]
+            inputs = [x.load(row * (p.t * gate_units) + at, k.lanes, mask) for at in columns]
             inner = [sums(g) for g in range(gates)]
             if bias is not None:
-                inner = [a + bias.load(at, k.lanes, mask) for a, at in zip(inner, places, strict=True)]
-            old = [s.load(row * before + column, k.lanes, mask) for s in olds]
-            made, opened = cell(k, p, given, inner, old)
+                inner = [a + bias.load(at, k.lanes, mask) for a, at in zip(inner, columns, strict=True)]
+            old = [s.load(row * old_stride + column, k.lanes, mask) for s in olds]
+            new_states, activated = cell(k, p, inputs, inner, old)
             if p.is_masked:
-                keep = seen.load(row * p.t)
-                made = [k.select(keep, a, b) for a, b in zip(made, old, strict=True)]
-            for s, value in zip(news, made, strict=True):
-                s.store(value, row * after + column, mask)
+                keep = step_mask.load(row * p.t)
+                new_states = [k.select(keep, a, b) for a, b in zip(new_states, old, strict=True)]
+            for s, value in zip(news, new_states, strict=True):
+                s.store(value, row * new_stride + column, mask)
             if keep_gates:
-                for at, value in zip(places, opened, strict=True):
-                    kept.store(value, row * (p.t * own) + at, mask)
+                for at, value in zip(columns, activated, strict=True):
+                    saved_gates.store(value, row * (p.t * gate_units) + at, mask)
 
-        multiply_rows(k, rows, group, olds[0], before, packed + block * (n * gates * k.lanes), n, use)
+        multiply_rows(k, rows, group, olds[0], old_stride, weights + block * (n * gates * k.lanes), n, use)
 
 
 def _items_together(p: SequenceShape, items: int) -> int:
-    """Items of a piece, so that few samples' pieces take some microseconds; there are four pieces at least."""
+    """Return the work items of a piece, so that pieces of few samples take some microseconds; there are four pieces
+    at least."""
     cycles = p.units * p.gates * max(p.row_tiling.group_rows, _LOAD_CYCLES)
     return max(min(round(_PIECE_CYCLES / cycles), items // 4), 1)
 
 
 def _prepare(kind: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any],
-            apart: bool = False) -> PrepackedKernel | None:  # fmt: skip
-    """Packing the weights, and all steps in turn; ``apart``: the weights are packed to a place of their own."""
+            is_prepacked: bool = False) -> PrepackedKernel | None:  # fmt: skip
+    """Return the packing of the weights and all steps; ``is_prepacked``: the weights are packed to an output."""
     _, gates, states = CELLS[kind]
     p = sequence_shape(ins, attrs, gates)
     keep = len(outs) == 2 * states + 1
-    if p is None or (apart and keep):
+    if p is None or (is_prepacked and keep):
         return None
     n, t, units = p.n, p.t, p.units
-    packing, blocks = kernel_code(pack_weights, units, gates, None if apart else 0), unit_blocks(units)
-    begin, go = (kernel_code(_step, p, kind, first, keep, apart) for first in (True, False))
-    items, shared = blocks * p.row_tiling.num_groups, 0 if apart else 4 * p.packed_elements
+    packing, blocks = kernel_code(pack_weights, units, gates, None if is_prepacked else 0), unit_blocks(units)
+    first_step, later_step = (kernel_code(_step, p, kind, first, keep, is_prepacked) for first in (True, False))
+    items, shared = blocks * p.row_tiling.num_groups, 0 if is_prepacked else 4 * p.packed_elements
     grain, local = (
         max(grain_size(items, n * units * gates * units), _items_together(p, items)),
         scratch_bytes(p.row_tiling),
@@ -135,23 +137,25 @@ def _prepare(kind: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: di
 
     def walk(i: Any, o: Any) -> list[ParallelTask]:
         first, bias = i[1 + weights : 1 + weights + states], tuple(i[2 : 1 + weights])
-        whole = (o[0], *o[1 + states : 2 * states])
-        found = []
-        for place in range(t):
-            now, before = 4 * place * units, 4 * (place - 1) * units
-            old = [w + before for w in whole] if place else first
-            mask = (i[-1] + p.time_of(place),) if p.is_masked else ()
-            away = 4 * p.time_of(place) * gates * units
-            more = (o[-1] + away,) if keep else (i[1],) if apart else ()
-            arguments = (i[0] + away, *old, *(w + now for w in whole), *bias, *mask, *more)
-            found.append(ParallelTask((go if place else begin).address, arguments, items, grain, local, shared))
-        return found + [last(w, to) for w, to in zip(whole, o[1 : 1 + states], strict=True)]
+        all_states = (o[0], *o[1 + states : 2 * states])
+        tasks = []
+        for step_index in range(t):
+            now, previous = 4 * step_index * units, 4 * (step_index - 1) * units
+            old = [w + previous for w in all_states] if step_index else first
+            mask = (i[-1] + p.time_of(step_index),) if p.is_masked else ()
+            input_offset = 4 * p.time_of(step_index) * gates * units
+            extra_args = (o[-1] + input_offset,) if keep else (i[1],) if is_prepacked else ()
+            arguments = (i[0] + input_offset, *old, *(w + now for w in all_states), *bias, *mask, *extra_args)
+            tasks.append(
+                ParallelTask((later_step if step_index else first_step).address, arguments, items, grain, local, shared)
+            )
+        return tasks + [last(w, to) for w, to in zip(all_states, o[1 : 1 + states], strict=True)]
 
     return PrepackedKernel(1, p.packed_elements, arrange, walk, "rnn_forward", (units, gates))
 
 
 def _cell_kind(name: str, attrs: dict[str, Any]) -> str | None:
-    """The kind of cell; None for gated recurrent units whose reset gate comes before the product."""
+    """Return the kind of cell, or None for a GRU whose reset gate is applied before the product."""
     kind = next(kind for kind in CELLS if name.startswith(kind))
     return kind if kind != "gru" or attrs.get("reset_after", True) else None
 
@@ -160,8 +164,8 @@ def _register(name: str) -> None:
     @native_kernel(name)
     def sequence(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
         kind = _cell_kind(name, attrs)
-        found = None if kind is None else _prepare(kind, ins, outs, attrs)
-        return None if found is None else TaskList(lambda i, o: [*found.pack((i[1],), ()), *found.compute(i, o)])
+        kernel = None if kind is None else _prepare(kind, ins, outs, attrs)
+        return None if kernel is None else TaskList(lambda i, o: [*kernel.pack((i[1],), ()), *kernel.compute(i, o)])
 
     @prepacked_kernel(name)
     def sequence_of_packed(
