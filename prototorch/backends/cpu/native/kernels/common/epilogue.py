@@ -43,7 +43,7 @@ class FusedEpilogue:
         """Apply the epilogue to a vector of the anchor's result and store it at element ``at`` of the outputs."""
         lanes = anchor_value.lanes
         results: list[tuple[Num, ...]] = [(anchor_value,)]
-        loaded: dict[int, Num] = {}
+        operands: dict[int, Num] = {}
 
         def read(ref: Any) -> Num:
             if ref[0] == "const":
@@ -51,13 +51,13 @@ class FusedEpilogue:
             if ref[0] == "node":
                 return results[ref[1]][ref[2]]
             i = ref[1]
-            if i not in loaded:
+            if i not in operands:
                 kind = self.kinds[i]
                 if kind == SCALAR:
-                    loaded[i] = k.load_invariant(inputs[i])
+                    operands[i] = k.load_invariant(inputs[i])
                 else:
-                    loaded[i] = inputs[i].load(at if kind == FULL else channel, lanes, mask)
-            return loaded[i]
+                    operands[i] = inputs[i].load(at if kind == FULL else channel, lanes, mask)
+            return operands[i]
 
         for op, refs, attrs in self.program[1:]:
             results.append(trace_op(op, attrs)(k, list(map(read, refs))))

@@ -154,8 +154,8 @@ def _random_uniform(k: KernelBuilder, size: int, low: float, high: float, dtype:
         def body(i: Int64, mask: Num | None) -> None:
             unit = (bits.load(i, lanes) >> 8).cast("int32").cast(dtype) * 2.0**-24
             if (low, high) != (0.0, 1.0):  # two roundings, as in the reference implementation
-                scaled = k.b.fmul(unit.v, k.num(high - low, dtype).splat(lanes).v)
-                unit = Num(k, k.b.fadd(scaled, k.num(low, dtype).splat(lanes).v), dtype, lanes)
+                product = k.b.fmul(unit.v, k.num(high - low, dtype).splat(lanes).v)
+                unit = Num(k, k.b.fadd(product, k.num(low, dtype).splat(lanes).v), dtype, lanes)
                 unit = k.minimum(unit, k.num(largest, dtype).splat(lanes))
             out.store(unit, at + i, mask)
 

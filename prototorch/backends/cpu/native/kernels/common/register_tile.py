@@ -130,9 +130,20 @@ def transpose_registers(k: KernelBuilder, rows: Sequence[Num]) -> list[Num]:
     size = n
     while size > 1:
         half = n // 2
-        interleaved: list[Num] = []
+        pairs: list[Num] = []
         for i in range(half):
-            interleaved += [k.interleave(vectors[i], vectors[i + half], low) for low in (True, False)]
-        vectors = interleaved
+            pairs += [k.interleave(vectors[i], vectors[i + half], low) for low in (True, False)]
+        vectors = pairs
         size //= 2
     return vectors
+
+
+def count_runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Run-length encode: return (size, count) of equal neighbours."""
+    runs: list[tuple[int, int]] = []
+    for size in sizes:
+        if runs and runs[-1][0] == size:
+            runs[-1] = (size, runs[-1][1] + 1)
+        else:
+            runs.append((size, 1))
+    return runs

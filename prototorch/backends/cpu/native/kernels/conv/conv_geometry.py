@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from math import gcd
+from math import gcd, prod
 from typing import Any, NamedTuple
 
 from prototorch.backends.cpu.native.cpu_features import is_double_pumped, vector_lanes
-from prototorch.backends.cpu.native.kernels.common.register_tile import max_tile_rows, split_evenly
+from prototorch.backends.cpu.native.kernels.common.register_tile import (
+    max_tile_rows,
+    split_evenly,
+)
+from prototorch.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -139,3 +143,55 @@ def expand_to_3d(values: Any, fill: Any) -> tuple[Any, Any, Any]:
     """Pad values of one to three axes to three."""
     values = tuple(values)
     return (*(fill,) * (3 - len(values)), *values)
+
+
+_MIN_PIECES = 16  # pieces of work
+
+
+PIECE_ELEMENTS = 1 << 16  # elements of the input rows of a piece, at most
+
+
+def conv_geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool,
+               piece: int = PIECE_ELEMENTS) -> list[ConvGeometry]:  # fmt: skip
+    """Return the convolutions that make y of x: one, or the phases of an input gradient, where x is the gradient of the
+    output.
+
+    ``piece``: most elements of the input rows of a piece of work.
+    """
+    groups = attrs.get("groups", 1)
+    kernel = expand_to_3d(w.shape[2:], 1)
+    strides, dilation = expand_to_3d(attrs["strides"], 1), expand_to_3d(attrs["dilation"], 1)
+    pads = expand_to_3d(attrs["pads"], (0, 0))
+    in_size, out_size = expand_to_3d(x.shape[2:], 1), expand_to_3d(y.shape[2:], 1)
+    rows = [
+        (s, o, k, t, p[0], d)
+        for s, o, k, t, p, d in zip(in_size, out_size, kernel, strides, pads, dilation, strict=True)
+    ]
+    num_taps = prod(kernel)
+    if backward:
+        axes_by_dim = [input_grad_axes(o, s, k, t, low, d) for s, o, k, t, low, d in rows]
+        filters, steps = y.shape[1], (num_taps, w.shape[1] * num_taps)
+    else:
+        axes_by_dim = [[conv_axis(*row)] for row in rows]
+        filters, steps = w.shape[0], (w.shape[1] * num_taps, num_taps)
+    phases = []
+    for axes in product(axes_by_dim[0], axes_by_dim[1], axes_by_dim[2]):
+        if axes[1].count * axes[2].count * axes[0].count == 0:
+            continue
+        panels = choose_panels(filters // groups, axes[2].count)
+        block, shares = _split_pieces(x, axes, len(panels.vectors) * groups, piece)
+        phases.append(ConvGeometry(x.shape[0], x.shape[1], filters, groups, axes, panels, block, shares, steps, kernel))
+    return phases
+
+
+def _split_pieces(x: Spec, axes: Any, panels: int, piece: int) -> tuple[int, int]:
+    """Return the rows of a piece and the shares of the panels: enough pieces for all threads, each small enough for
+    the cache."""
+    d, h, w = axes
+    line = w.extent(w.count) * x.shape[1] * d.extent(1)
+    block = h.count
+    while block > 1 and (h.extent(block) * line > piece or x.shape[0] * d.count * -(-h.count // block) < _MIN_PIECES):
+        block = -(-block // 2)
+    pieces = x.shape[0] * d.count * -(-h.count // block)
+    shares = min(-(-_MIN_PIECES // pieces), panels)
+    return block, shares

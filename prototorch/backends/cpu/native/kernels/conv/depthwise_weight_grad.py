@@ -13,7 +13,7 @@ from typing import Any
 from prototorch.backends.cpu.native.cpu_features import num_vector_registers, vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.conv.depthwise import (
+from prototorch.backends.cpu.native.kernels.conv.depthwise_geometry import (
     MAX_TAPS,
     ColumnTiles,
     DepthwiseGeometry,
@@ -149,12 +149,12 @@ def depthwise_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: 
     if dy.size * prod(g.kernel) <= _SERIAL_WORK:
         parts = 1
     sums, adding = kernel_code(emit_partial_sums, g, parts), kernel_code(add_partial_sums, g, parts)
-    local, shared = 4 * g.scratch_elements(g.phases[0], 1), 4 * g.weight_elements * parts
+    local_bytes, shared_bytes = 4 * g.scratch_elements(g.phases[0], 1), 4 * g.weight_elements * parts
     vectors = g.padded_filters // vector_lanes("float32")
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
         args = (*i, *o)
-        return [ParallelTask(sums.address, args, parts, 1, local, shared),
-                ParallelTask(adding.address, args, vectors, max(vectors // 8, 1), 0, shared)]  # fmt: skip
+        return [ParallelTask(sums.address, args, parts, 1, local_bytes, shared_bytes),
+                ParallelTask(adding.address, args, vectors, max(vectors // 8, 1), 0, shared_bytes)]  # fmt: skip
 
     return TaskList(bind, "depthwise")

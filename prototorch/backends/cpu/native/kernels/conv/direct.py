@@ -7,84 +7,36 @@ contiguous run of the depth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product
-from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from prototorch.backends.core import register_channels_last, register_fusion_role
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
-from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, BindFn, TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue, fused_epilogue, no_epilogue
+from prototorch.backends.cpu.native.kernel_api import BindFn, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue
 from prototorch.backends.cpu.native.kernels.common.register_tile import (
     DepthLoop,
     RegisterTile,
     accumulate,
+    count_runs,
     max_tile_rows,
     split_evenly,
 )
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import (
+    PIECE_ELEMENTS,
     ConvGeometry,
-    choose_panels,
-    conv_axis,
-    expand_to_3d,
-    input_grad_axes,
+    conv_geometries,
+)
+from prototorch.backends.cpu.native.kernels.conv.conv_request import (
+    CONV_OPS,
+    ConvRequest,
+    Specs,
+    is_channels_last_conv,
+    register_convolution,
 )
 from prototorch.backends.cpu.native.kernels.conv.input_rows import InputRows, clip_taps, scratch_elements
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_kernel
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
-
-CONV_OPS = ("conv", "conv_input_grad")
-_MIN_PIECES = 16  # pieces of work
-_PIECE_ELEMENTS = 1 << 16  # elements of the input rows of a piece, at most
-
-
-def conv_geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool,
-               piece: int = _PIECE_ELEMENTS) -> list[ConvGeometry]:  # fmt: skip
-    """Return the convolutions that make y of x: one, or the phases of an input gradient, where x is the gradient of the
-    output.
-
-    ``piece``: most elements of the input rows of a piece of work.
-    """
-    groups = attrs.get("groups", 1)
-    kernel = expand_to_3d(w.shape[2:], 1)
-    strides, dilation = expand_to_3d(attrs["strides"], 1), expand_to_3d(attrs["dilation"], 1)
-    pads = expand_to_3d(attrs["pads"], (0, 0))
-    in_size, out_size = expand_to_3d(x.shape[2:], 1), expand_to_3d(y.shape[2:], 1)
-    rows = [
-        (s, o, k, t, p[0], d)
-        for s, o, k, t, p, d in zip(in_size, out_size, kernel, strides, pads, dilation, strict=True)
-    ]
-    num_taps = prod(kernel)
-    if backward:
-        axes_by_dim = [input_grad_axes(o, s, k, t, low, d) for s, o, k, t, low, d in rows]
-        filters, steps = y.shape[1], (num_taps, w.shape[1] * num_taps)
-    else:
-        axes_by_dim = [[conv_axis(*row)] for row in rows]
-        filters, steps = w.shape[0], (w.shape[1] * num_taps, num_taps)
-    phases = []
-    for axes in product(axes_by_dim[0], axes_by_dim[1], axes_by_dim[2]):
-        if axes[1].count * axes[2].count * axes[0].count == 0:
-            continue
-        panels = choose_panels(filters // groups, axes[2].count)
-        block, shares = _split_pieces(x, axes, len(panels.vectors) * groups, piece)
-        phases.append(ConvGeometry(x.shape[0], x.shape[1], filters, groups, axes, panels, block, shares, steps, kernel))
-    return phases
-
-
-def _split_pieces(x: Spec, axes: Any, panels: int, piece: int) -> tuple[int, int]:
-    """Return the rows of a piece and the shares of the panels: enough pieces for all threads, each small enough for
-    the cache."""
-    d, h, w = axes
-    line = w.extent(w.count) * x.shape[1] * d.extent(1)
-    block = h.count
-    while block > 1 and (h.extent(block) * line > piece or x.shape[0] * d.count * -(-h.count // block) < _MIN_PIECES):
-        block = -(-block // 2)
-    pieces = x.shape[0] * d.count * -(-h.count // block)
-    shares = min(-(-_MIN_PIECES // pieces), panels)
-    return block, shares
 
 
 def pack_weights(k: KernelBuilder, g: ConvGeometry, to_output: bool) -> None:
@@ -157,7 +109,9 @@ class _DirectConvolution:
                     mine = (number // each).equals(share) if g.panel_shares > 1 else None
                     channel = (t + first_panel) * (vectors * g.panels.lanes) if first_panel == 0 else None
                     first = (
-                        channel if channel is not None else t * (vectors * g.panels.lanes) + self._before(first_panel)
+                        channel
+                        if channel is not None
+                        else t * (vectors * g.panels.lanes) + self._first_channel(first_panel)
                     )
                     if mine is None:
                         self.panel(group, first, vectors)
@@ -166,7 +120,7 @@ class _DirectConvolution:
                             self.panel(group, first, vectors)
                 first_panel += times
 
-    def _before(self, panels: int) -> int:
+    def _first_channel(self, panels: int) -> int:
         return sum(self.g.panels.vectors[:panels]) * self.g.panels.lanes
 
     def panel(self, group: Int64, channel: Int64, vectors: int) -> None:
@@ -244,22 +198,11 @@ class _DirectConvolution:
         if tile.vectors != g.panels.vectors[-1]:
             write(None)
             return
-        with k.b.if_else((inner + tile.width <= g.width).v) as (then, otherwise):
-            with then:
+        with k.b.if_else((inner + tile.width <= g.width).v) as (then_branch, else_branch):
+            with then_branch:
                 write(None)
-            with otherwise:
+            with else_branch:
                 write(k.mask(edge, tile.lanes))
-
-
-def count_runs(sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Run-length encode: return (size, count) of equal neighbours."""
-    runs: list[tuple[int, int]] = []
-    for size in sizes:
-        if runs and runs[-1][0] == size:
-            runs[-1] = (size, runs[-1][1] + 1)
-        else:
-            runs.append((size, 1))
-    return runs
 
 
 def emit_convolution(
@@ -267,24 +210,6 @@ def emit_convolution(
 ) -> None:
     """Emit a convolution. Work items are pieces of rows. ``nontemporal``: results are stored past the caches."""
     _DirectConvolution(k, g, epilogue, where, packed_input, nontemporal)
-
-
-class ConvRequest(NamedTuple):
-    """A convolution, or a fused group that begins with one: the op, its attributes, the indices of x and w among the
-    inputs, and the epilogue."""
-
-    name: str
-    attrs: dict[str, Any]
-    operands: tuple[int, int]
-    epilogue: FusedEpilogue
-
-    @property
-    def backward(self) -> bool:
-        """Whether it is the input gradient."""
-        return self.name == "conv_input_grad"
-
-
-Specs = tuple[Spec, ...]
 
 
 def max_tile_height(g: ConvGeometry) -> int:
@@ -301,8 +226,11 @@ def _work(g: ConvGeometry, request: ConvRequest, outs: Specs, packed_input: int 
         g.width,
     )
     items = g.n * g.axes[0].count * -(-g.axes[1].count // g.piece_rows) * g.panel_shares
-    local, shared = 4 * scratch_elements(g, max_tile_height(g)), 4 * g.packed_elements if packed_input is None else 0
-    return lambda i, o: [ParallelTask(address_of(i, o), (*i, *o), items, 1, local, shared)]
+    local_bytes, shared_bytes = (
+        4 * scratch_elements(g, max_tile_height(g)),
+        4 * g.packed_elements if packed_input is None else 0,
+    )
+    return lambda i, o: [ParallelTask(address_of(i, o), (*i, *o), items, 1, local_bytes, shared_bytes)]
 
 
 def _tasks(phases: list[ConvGeometry], request: ConvRequest, outs: Specs) -> TaskList:
@@ -342,45 +270,6 @@ def _parts(phases: list[ConvGeometry], request: ConvRequest, outs: Specs) -> Pre
                  tuple(g._replace(n=0, piece_rows=0, panel_shares=0) for g in phases))  # fmt: skip
 
 
-def is_channels_last_conv(x: Spec, w: Spec, y: Spec) -> bool:
-    """Whether the arrays are float32, channels last, and the weights in their plain layout."""
-    last = x.layout == CHANNELS_LAST and y.layout == CHANNELS_LAST
-    return last and w.layout is None and x.dtype == w.dtype == y.dtype == "float32" and 3 <= x.ndim <= 5
-
-
-Prepared = TypeVar("Prepared")
-
-
-def register_convolution(enter: Callable[..., Any],
-                     **options: Any) -> Callable[[Callable[[Specs, Specs, ConvRequest], Prepared]], Any]:  # fmt: skip
-    """Register (with `native` or `arranged_once`) a function for convolutions, their input gradients, and fused
-    groups that begin with one."""
-
-    def decorate(prepare_conv: Callable[[Specs, Specs, ConvRequest], Prepared]) -> Any:
-        def prepare_op(name: str) -> Any:
-            def prepare(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Prepared | None:
-                return prepare_conv(ins, outs, ConvRequest(name, attrs, (0, 1), no_epilogue(2)))
-
-            return prepare
-
-        def prepare_group(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Prepared | None:
-            name, refs, conv_attrs = attrs["program"][0]
-            if name not in CONV_OPS or any(ref[0] != "in" for ref in refs):
-                return None
-            return prepare_conv(
-                ins,
-                outs,
-                ConvRequest(name, dict(conv_attrs), (refs[0][1], refs[1][1]), fused_epilogue(ins, outs, attrs, 1)),
-            )
-
-        for name, prepare in (*((n, prepare_op(n)) for n in CONV_OPS), ("fused", prepare_group)):
-            prepare.__module__ = prepare_conv.__module__
-            enter(name, **options)(prepare)
-        return prepare_conv
-
-    return decorate
-
-
 def _find_geometries(ins: Specs, outs: Specs, request: ConvRequest) -> list[ConvGeometry] | None:
     x, w = (ins[i] for i in request.operands)
     return (
@@ -410,7 +299,7 @@ def _smaller_geometries(ins: Specs, outs: Specs, request: ConvRequest) -> list[C
     x, w = (ins[i] for i in request.operands)
     if phases is None:
         return None
-    smaller = conv_geometries(x, w, outs[0], request.attrs, request.backward, _PIECE_ELEMENTS // 4)
+    smaller = conv_geometries(x, w, outs[0], request.attrs, request.backward, PIECE_ELEMENTS // 4)
     return smaller if smaller != phases else None
 
 

@@ -18,6 +18,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     DepthLoop,
     RegisterTile,
     accumulate,
+    count_runs,
     max_tile_rows,
     split_evenly,
 )
@@ -27,7 +28,7 @@ from prototorch.backends.cpu.native.kernels.conv.conv_geometry import (
     conv_axis,
     expand_to_3d,
 )
-from prototorch.backends.cpu.native.kernels.conv.direct import count_runs, is_channels_last_conv
+from prototorch.backends.cpu.native.kernels.conv.conv_request import is_channels_last_conv
 from prototorch.backends.cpu.native.kernels.conv.input_rows import InputRows, scratch_elements
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
@@ -211,14 +212,14 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
     p = _tile_weight_grad(g)
     sums, adding = kernel_code(emit_partial_sums, g, p), kernel_code(add_partial_sums, g, p)
     pieces = g.groups * len(g.panels.vectors)
-    local = 4 * (scratch_elements(g) + g.piece_rows * g.axes[2].count * max(g.panels.vectors) * g.panels.lanes)
-    shared = 4 * p.size * p.num_parts
+    local_bytes = 4 * (scratch_elements(g) + g.piece_rows * g.axes[2].count * max(g.panels.vectors) * g.panels.lanes)
+    shared_bytes = 4 * p.size * p.num_parts
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
         args = (*i, *o)
         return [
-            ParallelTask(sums.address, args, pieces * p.num_parts, 1, local, shared),
-            ParallelTask(adding.address, args, pieces, 1, 0, shared),
+            ParallelTask(sums.address, args, pieces * p.num_parts, 1, local_bytes, shared_bytes),
+            ParallelTask(adding.address, args, pieces, 1, 0, shared_bytes),
         ]
 
     return TaskList(bind, "direct")

@@ -18,23 +18,23 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     DepthLoop,
     RegisterTile,
     accumulate,
+    count_runs,
     max_tile_rows,
     split_evenly,
     transpose_registers,
 )
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import choose_panels
-from prototorch.backends.cpu.native.kernels.conv.direct import count_runs
-from prototorch.backends.cpu.native.kernels.conv.winograd import (
+from prototorch.backends.cpu.native.kernels.conv.winograd import is_winograd_conv
+from prototorch.backends.cpu.native.kernels.conv.winograd_transforms import (
+    TILE_ELEMENTS,
     WinogradConv,
     count_panel_items,
     for_each_panel_channel,
     input_transform,
-    is_winograd_conv,
 )
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
-_TILE_ELEMENTS = 36
 _BLOCK_ELEMENTS = 1 << 21  # elements of a block's transformed tiles
 _UNCACHED_ELEMENTS = 1 << 20  # elements of the sums, which each block reads and writes: above it blocks are larger
 _LARGE_BLOCK_TILES, _MAX_BLOCK_ELEMENTS = 200, 1 << 23  # tiles of a larger block, and its elements at most
@@ -65,7 +65,7 @@ def _partial_buffers(k: KernelBuilder, g: WinogradConv) -> tuple[Pointer, Pointe
     gradients of a block."""
     sums = k.shared.as_type("float32")
     tiles = sums + g.weight_elements
-    return sums, tiles, tiles + _TILE_ELEMENTS * g.block_tiles * g.channels
+    return sums, tiles, tiles + TILE_ELEMENTS * g.block_tiles * g.channels
 
 
 def transform_inputs(k: KernelBuilder, g: WinogradConv) -> None:
@@ -116,7 +116,7 @@ def transform_output_grads(k: KernelBuilder, g: WinogradConv) -> None:
             k.for_each_vector(g.width, vector)
             fill = g.panels.width - g.width
             if fill:
-                with k.range(_TILE_ELEMENTS) as element:
+                with k.range(TILE_ELEMENTS) as element:
                     line = target + (element * (g.block_tiles * g.padded_filters) + group * g.panels.width + g.width)
                     clear(k, line, fill)
 
@@ -222,7 +222,7 @@ def winograd_weight_grad(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> W
     direct_work = g.taps * g.n * g.out_rows * g.out_columns * g.depth * g.filters / lanes
     winograd_work = (
         g.tiles
-        * (_TILE_ELEMENTS * g.depth * g.padded_filters + 6 * _TILE_ELEMENTS * (g.channels + g.padded_filters))
+        * (TILE_ELEMENTS * g.depth * g.padded_filters + 6 * TILE_ELEMENTS * (g.channels + g.padded_filters))
         / lanes
     )
     winograd_work += (
@@ -243,8 +243,8 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
     steps = [
         kernel_code(one, g) for one in (transform_inputs, transform_output_grads, multiply_tiles, transform_weight_sums)
     ]
-    shared = 4 * (g.weight_elements + g.elements_of_tiles(g.block_tiles))
-    local = 4 * max(g.channels, g.filters)
+    shared_bytes = 4 * (g.weight_elements + g.elements_of_tiles(g.block_tiles))
+    local_bytes = 4 * max(g.channels, g.filters)
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
         tasks = []
@@ -252,10 +252,12 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
             tile_count = min(g.block_tiles, g.tiles - first)
             args = (*i, *o, first)
             tasks += [
-                ParallelTask(steps[0].address, args, tile_count, max(tile_count // 32, 1), local, shared),
-                ParallelTask(steps[1].address, args, tile_count, max(tile_count // 32, 1), local, shared),
-                ParallelTask(steps[2].address, args, _TILE_ELEMENTS * g.groups * len(g.panels.vectors), 1, 0, shared),
+                ParallelTask(steps[0].address, args, tile_count, max(tile_count // 32, 1), local_bytes, shared_bytes),
+                ParallelTask(steps[1].address, args, tile_count, max(tile_count // 32, 1), local_bytes, shared_bytes),
+                ParallelTask(
+                    steps[2].address, args, TILE_ELEMENTS * g.groups * len(g.panels.vectors), 1, 0, shared_bytes
+                ),
             ]
-        return [*tasks, ParallelTask(steps[3].address, (*i, *o), count_panel_items(g), 1, 0, shared)]
+        return [*tasks, ParallelTask(steps[3].address, (*i, *o), count_panel_items(g), 1, 0, shared_bytes)]
 
     return TaskList(bind, "winograd")

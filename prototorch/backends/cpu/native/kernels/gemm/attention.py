@@ -16,6 +16,7 @@ from prototorch.backends.cpu.native import exp_log
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.memory import clear
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import (
     MatrixView,
     multiply_in_cache,
@@ -88,10 +89,10 @@ class AttentionScores:
         p = self.p
         return (first + rows + (p.s - p.t)).minimum(p.s) if p.skips_future_keys else p.s
 
-    def multiply(self, x: MatrixView, transposed: Pointer, depth: int, rows: Any, visible: Any, to: Pointer) -> None:
+    def multiply(self, x: MatrixView, w: Pointer, depth: int, rows: Any, visible: Any, to: Pointer) -> None:
         """Multiply x [rows, depth] with the transposed matrix into rows of scratch memory."""
         p, k = self.p, self.k
-        multiply_in_cache(k, rows, self.height, p.s, depth, x, MatrixView(transposed, 1, p.score_stride),
+        multiply_in_cache(k, rows, self.height, p.s, depth, x, MatrixView(w, 1, p.score_stride),
                  lambda r, c, value, mask: to.store(value, r * p.score_stride + c), None, True,
                  visible if isinstance(visible, Int64) else None)  # fmt: skip
 
@@ -229,8 +230,8 @@ def _backward(k: KernelBuilder, p: AttentionShape) -> None:
         transpose_into(k, key + at_k, p.s, p.d, sd, keys, p.score_stride)
         transpose_into(k, v + at_v, p.s, p.e, se, values, p.score_stride)
         with k.range(p.s) as row:
-            _clear(k, dk + at_k + row * sd, p.d)
-            _clear(k, dv + at_v + row * se, p.e)
+            clear(k, dk + at_k + row * sd, p.d)
+            clear(k, dv + at_v + row * se, p.e)
         with k.range(begin, end) as block:
             first = block * p.query_block
             rows = block_rows(p, first)
@@ -255,10 +256,6 @@ def _backward(k: KernelBuilder, p: AttentionShape) -> None:
             _add_transposed_product(k, p, rows, visible, weights, MatrixView(g + at_g, 1, se), dv + at_v, p.e, se)
 
     _for_each_head(k, p, work)
-
-
-def _clear(k: KernelBuilder, row: Pointer, n: int) -> None:
-    k.for_each_vector(n, lambda i, mask: row.store(k.zero(k.lanes), i, mask))
 
 
 def _add_transposed_product(

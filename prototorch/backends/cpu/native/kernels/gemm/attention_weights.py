@@ -43,8 +43,8 @@ def _store_weights(k: KernelBuilder, p: AttentionShape) -> None:
 def attention_weights(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
     """softmax(q k^T scale)."""
     q, k, *masks = ins
-    swapped = [Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k)]
-    p = attention_shape((*swapped, swapped[1], *masks), attrs, False)
+    head_specs = [Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k)]
+    p = attention_shape((*head_specs, head_specs[1], *masks), attrs, False)
     if p is None:
         return None
     kernel, items = kernel_code(_store_weights, p), p.n * p.h * -(-p.t // p.query_block)

@@ -64,8 +64,8 @@ def gemv(depth: int, n: int, epilogue: FusedEpilogue, where: tuple[int, int]) ->
     parts = min(_MAX_PARTS, max(depth // 16, 1))
     rows, sums = kernel_code(_sum_rows, depth, n, parts, where), kernel_code(_add_partial_sums, n, parts, epilogue)
     grain = parts if depth * n <= _SERIAL_ELEMENTS else 1
-    shared = 4 * parts * n
+    shared_bytes = 4 * parts * n
     return TaskList(lambda i, o: [
-        ParallelTask(rows.address, (*i, *o), parts, grain, 0, shared),
-        ParallelTask(sums.address, (*i, *o), n, n if n <= 4096 else 2048, 0, shared),
+        ParallelTask(rows.address, (*i, *o), parts, grain, 0, shared_bytes),
+        ParallelTask(sums.address, (*i, *o), n, n if n <= 4096 else 2048, 0, shared_bytes),
     ])  # fmt: skip

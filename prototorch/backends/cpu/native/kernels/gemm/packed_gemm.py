@@ -21,10 +21,10 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
+from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm import small_m_gemm
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import transpose_into
-from prototorch.backends.cpu.native.kernels.gemm.matmul import plan_gemm
-from prototorch.backends.cpu.native.kernels.rnn.sequence import unit_mask
+from prototorch.backends.cpu.native.kernels.gemm.gemm_tiling import plan_gemm
 from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_kernel
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec

@@ -173,10 +173,10 @@ class _LargeGemmEmitter:
         if not edge:
             store(None)
             return
-        with k.b.if_else((column + tile.width <= d.n).v) as (then, otherwise):
-            with then:
+        with k.b.if_else((column + tile.width <= d.n).v) as (then_branch, else_branch):
+            with then_branch:
                 store(None)
-            with otherwise:
+            with else_branch:
                 store(k.mask(d.n % tile.lanes, tile.lanes))
 
 

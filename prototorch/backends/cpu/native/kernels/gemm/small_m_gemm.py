@@ -92,11 +92,11 @@ def small_m_gemm(m: int, n: int, depth: int, epilogue: FusedEpilogue, where: tup
     """Return the tasks of [m, depth] times [depth, n]."""
     p = plan_small_m_gemm(m, n, depth)
     multiply, sums = kernel_code(_multiply, p, where), kernel_code(_add_partial_sums, p, epilogue)
-    local = 4 * p.m * (p.block_depth + 16)
-    shared = 4 * p.depth_pieces * p.column_pieces * p.sum_elements
+    local_bytes = 4 * p.m * (p.block_depth + 16)
+    shared_bytes = 4 * p.depth_pieces * p.column_pieces * p.sum_elements
     return TaskList(lambda i, o: [
-        ParallelTask(multiply.address, (*i, *o), p.depth_pieces * p.column_pieces, 1, local, shared),
-        ParallelTask(sums.address, (*i, *o), m, 1, 0, shared),
+        ParallelTask(multiply.address, (*i, *o), p.depth_pieces * p.column_pieces, 1, local_bytes, shared_bytes),
+        ParallelTask(sums.address, (*i, *o), m, 1, 0, shared_bytes),
     ])  # fmt: skip
 
 
@@ -200,12 +200,17 @@ def small_m_gemm_transposed(m: int, n: int, depth: int, epilogue: FusedEpilogue,
         kernel_code(_transpose_rows, p, where[0]),
         kernel_code(_multiply_transposed, p, epilogue, where),
     )
-    shared = 4 * depth * p.width
+    shared_bytes = 4 * depth * p.width
     return TaskList(
         lambda i, o: [
-            ParallelTask(transpose.address, (*i, *o), -(-depth // _DEPTH_CHUNK), 1, 0, shared),
+            ParallelTask(transpose.address, (*i, *o), -(-depth // _DEPTH_CHUNK), 1, 0, shared_bytes),
             ParallelTask(
-                multiply.address, (*i, *o), -(-n // _PIECE_ROWS), 1, 4 * (_PIECE_ROWS + _TILE_ROWS) * p.width, shared
+                multiply.address,
+                (*i, *o),
+                -(-n // _PIECE_ROWS),
+                1,
+                4 * (_PIECE_ROWS + _TILE_ROWS) * p.width,
+                shared_bytes,
             ),
         ]
     )
@@ -229,7 +234,7 @@ def _multiply_transposed(
     """Multiply. Work items are pieces of the matrix' rows."""
     inputs = [k.pointer(i, d) for i, d in enumerate(epilogue.input_dtypes)]
     outputs = [k.pointer(len(inputs) + i, d) for i, d in enumerate(epilogue.output_dtypes)]
-    b, transposed = inputs[where[1]], k.shared.as_type("float32")
+    b, a_columns = inputs[where[1]], k.shared.as_type("float32")
     lanes = k.lanes
     vectors, most = p.width // lanes, (num_vector_registers() - 4) // (_TILE_ROWS + 1)
     with k.range(k.first, k.last) as item:
@@ -246,7 +251,7 @@ def _multiply_transposed(
                     x.prefetch(i * _CACHE_LINE + (row * p.depth + _DEPTH_CHUNK), 2)
 
             for v0 in range(0, vectors, most):
-                sum_address, w = k.local + (r * p.width + v0 * lanes), transposed + (at * p.width + v0 * lanes)
+                sum_address, w = k.local + (r * p.width + v0 * lanes), a_columns + (at * p.width + v0 * lanes)
                 tile = RegisterTile(height, min(most, vectors - v0), lanes)
                 start = [
                     [sum_address.load(i * p.width + v * lanes, lanes) for v in range(tile.vectors)]

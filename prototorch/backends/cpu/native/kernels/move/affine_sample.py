@@ -59,10 +59,10 @@ def _bilinear_taps(k: KernelBuilder, v: AffineSampling, m: list[Num], row: Int64
     if v.nearest:
         taps = [(k.unary_intrinsic("rint", y), k.unary_intrinsic("rint", x), one)]
     else:
-        top, left = k.unary_intrinsic("floor", y), k.unary_intrinsic("floor", x)
-        down, right = y - top, x - left
-        taps = [(top, left, (one - down) * (one - right)), (top, left + 1.0, (one - down) * right),
-                  (top + 1.0, left, down * (one - right)), (top + 1.0, left + 1.0, down * right)]  # fmt: skip
+        y0, x0 = k.unary_intrinsic("floor", y), k.unary_intrinsic("floor", x)
+        down, right = y - y0, x - x0
+        taps = [(y0, x0, (one - down) * (one - right)), (y0, x0 + 1.0, (one - down) * right),
+                  (y0 + 1.0, x0, down * (one - right)), (y0 + 1.0, x0 + 1.0, down * right)]  # fmt: skip
     pixels = []
     for a, b, weight in taps:
         inside = (a >= 0.0) & (a < float(v.height)) & (b >= 0.0) & (b < float(v.width))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from prototorch.backends.core import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import SIZES, KernelBuilder
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.move.strided_copy import COPY_DTYPES, PIECE_ELEMENTS, copy_lanes
+from prototorch.backends.cpu.native.kernels.common.strided_copy import COPY_DTYPES, PIECE_ELEMENTS, copy_lanes
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
@@ -32,9 +32,9 @@ def _crop(k: KernelBuilder, p: CropShape) -> None:
     with k.range(k.first, k.last) as item:
         row, group = item % p.height, item // p.height
         sample = group // p.groups if p.groups > 1 else group
-        top = tops.load(sample).to_int64().maximum(0).minimum(p.rows - p.height)
-        left = lefts.load(sample).to_int64().maximum(0).minimum(p.columns - p.width)
-        x = k.pointer(0, p.dtype) + ((group * p.rows + top + row) * p.columns + left) * p.inner
+        first_row = tops.load(sample).to_int64().maximum(0).minimum(p.rows - p.height)
+        first_col = lefts.load(sample).to_int64().maximum(0).minimum(p.columns - p.width)
+        x = k.pointer(0, p.dtype) + ((group * p.rows + first_row + row) * p.columns + first_col) * p.inner
         y = k.pointer(3, p.dtype) + item * (p.width * p.inner)
         k.for_each_vector(p.width * p.inner, lambda i, mask: y.store(x.load(i, lanes, mask), i, mask), lanes)
 

@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from prototorch.backends.core import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
-from prototorch.backends.cpu.native.kernels.move.strided_copy import (
+from prototorch.backends.cpu.native.kernels.common.strided_copy import (
     COPY_DTYPES,
     StridedAxis,
     copy_lanes,
-    full,
     row_major_strides,
     strided_copy,
 )
+from prototorch.backends.cpu.native.kernels.move.fill import full
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.shape import pad_source_indices
 from prototorch.spec import Spec
@@ -115,3 +116,6 @@ def _pad_constant(x: Spec, y: Spec, in_shape: Any, pads: Any, value: float) -> T
     axes = [StridedAxis(n, s, t) for n, s, t in zip(in_shape, row_major_strides(in_shape), out_strides, strict=True)]
     put = strided_copy(axes, x.dtype, 0, sum(p[0] * t for p, t in zip(pads, out_strides, strict=True)))
     return TaskList(lambda i, o: [*fill.bind((), o), put(i[0], o[0])])
+
+
+register_channels_last("native", "follows", "pad")

@@ -13,10 +13,10 @@ from math import prod
 from typing import Any
 
 from prototorch.backends.core import register_channels_last
-from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, Pointer, UnsupportedError
+from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
-from prototorch.backends.cpu.native.kernels.move.strided_copy import (
+from prototorch.backends.cpu.native.kernels.common.strided_copy import (
     StridedAxis,
     merge_axes,
     row_major_strides,
@@ -66,12 +66,12 @@ def _transpose_tile(k: KernelBuilder, rows: list[Num]) -> list[Num]:
     while far < lanes:
         low = [i if not i & far else i - far + lanes for i in range(lanes)]
         high = [i + far if not i & far else i + lanes for i in range(lanes)]
-        shuffled = list(rows)
+        result = list(rows)
         for r in range(lanes):
             if not r & far:
-                shuffled[r] = k.shuffle(rows[r], rows[r + far], low)
-                shuffled[r + far] = k.shuffle(rows[r], rows[r + far], high)
-        rows, far = shuffled, 2 * far
+                result[r] = k.shuffle(rows[r], rows[r + far], low)
+                result[r + far] = k.shuffle(rows[r], rows[r + far], high)
+        rows, far = result, 2 * far
     return rows
 
 
@@ -123,11 +123,11 @@ def _interleave_rows(k: KernelBuilder, e: TransposeTiling, x: Pointer, y: Pointe
         vectors = [x.load(r * e.source_stride + column, lanes) for r in range(n)]
         for v in range(n):
             positions = [divmod(v * lanes + i, n) for i in range(lanes)]  # column, row
-            shuffled = k.shuffle(vectors[0], vectors[1], [c + lanes * (r == 1) for c, r in positions])
+            vector = k.shuffle(vectors[0], vectors[1], [c + lanes * (r == 1) for c, r in positions])
             for other in range(2, n):
                 order = [c + lanes if r == other else i for i, (c, r) in enumerate(positions)]
-                shuffled = k.shuffle(shuffled, vectors[other], order)
-            y.store(shuffled, column * n + v * lanes)
+                vector = k.shuffle(vector, vectors[other], order)
+            y.store(vector, column * n + v * lanes)
     with k.range(full, end) as column, k.range(n) as row:
         y.store(x.load(row * e.source_stride + column), column * n + row)
 
@@ -155,15 +155,15 @@ def _emit_transpose(k: KernelBuilder, e: TransposeTiling, nontemporal: bool) -> 
             _transpose_block(k, e, x + source_offset, y + target_offset, top, begin, lanes)
 
 
-def arranged(axes: Sequence[StridedAxis], dtype: str) -> Any:
+def copy_transposed(axes: Sequence[StridedAxis], dtype: str) -> Any:
     """Return a function from the addresses of source and target to a task that copies all elements. ``axes`` are in
     the order of the target's memory, which they fill."""
-    merged = merge_axes(axes)
-    inner = [a for a in merged if a.source_stride == 1]
-    if SIZES.get(dtype) != 4 or len(merged) < 2 or not inner or merged[-1].source_stride == 1:
+    merged_axes = merge_axes(axes)
+    inner = [a for a in merged_axes if a.source_stride == 1]
+    if SIZES.get(dtype) != 4 or len(merged_axes) < 2 or not inner or merged_axes[-1].source_stride == 1:
         return strided_copy(axes, dtype, 0, 0)
-    columns, rows = inner[0], merged[-1]
-    outer = tuple(a for a in merged if a is not columns and a is not rows)
+    columns, rows = inner[0], merged_axes[-1]
+    outer = tuple(a for a in merged_axes if a is not columns and a is not rows)
     e = TransposeTiling(outer, rows.size, columns.size, rows.source_stride, columns.target_stride)
     result = Spec((prod(a.size for a in axes),), "float32")
     address = choose_nontemporal(lambda nontemporal: kernel_code(_emit_transpose, e, nontemporal), [result], rows.size)
@@ -171,10 +171,10 @@ def arranged(axes: Sequence[StridedAxis], dtype: str) -> Any:
 
 
 def permute_axes(shape: Sequence[int], order: Sequence[int], dtype: str) -> Any:
-    """Like `arranged`, for an array in row-major memory whose axes are permuted."""
+    """Like `copy_transposed`, for an array in row-major memory whose axes are permuted."""
     in_strides = row_major_strides(shape)
     sizes = [shape[i] for i in order]
-    return arranged(
+    return copy_transposed(
         [StridedAxis(n, in_strides[i], t) for n, i, t in zip(sizes, order, row_major_strides(sizes), strict=True)],
         dtype,
     )
@@ -197,35 +197,4 @@ def transpose(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, An
     return TaskList(lambda i, o: [copy(i[0], o[0])])
 
 
-@native_kernel("concat")
-def concat(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
-    """The inputs concatenated along an axis."""
-    y = outs[0]
-    if any(s.layout != y.layout for s in ins):
-        raise UnsupportedError("operands of different memory layouts")
-    axis = memory_order(tuple(range(y.ndim)), y.layout).index(attrs["axis"] % y.ndim)
-    out_shape = memory_order(y.shape, y.layout)
-    each, copies, start = prod(out_shape[axis:]), [], 0
-    for s in ins:
-        size = prod(memory_order(s.shape, s.layout)[axis:])
-        axes = [StridedAxis(prod(out_shape[:axis]), size, each), StridedAxis(size, 1, 1)]
-        copies.append(strided_copy(axes, s.dtype, 0, start))
-        start += size
-    return TaskList(lambda i, o: [copy(x, o[0]) for copy, x in zip(copies, i, strict=True)])
-
-
-@native_kernel("pad")
-def zero_pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-    """The input padded with zeros."""
-    x, y = ins[0], outs[0]
-    if x.layout != y.layout or attrs.get("mode", "constant") != "constant" or attrs.get("value", 0.0) != 0:
-        return None
-    in_shape, out_strides = memory_order(x.shape, x.layout), row_major_strides(memory_order(y.shape, y.layout))
-    pads_before = memory_order(tuple(p[0] for p in attrs["pads"]), x.layout)
-    axes = [StridedAxis(n, s, t) for n, s, t in zip(in_shape, row_major_strides(in_shape), out_strides, strict=True)]
-    put = strided_copy(axes, x.dtype, 0, sum(b * t for b, t in zip(pads_before, out_strides, strict=True)))
-    clear = strided_copy([StridedAxis(y.size, 1, 1)], x.dtype, 0, 0, fill_zeros=True)
-    return TaskList(lambda i, o: [clear(o[0], o[0]), put(i[0], o[0])])
-
-
-register_channels_last("native", "follows", "reorder", "concat", "pad")
+register_channels_last("native", "follows", "reorder")

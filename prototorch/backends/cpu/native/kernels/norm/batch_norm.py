@@ -14,6 +14,7 @@ from prototorch.backends.core import register_channels_last, register_fusion_rol
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.epilogue import VECTOR, FusedEpilogue, fused_epilogue, no_epilogue
+from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import (
     ChannelShape,
     channel_shape,
@@ -25,7 +26,6 @@ from prototorch.backends.cpu.native.kernels.norm.channel_stats import (
     sum_plane,
     sum_rows,
 )
-from prototorch.backends.cpu.native.kernels.pool.pool_geometry import for_each_channel_vector
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.operators import OPS
@@ -216,26 +216,26 @@ def _tasks(
     )
     if training and -1 in stats:
         raise UnsupportedError("statistics that are not outputs")
-    shared = 4 * 3 * c.channels * (c.num_pieces + 1)
+    shared_bytes = 4 * 3 * c.channels * (c.num_pieces + 1)
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
         if training:
             first = [
-                ParallelTask(moments.address, (i[operands[_X]],), c.num_pieces, 1, 0, shared),
+                ParallelTask(moments.address, (i[operands[_X]],), c.num_pieces, 1, 0, shared_bytes),
                 ParallelTask(
                     combine.address,
                     (i[operands[_GAMMA]], i[operands[_BETA]], *(o[s] for s in stats)),
                     c.num_blocks,
                     1,
                     0,
-                    shared,
+                    shared_bytes,
                 ),
             ]
         else:
             vectors = tuple(i[operands[n]] for n in (_GAMMA, _BETA, _MEAN, _VARIANCE))
-            first = [ParallelTask(load_statistics.address, vectors, c.num_blocks, 1, 0, shared)]
+            first = [ParallelTask(load_statistics.address, vectors, c.num_blocks, 1, 0, shared_bytes)]
         results = [o[w] for w in full_outputs]
-        return [*first, ParallelTask(apply(i, results), (*i, *results), c.num_pieces, 1, 0, shared)]
+        return [*first, ParallelTask(apply(i, results), (*i, *results), c.num_pieces, 1, 0, shared_bytes)]
 
     return TaskList(bind)
 

@@ -183,17 +183,17 @@ def _tasks(outs: tuple[Spec, ...], c: ChannelShape, g: FusedGradient, eps: float
         [outs[w] for w in full_outputs],
         c.channels,
     )
-    shared = 4 * c.channels * (2 * c.num_pieces + 4)
+    shared_bytes = 4 * c.channels * (2 * c.num_pieces + 4)
     operands = [g.operands[n][1] for n in (_GAMMA, _MEAN, _VARIANCE)]
 
     def bind(i: Any, o: Any) -> list[ParallelTask]:
         results = [o[w] for w in full_outputs]
         return [
-            ParallelTask(sums.address, tuple(i), c.num_pieces, 1, 0, shared),
+            ParallelTask(sums.address, tuple(i), c.num_pieces, 1, 0, shared_bytes),
             ParallelTask(
-                combine.address, (*(i[n] for n in operands), *(o[v] for v in vectors)), c.num_blocks, 1, 0, shared
+                combine.address, (*(i[n] for n in operands), *(o[v] for v in vectors)), c.num_blocks, 1, 0, shared_bytes
             ),
-            ParallelTask(store_grad(i, results), (*i, *results), c.num_pieces, 1, 0, shared),
+            ParallelTask(store_grad(i, results), (*i, *results), c.num_pieces, 1, 0, shared_bytes),
         ]
 
     return TaskList(bind)

@@ -14,7 +14,7 @@ from typing import Any
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
-from prototorch.backends.cpu.native.kernels.pool.pool_geometry import for_each_channel_vector
+from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.spec import Spec
 
 PIECE = 1 << 15

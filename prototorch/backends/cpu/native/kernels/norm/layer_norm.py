@@ -11,6 +11,7 @@ from prototorch.backends.core import register_channels_last
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.memory import clear
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import rsqrt, sum_line
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
@@ -75,17 +76,13 @@ def _partial_sums(k: KernelBuilder, r: NormalizedRows, piece: Any) -> tuple[Poin
     return address, address + r.length
 
 
-def _clear(k: KernelBuilder, target: Pointer, length: int) -> None:
-    k.for_each_vector(length, lambda i, mask: target.store(k.zero(k.lanes), i, mask))
-
-
 def _backward(k: KernelBuilder, r: NormalizedRows) -> None:
     """Work items are pieces of rows."""
     g, x, gamma, dx = (k.pointer(i) for i in range(4))
     with k.range(k.first, k.last) as piece:
         sums = _partial_sums(k, r, piece)
         for s in sums:
-            _clear(k, s, r.length)
+            clear(k, s, r.length)
         first = piece * r.piece_rows
         with k.range(first, (first + r.piece_rows).minimum(r.count)) as row:
             _row_grad(k, r, (g, x, gamma, dx), sums, row * r.length)
@@ -154,12 +151,12 @@ def layer_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
     """The gradients of x, gamma and beta."""
     r = _normalized_rows(ins[1], (*ins[:2], outs[0]), attrs)
     rows, sum_grads = kernel_code(_backward, r), kernel_code(_sum_weight_grads, r)
-    shared = 4 * 2 * r.length * r.num_pieces
+    shared_bytes = 4 * 2 * r.length * r.num_pieces
     vectors = -(-r.length // vector_lanes("float32"))
     return TaskList(
         lambda i, o: [
-            ParallelTask(rows.address, (*i, o[0]), r.num_pieces, 1, 0, shared),
-            ParallelTask(sum_grads.address, tuple(o[1:]), vectors, max(vectors // 8, 8), 0, shared),
+            ParallelTask(rows.address, (*i, o[0]), r.num_pieces, 1, 0, shared_bytes),
+            ParallelTask(sum_grads.address, tuple(o[1:]), vectors, max(vectors // 8, 8), 0, shared_bytes),
         ]
     )
 

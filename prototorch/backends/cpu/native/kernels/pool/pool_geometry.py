@@ -84,14 +84,6 @@ def unravel_row(row: Int64, inner: tuple[int, ...]) -> list[Int64]:
     return [row, *reversed(indices)]
 
 
-def for_each_channel_vector(k: KernelBuilder, channels: int, body: Callable[[Int64, int, Num | None], None]) -> None:
-    """Emit ``body(channel, lanes, mask)`` over all channels in vectors that are no wider than needed."""
-    lanes = k.lanes
-    while lanes > 1 and lanes // 2 >= channels:
-        lanes //= 2
-    k.for_each_vector(channels, lambda c, mask: body(c, lanes, mask), lanes)
-
-
 def for_each_column(k: KernelBuilder, inside: Num, fast: tuple[int, int], count: int, quick: Callable[[Int64], None],
              careful: Callable[[Int64], None]) -> None:  # fmt: skip
     """Emit ``quick`` for the columns in the range ``fast`` if the row is inside, ``careful`` for all others of

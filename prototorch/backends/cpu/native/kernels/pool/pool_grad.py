@@ -13,11 +13,11 @@ from typing import Any
 from prototorch.backends.core import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.backends.cpu.native.kernels.pool.pool import count_elements
 from prototorch.backends.cpu.native.kernels.pool.pool_geometry import (
     MAX_UNROLLED_TAPS,
     PoolGeometry,
-    for_each_channel_vector,
     for_each_column,
     is_within,
     pool_geometry,

@@ -26,15 +26,15 @@ def load_strided(k: KernelBuilder, p: Pointer, at: Any, step: int, lanes: int, c
     result: Num | None = None
     for part in range(source_vector[-1] + 1):
         reach = step * (count - 1) + 1 - part * lanes
-        loaded = p.load(at + part * lanes, lanes, None if reach >= lanes else k.mask(reach, lanes))
+        vector = p.load(at + part * lanes, lanes, None if reach >= lanes else k.mask(reach, lanes))
         if result is None:
-            result = k.shuffle(loaded, loaded, [step * i if step * i < lanes else 0 for i in range(lanes)])
+            result = k.shuffle(vector, vector, [step * i if step * i < lanes else 0 for i in range(lanes)])
             continue
         order = list(range(lanes))
         for i in range(count):
             if source_vector[i] == part:
                 order[i] = lanes + step * i - part * lanes
-        result = k.shuffle(result, loaded, order)
+        result = k.shuffle(result, vector, order)
     assert result is not None
     return result
 
@@ -47,12 +47,12 @@ def store_interleaved(k: KernelBuilder, p: Pointer, at: Any, vectors: list[Num],
         return
     for part in range(-(-count * n // lanes)):
         positions = [divmod(part * lanes + i, n) for i in range(lanes)]  # lane, vector
-        shuffled = k.shuffle(vectors[0], vectors[1], [min(c, lanes - 1) + lanes * (v == 1) for c, v in positions])
+        vector = k.shuffle(vectors[0], vectors[1], [min(c, lanes - 1) + lanes * (v == 1) for c, v in positions])
         for other in range(2, n):
             order = [c + lanes if v == other else i for i, (c, v) in enumerate(positions)]
-            shuffled = k.shuffle(shuffled, vectors[other], order)
+            vector = k.shuffle(vector, vectors[other], order)
         reach = count * n - part * lanes
-        p.store(shuffled, at + part * lanes, None if reach >= lanes else k.mask(reach, lanes))
+        p.store(vector, at + part * lanes, None if reach >= lanes else k.mask(reach, lanes))
 
 
 def for_each_column_vector(

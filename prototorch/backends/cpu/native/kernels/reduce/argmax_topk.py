@@ -111,9 +111,9 @@ def _top_k(k: KernelBuilder, n: int, count: int) -> None:
             index.store(k.num(-1, "int32"), j)
 
         def better(value: Num, j: Any) -> Num:
-            stored = best.load(j).splat(value.lanes)
+            current = best.load(j).splat(value.lanes)
             empty = (index.load(j) < 0).splat(value.lanes)
-            return (value > stored) | ((stored != stored) & (value == value)) | empty
+            return (value > current) | ((current != current) & (value == value)) | empty
 
         def put(i: Int64) -> None:
             value, at = x.load(i), k.variable(k.num(count - 1, "int64").to_int64())

@@ -9,7 +9,8 @@ from prototorch.backends.core import register_fusion_role
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder, Num, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import trace_program
-from prototorch.backends.cpu.native.kernels.reduce.reduce import emit_reduction, plan_reduction, tasks_of_code
+from prototorch.backends.cpu.native.kernels.reduce.reduce import plan_reduction, tasks_of_code
+from prototorch.backends.cpu.native.kernels.reduce.reducer import emit_reduction
 from prototorch.backends.cpu.native.kernels.reduce.reduction_tiling import ReductionTiling
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -56,10 +57,10 @@ def fused_reduction(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
     if not all(getattr(OPS[line[0]], "elementwise", False) for line in lines):
         return None
     at = refs.index(("node", last, 0))
-    stored = [i for i in range(len(outs)) if i != at]
+    stored_outputs = [i for i in range(len(outs)) if i != at]
     if dict(attrs.get("inplace", ())).get(at) is not None or outs[at].dtype != "float32":
         return None
-    full = [s for s in (*ins, *(outs[i] for i in stored)) if s.size > 1]
+    full = [s for s in (*ins, *(outs[i] for i in stored_outputs)) if s.size > 1]
     x = max(full, key=lambda s: s.size, default=None)
     if x is None or any((s.shape, s.layout) != (x.shape, x.layout) for s in full):
         raise UnsupportedError("an operand that is not full-size")
@@ -73,13 +74,13 @@ def fused_reduction(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
         plan.num_parts == 1,
         tuple(lines),
         source,
-        tuple(refs[i] for i in stored),
+        tuple(refs[i] for i in stored_outputs),
         tuple((s.dtype, s.size > 1) for s in ins),
-        tuple(outs[i].dtype for i in stored),
+        tuple(outs[i].dtype for i in stored_outputs),
     )
     kernel.emit("trial")
     tasks = tasks_of_code(kernel, plan, name, "float32", count)
-    return TaskList(lambda i, o: tasks.bind(i, [*(o[j] for j in stored), o[at]]))
+    return TaskList(lambda i, o: tasks.bind(i, [*(o[j] for j in stored_outputs), o[at]]))
 
 
 register_fusion_role("native", "tail", *_REDUCTIONS)

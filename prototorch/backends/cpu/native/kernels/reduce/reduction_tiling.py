@@ -15,7 +15,7 @@ class ReductionAxis(NamedTuple):
 
     size: int
     stride: int
-    reduced: bool
+    is_reduced: bool
 
 
 class ReductionTiling(NamedTuple):
@@ -52,23 +52,23 @@ class ReductionTiling(NamedTuple):
 
 def merge_axes(shape: Sequence[int], over: Sequence[int]) -> list[ReductionAxis]:
     """Return the axes of row-major memory, adjacent ones of one kind merged, without those of size 1."""
-    merged: list[ReductionAxis] = []
+    merged_axes: list[ReductionAxis] = []
     stride = 1
     for axis in range(len(shape) - 1, -1, -1):
         if shape[axis] != 1:
             is_reduced = axis in over
-            if merged and merged[0].reduced == is_reduced:
-                merged[0] = ReductionAxis(merged[0].size * shape[axis], merged[0].stride, is_reduced)
+            if merged_axes and merged_axes[0].is_reduced == is_reduced:
+                merged_axes[0] = ReductionAxis(merged_axes[0].size * shape[axis], merged_axes[0].stride, is_reduced)
             else:
-                merged.insert(0, ReductionAxis(shape[axis], stride, is_reduced))
+                merged_axes.insert(0, ReductionAxis(shape[axis], stride, is_reduced))
         stride *= shape[axis]
-    return merged
+    return merged_axes
 
 
 def tile_reduction(axes: Sequence[ReductionAxis]) -> ReductionTiling:
     """Return the tiling of a reduction over merged axes."""
-    kept_axes, reduced_axes = [a for a in axes if not a.reduced], [a for a in axes if a.reduced]
-    width = kept_axes.pop().size if kept_axes and not axes[-1].reduced else 1
+    kept_axes, reduced_axes = [a for a in axes if not a.is_reduced], [a for a in axes if a.is_reduced]
+    width = kept_axes.pop().size if kept_axes and not axes[-1].is_reduced else 1
     cut = max(reduced_axes, key=lambda a: a.size, default=ReductionAxis(1, 1, True))
     inner = tuple(a for a in reduced_axes if a is not cut)
     outer = prod(a.size for a in kept_axes)

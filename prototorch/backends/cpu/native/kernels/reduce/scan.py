@@ -27,8 +27,8 @@ def _scan_lanes(k: KernelBuilder, x: Num, reverse: bool) -> Num:
     """Return the running sums of a vector's lanes, from the first or from the last on."""
     zero, n, far = k.zero(x.lanes, x.dtype), x.lanes, 1
     while far < n:
-        shifted = [i + far if reverse else i - far for i in range(n)]
-        x = x + k.shuffle(x, zero, [i if 0 <= i < n else n for i in shifted])
+        lane_order = [i + far if reverse else i - far for i in range(n)]
+        x = x + k.shuffle(x, zero, [i if 0 <= i < n else n for i in lane_order])
         far *= 2
     return x
 

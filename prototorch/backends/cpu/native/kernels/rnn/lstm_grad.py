@@ -14,11 +14,11 @@ import numpy as np
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm.matmul import matmul
-from prototorch.backends.cpu.native.kernels.move.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.rnn.activations import ACTIVATION_DERIVATIVES, ACTIVATIONS
 from prototorch.backends.cpu.native.kernels.rnn.sequence import (
-    ACTIVATION_DERIVATIVES,
-    ACTIVATIONS,
     SequenceShape,
     grain_size,
     multiply_rows,
@@ -29,7 +29,6 @@ from prototorch.backends.cpu.native.kernels.rnn.sequence import (
     shift_states,
     tile_rows,
     unit_blocks,
-    unit_mask,
 )
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
@@ -144,7 +143,7 @@ def lstm_sequence_with_gates_grad(
     return _prepare(ins, attrs, True)
 
 
-def _recompute_tasks(p: SequenceShape, shared: int) -> Any:
+def _recompute_tasks(p: SequenceShape, shared_bytes: int) -> Any:
     """Return a function from x, the weights, the states before each step and the gates to the tasks that compute the
     gates."""
     packing, recompute, rows, blocks = (
@@ -156,8 +155,8 @@ def _recompute_tasks(p: SequenceShape, shared: int) -> Any:
     items = blocks * rows.num_groups
     grain = grain_size(items, p.n * p.t * p.units * p.units * 4)
     return lambda x, u, h, gates: [
-        ParallelTask(packing.address, (u,), blocks, grain_size(blocks, p.units * p.units), 0, shared),
-        ParallelTask(recompute.address, (x, h, gates), items, grain, scratch_bytes(rows), shared),
+        ParallelTask(packing.address, (u,), blocks, grain_size(blocks, p.units * p.units), 0, shared_bytes),
+        ParallelTask(recompute.address, (x, h, gates), items, grain, scratch_bytes(rows), shared_bytes),
     ]
 
 
@@ -169,14 +168,14 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], has_gates: bool) -> T
     scratch = np.empty(n * t * units, np.float32)  # h before each step, by time
     h = scratch.ctypes.data
     blocks, rows = unit_blocks(units, _UNIT_VECTORS), tile_rows(n, _UNIT_VECTORS)
-    shared = 4 * (p.packed_elements + blocks * 4 * units * _UNIT_VECTORS * vector_lanes("float32"))
+    shared_bytes = 4 * (p.packed_elements + blocks * 4 * units * _UNIT_VECTORS * vector_lanes("float32"))
     transposing = kernel_code(pack_transposed_weights, units, 4 * units, _UNIT_VECTORS, p.packed_elements)
     kinds = {(a, b, c): kernel_code(_backward_step, p, a, b, c) for a, b, c in
              ((False, False, False), (True, False, False), (False, True, False), (True, True, False),
               (False, False, True))}  # fmt: skip
     product = matmul((Spec((n * t, units)), Spec((n * t, 4 * units))), (Spec((units, 4 * units)),),
                      {"transpose_a": True})  # fmt: skip
-    recompute, copy_states = _recompute_tasks(p, shared), shift_states(p)
+    recompute, copy_states = _recompute_tasks(p, shared_bytes), shift_states(p)
     copy_state = strided_copy([StridedAxis(n * units, 1, 1)], "float32", 0, 0)
     grain = grain_size(blocks * rows.num_groups, n * units * 4 * units)
     if product is None:
@@ -189,7 +188,9 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], has_gates: bool) -> T
         dx, du, dh, dc = o
         tasks = copy_states(h0, hs, h) + ([] if has_gates else recompute(x, u, h, dx))
         gates = x if has_gates else dx
-        tasks.append(ParallelTask(transposing.address, (u,), blocks, grain_size(blocks, units * units), 0, shared))
+        tasks.append(
+            ParallelTask(transposing.address, (u,), blocks, grain_size(blocks, units * units), 0, shared_bytes)
+        )
         tasks.append(copy_state(g_c, dc))
         for step_index in range(t - 1, -2, -1):
             last, is_first, end = step_index == t - 1, step_index == 0, step_index < 0
@@ -215,7 +216,7 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], has_gates: bool) -> T
                     blocks * rows.num_groups,
                     grain,
                     scratch_bytes(rows),
-                    shared,
+                    shared_bytes,
                 )
             )
         return [*tasks, *product.bind((h, dx), (du,))]

@@ -12,9 +12,10 @@ from typing import Any
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.move.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
+from prototorch.backends.cpu.native.kernels.rnn.activations import ACTIVATIONS
 from prototorch.backends.cpu.native.kernels.rnn.sequence import (
-    ACTIVATIONS,
     SequenceShape,
     grain_size,
     multiply_rows,
@@ -22,7 +23,6 @@ from prototorch.backends.cpu.native.kernels.rnn.sequence import (
     scratch_bytes,
     sequence_shape,
     unit_blocks,
-    unit_mask,
 )
 from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_kernel
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
@@ -93,14 +93,14 @@ def _step(k: KernelBuilder, p: SequenceShape, kind: str, first: bool, keep_gates
             if bias is not None:
                 inner = [a + bias.load(at, k.lanes, mask) for a, at in zip(inner, columns, strict=True)]
             old = [s.load(row * old_stride + column, k.lanes, mask) for s in olds]
-            new_states, activated = cell(k, p, inputs, inner, old)
+            new_states, gate_values = cell(k, p, inputs, inner, old)
             if p.is_masked:
                 keep = step_mask.load(row * p.t)
                 new_states = [k.select(keep, a, b) for a, b in zip(new_states, old, strict=True)]
             for s, value in zip(news, new_states, strict=True):
                 s.store(value, row * new_stride + column, mask)
             if keep_gates:
-                for at, value in zip(columns, activated, strict=True):
+                for at, value in zip(columns, gate_values, strict=True):
                     saved_gates.store(value, row * (p.t * gate_units) + at, mask)
 
         multiply_rows(k, rows, group, olds[0], old_stride, weights + block * (n * gates * k.lanes), n, use)
@@ -124,8 +124,8 @@ def _prepare(kind: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: di
     n, t, units = p.n, p.t, p.units
     packing, blocks = kernel_code(pack_weights, units, gates, None if is_prepacked else 0), unit_blocks(units)
     first_step, later_step = (kernel_code(_step, p, kind, first, keep, is_prepacked) for first in (True, False))
-    items, shared = blocks * p.row_tiling.num_groups, 0 if is_prepacked else 4 * p.packed_elements
-    grain, local = (
+    items, shared_bytes = blocks * p.row_tiling.num_groups, 0 if is_prepacked else 4 * p.packed_elements
+    grain, local_bytes = (
         max(grain_size(items, n * units * gates * units), _items_together(p, items)),
         scratch_bytes(p.row_tiling),
     )
@@ -133,7 +133,7 @@ def _prepare(kind: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: di
     weights = 1 + (kind == "gru")
 
     def arrange(i: Any, o: Any) -> list[ParallelTask]:
-        return [ParallelTask(packing.address, (*i, *o), blocks, blocks if grain == items else 1, 0, shared)]
+        return [ParallelTask(packing.address, (*i, *o), blocks, blocks if grain == items else 1, 0, shared_bytes)]
 
     def walk(i: Any, o: Any) -> list[ParallelTask]:
         first, bias = i[1 + weights : 1 + weights + states], tuple(i[2 : 1 + weights])
@@ -147,7 +147,14 @@ def _prepare(kind: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: di
             extra_args = (o[-1] + input_offset,) if keep else (i[1],) if is_prepacked else ()
             arguments = (i[0] + input_offset, *old, *(w + now for w in all_states), *bias, *mask, *extra_args)
             tasks.append(
-                ParallelTask((later_step if step_index else first_step).address, arguments, items, grain, local, shared)
+                ParallelTask(
+                    (later_step if step_index else first_step).address,
+                    arguments,
+                    items,
+                    grain,
+                    local_bytes,
+                    shared_bytes,
+                )
             )
         return tasks + [last(w, to) for w, to in zip(all_states, o[1 : 1 + states], strict=True)]
 

@@ -10,12 +10,12 @@ import numpy as np
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm.matmul import matmul
 from prototorch.backends.cpu.native.kernels.reduce.reduce import reduction_tasks as reduction
 from prototorch.backends.cpu.native.kernels.reduce.reduction_tiling import merge_axes, tile_reduction
+from prototorch.backends.cpu.native.kernels.rnn.activations import ACTIVATION_DERIVATIVES, ACTIVATIONS
 from prototorch.backends.cpu.native.kernels.rnn.sequence import (
-    ACTIVATION_DERIVATIVES,
-    ACTIVATIONS,
     SequenceShape,
     grain_size,
     multiply_rows,
@@ -26,7 +26,6 @@ from prototorch.backends.cpu.native.kernels.rnn.sequence import (
     shift_states,
     tile_rows,
     unit_blocks,
-    unit_mask,
 )
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
@@ -131,7 +130,7 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], gates: int) -> TaskLi
     states_before = scratch.ctypes.data
     gate_values, gate_grads = states_before + 4 * n * t * units, states_before + 20 * n * t * units
     unit_block_count, rows = unit_blocks(units, _UNIT_VECTORS), tile_rows(n, _UNIT_VECTORS)
-    shared = 4 * (p.packed_elements + unit_block_count * gates * units * _UNIT_VECTORS * vector_lanes("float32"))
+    shared_bytes = 4 * (p.packed_elements + unit_block_count * gates * units * _UNIT_VECTORS * vector_lanes("float32"))
     transposing = kernel_code(pack_transposed_weights, units, gates * units, _UNIT_VECTORS, p.packed_elements)
     kinds = {(a, b): kernel_code(_backward_step, p, a, b) for a, b in ((False, False), (True, False), (False, True))}
     product = matmul((Spec((n * t, units)), Spec((n * t, gates * units))), (Spec((units, gates * units)),),
@@ -156,7 +155,9 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], gates: int) -> TaskLi
         tasks = copy_states(h0, hs, states_before)
         if is_gru:
             items = blocks * step_rows.num_groups
-            tasks.append(ParallelTask(packing.address, (u,), blocks, grain_size(blocks, units * units), 0, shared))
+            tasks.append(
+                ParallelTask(packing.address, (u,), blocks, grain_size(blocks, units * units), 0, shared_bytes)
+            )
             tasks.append(
                 ParallelTask(
                     recompute.address,
@@ -164,12 +165,17 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], gates: int) -> TaskLi
                     items,
                     grain_size(items, n * t * units * units * 3),
                     scratch_bytes(step_rows),
-                    shared,
+                    shared_bytes,
                 )
             )
         tasks.append(
             ParallelTask(
-                transposing.address, (u,), unit_block_count, grain_size(unit_block_count, units * units), 0, shared
+                transposing.address,
+                (u,),
+                unit_block_count,
+                grain_size(unit_block_count, units * units),
+                0,
+                shared_bytes,
             )
         )
         for step_index in range(t - 1, -2, -1):
@@ -198,7 +204,7 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], gates: int) -> TaskLi
                     unit_block_count * rows.num_groups,
                     grain,
                     scratch_bytes(rows),
-                    shared,
+                    shared_bytes,
                 )
             )
         tasks += product.bind((states_before, dz), (du,))

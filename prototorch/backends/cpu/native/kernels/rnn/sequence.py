@@ -4,10 +4,8 @@ activations."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from prototorch.backends.cpu.native import exp_log
-from prototorch.backends.cpu.native.array_tracer import trace_reference
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernels.common.register_tile import (
@@ -16,10 +14,10 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     accumulate,
     max_tile_rows,
 )
+from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import transpose_into
-from prototorch.backends.cpu.native.kernels.move.strided_copy import StridedAxis, strided_copy
-from prototorch.ops.core import Op
-from prototorch.ops.recurrent import GATE_ACTIVATIONS
+from prototorch.backends.cpu.native.kernels.rnn.activations import ACTIVATIONS
 from prototorch.spec import Spec
 
 #: rows of a piece, at most
@@ -172,13 +170,6 @@ def pack_weights(k: KernelBuilder, units: int, gates: int, offset: int | None, w
             to.store(source.load(block * k.lanes, k.lanes, unit_mask(k, block * k.lanes, units)), at)
 
 
-def unit_mask(k: KernelBuilder, first: Int64, units: int, vectors: int = 1) -> Num | None:
-    """Return which lanes of a vector of units exist; None for all."""
-    if units % (vectors * k.lanes) == 0:
-        return None
-    return k.mask((units - first).maximum(0).minimum(k.lanes), k.lanes)
-
-
 def pack_transposed_weights(k: KernelBuilder, units: int, depth: int, vectors: int, offset: int, step: int = 0) -> None:
     """Pack weights [units, depth], rows ``step`` apart if that is more, into blocks [depth][vectors * lanes] of
     units, at ``offset`` of shared memory."""
@@ -193,60 +184,3 @@ def pack_transposed_weights(k: KernelBuilder, units: int, depth: int, vectors: i
                 with k.range(depth) as row:
                     k.for_each_vector(width, lambda i, mask: to.store(k.zero(k.lanes), row * width + i, mask))
                 transpose_into(k, source, rest, depth, step, to, width)
-
-
-def _exp_parts(k: KernelBuilder, x: Num) -> tuple[Num, Num]:
-    """Return exp(x) as 2 ** n and r, exp(x) = 2 ** n * (1 + r). For -87 <= x <= 87, and NaN."""
-    n = k.unary_intrinsic("rint", x * 1.4426950408889634)
-    r = k.fma(n, k.num(2.12194440e-4).splat(x.lanes), k.fma(n, k.num(-0.693359375).splat(x.lanes), x))
-    polynomial = k.num(1 / 720).splat(x.lanes)
-    for c in (1 / 120, 1 / 24, 1 / 6, 1 / 2):
-        polynomial = k.fma(polynomial, r, k.num(c).splat(x.lanes))
-    bits = (n.cast("int32") + 127) << 23
-    return Num(k, k.b.bitcast(bits.v, x.v.type), x.dtype, x.lanes), k.fma(polynomial * r, r, r)
-
-
-def _clip(k: KernelBuilder, x: Num, limit: float) -> Num:
-    """Clip x to [-limit, limit]; NaN stays."""
-    x = k.select(x > limit, k.num(limit), x)
-    return k.select(x < -limit, k.num(-limit), x)
-
-
-def sigmoid(k: KernelBuilder, x: Num) -> Num:
-    """1 / (1 + exp(-x)), within 4 units in the last place down to 1e-38."""
-    scale, r = _exp_parts(k, _clip(k, -x, 87.0))
-    return k.num(1.0) / (k.fma(scale, r, scale) + 1.0)
-
-
-def tanh(k: KernelBuilder, x: Num) -> Num:
-    """t / (t + 2) with t = exp(2 x) - 1, within 7 units in the last place."""
-    scale, r = _exp_parts(k, _clip(k, x, 9.5) * 2.0)
-    t = k.fma(scale, r, scale - 1.0)
-    return t / (t + 2.0)
-
-
-def _trace_activation(name: str) -> Callable[[KernelBuilder, Num], Num]:
-    """Return an activation traced from the op's reference implementation."""
-    return lambda k, x: trace_reference(k, cast(Op, GATE_ACTIVATIONS[name]).reference, [x], {})[0].splat(x.lanes)
-
-
-def _select_positive(k: KernelBuilder, y: Num, if_positive: float, otherwise: Num) -> Num:
-    return k.select(y > 0.0, k.num(if_positive), otherwise)
-
-
-#: SELU's scale, and its limit at minus infinity, times -1
-_SELU, _SELU_LIMIT = 1.0507009873554805, 1.7580993408473766
-#: activations by name, and their derivatives as functions of the result
-ACTIVATIONS: dict[str, Callable[[KernelBuilder, Num], Num]] = {
-    "sigmoid": sigmoid, "tanh": tanh, "linear": lambda k, x: x, "relu": lambda k, x: k.maximum(x, 0.0),
-    **{name: _trace_activation(name) for name in ("hard_sigmoid", "softsign", "softplus", "elu", "selu")},
-}  # fmt: skip
-ACTIVATION_DERIVATIVES: dict[str, Callable[[KernelBuilder, Num], Num]] = {
-    "sigmoid": lambda k, y: y * (k.num(1.0) - y), "tanh": lambda k, y: k.num(1.0) - y * y,
-    "linear": lambda k, y: k.num(1.0).splat(y.lanes), "relu": lambda k, y: k.select(y > 0.0, k.num(1.0), k.num(0.0)),
-    "hard_sigmoid": lambda k, y: k.select((y > 0.0) & (y < 1.0), k.num(1 / 6), k.num(0.0)),
-    "softsign": lambda k, y: (k.num(1.0) - k.unary_intrinsic("fabs", y)) ** 2,
-    "softplus": lambda k, y: -exp_log.expm1(k, -y),
-    "elu": lambda k, y: _select_positive(k, y, 1.0, y + 1.0),
-    "selu": lambda k, y: _select_positive(k, y, _SELU, y + _SELU_LIMIT),
-}  # fmt: skip
