@@ -1,4 +1,4 @@
-"""Data: sources told apart by their content, data sets, the loader, and the checks before the first step."""
+"""Data: sources of any known format, data sets, the loader, and the checks before the first step."""
 
 from prototorch.data.array_conversion import as_dataset
 from prototorch.data.batch import Batch, BatchContext

@@ -1,4 +1,4 @@
-"""Arrays in memory as a data set: what is given to ``fit(x, y, sample_weight)``, and named arrays out of a file."""
+"""Conversion of arrays to data sets: the arguments ``fit(x, y, sample_weight)``, and the named arrays of a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.data.dataset import ArrayDataset, as_column
+from prototorch.data.columns import as_column
+from prototorch.data.dataset import ArrayDataset
 from prototorch.errors import DataError
 
 TARGET_NAMES = ("y", "label", "labels", "target", "targets")
@@ -27,32 +28,33 @@ def as_dataset(
     outputs: Sequence[str] = ("y",),
     name: str = "data",
 ) -> ArrayDataset:
-    """A data set of arrays in memory, as ``fit`` takes them.
+    """A data set of the arrays that ``fit`` accepts.
 
     Args:
-        x: an array [n, ...]; for several inputs a list or tuple of them in order, or a dict by input name.
-        y: likewise by outputs; None where there is nothing to learn (predict).
+        x: an array [n, ...]; for several inputs a list or tuple in their order, or a dict by input name.
+        y: likewise for the outputs; None if there is nothing to learn (predict).
         sample_weight: an array [n], or None.
-        inputs, outputs: the model's names. Columns are named after them; where a target would bear the name of an
-            input it is called ``NAME_target``.
+        inputs, outputs: the model's names, which become the names of the columns. A target with the name of an input
+            is called ``NAME_target``.
+        name: for messages.
 
     Raises:
-        DataError: wrong number or names of arrays, unequal rows, elements that are no numbers.
+        DataError: wrong number or names of arrays, different numbers of rows, elements that are not numbers.
     """
-    given = _arrays_by_name(x, inputs, "input", name)
+    columns = _arrays_by_name(x, inputs, "input", name)
+    input_names = list(columns)
     targets = {} if y is None else _arrays_by_name(y, outputs, "output", name)
-    columns = dict(given)
-    renamed = {n: f"{n}_target" if n in columns else n for n in targets}
-    columns.update({renamed[n]: array for n, array in targets.items()})
+    target_names = {n: f"{n}_target" if n in columns else n for n in targets}
+    columns.update({target_names[n]: array for n, array in targets.items()})
     if sample_weight is not None:
         weights = as_column(sample_weight, WEIGHT_NAME, name)
         if weights.ndim != 1:
-            raise DataError(f"{name}: sample_weight has shape {list(weights.shape)}; one number a sample is needed")
+            raise DataError(f"{name}: sample_weight has shape {list(weights.shape)}, expected one number per sample")
         columns[WEIGHT_NAME] = weights
     return ArrayDataset(
         columns,
-        list(given),
-        list(renamed.values()),
+        input_names,
+        list(target_names.values()),
         weight=WEIGHT_NAME if sample_weight is not None else None,
         name=name,
     )
@@ -61,24 +63,24 @@ def as_dataset(
 def datasets_from_arrays(
     arrays: Mapping[str, np.ndarray], name: str, labels: Sequence[str] = (), classes: Sequence[str] = ()
 ) -> dict[str, ArrayDataset]:
-    """Data sets by part (``train``, ``validation``, ``test``) from the named arrays of a file.
+    """Data sets by split (``train``, ``validation``, ``test``) from the named arrays of a file.
 
-    Names like ``x_train``, ``y_test``, ``train/x`` tell the part; without them all is ``train``. Targets are
-    ``labels``, else those of y, label(s), target(s) that are there; ``sample_weight`` is the weight; the rest are
-    inputs.
+    Names like ``x_train``, ``y_test``, ``train/x`` name the split; other arrays belong to ``train``. The targets are
+    ``labels``, by default the arrays called y, label(s) or target(s); ``sample_weight`` is the weight; all other arrays
+    are inputs.
 
     Raises:
-        DataError: no arrays, no inputs, a label that is not there, unequal rows.
+        DataError: no arrays, no inputs, an unknown label, different numbers of rows.
     """
-    parts: dict[str, dict[str, np.ndarray]] = {}
+    splits: dict[str, dict[str, np.ndarray]] = {}
     for key, array in arrays.items():
         split, stem = _split_of(key)
-        parts.setdefault(split, {})[stem] = array
-    if not parts:
-        raise DataError(f"{name}: holds no arrays")
+        splits.setdefault(split, {})[stem] = array
+    if not splits:
+        raise DataError(f"{name}: has no arrays")
     return {
-        split: _make_dataset(columns, f"{name} ({split})" if len(parts) > 1 else name, labels, classes)
-        for split, columns in parts.items()
+        split: _make_dataset(columns, f"{name} ({split})" if len(splits) > 1 else name, labels, classes)
+        for split, columns in splits.items()
     }
 
 
@@ -87,14 +89,14 @@ def _make_dataset(
 ) -> ArrayDataset:
     for label in labels:
         if label not in columns:
-            raise DataError(f"{name}: has no array {label!r} to learn; it has {', '.join(columns)}")
+            raise DataError(f"{name}: has no array {label!r} to use as a target; it has {', '.join(columns)}")
     targets = list(labels) or [word for word in TARGET_NAMES if word in columns]
     weight = WEIGHT_NAME if WEIGHT_NAME in columns and WEIGHT_NAME not in targets else None
     inputs = [column for column in columns if column not in targets and column != weight]
     if not inputs:
-        inputs = targets  # a model that learns its own input
-    known = {targets[0]: tuple(classes)} if classes and targets else {}
-    return ArrayDataset(columns, inputs, targets, weight=weight, classes=known, name=name)
+        inputs = targets  # an autoencoder: the target is the input
+    class_names = {targets[0]: tuple(classes)} if classes and targets else {}
+    return ArrayDataset(columns, inputs, targets, weight=weight, classes=class_names, name=name)
 
 
 def _split_of(key: str) -> tuple[str, str]:
@@ -106,7 +108,7 @@ def _split_of(key: str) -> tuple[str, str]:
 
 
 def is_stream(x: Any) -> bool:
-    """Whether ``x`` gives batches (an iterator, a function that makes one, a sequence of batches) and is no array."""
+    """Whether ``x`` yields batches: an iterator, a function that returns one, or a sequence that is not an array."""
     if callable(x) or hasattr(x, "__next__"):
         return True
     return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not (
@@ -114,27 +116,27 @@ def is_stream(x: Any) -> bool:
     )  # fmt: skip
 
 
-def _arrays_by_name(given: Any, names: Sequence[str], kind: str, data: str) -> dict[str, np.ndarray]:
-    if isinstance(given, Mapping):
-        wrong = [str(n) for n in given if n not in names]
-        missing = [n for n in names if n not in given]
-        if wrong or missing:
+def _arrays_by_name(arrays: Any, names: Sequence[str], kind: str, data: str) -> dict[str, np.ndarray]:
+    """Name -> array, from one array, a list or tuple in the order of ``names``, or a dict."""
+    if isinstance(arrays, Mapping):
+        if set(arrays) != set(names):
             raise DataError(
-                f"{data}: arrays are given for {', '.join(map(repr, given)) or 'nothing'}; "
+                f"{data}: arrays are given for {', '.join(map(repr, arrays)) or 'nothing'}; "
                 f"the model's {kind}s are {', '.join(map(repr, names))}"
             )
-        return {n: as_column(given[n], n, data) for n in names}
-    several = isinstance(given, list | tuple) and all(hasattr(g, "shape") for g in given) and len(given) > 0
-    if len(names) == 1 and not (several and len(given) == 1):
-        if several:
+        return {n: as_column(arrays[n], n, data) for n in names}
+    is_sequence = isinstance(arrays, list | tuple)
+    holds_arrays = is_sequence and len(arrays) > 0 and all(hasattr(array, "shape") for array in arrays)
+    if len(names) == 1 and not (holds_arrays and len(arrays) == 1):
+        if holds_arrays:
             raise DataError(
-                f"{data}: {len(given)} arrays are given for the one {kind} {names[0]!r}; "
+                f"{data}: {len(arrays)} arrays are given for the one {kind} {names[0]!r}; "
                 "give one array [samples, ...] (np.stack makes one out of samples)"
             )
-        return {names[0]: as_column(given, names[0], data)}
-    if not isinstance(given, list | tuple) or len(given) != len(names):
-        count = len(given) if isinstance(given, list | tuple) else 1
+        return {names[0]: as_column(arrays, names[0], data)}
+    if not is_sequence or len(arrays) != len(names):
+        count = len(arrays) if is_sequence else 1
         raise DataError(
             f"{data}: {count} array{'s' if count != 1 else ''} for {len(names)} {kind}s ({', '.join(map(repr, names))})"
         )
-    return {n: as_column(g, n, data) for n, g in zip(names, given, strict=True)}
+    return {n: as_column(array, n, data) for n, array in zip(names, arrays, strict=True)}

@@ -1,4 +1,4 @@
-"""A batch: named arrays, and where in the training they belong."""
+"""A batch of samples, and its position in the training run, which seeds all of its randomness."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from prototorch.data.shuffling import batch_generator, batch_key
 
 @dataclass(frozen=True)
 class BatchContext:
-    """Where a batch belongs. All randomness of its augmentation follows from this and nothing else.
+    """The position of a batch in the training run. The randomness of its augmentation depends on nothing else.
 
-    seed, epoch: of the loader; position: how many samples of the epoch's order came before this batch;
-    indices: the samples in it, int64 [n], in the data set's numbering.
+    seed, epoch: those of the loader.
+    position: the number of samples before this batch in the epoch's order.
+    indices: the data set's indices of the samples, int64 [n].
     """
 
     seed: int
@@ -26,11 +27,11 @@ class BatchContext:
 
     @property
     def key(self) -> int:
-        """A random 64-bit number that belongs to this place."""
+        """A random 64-bit integer, a function of seed, epoch and position."""
         return batch_key(self.seed, self.epoch, self.position)
 
     def generator(self) -> np.random.Generator:
-        """A new NumPy generator that belongs to this place."""
+        """A new NumPy generator seeded by seed, epoch and position."""
         return batch_generator(self.seed, self.epoch, self.position)
 
 
@@ -38,7 +39,7 @@ BatchTransform = Callable[[Columns, BatchContext], Columns]
 
 
 class Batch(dict[str, np.ndarray]):
-    """Column name -> array [n, ...], with its ``place`` and the samples that had to be left out."""
+    """Column name -> array [n, ...], with the batch's ``context`` and the ``errors`` of the samples left out."""
 
     def __init__(
         self, columns: Mapping[str, np.ndarray], context: BatchContext, errors: list[SampleError] | None = None
@@ -53,7 +54,7 @@ class Batch(dict[str, np.ndarray]):
 
 
 def cast_columns(columns: Columns, dtypes: Mapping[str, str]) -> Columns:
-    """The columns with the element types asked for; what has its type already is not copied."""
+    """The columns with the given dtypes; a column that has its dtype already is not copied."""
     return {
         name: array.astype(dtypes[name], copy=False) if name in dtypes else array for name, array in columns.items()
     }

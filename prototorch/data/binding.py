@@ -1,4 +1,4 @@
-"""Which column goes where: a data set seen through the names and shapes of a model."""
+"""Binding of a data set to a model: which column feeds which input or target, in the shapes that the model expects."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ ColumnAdapter = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """What the loss of one output wants to be given.
+    """The target that the loss of one output expects.
 
-    shape: of one target, the batch dimension left out; for ``"classes"`` () or one position each, e.g. (time,).
-    kind: ``"classes"`` whole numbers 0..classes-1; ``"one_hot"`` a distribution over ``axis``; ``"binary"``
-        numbers from 0 to 1; ``"values"`` any finite numbers.
-    classes: how many classes the output has, for ``"classes"``.
-    loss: its name, for messages.
-    axis: where the classes of ``"one_hot"`` lie, counted in [batch, ...].
-    ignored: for ``"classes"``, a number outside 0..classes-1 that is allowed as well: it does not count.
+    shape: of one target, without the batch dimension; for ``"classes"`` () or one label per position, e.g. (time,).
+    kind: ``"classes"``: integers 0..classes-1; ``"one_hot"``: a distribution over ``axis``; ``"binary"``: numbers
+        from 0 to 1; ``"values"``: any finite numbers.
+    classes: the number of classes of the output, for ``"classes"``.
+    loss: the loss's name, for messages.
+    axis: the class axis of ``"one_hot"``, as an axis of [batch, ...].
+    ignored_class: for ``"classes"``, a label outside 0..classes-1 that is allowed and excluded from the loss.
     """
 
     shape: Shape
@@ -39,37 +39,30 @@ class TargetSpec:
 
 @dataclass(frozen=True)
 class IndexRange:
-    """What a column that is looked up in a table must hold: whole numbers 0..count-1, for the layer of this name."""
+    """The valid values of a column of table indices: integers 0..count-1, for the layer of this name."""
 
     count: int
     layer: str
 
     def is_out_of_range(self, values: np.ndarray) -> np.ndarray:
-        """True where a value lies outside; numbers that are not whole are rounded towards 0, NaN is outside."""
+        """True where a value is out of range; fractions are rounded towards 0, NaN is out of range."""
         return ~((values > -1) & (values < self.count))
 
 
 class BoundDataset(Dataset):
-    """A data set whose columns have the shapes a model wants.
+    """A data set whose columns have the shapes that a model expects.
 
-    input_of: the model's input -> the column it reads; target_of: the model's output -> the column it learns;
-    indices: columns that a layer looks up in a table. Those that are not in memory are checked as they are read.
+    input_columns: input of the model -> the column that it reads.
+    target_columns: output of the model -> the column that it learns.
+    indices: column of table indices -> its valid values. Columns that are not in memory are checked as they are read.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        input_columns: dict[str, str],
-        target_columns: dict[str, str],
-        adapters: dict[str, ColumnAdapter],
-        indices: Mapping[str, IndexRange] | None = None,
-    ):
-        self._dataset, self._fits = dataset, adapters
+    def __init__(self, dataset: Dataset, input_columns: dict[str, str], target_columns: dict[str, str],
+                 adapters: dict[str, ColumnAdapter], indices: Mapping[str, IndexRange] | None = None):  # fmt: skip
+        self._dataset, self._adapters = dataset, adapters
         self.input_columns, self.target_columns = input_columns, target_columns
-        self.indices = {
-            input_columns[name]: wanted for name, wanted in (indices or {}).items() if name in input_columns
-        }
-        self._unseen = [column for column in self.indices if dataset.column_array(column) is None]
+        self.indices = {input_columns[name]: valid for name, valid in (indices or {}).items() if name in input_columns}
+        self._checked_on_read = [column for column in self.indices if dataset.column_array(column) is None]
         self.name, self.weight, self.classes = dataset.name, dataset.weight, dataset.classes
         self.is_cheap, self.grain_size, self.max_threads = dataset.is_cheap, dataset.grain_size, dataset.max_threads
         self.sorted_by_class = dataset.sorted_by_class
@@ -83,49 +76,73 @@ class BoundDataset(Dataset):
         return len(self._dataset)
 
     def read(self, indices: np.ndarray) -> Columns:
-        return self._fitted(self._checked(self._dataset.read(indices), indices))
+        return self._adapt(self._check(self._dataset.read(indices), indices))
 
     def read_valid(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
-        columns, kept, wrong = self._dataset.read_valid(indices)
-        return self._fitted(self._checked(columns, kept)), kept, wrong
+        columns, valid, errors = self._dataset.read_valid(indices)
+        return self._adapt(self._check(columns, valid)), valid, errors
 
     def origin(self, index: int) -> str:
         return self._dataset.origin(index)
 
     def column_array(self, column: str) -> np.ndarray | None:
         array = self._dataset.column_array(column)
-        return array if array is None or column not in self._fits else self._fits[column](array)
+        return array if array is None or column not in self._adapters else self._adapters[column](array)
 
     def rebind(self, dataset: Dataset) -> BoundDataset:
-        """Another set with the same columns, bound in the same way. Raises DataError for numbers outside a table."""
+        """Another set with the same columns, bound in the same way. Raises DataError for table indices out of range."""
         other = object.__new__(BoundDataset)
         other.__dict__.update(self.__dict__, _dataset=dataset)
-        check_indices_in_memory(other)
+        other.check_indices_in_memory()
         return other
 
     def arrays_in_memory(self) -> Columns:
-        """All columns of a set that is in memory, as they are held."""
+        """Column name -> array, for the columns that are in memory."""
         columns = {name: self.column_array(name) for name in self.columns}
         return {name: array for name, array in columns.items() if array is not None}
 
-    def _checked(self, columns: Columns, rows: np.ndarray) -> Columns:
-        for column in self._unseen:
+    def check_indices_in_memory(self) -> None:
+        """Check the table indices of all columns in memory. Raises DataError with the first one out of range."""
+        for column in self.indices:
+            values = self._dataset.column_array(column)
+            if values is not None:
+                self._check_indices(column, values)
+
+    def _check_indices(self, column: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
+        """Check table indices [n, ...]; ``rows`` are the sample indices of the values (None: all samples)."""
+        valid = self.indices[column]
+        if not values.size or not (valid.is_out_of_range(values.min()) or valid.is_out_of_range(values.max())):
+            return
+        invalid = valid.is_out_of_range(values)
+        at = tuple(int(i) for i in np.argwhere(invalid)[0])
+        element = f"{list(at[1:])}" if len(at) > 1 else ""
+        others = int(invalid.sum()) - 1
+        hint = "; indices count from 0, so the table needs one entry more" if values.max() == valid.count else ""
+        more = f" (and {others:,} more)" if others else ""
+        row = at[0] if rows is None else int(rows[at[0]])
+        raise DataError(
+            f"{self.origin(row)}: {column}{element} is {values[at]}; the layer {valid.layer!r} "
+            f"expects integers from 0 to {valid.count - 1}{hint}{more}"
+        )
+
+    def _check(self, columns: Columns, rows: np.ndarray) -> Columns:
+        for column in self._checked_on_read:
             if column in columns:
-                check_indices(self, column, columns[column], rows)
+                self._check_indices(column, columns[column], rows)
         return columns
 
-    def _fitted(self, columns: Columns) -> Columns:
+    def _adapt(self, columns: Columns) -> Columns:
         return {
-            name: np.ascontiguousarray(self._fits[name](columns[name])) if name in self._fits else columns[name]
+            name: np.ascontiguousarray(self._adapters[name](columns[name])) if name in self._adapters else columns[name]
             for name in self.columns
             if name in columns
         }
 
     def _spec(self, name: str) -> Spec:
         spec = self._dataset.columns[name]
-        if name not in self._fits:
+        if name not in self._adapters:
             return spec
-        return Spec(self._fits[name](np.empty((0, *spec.shape), np.uint8)).shape[1:], spec.dtype)
+        return Spec(self._adapters[name](np.empty((0, *spec.shape), np.uint8)).shape[1:], spec.dtype)
 
 
 def bind(
@@ -135,94 +152,67 @@ def bind(
     columns: Mapping[str, str] | None = None,
     indices: Mapping[str, IndexRange] | None = None,
 ) -> BoundDataset:
-    """The data set as a model sees it.
+    """Bind a data set to the inputs and targets of a model.
 
-    Columns are found by name where all the model's names are there, else in order. One target may serve several
-    outputs. A shape that differs only by an axis of one, or pictures that are channels-last, are brought into the shape
-    wanted.
+    Columns are matched by name if all names of the model are columns, otherwise by order. One target column may serve
+    several outputs. A shape that differs only by an axis of size 1, or a channels-last image, is converted to the
+    expected shape.
 
     Args:
         dataset: any data set.
-        inputs: the model's inputs: name -> shape, the batch dimension left out, None where any size will do.
-        targets: what the loss of each output wants; None or empty where nothing is learned.
-        columns: for outputs whose target column is said: output -> column.
-        indices: for inputs that a layer looks up in a table.
+        inputs: input of the model -> shape without the batch dimension, None for a dimension of any size.
+        targets: output of the model -> the target that its loss expects; None or empty if nothing is learned.
+        columns: output -> target column, for outputs that name their column.
+        indices: input -> valid values, for inputs that a layer uses as table indices.
 
     Raises:
-        DataError: columns missing, shapes that do not fit, with both shapes, or numbers outside a table.
+        DataError: missing columns, shapes that do not match (the message has both), or table indices out of range.
     """
     targets = targets or {}
-    input_of = _match_columns(dataset, list(inputs), dataset.inputs, "input")
-    said = {name: column for name, column in (columns or {}).items() if name in targets}
-    for column in said.values():
+    input_columns = _match_columns(dataset, list(inputs), dataset.inputs, "input")
+    named = {output: column for output, column in (columns or {}).items() if output in targets}
+    for column in named.values():
         dataset.column_spec(column)
-    free = [name for name in targets if name not in said]
-    offered = tuple(t for t in dataset.targets if t not in said.values() or len(free) == len(dataset.targets))
-    target_of = {**(_match_columns(dataset, free, offered, "output") if free else {}), **said}
-    fits: dict[str, ColumnAdapter] = {}
-    for model_name, column in input_of.items():
-        fit = _input_adapter(dataset, model_name, column, inputs[model_name])
-        if fit is not None:
-            fits[column] = fit
-    for model_name, column in target_of.items():
-        have = dataset.columns[column].shape if column not in fits else inputs[_find_input(input_of, column)]
-        fit = _target_adapter(dataset, model_name, column, have, targets[model_name])
-        if fit is not None and column not in fits:
-            fits[column] = fit
-    bound = BoundDataset(dataset, input_of, target_of, fits, indices)
-    check_indices_in_memory(bound)
+    unnamed = [output for output in targets if output not in named]
+    available = tuple(t for t in dataset.targets if t not in named.values() or len(unnamed) == len(dataset.targets))
+    matched = _match_columns(dataset, unnamed, available, "output") if unnamed else {}
+    target_columns = {**matched, **named}
+    adapters: dict[str, ColumnAdapter] = {}
+    for name, column in input_columns.items():
+        adapter = _input_adapter(dataset, name, column, inputs[name])
+        if adapter is not None:
+            adapters[column] = adapter
+    input_shapes = {column: inputs[name] for name, column in input_columns.items() if column in adapters}
+    for name, column in target_columns.items():
+        actual = input_shapes.get(column, dataset.columns[column].shape)
+        adapter = _target_adapter(dataset, name, column, actual, targets[name])
+        if adapter is not None and column not in input_shapes:
+            adapters[column] = adapter
+    bound = BoundDataset(dataset, input_columns, target_columns, adapters, indices)
+    bound.check_indices_in_memory()
     return bound
 
 
-def check_indices_in_memory(bound: BoundDataset) -> None:
-    """Check the numbers that are looked up in a table, of columns in memory. Raises DataError as `check_indices`."""
-    for column in bound.indices:
-        values = bound._dataset.column_array(column)
-        if values is not None:
-            check_indices(bound, column, values)
-
-
-def check_indices(bound: BoundDataset, column: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
-    """Check numbers [n, ...] that are looked up in a table; ``rows`` are their places in the set (None: all of it).
-
-    Raises DataError naming the first that lies outside, with its row.
-    """
-    wanted = bound.indices[column]
-    if not values.size or not (wanted.is_out_of_range(values.min()) or wanted.is_out_of_range(values.max())):
-        return
-    bad = wanted.is_out_of_range(values)
-    place = tuple(int(i) for i in np.argwhere(bad)[0])
-    inside = f"{list(place[1:])}" if len(place) > 1 else ""
-    others = int(bad.sum()) - 1
-    hint = "; numbers count from 0, so it must take the largest plus 1" if values.max() == wanted.count else ""
-    more = f" (and {others:,} more)" if others else ""
+def _match_columns(dataset: Dataset, names: Sequence[str], available: tuple[str, ...], kind: str) -> dict[str, str]:
+    """Name of the model -> column, by name or else by order."""
+    if names and all(name in available for name in names):
+        return {name: name for name in names}
+    if len(names) == len(available):
+        return dict(zip(names, available, strict=True))
+    if kind == "output" and len(available) == 1:
+        return dict.fromkeys(names, available[0])
+    listing = ", ".join(f"{name} {dataset.columns[name]}" for name in available) or "none"
     raise DataError(
-        f"{bound.origin(place[0] if rows is None else int(rows[place[0]]))}: {column}{inside} is {values[place]}; "
-        f"the layer {wanted.layer!r} takes whole numbers from 0 to {wanted.count - 1}{hint}{more}"
+        f"{dataset.name}: the model's {kind}s are {', '.join(names) or 'none'}; "
+        f"the data's {'inputs' if kind == 'input' else 'targets'} are {listing}"
     )
 
 
-def _find_input(input_of: Mapping[str, str], column: str) -> str:
-    return next(name for name, read in input_of.items() if read == column)
-
-
-def _match_columns(dataset: Dataset, wanted: Sequence[str], offered: tuple[str, ...], kind: str) -> dict[str, str]:
-    if wanted and all(name in offered for name in wanted):
-        return {name: name for name in wanted}
-    if len(wanted) == len(offered):
-        return dict(zip(wanted, offered, strict=True))
-    if kind == "output" and len(offered) == 1:
-        return dict.fromkeys(wanted, offered[0])
-    have = ", ".join(f"{name} {dataset.columns[name]}" for name in offered) or "none"
-    raise DataError(
-        f"{dataset.name}: the model's {kind}s are {', '.join(wanted) or 'none'}; "
-        f"the data's {'inputs' if kind == 'input' else 'targets'} are {have}"
+def is_compatible_shape(actual: Shape, expected: Shape) -> bool:
+    """Whether two shapes are equal in all dimensions that are known in both."""
+    return len(actual) == len(expected) and all(
+        a is None or b is None or a == b for a, b in zip(actual, expected, strict=True)
     )
-
-
-def is_compatible_shape(have: Shape, want: Shape) -> bool:
-    """Whether two shapes are equal where both sizes are known."""
-    return len(have) == len(want) and all(a is None or b is None or a == b for a, b in zip(have, want, strict=True))
 
 
 def _add_first_axis(array: np.ndarray) -> np.ndarray:
@@ -241,44 +231,48 @@ def _move_channels_first(array: np.ndarray) -> np.ndarray:
     return np.moveaxis(array, -1, 1)
 
 
-def _input_adapter(dataset: Dataset, name: str, column: str, want: Shape) -> ColumnAdapter | None:
+def _input_adapter(dataset: Dataset, name: str, column: str, expected: Shape) -> ColumnAdapter | None:
+    """The conversion of a column to the shape of an input; None if the shapes are equal."""
     spec = dataset.column_spec(column)
-    have = spec.shape
-    if is_compatible_shape(have, want):
+    actual = spec.shape
+    if is_compatible_shape(actual, expected):
         return None
-    if is_compatible_shape((1, *have), want):
+    if is_compatible_shape((1, *actual), expected):
         return _add_first_axis
-    if len(have) == len(want) == 3 and is_compatible_shape((have[2], *have[:2]), want):
+    if len(actual) == len(expected) == 3 and is_compatible_shape((actual[2], *actual[:2]), expected):
         return _move_channels_first
     hint = ""
-    if have != want and is_compatible_shape((len(dataset), *have), want):
+    if actual != expected and is_compatible_shape((len(dataset), *actual), expected):
         hint = "; it seems to be a single sample, which is given as an array of one: x[np.newaxis]"
-    elif len(want) == len(have) == 3:
-        hint = "; pictures are channels-first: [channels, height, width]. A size can be given in the data block"
-    elif len(want) == 1 and len(have) > 1:
-        hint = "; a Flatten layer makes vectors of them"
+    elif len(expected) == len(actual) == 3:
+        hint = "; images are channels-first: [channels, height, width]. The data block's `size` resizes image files"
+    elif len(expected) == 1 and len(actual) > 1:
+        hint = "; a Flatten layer converts them to vectors"
     raise DataError(
-        f"{dataset.name}: the input {name!r} has shape {_format_shape(want)}, "
-        f"the column {column!r} holds {spec} a sample{hint}"
+        f"{dataset.name}: the input {name!r} has shape {_format_shape(expected)}, "
+        f"the column {column!r} has {spec} per sample{hint}"
     )
 
 
-def _target_adapter(dataset: Dataset, name: str, column: str, have: Shape, target: TargetSpec) -> ColumnAdapter | None:
-    want = target.shape
-    if is_compatible_shape(have, want):
+def _target_adapter(
+    dataset: Dataset, name: str, column: str, actual: Shape, target: TargetSpec
+) -> ColumnAdapter | None:
+    """The conversion of a column to the shape of a target; None if the shapes are equal."""
+    expected = target.shape
+    if is_compatible_shape(actual, expected):
         return None
-    if is_compatible_shape((*have, 1), want):
+    if is_compatible_shape((*actual, 1), expected):
         return _add_last_axis
-    if have and have[-1] == 1 and is_compatible_shape(have[:-1], want):
+    if actual and actual[-1] == 1 and is_compatible_shape(actual[:-1], expected):
         return _drop_last_axis
     hint = ""
-    if target.kind == "classes" and have and is_compatible_shape(have[:-1], want):
-        hint = "; it looks like one-hot targets: categorical_crossentropy takes them, or np.argmax(y, -1) makes numbers"
-    elif target.kind == "one_hot" and is_compatible_shape(have, want[:-1]):
-        hint = "; it looks like class numbers: sparse_categorical_crossentropy takes them"
+    if target.kind == "classes" and actual and is_compatible_shape(actual[:-1], expected):
+        hint = "; it looks like one-hot targets: use categorical_crossentropy, or np.argmax(y, -1) for labels"
+    elif target.kind == "one_hot" and is_compatible_shape(actual, expected[:-1]):
+        hint = "; it looks like class labels: use sparse_categorical_crossentropy"
     raise DataError(
-        f"{dataset.name}: the target {column!r} has shape {_format_shape(have)} a sample, "
-        f"{target.loss} of output {name!r} wants {_format_shape(want)}{hint}"
+        f"{dataset.name}: the target {column!r} has shape {_format_shape(actual)} per sample, "
+        f"{target.loss} of output {name!r} expects {_format_shape(expected)}{hint}"
     )
 
 

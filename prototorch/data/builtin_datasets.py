@@ -1,4 +1,4 @@
-"""Data sets known by name: the one inside the package, and those found in IDX files on this machine."""
+"""Data sets with a name: the one inside the package, and those whose IDX files are found on this machine."""
 
 from __future__ import annotations
 
@@ -36,58 +36,60 @@ DATASET_NAMES = ("fashion-mnist-mini", *_LOCAL_DATASETS)
 
 
 def load_builtin_dataset(name: str, folder: str | os.PathLike[str] | None = None) -> dict[str, ArrayDataset]:
-    """The parts ``train`` and ``test`` of a data set known by name: ``image`` uint8 [1, 28, 28], ``label`` int64 [].
+    """The splits ``train`` and ``test`` of a named data set: ``image`` uint8 [1, 28, 28], ``label`` int64 [].
 
     Args:
         name: one of `DATASET_NAMES`.
-        folder: where to look first, for those that are not in the package.
+        folder: the folder that is searched first, for sets that are not in the package.
 
     Raises:
-        DataError: the files are not found (says which, and where they were looked for), damaged, or not of this set.
+        DataError: the files are not found (the message lists files and folders), damaged, or not of this set.
     """
     if name == "fashion-mnist-mini":
         return _load_mini()
-    for place in search_folders(name, folder):
-        paths = find_idx_files(place)
+    folders = search_folders(name, folder)
+    for searched in folders:
+        paths = find_idx_files(searched)
         if paths:
-            found = read_idx_splits(paths, _LOCAL_DATASETS[name], name)
-            for split, part in found.items():
-                if part.columns["image"].shape != (1, 28, 28):
+            splits = read_idx_splits(paths, _LOCAL_DATASETS[name], name)
+            for split, dataset in splits.items():
+                if dataset.columns["image"].shape != (1, 28, 28):
                     raise DataError(
-                        f"{printable_path(place)}: the {split} part of {name} has pictures of another size: {part}"
+                        f"{printable_path(searched)}: expected 28 x 28 images in the {split} split of {name}, "
+                        f"got {dataset}"
                     )
-            return found
-    wanted = ", ".join(f"{part}-{kind}-ubyte[.gz]" for part in SPLIT_FILES.values() for kind in _IDX_KINDS)
-    looked = "\n".join(f"  {printable_path(place)}" for place in search_folders(name, folder))
+            return splits
+    files = ", ".join(f"{split}-{kind}-ubyte[.gz]" for split in SPLIT_FILES.values() for kind in _IDX_KINDS)
+    listing = "\n".join(f"  {printable_path(searched)}" for searched in folders)
     raise DataError(
-        f"the files of {name!r} are not on this machine. Wanted are {wanted} in one of\n{looked}\n"
-        f"(the environment variable PROTOTORCH_DATA names the folder that holds {name}/); {_INSTALL_HINTS[name]}. "
-        "Nothing is downloaded. The set 'fashion-mnist-mini' is always there."
+        f"the files of {name!r} are not on this machine. Expected {files} in one of\n{listing}\n"
+        f"(the environment variable PROTOTORCH_DATA names the folder that contains {name}/); {_INSTALL_HINTS[name]}. "
+        "Nothing is downloaded. The set 'fashion-mnist-mini' is always available."
     )
 
 
 def search_folders(name: str, folder: str | os.PathLike[str] | None = None) -> list[Path]:
-    """Where a named set is looked for, in order."""
-    found = []
+    """The folders that are searched for a named set, in order."""
+    folders = []
     if folder is not None:
-        found += [expand_path(folder) / name, expand_path(folder)]
+        folders += [expand_path(folder) / name, expand_path(folder)]
     for root in filter(None, os.environ.get("PROTOTORCH_DATA", "").split(os.pathsep)):
-        found.append(expand_path(root) / name)
+        folders.append(expand_path(root) / name)
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return [*found, expand_path(cache) / "prototorch" / name, Path("/usr/share/datasets") / name]
+    return [*folders, expand_path(cache) / "prototorch" / name, Path("/usr/share/datasets") / name]
 
 
 _IDX_KINDS = ("images-idx3", "labels-idx1")
 
 
 def find_idx_files(folder: Path) -> dict[str, tuple[Path, Path]]:
-    """The pairs (pictures, labels) of IDX files in a folder, by part; empty where there is no training pair.
+    """Split -> (images, labels), the IDX files in a folder; empty if there is no training split.
 
     File names are those of MNIST, with or without ``.gz``, also with a prefix (``emnist-letters-train-images-...``)
-    as long as only one set is there.
+    if the folder contains only one set.
 
     Raises:
-        DataError: pictures without labels, or several sets in one folder.
+        DataError: images without labels, or several sets in one folder.
     """
     pairs: dict[str, tuple[Path, Path]] = {}
     for path in _list_idx_images(folder):
@@ -96,34 +98,35 @@ def find_idx_files(folder: Path) -> dict[str, tuple[Path, Path]]:
             continue
         if split in pairs and pairs[split][0].name.removesuffix(".gz") != path.name.removesuffix(".gz"):
             raise DataError(
-                f"{printable_path(folder)}: holds several sets ({pairs[split][0].name}, {path.name}); name one file"
+                f"{printable_path(folder)}: contains several sets ({pairs[split][0].name}, {path.name}); "
+                "give the path of one file"
             )
         pairs[split] = (path, find_labels_file(path))
     return pairs if "train" in pairs else {}
 
 
-def find_labels_file(pictures: Path) -> Path:
-    """The file of labels that belongs to an IDX file of pictures. Raises DataError where it is not there."""
-    stem = pictures.name.removesuffix(".gz").replace("images", "labels").replace("idx3", "idx1")
+def find_labels_file(images: Path) -> Path:
+    """The label file that belongs to an IDX file of images. Raises DataError if it does not exist."""
+    stem = images.name.removesuffix(".gz").replace("images", "labels").replace("idx3", "idx1")
     for name in (stem, stem + ".gz"):
-        if (pictures.parent / name).exists() and name != pictures.name:
-            return pictures.parent / name
-    raise DataError(f"{printable_path(pictures)}: the file with its labels, {stem}[.gz], is not beside it")
+        if (images.parent / name).exists() and name != images.name:
+            return images.parent / name
+    raise DataError(f"{printable_path(images)}: its label file {stem}[.gz] is not in the same folder")
 
 
-def read_idx_pair(pictures: Path, labels: Path, classes: tuple[str, ...] = (), name: str = "") -> ArrayDataset:
-    """Pictures and labels from two IDX files; grey pictures [n, h, w] become [n, 1, h, w].
+def read_idx_pair(images: Path, labels: Path, classes: tuple[str, ...] = (), name: str = "") -> ArrayDataset:
+    """A data set of two IDX files, images and labels; grey images [n, h, w] become [n, 1, h, w].
 
     Raises:
-        DataError: damaged files, or not as many labels as pictures.
+        DataError: damaged files, or different numbers of images and labels.
     """
-    return read_idx_splits({"": (pictures, labels)}, classes, name or printable_path(pictures))[""]
+    return read_idx_splits({"": (images, labels)}, classes, name or printable_path(images))[""]
 
 
 def read_idx_splits(
     paths: Mapping[str, tuple[Path, Path]], classes: tuple[str, ...], name: str
 ) -> dict[str, ArrayDataset]:
-    """As `read_idx_pair` for several parts; their files are read at the same time."""
+    """As `read_idx_pair` for several splits; their files are read concurrently."""
     files = [path for pair in paths.values() for path in pair]
     arrays = iter(map_in_threads(read_idx, files))
     return {
@@ -132,30 +135,30 @@ def read_idx_splits(
             next(arrays),
             classes,
             f"{name} ({part})" if part else name,
-            f"{printable_path(pictures)}, row {{}}",
+            f"{printable_path(images)}, row {{}}",
         )
-        for part, (pictures, _) in paths.items()
+        for part, (images, _) in paths.items()
     }
 
 
 def _load_mini() -> dict[str, ArrayDataset]:
-    found = {}
+    splits = {}
     for split, word in SPLIT_FILES.items():
         images, labels = (
             _read_verified(FILES / f"fashion-mnist-mini-{word}-{kind}-ubyte.gz", f"fashion-mnist-mini {kind}")
             for kind in _IDX_KINDS
         )
-        found[split] = _make_dataset(
+        splits[split] = _make_dataset(
             decode_idx(*images), decode_idx(*labels), FASHION_MNIST_CLASSES, f"fashion-mnist-mini ({split})", ""
         )
-    return found
+    return splits
 
 
 def _read_verified(path: Path, name: str) -> tuple[bytes | bytearray, str]:
     data = read_file(path)
     if hashlib.sha256(data).hexdigest() != _MINI_SHA256[path.name]:
         raise DataError(
-            f"{printable_path(path)}: its checksum is wrong: this installation is damaged, install prototorch again"
+            f"{printable_path(path)}: its checksum is wrong: the installation is damaged, reinstall prototorch"
         )
     return data, name
 
@@ -164,9 +167,9 @@ def _make_dataset(
     images: np.ndarray, labels: np.ndarray, classes: tuple[str, ...], name: str, origins: str
 ) -> ArrayDataset:
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise DataError(f"{name}: the labels are {labels.dtype}{list(labels.shape)}, not one whole number a picture")
+        raise DataError(f"{name}: the labels are {labels.dtype}{list(labels.shape)}, expected one integer per image")
     if images.ndim < 2:
-        raise DataError(f"{name}: the pictures are {images.dtype}{list(images.shape)}, not [n, height, width]")
+        raise DataError(f"{name}: the images are {images.dtype}{list(images.shape)}, expected [n, height, width]")
     if images.ndim == 3:
         images = images[:, None]
     return ArrayDataset(

@@ -1,4 +1,4 @@
-"""Tables in CSV files: numbers in columns, one of them (or several) the target."""
+"""Reader of CSV files: columns of numbers, one or several of which are the target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prototorch.data.dataset import ArrayDataset
 from prototorch.data.safe_io import printable_path, read_file
 from prototorch.errors import DataError, did_you_mean
 
-MAX_CELL = 4096  # characters
+MAX_CELL = 4096  # characters of a number
 MAX_COLUMNS = 1 << 20
 
 
@@ -24,54 +24,54 @@ def read_csv(
     features: Sequence[str | int] = (),
     name: str = "",
 ) -> ArrayDataset:
-    """A table of numbers: columns ``x`` (float32 [features]) and the target.
+    """Read a table of numbers: columns ``x`` (float32 [features]) and the target.
 
     Args:
-        path: UTF-8 text; fields separated by comma, semicolon or tab (the one most frequent in the first line).
-        label: the target column by name or by index (negative from the end); several become one target [n].
-        classes: names of the classes in order, where the target is text; else they are sorted.
-        features: the columns the model reads; default: all but the target.
+        path: UTF-8 text; the delimiter is comma, semicolon or tab, whichever is most frequent in the first line.
+        label: the target column by name or by index (negative from the end); several columns form one target [n].
+        classes: class names in label order, for a target of text; default: the distinct values, sorted.
+        features: the columns that the model reads; default: all except the target.
 
-    The first line is a header when none of its fields is a number while the line after it has one, or when a column
-    is asked for by name. A target of whole numbers becomes int64, of text int64 with class names, else float32.
+    The first line is a header if none of its fields is a number and the next line has a number, or if a column is given
+    by name. A target of integers has dtype int64, of text int64 with class names, otherwise float32.
 
     Raises:
-        DataError: with line, column and value: ragged rows, cells that are no number, an unknown column.
+        DataError: rows of different lengths, fields that are not numbers, an unknown column (with line and column).
     """
-    shown_name = name or printable_path(path)
-    rows, lines = _read_rows(path, shown_name)
+    name = name or printable_path(path)
+    rows, lines = _read_rows(path, name)
     labels = [label] if isinstance(label, str | int) else list(label)
     header = _find_header(rows, any(isinstance(c, str) for c in [*labels, *features]))
     if header is not None:
         rows, lines = rows[1:], lines[1:]
     if not rows:
-        raise DataError(f"{shown_name}: has no rows")
+        raise DataError(f"{name}: has no rows")
     width = len(header or rows[0])
     for row, line in zip(rows, lines, strict=True):
         if len(row) != width:
-            raise DataError(f"{shown_name}, line {line}: has {len(row)} fields, the lines before it have {width}")
+            raise DataError(f"{name}, line {line}: has {len(row)} fields, expected {width} as in the lines before it")
     names = header or [str(i) for i in range(width)]
-    targets = [_column_index(c, names, shown_name) for c in labels]
-    inputs = [_column_index(c, names, shown_name) for c in features] or [i for i in range(width) if i not in targets]
+    targets = [_column_index(c, names, name) for c in labels]
+    inputs = [_column_index(c, names, name) for c in features] or [i for i in range(width) if i not in targets]
     if not inputs:
-        raise DataError(f"{shown_name}: has no columns besides the target")
+        raise DataError(f"{name}: has no columns except the target")
     x = np.empty((len(rows), len(inputs)), np.float32)
     for at, column in enumerate(inputs):
-        x[:, at] = _parse_column(rows, lines, column, names, shown_name)
+        x[:, at] = _parse_column(rows, lines, column, names, name)
     target_name = names[targets[0]] if header and len(targets) == 1 else "y"
     if target_name == "x":
         target_name = "y"
-    y, found = _parse_target(rows, lines, targets, names, classes, shown_name)
-    origins = f"{shown_name}, line {{}}"
-    regular = lines == list(range(lines[0], lines[0] + len(lines)))
+    y, class_names = _parse_target(rows, lines, targets, names, classes, name)
+    origins = f"{name}, line {{}}"
+    is_regular = lines == list(range(lines[0], lines[0] + len(lines)))
     return ArrayDataset(
         {"x": x, target_name: y},
         ["x"],
         [target_name],
-        classes={target_name: found} if found else {},
-        name=shown_name,
-        origins=origins if regular else f"{shown_name}, row {{}}",
-        first_row=lines[0] if regular else 1,
+        classes={target_name: class_names} if class_names else {},
+        name=name,
+        origins=origins if is_regular else f"{name}, row {{}}",
+        first_row=lines[0] if is_regular else 1,
     )
 
 
@@ -81,9 +81,9 @@ def _read_rows(path: str | os.PathLike[str], name: str) -> tuple[list[list[str]]
     except UnicodeDecodeError as error:
         raise DataError(f"{name}: is not UTF-8 text (byte {error.start})") from None
     if "\0" in text:
-        raise DataError(f"{name}: holds NUL characters: it is not a text file")
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
+        raise DataError(f"{name}: has NUL characters, so it is not a text file")
+    first_line = text.partition("\n")[0]
+    delimiter = max(",;\t", key=first_line.count)
     rows, lines = [], []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
@@ -101,9 +101,9 @@ def _read_rows(path: str | os.PathLike[str], name: str) -> tuple[list[list[str]]
     return rows, lines
 
 
-def _find_header(rows: list[list[str]], wanted: bool) -> list[str] | None:
+def _find_header(rows: list[list[str]], has_header: bool) -> list[str] | None:
     first = [cell.strip() for cell in rows[0]]
-    if wanted:
+    if has_header:
         return first
     if any(_is_number(cell) for cell in first):
         return None
@@ -116,10 +116,10 @@ def _column_index(column: str | int, names: list[str], name: str) -> int:
             raise DataError(f"{name}: has {names.count(column)} columns named {column!r}")
         if column in names:
             return names.index(column)
-        shown_names = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        raise DataError(f"{name}: has no column {column!r}; it has {shown_names}.{did_you_mean(column, names)}")
+        listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        raise DataError(f"{name}: has no column {column!r}; it has {listing}.{did_you_mean(column, names)}")
     if not -len(names) <= column < len(names):
-        raise DataError(f"{name}: has {len(names)} columns, none with index {column}")
+        raise DataError(f"{name}: has {len(names)} columns, so there is no index {column}")
     return column % len(names)
 
 
@@ -144,22 +144,22 @@ def _parse_target(
     if not all(_is_number(cell) for cell in cells) or all(cell in classes for cell in cells):
         return _encode_classes(cells, lines, names[targets[0]], classes, name)
     values = _parse_column(rows, lines, targets[0], names, name)
-    whole = np.isfinite(values).all() and (values == np.floor(values)).all() and (abs(values) < 2**53).all()
-    return values.astype(np.int64 if whole else np.float32), ()
+    is_integer = np.isfinite(values).all() and (values == np.floor(values)).all() and (abs(values) < 2**53).all()
+    return values.astype(np.int64 if is_integer else np.float32), ()
 
 
 def _encode_classes(
     cells: list[str], lines: list[int], column: str, classes: Sequence[str], name: str
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    known = tuple(classes) or tuple(sorted(set(cells)))
-    index = {word: i for i, word in enumerate(known)}
+    class_names = tuple(classes) or tuple(sorted(set(cells)))
+    index = {word: i for i, word in enumerate(class_names)}
     for cell, line in zip(cells, lines, strict=True):
         if not cell:
             raise DataError(f"{name}, line {line}, column {column!r}: the target is missing")
         if cell not in index:
-            hint = did_you_mean(cell, known)
+            hint = did_you_mean(cell, class_names)
             raise DataError(f"{name}, line {line}, column {column!r}: {cell[:60]!r} is not one of the classes.{hint}")
-    return np.array([index[cell] for cell in cells], np.int64), known
+    return np.array([index[cell] for cell in cells], np.int64), class_names
 
 
 def _parse_number(cell: str) -> float:

@@ -1,14 +1,14 @@
-"""What a data set is: a number of samples, named columns, and a way to read some of them."""
+"""Data sets: a number of samples, named columns, and random access by sample indices."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from prototorch.data.columns import as_column, as_slice, check_equal_lengths, dtype_name, gather
 from prototorch.data.shuffling import permutation
 from prototorch.errors import DataError, did_you_mean
 from prototorch.spec import Spec
@@ -17,9 +17,9 @@ Columns = dict[str, np.ndarray]
 
 
 class SampleError(DataError):
-    """One sample that cannot be read; with ``on_error="skip"`` the loader leaves it out and counts it.
+    """A sample that cannot be read; with ``on_error="skip"`` the loader leaves it out and counts it.
 
-    ``index`` is its place in the data set, ``origin`` its file or row.
+    ``index`` is its index in the data set, ``origin`` its file or row.
     """
 
     def __init__(self, message: str, index: int, origin: str):
@@ -30,16 +30,15 @@ class SampleError(DataError):
 class Dataset(ABC):
     """Samples in named columns.
 
-    columns: what each column holds, the batch dimension left out; images are channels-first.
-    inputs, targets: which columns go into the model and which it learns, in order.
-    weight: the column of sample weights, if there is one.
-    classes: names of the classes of a target column, where they are known: index = label.
+    columns: column name -> shape and dtype of one sample; images are channels-first.
+    inputs, targets: the columns that the model reads and those that it learns, in order.
+    weight: the column of sample weights, or None.
+    classes: target column -> class names, where they are known; the index in the tuple is the label.
     name: for messages.
-    sorted_by_class: samples of a class lie together, so that the first n of them are no fair choice.
-    cheap: reading is copying memory, which is not worth a thread for small batches.
-    grain: so many samples are worth being read by a thread of their own, each taking its time for itself; None where
-        a batch is better read in one piece.
-    most_threads: more threads than these do not make reading faster; None where nothing is known.
+    sorted_by_class: whether samples of a class are adjacent, so that the first n of them are a biased choice.
+    is_cheap: whether reading only copies memory, which does not justify a thread for small batches.
+    grain_size: the number of samples from which a separate thread is worthwhile; None if a batch must be read whole.
+    max_threads: the number of threads beyond which reading does not become faster; None if unknown.
     """
 
     name: str = "data"
@@ -67,24 +66,24 @@ class Dataset(ABC):
 
     @abstractmethod
     def origin(self, index: int) -> str:
-        """Where a sample comes from, for messages: a file's path, or a file and a row."""
+        """The source of a sample, for messages: a file's path, or a file and a row."""
 
     def column_array(self, column: str) -> np.ndarray | None:
-        """The whole column [len, ...] where it is in memory already, else None."""
+        """The whole column [len, ...] if it is in memory, else None."""
         return None
 
     def subset(self, indices: np.ndarray) -> Dataset:
-        """A view of some samples, in the order of ``indices``."""
+        """A view of the samples with these indices, in this order."""
         return Subset(self, indices)
 
     def take(self, count: int) -> Dataset:
-        """The first ``count`` samples; of a set sorted by class, ``count`` drawn with a fixed seed, order kept.
+        """The first ``count`` samples; of a set sorted by class, ``count`` drawn with a fixed seed, in their order.
 
         Raises:
             DataError: ``count`` < 1.
         """
         if count < 1:
-            raise DataError(f"{self.name}: a limit of {count} samples leaves nothing; give 1 or more")
+            raise DataError(f"{self.name}: the limit must be at least 1 sample, got {count}")
         if count >= len(self):
             return self
         if self.sorted_by_class:
@@ -92,12 +91,12 @@ class Dataset(ABC):
         return self.subset(np.arange(count))
 
     def split(self, fraction: float) -> tuple[Dataset, Dataset]:
-        """(training part, validation part): the last ``fraction`` of the samples validates, as in Keras.
+        """(training set, validation set): the last ``fraction`` of the samples validates, as in Keras.
 
-        Of a set sorted by class the validation part is drawn with a fixed seed instead, order kept.
+        Of a set sorted by class the validation samples are drawn with a fixed seed instead; the order stays.
 
         Raises:
-            DataError: ``fraction`` is not between 0 and 1, or one of the parts would be empty.
+            DataError: ``fraction`` is not between 0 and 1, or one of the two sets would be empty.
         """
         if not 0 < fraction < 1:
             raise DataError(f"validation_split is {fraction}; it must lie between 0 and 1 (both excluded)")
@@ -109,24 +108,24 @@ class Dataset(ABC):
         return self.subset(np.sort(order[:at])), self.subset(np.sort(order[at:]))
 
     def read_valid(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
-        """As `read`, but without the samples that cannot be read: (columns, the indices kept, what was wrong)."""
+        """As `read`, without the samples that cannot be read: (columns, indices of the samples read, errors)."""
         try:
             return self.read(indices), indices, []
         except SampleError:
             pass
-        rows, kept, wrong = [], [], []
+        rows, valid, errors = [], [], []
         for index in indices:
             try:
                 rows.append(self.read(np.array([index])))
-                kept.append(index)
+                valid.append(index)
             except SampleError as error:
-                wrong.append(error)
+                errors.append(error)
         if not rows:
-            return {}, np.array([], np.int64), wrong
-        return {name: np.concatenate([r[name] for r in rows]) for name in rows[0]}, np.array(kept, np.int64), wrong
+            return {}, np.array([], np.int64), errors
+        return {name: np.concatenate([r[name] for r in rows]) for name in rows[0]}, np.array(valid, np.int64), errors
 
     def with_targets(self, targets: Sequence[str]) -> Dataset:
-        """The same set with other columns as targets. Raises DataError for a column that is not there."""
+        """The same set with these columns as targets. Raises DataError for an unknown column."""
         for column in targets:
             self.column_spec(column)
         other = copy.copy(self)
@@ -134,19 +133,19 @@ class Dataset(ABC):
         return other
 
     def column_spec(self, column: str) -> Spec:
-        """What a column holds. Raises DataError naming the columns there are."""
+        """Shape and dtype of one sample of a column. Raises DataError, with the known columns, for an unknown one."""
         try:
             return self.columns[column]
         except KeyError:
-            have = ", ".join(self.columns)
+            known = ", ".join(self.columns)
             raise DataError(
-                f"{self.name} has no column {column!r}; it has {have}.{did_you_mean(column, self.columns)}"
+                f"{self.name} has no column {column!r}; it has {known}.{did_you_mean(column, self.columns)}"
             ) from None
 
     def summary(self) -> str:
         """One line: name, number of samples, columns."""
-        shown = ", ".join(f"{name} {spec}" for name, spec in self.columns.items())
-        return f"{self.name}: {len(self):,} samples; {shown}"
+        listing = ", ".join(f"{name} {spec}" for name, spec in self.columns.items())
+        return f"{self.name}: {len(self):,} samples; {listing}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.summary()}>"
@@ -156,12 +155,15 @@ class ArrayDataset(Dataset):
     """Columns that are arrays in memory; nothing is copied until a batch is gathered.
 
     Args:
-        columns: name -> array [samples, ...]; all with the same number of samples.
-        inputs, targets: which columns are read by the model and which it learns.
-        origins: where sample i comes from, as a text with ``{}`` for the row, counted from ``first_row``.
+        columns: name -> array [samples, ...]; all of the same length.
+        inputs, targets: the columns that the model reads and those that it learns.
+        weight: the column of sample weights, or None.
+        classes: target column -> class names.
+        name: for messages.
+        origins: the source of a sample, a text with ``{}`` for the row, which is counted from ``first_row``.
 
     Raises:
-        DataError: no columns, unequal numbers of samples, or elements that are no numbers.
+        DataError: no columns, different numbers of samples, or elements that are not numbers.
     """
 
     is_cheap = True
@@ -180,17 +182,17 @@ class ArrayDataset(Dataset):
     ):
         self.name, self.inputs, self.targets, self.weight = name, tuple(inputs), tuple(targets), weight
         self.classes = dict(classes or {})
-        self._origins, self._first = origins or f"{name}, row {{}}", first_row
+        self._origins, self._first_row = origins or f"{name}, row {{}}", first_row
         self._arrays = {column: as_column(array, column, name) for column, array in columns.items()}
         self._count = check_equal_lengths(self._arrays, name)
-        self.columns = {c: Spec(a.shape[1:], _dtype_name(a.dtype)) for c, a in self._arrays.items()}
+        self.columns = {c: Spec(a.shape[1:], dtype_name(a.dtype)) for c, a in self._arrays.items()}
 
     def __len__(self) -> int:
         return self._count
 
     def read(self, indices: np.ndarray) -> Columns:
-        """Contiguous runs are read-only views, anything else a new array."""
-        run = _as_slice(indices)
+        """As `Dataset.read`; consecutive indices give read-only views, others a new array."""
+        run = as_slice(indices)
         if run is None:
             return {name: gather(array, indices) for name, array in self._arrays.items()}
         views = {name: np.ascontiguousarray(array[run]) for name, array in self._arrays.items()}
@@ -199,30 +201,27 @@ class ArrayDataset(Dataset):
         return views
 
     def without_samples(self) -> ArrayDataset:
-        """A set of the same columns without samples."""
+        """A data set of the same columns with 0 samples."""
         columns = {name: np.empty((0, *spec.shape), spec.dtype) for name, spec in self.columns.items()}
         return ArrayDataset(
             columns, self.inputs, self.targets, weight=self.weight, classes=self.classes, name=self.name
         )
 
     def origin(self, index: int) -> str:
-        return self._origins.replace("{}", str(index + self._first))
+        return self._origins.replace("{}", str(index + self._first_row))
 
     def column_array(self, column: str) -> np.ndarray | None:
         return self._arrays.get(column)
 
 
 class Subset(Dataset):
-    """Some samples of another data set."""
+    """A view of some samples of another data set."""
 
     def __init__(self, dataset: Dataset, indices: np.ndarray):
         self._dataset, self._indices = dataset, np.asarray(indices, np.int64)
         self.name, self.columns, self.inputs, self.targets = (
-            dataset.name,
-            dataset.columns,
-            dataset.inputs,
-            dataset.targets,
-        )
+            dataset.name, dataset.columns, dataset.inputs, dataset.targets,
+        )  # fmt: skip
         self.weight, self.classes, self.sorted_by_class = dataset.weight, dataset.classes, dataset.sorted_by_class
         self.is_cheap, self.grain_size, self.max_threads = dataset.is_cheap, dataset.grain_size, dataset.max_threads
 
@@ -241,67 +240,5 @@ class Subset(Dataset):
 
     def column_array(self, column: str) -> np.ndarray | None:
         array = self._dataset.column_array(column)
-        run = _as_slice(self._indices)
+        run = as_slice(self._indices)
         return None if array is None else array[self._indices if run is None else run]
-
-
-def gather(array: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """The rows with these indices as a new plain array."""
-    if array.flags.c_contiguous:
-        return array.take(indices, axis=0)
-    return np.ascontiguousarray(array[indices])  # ``take`` would first copy the whole array
-
-
-def as_column(array: object, column: str, name: str) -> np.ndarray:
-    """An array that can be a column: numbers, at least one dimension. Raises DataError naming what is wrong."""
-    try:
-        out = np.asarray(array)
-    except ValueError as error:
-        several = isinstance(array, list) and len(array) > 0 and isinstance(array[0], tuple)
-        hint = "; batches (x, y) come from a generator, or a function that makes one: a list is one array"
-        raise DataError(f"{name}: {column} cannot become an array: {error}{hint if several else ''}") from None
-    if out.dtype.kind not in "buif":
-        where, value = next(_first_values(out), ("", None))
-        value = value.item() if isinstance(value, np.generic) else value
-        shown = f"; its first value{where} is {value!r:.60}" if value is not None else ""
-        raise DataError(f"{name}: {column} holds {_describe_dtype(out.dtype)}, not numbers{shown}")
-    if out.dtype.itemsize > 8:
-        raise DataError(f"{name}: {column} has element type {out.dtype}; convert it to float64 or float32")
-    if out.ndim == 0:
-        raise DataError(
-            f"{name}: {column} is the single number {out[()]}; an array with a row for each sample is needed"
-        )
-    return out if out.dtype.isnative else out.astype(out.dtype.newbyteorder("="))
-
-
-def check_equal_lengths(arrays: Mapping[str, np.ndarray], name: str) -> int:
-    """The number of rows all arrays have. Raises DataError showing each one's where they differ."""
-    if not arrays:
-        raise DataError(f"{name}: holds no columns")
-    counts = {column: len(array) for column, array in arrays.items()}
-    if len(set(counts.values())) > 1:
-        shown = ", ".join(f"{column} has {count:,}" for column, count in counts.items())
-        raise DataError(f"{name}: the columns do not have the same number of rows: {shown}")
-    return next(iter(counts.values()))
-
-
-@cache
-def _dtype_name(dtype: np.dtype) -> str:
-    return dtype.name  # which NumPy makes anew each time
-
-
-def _as_slice(indices: np.ndarray) -> slice | None:
-    count = len(indices)
-    if not count or indices[-1] - indices[0] != count - 1 or (indices[1:] - indices[:-1] != 1).any():
-        return None
-    return slice(int(indices[0]), int(indices[0]) + count)
-
-
-def _first_values(array: np.ndarray) -> Iterator[tuple[str, object]]:
-    for where in np.ndindex(array.shape):
-        yield (f" (row {where[0]})" if where else ""), array[where]
-
-
-def _describe_dtype(dtype: np.dtype) -> str:
-    kinds = {"U": "text", "S": "bytes", "O": "Python objects", "c": "complex numbers", "M": "dates", "m": "durations"}
-    return kinds.get(dtype.kind, str(dtype))

@@ -1,4 +1,4 @@
-"""Pictures in folders (one folder a class) or in a list file (lines ``path label``)."""
+"""Data sets of image files: a folder per class, or a list file with lines ``path label``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from prototorch.data.safe_io import expand_path, printable_path, read_file
 from prototorch.errors import DataError, did_you_mean
 from prototorch.spec import Spec
 
-MAX_DEPTH = 16  # of folders inside a class's folder
+MAX_DEPTH = 16  # of nested folders inside a class folder
 MAX_LIST_BYTES = 1 << 30  # bytes of a list file
-TINY_FILE_BYTES = 1 << 12  # bytes: decoding so small a file is mostly Python's own work, which threads cannot share
+TINY_FILE_BYTES = 1 << 12  # decoding files below this size is mostly Python code, which threads do not speed up
 SPLIT_NAMES = {
     "train": "train", "training": "train",
     "val": "validation", "valid": "validation", "validation": "validation",
@@ -26,17 +26,18 @@ SPLIT_NAMES = {
 
 
 class ImageFileDataset(Dataset):
-    """Picture files, decoded when they are read: columns ``image`` (uint8 [c, h, w]) and ``label`` (int64 []).
+    """Image files, decoded when they are read: columns ``image`` (uint8 [c, h, w]) and ``label`` (int64 []).
 
     Args:
         paths: the files.
-        labels: the class of each, int64 [n]; None for pictures without labels.
-        reader: how they are decoded. Without a size all must have the size of the first one that can be read.
-        classes: names of the classes.
+        labels: the label of each file, int64 [n]; None for images without labels.
+        reader: decodes the files. If it has no size, all images must have the size of the first readable one.
+        classes: the class names.
         name: for messages.
+        sorted_by_class: as for `Dataset`.
 
     Raises:
-        DataError: no files, or (without a size) none that can be read.
+        DataError: no files, or (without a size) none of the first 100 can be read.
     """
 
     grain_size = 8
@@ -47,11 +48,11 @@ class ImageFileDataset(Dataset):
         labels: np.ndarray | None,
         reader: ImageReader,
         classes: Sequence[str] = (),
-        name: str = "pictures",
+        name: str = "images",
         sorted_by_class: bool = False,
     ):
         if not len(paths):
-            raise DataError(f"{name}: holds no pictures ({', '.join(sorted(IMAGE_SUFFIXES))})")
+            raise DataError(f"{name}: has no image files ({', '.join(sorted(IMAGE_SUFFIXES))})")
         self.name, self.paths, self.reader, self.sorted_by_class = name, paths, reader, sorted_by_class
         self._labels = None if labels is None else np.asarray(labels, np.int64)
         self._shape = self._find_shape()
@@ -71,9 +72,9 @@ class ImageFileDataset(Dataset):
         return self._read(indices, None)[0]
 
     def read_valid(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
-        wrong: list[SampleError] = []
-        columns, kept = self._read(indices, wrong)
-        return columns, kept, wrong
+        errors: list[SampleError] = []
+        columns, valid = self._read(indices, errors)
+        return columns, valid, errors
 
     def origin(self, index: int) -> str:
         return printable_path(self.paths[index])
@@ -81,33 +82,32 @@ class ImageFileDataset(Dataset):
     def column_array(self, column: str) -> np.ndarray | None:
         return self._labels if column == "label" else None
 
-    def _read(self, indices: np.ndarray, wrong: list[SampleError] | None) -> tuple[Columns, np.ndarray]:
+    def _read(self, indices: np.ndarray, errors: list[SampleError] | None) -> tuple[Columns, np.ndarray]:
         images = np.empty((len(indices), *self._shape), np.uint8)
-        kept: list[int] = []
+        valid: list[int] = []
         for index in indices:
             try:
-                images[len(kept)] = self._one(int(index))
-                kept.append(int(index))
+                images[len(valid)] = self._read_image(int(index))
+                valid.append(int(index))
             except SampleError as error:
-                if wrong is None:
+                if errors is None:
                     raise
-                wrong.append(error)
-        chosen = np.array(kept, np.int64)
-        columns: Columns = {"image": images[: len(kept)]}
+                errors.append(error)
+        valid_indices = np.array(valid, np.int64)
+        columns: Columns = {"image": images[: len(valid)]}
         if self._labels is not None:
-            columns["label"] = self._labels[chosen]
-        return columns, chosen
+            columns["label"] = self._labels[valid_indices]
+        return columns, valid_indices
 
-    def _one(self, index: int) -> np.ndarray:
+    def _read_image(self, index: int) -> np.ndarray:
         try:
             image = self.reader.read(self.paths[index])
         except DataError as error:
             raise SampleError(str(error), index, self.origin(index)) from None
         if image.shape != self._shape:
             raise SampleError(
-                f"{self.origin(index)}: is {_format_image_size(image.shape)}, "
-                f"the pictures before it are {_format_image_size(self._shape)}; "
-                "give the data a size to bring all to the same one",
+                f"{self.origin(index)}: has {_format_image_size(image.shape)}, expected "
+                f"{_format_image_size(self._shape)} as in the first image; set `size` to resize all images",
                 index,
                 self.origin(index),
             )
@@ -116,17 +116,17 @@ class ImageFileDataset(Dataset):
     def _find_shape(self) -> tuple[int, ...]:
         if self.reader.size is not None:
             return (self.reader.channels, *self.reader.size)
-        problems = []
+        errors = []
         for path in self.paths[:100]:
             try:
                 return self.reader.read(path).shape
             except DataError as error:
-                problems.append(str(error))
-        raise DataError(f"{self.name}: none of the first {len(problems)} pictures can be read: {problems[0]}")
+                errors.append(str(error))
+        raise DataError(f"{self.name}: none of the first {len(errors)} images can be read: {errors[0]}")
 
 
 def _median_file_size(paths: Sequence[str | os.PathLike[str]]) -> int:
-    """The middle one of the sizes of a few of the files, in bytes."""
+    """The median size of a few of the files, in bytes."""
     sizes = []
     for path in paths[:: len(paths) // 9 + 1]:
         with contextlib.suppress(OSError, ValueError):
@@ -135,31 +135,31 @@ def _median_file_size(paths: Sequence[str | os.PathLike[str]]) -> int:
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
-    """The folders ``train``, ``validation``, ``test`` (and their common other names) inside a folder."""
-    found = {SPLIT_NAMES[p.name.lower()]: p for p in _list_subfolders(folder) if p.name.lower() in SPLIT_NAMES}
-    return found if "train" in found else {}
+    """Split -> subfolder ``train``, ``validation``, ``test``, or a common alias; empty without a training folder."""
+    splits = {SPLIT_NAMES[p.name.lower()]: p for p in _list_subfolders(folder) if p.name.lower() in SPLIT_NAMES}
+    return splits if "train" in splits else {}
 
 
 def list_class_names(folder: Path) -> tuple[str, ...]:
-    """The class folders inside a folder, in the order of their names' characters."""
+    """The names of the class folders inside a folder, sorted."""
     return tuple(path.name for path in _list_subfolders(folder))
 
 
 def open_image_folder(
     folder: Path, reader: ImageReader, classes: Sequence[str] = (), name: str = ""
 ) -> ImageFileDataset:
-    """A folder with one folder a class. ``classes`` gives their order (else sorted by name); hidden files are left out.
+    """A data set of a folder with one subfolder per class. Hidden files are ignored.
+
+    ``classes`` are the class names in label order; by default the names of the subfolders, sorted.
 
     Raises:
-        DataError: no class folders, a class without its folder or a folder that is no class, or no pictures at all.
+        DataError: no class folders, a folder that is not one of ``classes``, or no image files.
     """
-    found = list_class_names(folder)
-    if not found:
-        raise DataError(
-            f"{printable_path(folder)}: has no class folders: it should hold one folder of pictures for each class"
-        )
-    classes = tuple(classes) or found
-    for other in found:
+    folders = list_class_names(folder)
+    if not folders:
+        raise DataError(f"{printable_path(folder)}: has no class folders; expected one folder of images per class")
+    classes = tuple(classes) or folders
+    for other in folders:
         if other not in classes:
             raise DataError(
                 f"{printable_path(folder)}: the folder {other!r} is not one of the {len(classes)} classes"
@@ -168,7 +168,7 @@ def open_image_folder(
     paths: list[str] = []
     labels: list[int] = []
     for label, word in enumerate(classes):
-        files = find_image_files(folder / word) if word in found else []
+        files = find_image_files(folder / word) if word in folders else []
         paths += files
         labels += [label] * len(files)
     return ImageFileDataset(
@@ -182,20 +182,20 @@ def open_image_folder(
 
 
 def find_image_files(folder: str | os.PathLike[str]) -> list[str]:
-    """The picture files in a folder and the folders in it, sorted by path; links to folders are not followed."""
-    found: list[str] = []
-    _collect_image_files(os.fspath(folder), 0, found)
-    return sorted(found)
+    """The image files in a folder and its subfolders, sorted by path; links to folders are not followed."""
+    paths: list[str] = []
+    _collect_image_files(os.fspath(folder), 0, paths)
+    return sorted(paths)
 
 
 def open_image_list(path: Path, reader: ImageReader, classes: Sequence[str] = (), name: str = "") -> ImageFileDataset:
-    """A list file: a line ``path label`` for each picture, paths relative to the list file.
+    """A data set of a list file: a line ``path label`` per image, with paths relative to the list file.
 
-    Labels are whole numbers, or names of classes (in the order of ``classes``, else sorted). A line that begins with
-    ``#`` is a comment.
+    Labels are integers, or class names (numbered in the order of ``classes``, by default sorted). A line that starts
+    with ``#`` is a comment.
 
     Raises:
-        DataError: with the line: no label, an unknown class, or text that is not UTF-8.
+        DataError: a line without a label or with an unknown class, or text that is not UTF-8.
     """
     try:
         text = read_file(path, MAX_LIST_BYTES).decode("utf-8-sig")
@@ -208,7 +208,7 @@ def open_image_list(path: Path, reader: ImageReader, classes: Sequence[str] = ()
             continue
         parts = line.rsplit(maxsplit=1)
         if len(parts) < 2:
-            raise DataError(f"{printable_path(path)}, line {number}: needs a path and a label, it is {line[:80]!r}")
+            raise DataError(f"{printable_path(path)}, line {number}: expected a path and a label, got {line[:80]!r}")
         paths.append(os.path.join(path.parent, parts[0]))
         words.append(parts[1])
         lines.append(number)
@@ -217,23 +217,23 @@ def open_image_list(path: Path, reader: ImageReader, classes: Sequence[str] = ()
 
 
 def open_image_files(paths: Sequence[str | os.PathLike[str]], reader: ImageReader) -> ImageFileDataset:
-    """Pictures without labels, to predict from: files, and folders with everything below them.
+    """A data set without labels, for prediction, of files and of all image files in folders.
 
     Raises:
-        DataError: one does not exist, or there are no pictures.
+        DataError: a folder cannot be read, or there are no image files.
     """
-    found: list[str] = []
-    for given in map(expand_path, paths):
-        found += find_image_files(given) if given.is_dir() else [os.fspath(given)]
+    files: list[str] = []
+    for path in map(expand_path, paths):
+        files += find_image_files(path) if path.is_dir() else [os.fspath(path)]
     name = printable_path(paths[0]) if len(paths) == 1 else f"{len(paths)} paths"
-    return ImageFileDataset(found, None, reader, name=name)
+    return ImageFileDataset(files, None, reader, name=name)
 
 
 def _encode_labels(
     words: list[str], lines: list[int], classes: Sequence[str], name: str
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    numbers = all(word.lstrip("+-").isdecimal() and len(word) < 19 for word in words)
-    if numbers and not all(word in classes for word in words):
+    is_numeric = all(word.lstrip("+-").isdecimal() and len(word) < 19 for word in words)
+    if is_numeric and not all(word in classes for word in words):
         return np.array([int(word) for word in words], np.int64), tuple(classes)
     classes = tuple(classes) or tuple(sorted(set(words)))
     index = {word: i for i, word in enumerate(classes)}
@@ -251,18 +251,18 @@ def _list_subfolders(folder: Path) -> list[Path]:
         raise DataError(f"{printable_path(folder)}: cannot be read: {error.strerror or error}") from None
 
 
-def _collect_image_files(folder: str, depth: int, found: list[str]) -> None:
+def _collect_image_files(folder: str, depth: int, paths: list[str]) -> None:
     if depth > MAX_DEPTH:
-        raise DataError(f"{printable_path(folder)}: folders are nested more than {MAX_DEPTH} deep")
+        raise DataError(f"{printable_path(folder)}: folders are nested deeper than {MAX_DEPTH}")
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.startswith("."):
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    _collect_image_files(entry.path, depth + 1, found)
+                    _collect_image_files(entry.path, depth + 1, paths)
                 elif os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
-                    found.append(entry.path)
+                    paths.append(entry.path)
     except OSError as error:
         if isinstance(error, DataError):
             raise

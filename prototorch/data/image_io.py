@@ -1,7 +1,7 @@
-"""One picture file to one array, by Pillow, within limits.
+"""Decoding of image files to arrays with Pillow, within limits.
 
-Only the listed formats are tried (no format that runs another program), the size is checked before anything is
-decoded, and whatever the decoder raises becomes a DataError with the file's name.
+Only the listed formats are tried (none of them runs another program), the size is checked before decoding, and any
+exception of a decoder becomes a DataError with the file's name.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ ResizeMode = Literal["stretch", "crop", "pad"]
 
 @dataclass(frozen=True)
 class ImageReader:
-    """How picture files become arrays: uint8 [channels, height, width], 0..255.
+    """Decodes image files to arrays: uint8 [channels, height, width], 0..255.
 
-    size: (height, width) they are brought to (bilinear, with antialiasing); None keeps each as it is.
+    size: (height, width) to resize to (bilinear, antialiased); None keeps the size of each image.
     color: ``"rgb"`` (3 channels) or ``"gray"`` (1; ITU-R 601-2 luma). An alpha channel is dropped.
-    fit: ``"stretch"`` ignores the aspect ratio, ``"crop"`` cuts what is too much, ``"pad"`` adds black borders.
+    resize_mode: ``"stretch"`` ignores the aspect ratio, ``"crop"`` crops to it, ``"pad"`` adds black borders.
 
-    The camera's orientation (EXIF) is applied; of an animation the first picture is taken; 16-bit grey values are
-    scaled to 8 bits.
+    The EXIF orientation is applied; of an animation the first frame is read; 16-bit grey values are scaled to 8 bits.
     """
 
     size: tuple[int, int] | None = None
@@ -44,59 +43,59 @@ class ImageReader:
 
     @property
     def channels(self) -> int:
-        """3 for rgb, 1 for gray."""
+        """The number of channels: 3 for rgb, 1 for gray."""
         return 3 if self.color == "rgb" else 1
 
     def read(self, path: str | os.PathLike[str]) -> np.ndarray:
-        """The picture in a file. Raises DataError naming it: missing, not a picture, damaged, too large."""
+        """Decode an image file. Raises DataError, with the path: missing, not an image, damaged, too large."""
         data = read_file(path, MAX_FILE_BYTES)
         if not data:
             raise DataError(f"{printable_path(path)}: is an empty file")
         return self.decode(data, printable_path(path))
 
     def decode(self, data: bytes | bytearray, name: str) -> np.ndarray:
-        """The picture in the bytes of a file; ``name`` is for messages. Raises as `read` does."""
+        """Decode the bytes of an image file; ``name`` is for messages. Raises as `read` does."""
         try:
-            picture = Image.open(io.BytesIO(data), formats=IMAGE_FORMATS)
-            width, height = picture.size
+            image = Image.open(io.BytesIO(data), formats=IMAGE_FORMATS)
+            width, height = image.size
             if width * height > MAX_PIXELS:
-                raise DataError(f"{name}: has {width} x {height} pixels, more than the {MAX_PIXELS:,} allowed")
-            if self.size and picture.format == "JPEG":
-                picture.draft(
+                raise DataError(f"{name}: has {width} x {height} pixels; the limit is {MAX_PIXELS:,}")
+            if self.size and image.format == "JPEG":
+                image.draft(
                     None, (2 * self.size[1], 2 * self.size[0])
-                )  # let the decoder shrink what is far too large
-            picture.load()
-            return self._array(self._fitted(self._colored(_apply_exif_orientation(picture))))
+                )  # the decoder downsamples images that are far larger
+            image.load()
+            return self._to_array(self._resize(self._convert_color(_apply_exif_orientation(image))))
         except DataError:
             raise
         except Image.DecompressionBombError as error:
             raise DataError(f"{name}: {error}") from None
         except Image.UnidentifiedImageError:
-            raise DataError(f"{name}: is not a picture ({', '.join(IMAGE_FORMATS)})") from None
-        except Exception as error:  # decoders raise nearly anything on damaged files
-            raise DataError(f"{name}: damaged picture: {type(error).__name__}: {error}") from None
+            raise DataError(f"{name}: is not an image ({', '.join(IMAGE_FORMATS)})") from None
+        except Exception as error:  # decoders may raise any exception on damaged files
+            raise DataError(f"{name}: damaged image: {type(error).__name__}: {error}") from None
 
-    def _colored(self, picture: Image.Image) -> Image.Image:
-        if picture.mode.startswith("I"):
-            picture = Image.fromarray((np.asarray(picture).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
-        elif picture.mode == "F":
-            raise DataError("pictures of floating-point values are not read; save them as npz")
-        elif picture.mode == "P" and "transparency" in picture.info:
-            picture = picture.convert("RGBA")
-        return picture.convert("RGB" if self.color == "rgb" else "L")
+    def _convert_color(self, image: Image.Image) -> Image.Image:
+        if image.mode.startswith("I"):
+            image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+        elif image.mode == "F":
+            raise DataError("images of floating-point values are not supported; save them as npz")
+        elif image.mode == "P" and "transparency" in image.info:
+            image = image.convert("RGBA")
+        return image.convert("RGB" if self.color == "rgb" else "L")
 
-    def _fitted(self, picture: Image.Image) -> Image.Image:
-        if self.size is None or picture.size == self.size[::-1]:
-            return picture
+    def _resize(self, image: Image.Image) -> Image.Image:
+        if self.size is None or image.size == self.size[::-1]:
+            return image
         size = self.size[::-1]
         if self.resize_mode == "crop":
-            return ImageOps.fit(picture, size, Image.Resampling.BILINEAR)
+            return ImageOps.fit(image, size, Image.Resampling.BILINEAR)
         if self.resize_mode == "pad":
-            return ImageOps.pad(picture, size, Image.Resampling.BILINEAR)
-        return picture.resize(size, Image.Resampling.BILINEAR)
+            return ImageOps.pad(image, size, Image.Resampling.BILINEAR)
+        return image.resize(size, Image.Resampling.BILINEAR)
 
-    def _array(self, picture: Image.Image) -> np.ndarray:
-        pixels = np.asarray(picture)
+    def _to_array(self, image: Image.Image) -> np.ndarray:
+        pixels = np.asarray(image)
         return np.ascontiguousarray(pixels.transpose(2, 0, 1)) if pixels.ndim == 3 else pixels[None].copy()
 
 
@@ -107,9 +106,9 @@ _EXIF_TRANSPOSES = {
 }  # fmt: skip
 
 
-def _apply_exif_orientation(picture: Image.Image) -> Image.Image:
+def _apply_exif_orientation(image: Image.Image) -> Image.Image:
     try:
-        turn = _EXIF_TRANSPOSES.get(picture.getexif().get(0x0112, 1))
-    except Exception:  # damaged notes about a picture do not make the picture unreadable
-        return picture
-    return picture if turn is None else picture.transpose(turn)
+        method = _EXIF_TRANSPOSES.get(image.getexif().get(0x0112, 1))
+    except Exception:  # damaged metadata does not make the image unreadable
+        return image
+    return image if method is None else image.transpose(method)

@@ -1,4 +1,4 @@
-"""The loader: batches of a data set in an order that depends on seed and epoch alone, made ahead by threads."""
+"""The loader: batches of a data set in an order that depends only on seed and epoch, read ahead by threads."""
 
 from __future__ import annotations
 
@@ -17,41 +17,40 @@ from prototorch.data.shuffling import permutation
 from prototorch.data.split_batches import SplitBatches
 from prototorch.errors import DataError, PrototorchError, UsageError
 
-SMALL_BATCH_BYTES = 1 << 21  # bytes: moving less than this costs hardly more than handing it over from another thread
-MAX_AUTO_THREADS = 8  # that are chosen unasked
-ReadResult = tuple[
-    Columns, np.ndarray, list[SampleError]
-]  # columns, the samples kept, and what was wrong with the others
+SMALL_BATCH_BYTES = 1 << 21  # bytes; copying less than this costs about as much as a hand-over between threads
+MAX_AUTO_THREADS = 8  # the largest number of threads chosen for ``threads=None``
+ReadResult = tuple[Columns, np.ndarray, list[SampleError]]  # columns, the indices read, the errors of the others
 
 
 class Loader:
-    """Batches of ``dataset``. Iterating gives the rest of the current epoch and then stands before the next one.
+    """Iterator over the batches of ``dataset``: the rest of the current epoch, then the loader is at the next epoch.
 
-    The order of an epoch is a permutation that follows from (seed, epoch); the randomness a transform may use follows
-    from (seed, epoch, position). So batches are the same bit for bit whatever the number of threads.
+    The order of an epoch is a permutation determined by (seed, epoch); the randomness of a transform is determined by
+    (seed, epoch, position). Batches are therefore bit-identical for any number of threads.
 
     Args:
-        dataset: where the samples come from.
-        batch_size: samples in a batch; the last one of an epoch may be smaller.
-        shuffle: a new order each epoch; else the data set's order.
-        seed: of the order and of the augmentation.
-        epoch: the epoch to begin with.
-        drop_last: leave out a last batch that is not full.
-        threads: that read and transform ahead; 0 does it when a batch is asked for; None chooses, by ``work``.
-        prefetch: how many finished batches may wait.
-        transform: called with (columns, `BatchContext`) in the threads, gives the columns back; None leaves them.
-        dtypes: element types the columns are converted to before the transform, by column.
+        dataset: the source of the samples.
+        batch_size: samples per batch; the last batch of an epoch may be smaller.
+        shuffle: whether each epoch has a new order; otherwise the data set's order.
+        seed: seed of the order and of the augmentation.
+        epoch: the first epoch.
+        drop_last: whether to drop a last batch that is not full.
+        threads: the number of threads that read and transform ahead; 0 reads when a batch is requested; None chooses,
+            by ``transform_bytes``.
+        prefetch: the largest number of finished batches that wait.
+        transform: called in the threads as ``transform(columns, context)`` with a `BatchContext`, returns the columns.
+        dtypes: column -> dtype that it is cast to before the transform.
         on_error: ``"fail"`` raises at the first sample that cannot be read, ``"skip"`` leaves it out and counts it.
-        skip_limit: the fraction of the samples that may be left out before it is an error after all.
-        timeout: seconds the reading of one batch may take in a thread.
+        skip_limit: the largest fraction of the samples that ``"skip"`` may leave out.
+        timeout: seconds that a thread may take to read one batch.
 
     Attributes:
-        waited: seconds spent waiting for batches so far.
-        work: bytes that the transform of a whole batch moves, as far as is known; decides about threads.
-        skipped: what was left out: index -> message.
+        wait_seconds: seconds spent waiting for batches so far.
+        transform_bytes: estimated bytes that the transform of one batch moves; used to choose the number of threads.
+        skipped_samples: index -> message of each sample left out.
 
     Raises:
-        UsageError: an argument that makes no sense.
+        UsageError: an invalid argument.
         DataError: the set is empty, or (with drop_last) smaller than a batch.
     """
 
@@ -98,54 +97,56 @@ class Loader:
         self.skipped_samples: dict[int, str] = {}
 
     def __len__(self) -> int:
-        """The number of batches in a whole epoch."""
+        """The number of batches per epoch."""
         count = len(self.dataset)
         return count // self.batch_size if self.drop_last else math.ceil(count / self.batch_size)
 
     @property
     def has_smaller_batches(self) -> bool:
-        """Whether there are full batches and may be smaller ones."""
+        """Whether an epoch has full batches and may have smaller ones."""
         count = len(self.dataset)
-        rest = count % self.batch_size and not self.drop_last
-        return count > self.batch_size and bool(rest or self.on_error == "skip")
+        remainder = count % self.batch_size and not self.drop_last
+        return count > self.batch_size and bool(remainder or self.on_error == "skip")
 
     def __iter__(self) -> Iterator[Batch]:
         count, size = len(self.dataset), self.batch_size
-        begin, end = self.position, len(self) * size
+        first, end = self.position, len(self) * size
         order = permutation(count, self.seed, self.epoch) if self.shuffle else np.arange(count)
         epoch = self.epoch
 
-        def samples(number: int, part: int) -> np.ndarray:
-            position = begin + number * size
+        def indices_of(number: int, part: int) -> np.ndarray:
+            position = first + number * size
             batch = order[position : position + size]
-            return batch if cuts == 1 else batch[part * len(batch) // cuts : (part + 1) * len(batch) // cuts]
+            if splits == 1:
+                return batch
+            return batch[part * len(batch) // splits : (part + 1) * len(batch) // splits]
 
-        def finish(number: int, pieces: list[ReadResult]) -> Batch:
-            return self._finish(self.seed, epoch, begin + number * size, pieces)
+        def finish(number: int, parts: list[ReadResult]) -> Batch:
+            return self._finish(self.seed, epoch, first + number * size, parts)
 
-        def describe(piece: int) -> str:
-            number, part = divmod(piece, cuts)
-            return f"batch {begin // size + number} of epoch {epoch}, {self._samples(samples(number, part))}"
+        def describe(task: int) -> str:
+            number, part = divmod(task, splits)
+            return f"batch {first // size + number} of epoch {epoch}, {self._describe(indices_of(number, part))}"
 
         threads = self._choose_threads() if self.threads is None else self.threads
-        cuts = self._cuts(threads)
-        batches = max(0, end - begin) // size
-        work = SplitBatches(cuts, lambda number, part: self._read(samples(number, part)), finish)
-        with closing(self._pool(work, batches * cuts, threads, describe)) as pool:
+        splits = self._num_splits(threads)
+        batches = max(0, end - first) // size
+        work = SplitBatches(splits, lambda number, part: self._read(indices_of(number, part)), finish)
+        with closing(self._make_pool(work, batches * splits, threads, describe)) as pool:
             for number in range(batches):
-                asked = time.perf_counter()
+                start = time.perf_counter()
                 try:
                     batch = work.collect(pool.take)
                 finally:
-                    self.wait_seconds += time.perf_counter() - asked
+                    self.wait_seconds += time.perf_counter() - start
                 self._count_skipped(batch.errors)
-                self.position = begin + (number + 1) * size
+                self.position = first + (number + 1) * size
                 if batch.num_samples:
                     yield batch
         self.epoch, self.position = epoch + 1, 0
 
     def state(self) -> dict[str, Any]:
-        """Where the loader stands, as plain numbers: what `restore` needs to go on exactly from here."""
+        """The loader's position as JSON values, from which `restore` continues exactly."""
         return {
             "seed": self.seed,
             "epoch": self.epoch,
@@ -158,19 +159,20 @@ class Loader:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from where ``state`` was taken. Raises DataError where the batches would not be the same ones."""
-        here = self.state()
+        """Continue from ``state``. Raises DataError if the batches would differ from those of the interrupted run."""
+        current = self.state()
         for name in ("samples", "batch_size", "shuffle", "drop_last"):
-            if state[name] != here[name]:
+            if state[name] != current[name]:
                 raise DataError(
-                    f"the training cannot go on exactly: {name} was {state[name]} and is now {here[name]} "
-                    f"({self.dataset.name})"
+                    f"{self.dataset.name}: the training cannot be resumed exactly: {name} was {state[name]} and is now "
+                    f"{current[name]}"
                 )
         self.seed, self.epoch, self.position = int(state["seed"]), int(state["epoch"]), int(state["position"])
-        self.skipped_samples = {int(i): f"{self.dataset.origin(int(i))}: left out before" for i in state["skipped"]}
+        origins = {int(index): self.dataset.origin(int(index)) for index in state["skipped"]}
+        self.skipped_samples = {i: f"{origin}: skipped before the run was resumed" for i, origin in origins.items()}
 
     def _read(self, indices: np.ndarray) -> ReadResult:
-        """Some samples of a batch, and which of them there are."""
+        """Read the samples with these indices, a part of a batch."""
         try:
             if self.on_error == "skip":
                 return self.dataset.read_valid(indices)
@@ -178,53 +180,53 @@ class Loader:
         except (PrototorchError, MemoryError):
             raise
         except Exception as error:
-            raise self._failed(indices, error) from error
+            raise self._read_error(indices, error) from error
 
-    def _finish(self, seed: int, epoch: int, position: int, pieces: list[ReadResult]) -> Batch:
-        """The batch of what was read for it."""
-        full = [piece for piece in pieces if len(piece[1])] or pieces[:1]
-        columns, kept, _ = full[0]
-        wrong = [error for piece in pieces for error in piece[2]]
+    def _finish(self, seed: int, epoch: int, position: int, parts: list[ReadResult]) -> Batch:
+        """Concatenate the parts of a batch, cast and transform it."""
+        nonempty = [part for part in parts if len(part[1])] or parts[:1]
+        columns, indices, _ = nonempty[0]
+        errors = [error for part in parts for error in part[2]]
         try:
-            if len(full) > 1:
-                columns = {name: np.concatenate([piece[0][name] for piece in full]) for name in columns}
-                kept = np.concatenate([piece[1] for piece in full])
-            place = BatchContext(seed, epoch, position, kept)
-            if len(kept):
+            if len(nonempty) > 1:
+                columns = {name: np.concatenate([part[0][name] for part in nonempty]) for name in columns}
+                indices = np.concatenate([part[1] for part in nonempty])
+            context = BatchContext(seed, epoch, position, indices)
+            if len(indices):
                 columns = cast_columns(columns, self.dtypes)
                 if self.transform is not None:
-                    columns = self.transform(columns, place)
+                    columns = self.transform(columns, context)
         except (PrototorchError, MemoryError):
             raise
         except Exception as error:
-            raise self._failed(kept, error) from error
-        return Batch(columns, place, wrong)
+            raise self._read_error(indices, error) from error
+        return Batch(columns, context, errors)
 
-    def _failed(self, indices: np.ndarray, error: Exception) -> DataError:
-        return DataError(f"{self._samples(indices)}: {type(error).__name__}: {error}")
+    def _read_error(self, indices: np.ndarray, error: Exception) -> DataError:
+        return DataError(f"{self._describe(indices)}: {type(error).__name__}: {error}")
 
-    def _pool(
-        self, work: Any, pieces: int, threads: int, describe: Any
+    def _make_pool(
+        self, work: Any, tasks: int, threads: int, describe: Any
     ) -> InlinePool[Batch | None] | OrderedPool[Batch | None]:
         if not threads:
             return InlinePool(work)
         ahead = self.prefetch * work.num_splits
-        return OrderedPool(work, pieces, threads=threads, ahead=ahead, timeout=self.timeout, describe=describe)
+        return OrderedPool(work, tasks, threads=threads, ahead=ahead, timeout=self.timeout, describe=describe)
 
-    def _samples(self, indices: np.ndarray) -> str:
+    def _describe(self, indices: np.ndarray) -> str:
         if not len(indices):
             return f"no samples of {self.dataset.name}"
         return f"{len(indices)} samples from {self.dataset.origin(int(indices[0]))} on"
 
-    def _count_skipped(self, wrong: list[SampleError]) -> None:
-        for error in wrong:
+    def _count_skipped(self, errors: list[SampleError]) -> None:
+        for error in errors:
             self.skipped_samples[error.index] = str(error)
-        allowed = math.ceil(self.skip_limit * len(self.dataset))
-        if len(self.skipped_samples) > allowed:
-            shown = "\n".join(f"  {message}" for message in list(self.skipped_samples.values())[:5])
+        skipped, limit = len(self.skipped_samples), math.ceil(self.skip_limit * len(self.dataset))
+        if skipped > limit:
+            examples = "\n".join(f"  {message}" for message in list(self.skipped_samples.values())[:5])
             raise DataError(
-                f"{self.dataset.name}: {len(self.skipped_samples)} of {len(self.dataset):,} samples cannot be read, "
-                f"more than the {allowed} that skip_limit {self.skip_limit:g} allows. The first ones:\n{shown}"
+                f"{self.dataset.name}: {skipped} of {len(self.dataset):,} samples cannot be read, more than the "
+                f"{limit} that skip_limit {self.skip_limit:g} allows. The first ones:\n{examples}"
             )
 
     def _choose_threads(self) -> int:
@@ -234,13 +236,13 @@ class Loader:
             return 0
         return min(self.dataset.max_threads or MAX_AUTO_THREADS, cores)
 
-    def _cuts(self, threads: int) -> int:
-        """How many pieces a batch is read in."""
+    def _num_splits(self, threads: int) -> int:
+        """The number of parts in which a batch is read."""
         if threads < 2 or self.dataset.grain_size is None:
             return 1
         return max(1, min(threads, min(self.batch_size, len(self.dataset)) // self.dataset.grain_size))
 
 
-def _check_minimum(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise UsageError(f"{name} is {value!r}; it must be a whole number, {least} or more")
+def _check_minimum(name: str, value: int, minimum: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise UsageError(f"{name} is {value!r}; it must be an integer of at least {minimum}")

@@ -1,7 +1,7 @@
-"""Several threads that do numbered pieces of work ahead of their use, handed over in order.
+"""Threads that run numbered tasks ahead of their use and deliver the results in order.
 
-What the threads do is bounded (``ahead`` pieces wait at most), an exception arrives where its piece would have, and a
-piece that takes too long, or a thread that is gone, is an error and not a wait without end.
+Read-ahead is bounded (at most ``ahead`` results wait), an exception is raised where its result would have been
+delivered, and a task that takes too long, or a thread that has died, is an error instead of an endless wait.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ T = TypeVar("T")
 
 
 class OrderedPool(Generic[T]):
-    """``work(0), work(1), ... work(count - 1)``, done by threads, taken in order by `take`.
+    """``work(0), work(1), ... work(count - 1)``, run by threads; `take` returns the results in order.
 
     Args:
-        work: does one piece.
-        count: the number of pieces.
-        threads: how many at the same time; at least 1.
-        ahead: how many finished pieces may wait.
-        timeout: seconds one piece may take.
-        describe: what a piece is, for messages.
+        work: runs one task.
+        count: the number of tasks.
+        threads: the number of threads, at least 1.
+        ahead: the largest number of results that wait to be taken.
+        timeout: seconds that one task may take.
+        describe: the description of a task, for messages.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class OrderedPool(Generic[T]):
     ):
         self._work, self._count, self._window = work, count, threads + ahead
         self._timeout, self._describe = timeout, describe
-        self._changed = threading.Condition()
-        self._started = self._taken = 0
-        self._since: dict[int, tuple[float, str]] = {}
-        self._ready: dict[int, tuple[T | None, BaseException | None]] = {}
-        self._stopped = False
+        self._condition = threading.Condition()
+        self._num_started = self._num_taken = 0
+        self._running: dict[int, tuple[float, str]] = {}  # task -> start time, name of its thread
+        self._results: dict[int, tuple[T | None, BaseException | None]] = {}
+        self._closed = False
         self._threads = [
             threading.Thread(target=self._run, name=f"loader-{i}", daemon=True) for i in range(min(threads, count))
         ]
@@ -56,84 +56,89 @@ class OrderedPool(Generic[T]):
             thread.start()
 
     def take(self) -> T:
-        """The next piece. Raises what its work raised, or DataError where it does not come."""
-        with self._changed:
-            number = self._taken
-            while number not in self._ready:
-                begun, worker = self._since.get(number, (None, ""))
-                if begun is not None and time.monotonic() - begun >= self._timeout:
+        """The result of the next task. Raises what the task raised, or DataError if its result does not arrive."""
+        with self._condition:
+            number = self._num_taken
+            while number not in self._results:
+                start, thread_name = self._running.get(number, (None, ""))
+                if start is not None and time.monotonic() - start >= self._timeout:
                     raise DataError(
-                        f"the data loader's thread {worker} has been busy for {self._timeout:g} s with "
-                        f"{self._describe(number)}; a longer time-out can be given with timeout"
+                        f"the data loader's thread {thread_name} has been busy for {self._timeout:g} s with "
+                        f"{self._describe(number)}; set timeout to a larger value if this is expected"
                     )
                 if not any(thread.is_alive() for thread in self._threads):
                     raise DataError(f"the data loader's threads have ended before {self._describe(number)}")
-                self._changed.wait(min(0.5, self._timeout))
-            value, error = self._ready.pop(number)
-            self._taken += 1
-            self._changed.notify_all()
+                self._condition.wait(min(0.5, self._timeout))
+            value, error = self._results.pop(number)
+            self._num_taken += 1
+            self._condition.notify_all()
         if error is not None:
             raise error
         return value  # type: ignore[return-value]
 
     def close(self, patience: float = 1.0) -> None:
-        """Stop the threads; those that have not ended after ``patience`` seconds are left behind (they are daemons)."""
-        with self._changed:
-            self._stopped = True
-            self._ready.clear()
-            self._changed.notify_all()
-        until = time.monotonic() + patience
+        """Stop the threads; those still running after ``patience`` seconds are abandoned (they are daemons)."""
+        with self._condition:
+            self._closed = True
+            self._results.clear()
+            self._condition.notify_all()
+        deadline = time.monotonic() + patience
         for thread in self._threads:
             if thread is not threading.current_thread():
-                thread.join(max(0.0, until - time.monotonic()))
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
-        with single_threaded():  # the step that runs at the same time has the other threads
-            self._work_off()
+        with single_threaded():  # the training step, which runs at the same time, uses the other threads
+            self._run_tasks()
 
-    def _work_off(self) -> None:
+    def _run_tasks(self) -> None:
         while (number := self._claim()) is not None:
             value, error = None, None
             try:
                 value = self._work(number)
-            except BaseException as caught:  # also SystemExit: it belongs to whoever takes the piece
+            except BaseException as caught:  # also SystemExit: it is raised where the result is taken
                 error = caught
-            with self._changed:
-                self._since.pop(number, None)
-                if self._stopped:
+            with self._condition:
+                self._running.pop(number, None)
+                if self._closed:
                     return
-                self._ready[number] = (value, error)
-                self._changed.notify_all()
+                self._results[number] = (value, error)
+                self._condition.notify_all()
 
     def _claim(self) -> int | None:
-        with self._changed:
-            while not self._stopped and self._started < self._count and self._started - self._taken >= self._window:
-                self._changed.wait()
-            if self._stopped or self._started >= self._count:
+        """The next task to run, as soon as there is room for its result; None when there are no more."""
+        with self._condition:
+            while (
+                not self._closed
+                and self._num_started < self._count
+                and self._num_started - self._num_taken >= self._window
+            ):
+                self._condition.wait()
+            if self._closed or self._num_started >= self._count:
                 return None
-            number = self._started
-            self._started += 1
-            self._since[number] = (time.monotonic(), threading.current_thread().name)
+            number = self._num_started
+            self._num_started += 1
+            self._running[number] = (time.monotonic(), threading.current_thread().name)
             return number
 
 
 class InlinePool(Generic[T]):
-    """The same face without threads: each piece is done when it is taken."""
+    """The interface of `OrderedPool` without threads: each task runs when its result is taken."""
 
     def __init__(self, work: Callable[[int], T]):
-        self._work, self._taken = work, 0
+        self._work, self._num_taken = work, 0
 
     def take(self) -> T:
-        """The next piece. Raises what its work raises."""
-        self._taken += 1
-        return self._work(self._taken - 1)
+        """The result of the next task. Raises what the task raises."""
+        self._num_taken += 1
+        return self._work(self._num_taken - 1)
 
     def close(self) -> None:
-        """Nothing to stop."""
+        """Does nothing."""
 
 
 def map_in_threads(work: Callable[[A], T], items: Sequence[A]) -> list[T]:
-    """The work on each item, done in threads at the same time. Raises what the first one in order raises."""
+    """``work`` of each item, one thread per item. Raises the exception of the first item, in order, that fails."""
     pool = OrderedPool(
         lambda i: work(items[i]),
         len(items),
@@ -148,7 +153,7 @@ def map_in_threads(work: Callable[[A], T], items: Sequence[A]) -> list[T]:
 
 @contextlib.contextmanager
 def closing(pool: OrderedPool[T] | InlinePool[T]) -> Iterator[OrderedPool[T] | InlinePool[T]]:
-    """Close the pool on the way out, whatever happens."""
+    """Close the pool on exit, also after an exception."""
     try:
         yield pool
     finally:

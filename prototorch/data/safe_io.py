@@ -1,7 +1,7 @@
-"""Reading files that may be damaged or hostile: regular files only, never more bytes than agreed on.
+"""Safe reading of files that may be damaged or hostile: regular files only, with a limit on the bytes read.
 
-A symbolic link to a device, a pipe or a folder is refused without waiting on it; a compressed stream is inflated
-only up to the size its header promised, and may not hold more.
+A symbolic link to a device, a pipe or a folder is refused without blocking on it. A compressed stream is inflated
+only up to the size that its header declares; more data is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from prototorch.errors import DataError, ResourceError
 
 DEFLATE_RATIO = 1100  # deflate cannot expand more than 1032 to 1
-MAX_SINGLE_READ = 1 << 30  # bytes that are read by one call where the system gives them at once
+MAX_SINGLE_READ = 1 << 30  # bytes read by one system call; larger files are read in several
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -23,8 +23,8 @@ def read_file(path: str | os.PathLike[str], limit: int | None = None) -> bytes |
     """All bytes of a regular file of at most ``limit`` bytes (default: what `check_memory` allows).
 
     Raises:
-        DataError: it is missing, unreadable, not a regular file, longer than ``limit``, or changes while it is read.
-        ResourceError: it does not fit in memory.
+        DataError: the file is missing, unreadable, not regular, longer than ``limit``, or shrinks while it is read.
+        ResourceError: the file does not fit in memory.
     """
     try:
         handle = os.open(path, _FLAGS | getattr(os, "O_CLOEXEC", 0))
@@ -37,9 +37,7 @@ def read_file(path: str | os.PathLike[str], limit: int | None = None) -> bytes |
         if not stat.S_ISREG(status.st_mode):
             raise DataError(f"{printable_path(path)}: is {_describe_mode(status.st_mode)}, not a regular file")
         if limit is not None and status.st_size > limit:
-            raise DataError(
-                f"{printable_path(path)}: has {status.st_size:,} bytes, more than the {limit:,} allowed here"
-            )
+            raise DataError(f"{printable_path(path)}: has {status.st_size:,} bytes, the limit is {limit:,}")
         check_memory(status.st_size, printable_path(path))
         return _read_exactly(handle, status.st_size, path)
     except OSError as error:
@@ -71,26 +69,26 @@ def _read_exactly(handle: int, size: int, path: str | os.PathLike[str]) -> bytes
     data = os.read(handle, size) if size <= MAX_SINGLE_READ else b""
     if len(data) == size:
         return data
-    parts = bytearray(size)
-    parts[: len(data)] = data
+    buffer = bytearray(size)
+    buffer[: len(data)] = data
     with os.fdopen(os.dup(handle), "rb", buffering=0) as file:
-        view, done = memoryview(parts), len(data)
+        view, done = memoryview(buffer), len(data)
         while done < size:
             count = file.readinto(view[done:])
             if not count:
-                raise DataError(f"{printable_path(path)}: became shorter while it was read: {done:,} of {size:,} bytes")
+                raise DataError(f"{printable_path(path)}: truncated while it was read: got {done:,} of {size:,} bytes")
             done += count
         view.release()
-    return parts
+    return buffer
 
 
 def is_gzip(data: bytes | bytearray) -> bool:
-    """Whether the bytes begin as a gzip stream does."""
+    """Whether the bytes start with the signature of gzip."""
     return data[:2] == b"\x1f\x8b"
 
 
 def inflate_head(data: bytes | bytearray, count: int, name: str) -> bytes:
-    """The first ``count`` bytes inside a gzip stream. Raises DataError where it is damaged."""
+    """The first ``count`` decompressed bytes of a gzip stream. Raises DataError if the stream is damaged."""
     try:
         return zlib.decompressobj(wbits=31).decompress(data, count)
     except zlib.error as error:
@@ -98,33 +96,35 @@ def inflate_head(data: bytes | bytearray, count: int, name: str) -> bytes:
 
 
 def inflate(data: bytes | bytearray, size: int, name: str) -> bytes:
-    """Exactly ``size`` bytes from one gzip member, its checksum verified.
+    """Decompress one gzip member of exactly ``size`` bytes and verify its checksum.
 
     Raises:
-        DataError: damaged, or it holds fewer or more bytes than ``size``, or bytes follow its end.
+        DataError: the stream is damaged, has fewer or more bytes than ``size``, or bytes follow its end.
     """
     if size > DEFLATE_RATIO * len(data):
-        raise DataError(f"{name}: its header promises {size:,} bytes, which {len(data):,} compressed bytes cannot hold")
+        raise DataError(
+            f"{name}: its header declares {size:,} bytes, more than {len(data):,} compressed bytes can expand to"
+        )
     check_memory(size, name)
-    machine = zlib.decompressobj(wbits=31)
+    decompressor = zlib.decompressobj(wbits=31)
     try:
-        out = machine.decompress(data, size + 1)
+        out = decompressor.decompress(data, size + 1)
     except zlib.error as error:
         raise DataError(f"{name}: damaged gzip stream: {error}") from None
     if len(out) > size:
-        raise DataError(f"{name}: holds more than the {size:,} bytes its header promises")
+        raise DataError(f"{name}: more than the {size:,} bytes that its header declares")
     if len(out) < size:
-        raise DataError(f"{name}: truncated: {len(out):,} of {size:,} bytes")
-    if not machine.eof:
-        raise DataError(f"{name}: the gzip stream has no end (truncated)")
-    if machine.unused_data:
-        raise DataError(f"{name}: {len(machine.unused_data):,} bytes follow the end of the gzip stream")
+        raise DataError(f"{name}: truncated: got {len(out):,} of {size:,} bytes")
+    if not decompressor.eof:
+        raise DataError(f"{name}: the gzip stream is truncated")
+    if decompressor.unused_data:
+        raise DataError(f"{name}: {len(decompressor.unused_data):,} bytes follow the end of the gzip stream")
     return out
 
 
 @cache
 def physical_memory() -> int:
-    """Bytes of memory in this machine; 2**63 where the system does not tell."""
+    """Bytes of memory in this machine; 2**63 if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -132,11 +132,12 @@ def physical_memory() -> int:
 
 
 def check_memory(size: int, name: str) -> None:
-    """Refuse what would take more than three quarters of this machine's memory. Raises ResourceError."""
-    most = physical_memory() * 3 // 4
-    if size > most:
+    """Raise ResourceError if ``size`` bytes exceed three quarters of this machine's memory."""
+    limit = physical_memory() * 3 // 4
+    if size > limit:
         raise ResourceError(
-            f"{name}: needs {size / 2**30:,.1f} GiB of memory to be read; this machine allows {most / 2**30:,.1f} GiB"
+            f"{name}: needs {size / 2**30:,.1f} GiB of memory to be read; "
+            f"the limit on this machine is {limit / 2**30:,.1f} GiB"
         )
 
 
@@ -145,11 +146,11 @@ def _describe_mode(mode: int) -> str:
         stat.S_ISDIR: "a folder", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device", stat.S_ISFIFO: "a pipe",
         stat.S_ISSOCK: "a socket",
     }  # fmt: skip
-    return next((word for test, word in kinds.items() if test(mode)), "something else")
+    return next((kind for has_kind, kind in kinds.items() if has_kind(mode)), "a special file")
 
 
 def expand_path(path: str | os.PathLike[str]) -> Path:
-    """The path with ``~`` expanded."""
+    """The path with ``~`` expanded. Raises DataError if there is no home folder."""
     try:
         return Path(path).expanduser()
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Pairs of samples, for nets with two inputs that learn whether both show the same class."""
+"""Pairs of samples for Siamese networks, which learn whether both have the same class."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from prototorch.spec import Spec
 
 
 class SiamesePairs(Dataset):
-    """Each sample with a partner: half of them of its own class, half of another one; the same pairs every time.
+    """Each sample with a partner: half of the partners have the same class, half another one. The pairs are fixed.
 
-    Columns: ``left`` and ``right`` (what the one input of ``whole`` holds), ``same`` (int64: 1 for one class, else 0).
+    Columns: ``left`` and ``right`` (as the one input of ``dataset``), ``same`` (int64 []: 1 for equal classes, else 0).
 
     Args:
-        whole: a set with one input and its class labels in memory.
-        seed: of the pairing.
+        dataset: a data set with one input and with its class labels in memory.
+        seed: seed of the pairing.
 
     Raises:
-        DataError: more than one input, no labels in memory, or one class only.
+        DataError: more than one input, no labels in memory, or only one class.
     """
 
     inputs = ("left", "right")
@@ -29,7 +29,7 @@ class SiamesePairs(Dataset):
     def __init__(self, dataset: Dataset, seed: int = 0):
         labels = dataset.column_array(dataset.targets[0]) if len(dataset.targets) == 1 else None
         if len(dataset.inputs) != 1 or labels is None or labels.ndim != 1:
-            raise DataError(f"{dataset.name}: pairs need one input and one label for each sample; it has {dataset!r}")
+            raise DataError(f"{dataset.name}: pairs need one input and one label per sample, got {dataset!r}")
         self._dataset, self._input = dataset, dataset.inputs[0]
         self._partner, self._same = _draw_partners(labels, seed, dataset.name)
         spec = dataset.columns[self._input]
@@ -54,16 +54,17 @@ class SiamesePairs(Dataset):
 
 
 def _draw_partners(labels: np.ndarray, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    classes, numbers = np.unique(labels, return_inverse=True)
+    """For each sample the index of its partner, and 1 where both have the same class; both int64 [n]."""
+    classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise DataError(f"{name}: all samples have the same label; pairs of different ones cannot be made")
+        raise DataError(f"{name}: all samples have the same label; pairs of different classes need at least 2 classes")
     count = len(labels)
     draws = philox(seed, 0, stream=3).random_raw(3 * count).reshape(3, count)
     same = (draws[0] >> np.uint64(63)).astype(np.int64)
     step = 1 + (draws[1] % np.uint64(len(classes) - 1)).astype(np.int64)
-    wanted = np.where(same == 1, numbers, (numbers + step) % len(classes))
-    order = np.argsort(numbers, kind="stable")
-    sizes = np.bincount(numbers)
+    partner_class = np.where(same == 1, codes, (codes + step) % len(classes))
+    order = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    offset = (draws[2] % sizes[wanted].astype(np.uint64)).astype(np.int64)
-    return order[starts[wanted] + offset], same
+    offset = (draws[2] % sizes[partner_class].astype(np.uint64)).astype(np.int64)
+    return order[starts[partner_class] + offset], same

@@ -1,4 +1,4 @@
-"""From a name or a path to data sets, by what is there: the content decides, not the file's ending."""
+"""Opening of data sources: a name or a path -> data sets by split. The content decides the format, not the suffix."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ArrayFileReader = Callable[[Path], dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """How a source is read; what does not concern its kind is not looked at.
+    """How a source is read. Options that do not apply to its format are ignored.
 
-    labels: the columns that are learned, by name (of a CSV table also by index); empty: chosen as each kind says.
-        A model that learns its own input names that.
-    features: the columns of a CSV file the model reads; empty: all others.
-    classes: names of the classes, in order.
-    reader: how picture files become arrays.
-    folder: where a named set is looked for first.
+    labels: the target columns, by name (of a CSV table also by index); empty: the default of each format. For an
+        autoencoder, the name of the input.
+    features: the feature columns of a CSV file; empty: all except the targets.
+    classes: the class names, in label order.
+    reader: decodes image files.
+    folder: the folder that is searched first for a named set.
     """
 
     labels: Sequence[str | int] = ()
@@ -57,27 +57,27 @@ _ARRAY_FORMATS: list[tuple[str, Callable[[bytes], bool], ArrayFileReader]] = [
 
 
 def register_array_format(kind: str, recognise: Callable[[bytes], bool], read: ArrayFileReader) -> None:
-    """Let files of another kind be sources: ``recognise`` looks at the first 16 bytes, ``read`` gives arrays by name.
+    """Register a file format: ``recognise`` gets the first 16 bytes, ``read`` returns arrays by name.
 
-    A room above this one registers its reader here (HDF5 files are read by storage).
+    Packages above this one register their readers here (``storage`` the one for HDF5). The last registration of a
+    ``kind`` counts.
     """
     _ARRAY_FORMATS[:] = [entry for entry in _ARRAY_FORMATS if entry[0] != kind]
     _ARRAY_FORMATS.append((kind, recognise, read))
 
 
 def open_source(source: str | os.PathLike[str], options: SourceOptions | None = None) -> DatasetSplits:
-    """The data sets of a source by part: ``train``, and ``validation`` and ``test`` where the source has them.
+    """The data sets of a source by split: ``train``, and ``validation`` and ``test`` if the source has them.
 
     Args:
-        source: a name (`DATASET_NAMES`), or the path of: a folder of IDX files, of pictures with one folder a class
-        (or with
-            ``train``, ``validation``, ``test`` folders of such); an IDX file of pictures with its labels beside it; a
-            file of named arrays (npz, HDF5); a list of pictures; a CSV file.
+        source: a name (one of `DATASET_NAMES`), or the path of: a folder of IDX files; a folder of images with one
+            folder per class, or with ``train``, ``validation``, ``test`` folders of that form; an IDX file of images
+            next to its label file; a file of named arrays (npz, HDF5); a list of images; a CSV file.
         options: how to read it.
 
     Raises:
-        DataError: it is not there, of no known kind, or damaged.
-        ResourceError: it does not fit in memory.
+        DataError: the source does not exist, has an unknown format, or is damaged.
+        ResourceError: the source does not fit in memory.
     """
     options = options or SourceOptions()
     if isinstance(source, str) and source in DATASET_NAMES:
@@ -86,24 +86,24 @@ def open_source(source: str | os.PathLike[str], options: SourceOptions | None = 
     if path.is_dir():
         return _with_targets(_open_folder(path, options), options)
     if not os.path.lexists(path):
-        near = did_you_mean(str(source), [*DATASET_NAMES, *_list_siblings(path)])
-        raise DataError(f"{printable_path(path)}: there is no such file or folder, and no data set of this name{near}")
+        hint = did_you_mean(str(source), [*DATASET_NAMES, *_list_siblings(path)])
+        raise DataError(f"{printable_path(path)}: there is no such file or folder, and no data set of this name{hint}")
     return _open_file(path, options)
 
 
-def _with_targets(parts: DatasetSplits, options: SourceOptions) -> DatasetSplits:
+def _with_targets(splits: DatasetSplits, options: SourceOptions) -> DatasetSplits:
     labels = [str(label) for label in options.labels]
-    return {part: found.with_targets(labels) for part, found in parts.items()} if labels else parts
+    return {split: dataset.with_targets(labels) for split, dataset in splits.items()} if labels else splits
 
 
 def _open_folder(path: Path, options: SourceOptions) -> DatasetSplits:
     pairs = find_idx_files(path)
     if pairs:
         return dict(read_idx_splits(pairs, tuple(options.classes), printable_path(path)))
-    parts = find_splits(path)
-    if parts:
-        classes = tuple(options.classes) or list_class_names(parts["train"])
-        return {part: open_image_folder(folder, options.reader, classes) for part, folder in parts.items()}
+    folders = find_splits(path)
+    if folders:
+        classes = tuple(options.classes) or list_class_names(folders["train"])
+        return {split: open_image_folder(folder, options.reader, classes) for split, folder in folders.items()}
     return {"train": open_image_folder(path, options.reader, options.classes)}
 
 
@@ -120,9 +120,7 @@ def _open_file(path: Path, options: SourceOptions) -> DatasetSplits:
             return dict(datasets_from_arrays(read(path), printable_path(path), names, options.classes))
     if is_gzip(head) or b"\0" in head:
         known = ", ".join(kind for kind, _, _ in _ARRAY_FORMATS)
-        raise DataError(
-            f"{printable_path(path)}: is none of the kinds that can be read: IDX, {known}, CSV, a list of pictures"
-        )
+        raise DataError(f"{printable_path(path)}: unknown format; supported are IDX, {known}, CSV, a list of images")
     if _is_image_list(path, head):
         return _with_targets({"train": open_image_list(path, options.reader, options.classes)}, options)
     labels = list(options.labels) or [-1]

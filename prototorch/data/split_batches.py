@@ -1,4 +1,4 @@
-"""A batch read in pieces by several threads: the one that reads the last piece puts the batch together."""
+"""A batch read in parts by several threads; the thread that reads the last part assembles the batch."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-Piece = TypeVar("Piece")
-T = TypeVar("T")
+P = TypeVar("P")
+B = TypeVar("B")
 
 
-class SplitBatches(Generic[Piece, T]):
-    """Turns numbered pieces of work into numbered things that consist of ``cuts`` pieces each.
+class SplitBatches(Generic[P, B]):
+    """Splits each batch into ``num_splits`` tasks, numbered over all batches.
 
     Args:
-        cuts: how many pieces one thing has.
-        read: makes the piece of a thing, both counted from 0.
-        finish: makes a thing of its pieces, in their order.
+        num_splits: tasks per batch.
+        read: ``read(batch, part)`` reads one part of a batch; both count from 0.
+        finish: ``finish(batch, parts)`` assembles a batch from its parts, in their order.
     """
 
-    def __init__(self, num_splits: int, read: Callable[[int, int], Piece], finish: Callable[[int, list[Piece]], T]):
+    def __init__(self, num_splits: int, read: Callable[[int, int], P], finish: Callable[[int, list[P]], B]):
         self.num_splits = num_splits
         self._read, self._finish = read, finish
         self._lock = threading.Lock()
-        self._held: dict[int, dict[int, Piece]] = {}
+        self._pending: dict[int, dict[int, P]] = {}
 
-    def __call__(self, number: int) -> T | None:
-        """Do a piece of work (counted over all things); the thing, where this was the last piece missing."""
-        thing, part = divmod(number, self.num_splits)
-        piece = self._read(thing, part)
+    def __call__(self, task: int) -> B | None:
+        """Run one task. The batch if this was its last missing part, else None."""
+        batch, index = divmod(task, self.num_splits)
+        part = self._read(batch, index)
         with self._lock:
-            held = self._held.setdefault(thing, {})
-            held[part] = piece
-            if len(held) < self.num_splits:
+            parts = self._pending.setdefault(batch, {})
+            parts[index] = part
+            if len(parts) < self.num_splits:
                 return None
-            del self._held[thing]
-        return self._finish(thing, [held[i] for i in range(self.num_splits)])
+            del self._pending[batch]
+        return self._finish(batch, [parts[i] for i in range(self.num_splits)])
 
-    def collect(self, take: Callable[[], T | None]) -> T:
-        """The next thing, out of the results of its pieces as ``take`` hands them over. Raises what ``take`` raises."""
-        found = [one for one in [take() for _ in range(self.num_splits)] if one is not None]
-        return found[0]
+    def collect(self, take: Callable[[], B | None]) -> B:
+        """The next batch, from the results of its tasks as ``take`` returns them. Raises what ``take`` raises."""
+        results = [take() for _ in range(self.num_splits)]
+        return next(result for result in results if result is not None)

@@ -1,4 +1,4 @@
-"""Batches out of any Python iterable: a generator, a function that makes one, or a sequence of batches."""
+"""Batches from any Python iterable: a generator, a function that returns one, or a sequence of batches."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from prototorch.errors import DataError, PrototorchError
 
 
 class BatchStream:
-    """Batches of an iterable, made ahead by one thread, in the names and shapes of a model.
+    """Batches of an iterable, read ahead by one thread and bound to the names and shapes of a model.
 
-    An item is ``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)`` with x and y as `as_dataset` takes them, or a
-    dict that holds all inputs and outputs by name. A function is called for each epoch; an iterator goes on where the
-    epoch before ended; anything else is iterated anew. Labels and shapes are checked in every batch.
+    An item is ``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)`` with x and y as in `as_dataset`, or a dict of
+    all inputs and outputs by name. A function is called for each epoch; an iterator continues where the previous epoch
+    ended; any other iterable is iterated from its start. Labels and shapes are checked in every batch.
 
     Args:
-        source: the iterable, or a function that makes one.
+        source: the iterable, or a function that returns one.
         inputs, targets: as for `bind`.
-        steps: batches in an epoch; needed where the iterable does not end.
+        steps: batches per epoch; required if the iterable does not end.
         seed, epoch, prefetch, transform, dtypes, timeout: as for `Loader`.
+        name: for messages.
 
     Attributes:
-        waited: seconds spent waiting for batches so far.
-        bound: the first batch, bound to the model; None before it.
-        position: batches of this epoch taken so far. (``batch_size`` is 1: of a stream, batches are counted.)
-        indices: inputs that a layer looks up in a table, as for `bind`.
-        inputs, targets, indices, transform, dtypes: may be changed before iterating, once `first` has told what there
-        is.
+        wait_seconds: seconds spent waiting for batches so far.
+        bound: the first batch, bound to the model; None before it is read.
+        position: batches of this epoch taken so far. (``batch_size`` is 1: a stream counts batches.)
+        indices: inputs that a layer uses as table indices, as for `bind`.
+        inputs, targets, indices, transform, dtypes: may be changed between `peek` and the iteration.
     """
 
     batch_size = 1
@@ -68,31 +68,31 @@ class BatchStream:
         self._prefetch, self._timeout = prefetch, timeout
         self.wait_seconds = 0.0
         self.bound: BoundDataset | None = None
-        self._begun: Iterator[Any] | None = None
+        self._iterator: Iterator[Any] | None = None  # of this epoch, after `peek`
 
     def __len__(self) -> int:
-        """The number of batches in an epoch. Raises TypeError where only the iterable's end tells."""
+        """The number of batches per epoch. Raises TypeError if it is unknown until the iterable ends."""
         if self.steps is None:
-            raise TypeError(f"{self.name}: how many batches an epoch has is not known; give the steps")
+            raise TypeError(f"{self.name}: the number of batches per epoch is unknown; set steps")
         return self.steps
 
     def peek(self) -> ArrayDataset:
-        """The samples of the next batch, to learn names, shapes and types from; iterating gives it once more.
+        """The samples of the next batch, to learn names, shapes and dtypes; the iteration returns this batch as well.
 
-        Raises DataError where there is none.
+        Raises DataError if there is none.
         """
-        if self._begun is None:
-            self._begun = self._new()
-        item = next(self._begun, self)
+        if self._iterator is None:
+            self._iterator = self._new_iterator()
+        item = next(self._iterator, self)
         if item is self:
             self._check_enough(0)
-        self._begun = chain([item], self._begun)
-        return self._arrays(item, self.position)
+        self._iterator = chain([item], self._iterator)
+        return self._as_dataset(item, self.position)
 
     def __iter__(self) -> Iterator[Batch]:
-        items = self._items()
+        items = self._take_iterator()
         skip = self.position
-        place = [self._drop(items, skip)]  # samples so far: the one thread counts them
+        num_samples = [self._drop(items, skip)]  # so far; only the one thread updates it
 
         def make(number: int) -> Batch | None:
             try:
@@ -104,26 +104,26 @@ class BatchStream:
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
                 raise DataError(f"{self.name}: batch {skip + number} cannot be made: {text}") from error
-            batch = self._batch(item, skip + number, place[0])
-            place[0] += batch.num_samples
+            batch = self._batch(item, skip + number, num_samples[0])
+            num_samples[0] += batch.num_samples
             return batch
 
-        pieces = sys.maxsize if self.steps is None else max(0, self.steps - skip)
+        count = sys.maxsize if self.steps is None else max(0, self.steps - skip)
         pool = OrderedPool(
             make,
-            pieces,
+            count,
             threads=1,
             ahead=self._prefetch,
             timeout=self._timeout,
             describe=lambda number: f"batch {skip + number} of {self.name}",
         )
         with closing(pool):
-            for number in range(pieces):
-                asked = time.perf_counter()
+            for number in range(count):
+                start = time.perf_counter()
                 try:
                     batch = pool.take()
                 finally:
-                    self.wait_seconds += time.perf_counter() - asked
+                    self.wait_seconds += time.perf_counter() - start
                 if batch is None:
                     self._check_enough(skip + number)
                     break
@@ -132,18 +132,18 @@ class BatchStream:
         self.epoch, self.position = self.epoch + 1, 0
 
     def state(self) -> dict[str, Any]:
-        """Where the stream stands: epoch and number of batches taken from it."""
+        """The stream's position as JSON values: the epoch and the number of batches taken from it."""
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from there: the batches before are drawn and thrown away. Exact where the source repeats itself."""
+        """Continue from ``state``: earlier batches are read and discarded. Exact if the source is deterministic."""
         self.seed, self.epoch, self.position = int(state["seed"]), int(state["epoch"]), int(state["position"])
 
-    def _items(self) -> Iterator[Any]:
-        begun, self._begun = self._begun, None
-        return self._new() if begun is None else begun
+    def _take_iterator(self) -> Iterator[Any]:
+        iterator, self._iterator = self._iterator, None
+        return self._new_iterator() if iterator is None else iterator
 
-    def _new(self) -> Iterator[Any]:
+    def _new_iterator(self) -> Iterator[Any]:
         if callable(self._source):
             return iter(self._source())
         source: Any = self._source
@@ -152,46 +152,49 @@ class BatchStream:
         return iter(source)
 
     def _drop(self, items: Iterator[Any], count: int) -> int:
-        """Draw so many batches and throw them away; the number of samples in them."""
+        """Read and discard ``count`` batches; the number of samples in them."""
         samples = 0
         for number in range(count):
             item = next(items, self)
             if item is self:
                 raise DataError(f"{self.name}: has only {number} batches; the training was interrupted after {count}")
-            samples += len(self._arrays(item, number))
+            samples += len(self._as_dataset(item, number))
         return samples
 
     def _check_enough(self, count: int) -> None:
         if count == 0:
-            raise DataError(f"{self.name}: gives no batches (an iterator that is used up? give a function instead)")
+            raise DataError(f"{self.name}: gives no batches (an exhausted iterator? pass a function instead)")
         if self.steps is not None:
-            raise DataError(f"{self.name}: ends after {count} batches, {self.steps} are wanted for an epoch")
+            raise DataError(f"{self.name}: ends after {count} batches, expected {self.steps} per epoch")
 
-    def _arrays(self, item: Any, number: int) -> ArrayDataset:
-        x, y, weight = self._parts(item)
+    def _as_dataset(self, item: Any, number: int) -> ArrayDataset:
+        x, y, weight = self._unpack(item)
         name = f"{self.name}, batch {number}"
-        held = as_dataset(x, y, weight, inputs=tuple(self.inputs), outputs=tuple(self.targets) or ("y",), name=name)
-        if not len(held):
+        dataset = as_dataset(x, y, weight, inputs=tuple(self.inputs), outputs=tuple(self.targets) or ("y",), name=name)
+        if not len(dataset):
             raise DataError(f"{name}: is empty")
-        return held
+        return dataset
 
     def _batch(self, item: Any, number: int, position: int) -> Batch:
-        held = self._arrays(item, number)
-        bound = bind(held, self.inputs, self.targets, indices=self.indices)
+        dataset = self._as_dataset(item, number)
+        bound = bind(dataset, self.inputs, self.targets, indices=self.indices)
         self.bound = self.bound or bound
         for output, target in self.targets.items():
             column = bound.target_columns[output]
             values = bound.column_array(column)
             assert values is not None
             check_target(bound, column, values, target)
-        place = BatchContext(self.seed, self.epoch, position, np.arange(position, position + len(held)))
-        columns = cast_columns(bound.read(np.arange(len(held))), self.dtypes)
-        return Batch(columns if self.transform is None else self.transform(columns, place), place)
+        context = BatchContext(self.seed, self.epoch, position, np.arange(position, position + len(dataset)))
+        columns = cast_columns(bound.read(np.arange(len(dataset))), self.dtypes)
+        return Batch(columns if self.transform is None else self.transform(columns, context), context)
 
-    def _parts(self, item: Any) -> tuple[Any, Any, Any]:
+    def _unpack(self, item: Any) -> tuple[Any, Any, Any]:
+        """(x, y, sample_weight) of an item."""
         if isinstance(item, tuple):
             if not 1 <= len(item) <= 3:
-                raise DataError(f"{self.name}: gives tuples of {len(item)}, not (x,), (x, y) or (x, y, sample_weight)")
+                raise DataError(
+                    f"{self.name}: expected (x,), (x, y) or (x, y, sample_weight), got a tuple of {len(item)}"
+                )
             x, y, weight = (*item, None, None)[:3]
             return x, y, weight
         if isinstance(item, Mapping):

@@ -1,11 +1,10 @@
-"""Writing a file so that, whatever happens, either the old content or the new one is there, whole.
+"""Atomic, durable writing of files: after any failure the file has either its old or its new content, complete.
 
-The bytes go to a temporary file in the same folder; that is synced, opened again and compared, then takes the final
-name in one step, and the folder is synced. A power failure, a full disk or ``kill -9`` at any moment leaves the old
-file intact.
-What a killed process leaves behind is a file ``.NAME.tmp-PID-RAND``, which `remove_orphans` removes.
+The bytes go to a temporary file in the same folder, which is synced, read back and compared, then renamed to the final
+name; then the folder is synced. A power failure, a full disk or ``kill -9`` at any moment leaves the old file intact.
+A killed process leaves a file ``.NAME.tmp-PID-RAND``, which `remove_orphans` removes.
 
-Every error is a `SnapshotError` that names the file and the bytes needed.
+Every error is a `SnapshotError` with the path and the number of bytes needed.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ if sys.platform == "darwin":
 
 BytesLike = bytes | bytearray | memoryview
 _Result = TypeVar("_Result")
-_MAX_WRITE_BYTES = 1 << 30  # bytes per call: systems refuse or shorten calls of 2 GiB and more
+_MAX_WRITE_BYTES = 1 << 30  # per call; systems reject or shorten calls of 2 GiB and more
 _TEMPORARY_PATTERN = re.compile(r"\.(.+)\.tmp-(\d{1,10})-([0-9a-f]{8})([0-9a-f]{8})[0-9a-f]{8}", re.DOTALL)
-_REMOTE_ORPHAN_AGE = 7 * 24 * 3600  # seconds after which a temporary file of another host is taken for abandoned
+_REMOTE_ORPHAN_AGE = 7 * 24 * 3600  # seconds after which a temporary file of another host counts as an orphan
 _UNSUPPORTED_ERRORS = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
@@ -44,18 +43,18 @@ def write_bytes(
     pieces: BytesLike | Sequence[BytesLike],
     verify: Callable[[str], object] | None = None,
 ) -> None:
-    """Write ``pieces``, one after another, as the file ``path``.
+    """Write the concatenation of ``pieces`` to the file ``path``.
 
-    ``verify`` is called with the temporary file's path before it takes its name, and raises when the file is not good;
-    without it the file is read back and compared. On any failure ``path`` is as it was.
+    ``verify`` is called with the path of the temporary file before it is renamed, and raises if the file is invalid;
+    without it the file is read back and compared. On any failure ``path`` is unchanged.
 
-    Raises SnapshotError, naming the path, the bytes needed and the cause.
+    Raises SnapshotError, with the path, the bytes needed and the cause.
     """
     final = os.path.abspath(os.fspath(path))
     views = [memoryview(p).cast("B") for p in ([pieces] if isinstance(pieces, BytesLike) else pieces) if len(p)]
     size = sum(view.nbytes for view in views)
     temporary = _temporary_name(final)
-    placed = False
+    is_renamed = False
     try:
         _require_regular_file(final)
         try:
@@ -65,17 +64,17 @@ def write_bytes(
             else:
                 verify(temporary)
             _retry_interrupted(os.replace, temporary, final)
-            placed = True
+            is_renamed = True
         finally:
-            if not placed:
+            if not is_renamed:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
         _sync_folder(os.path.dirname(final))
     except (OSError, MemoryError) as error:
         state = (
             "the new file is in place, but a power failure now could undo that"
-            if placed
-            else "what was there before is intact"
+            if is_renamed
+            else "the old content is intact"
         )
         raise SnapshotError(
             f"{final}: cannot write it ({size:,} bytes needed): {_describe_error(error)}; {state}"
@@ -83,38 +82,38 @@ def write_bytes(
 
 
 def check_writable(folder: str | os.PathLike[str], size: int, count: int = 1) -> None:
-    """Make sure, before any work is done, that ``count`` files of ``size`` bytes can be written into ``folder``.
+    """Check, before any work is done, that ``count`` files of ``size`` bytes can be written into ``folder``.
 
-    The folder is made when it is missing. A small file is really written and removed; then the free space and the
-    limit on a file's size are looked at. Raises SnapshotError naming the folder, what is needed and what there is.
+    The folder is created if it does not exist. A small file is written and removed; then the free space and the limit
+    on a file's size are checked. Raises SnapshotError with the folder, the bytes needed and the bytes available.
     """
-    place = os.path.abspath(os.fspath(folder))
-    trial = os.path.join(place, f".probe-{secrets.token_hex(4)}")
+    folder = os.path.abspath(os.fspath(folder))
+    trial = os.path.join(folder, f".probe-{secrets.token_hex(4)}")
     needed = size * count
     try:
-        os.makedirs(place, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
         write_bytes(trial, b"prototorch")
         os.unlink(trial)
-        free = _available_bytes(place)
+        free = _available_bytes(folder)
     except OSError as error:
         cause = error if isinstance(error, FileError) else _describe_error(error)
         raise SnapshotError(
-            f"{place}: checkpoints cannot be written here ({needed:,} bytes needed): {cause}"
+            f"{folder}: checkpoints cannot be written here ({needed:,} bytes needed): {cause}"
         ) from error
     if free is not None and free < needed:
         files = f"{count} checkpoints of {size:,} bytes" if count > 1 else "a checkpoint"
-        raise SnapshotError(f"{place}: no room for {files} ({needed:,} bytes needed, {free:,} free)")
+        raise SnapshotError(f"{folder}: not enough space for {files} ({needed:,} bytes needed, {free:,} free)")
     limit = _file_size_limit()
     if limit is not None and limit < size:
         raise SnapshotError(
-            f"{place}: a checkpoint needs {size:,} bytes, but files are limited to {limit:,} (ulimit -f)"
+            f"{folder}: a checkpoint needs {size:,} bytes, but the limit on a file's size is {limit:,} (ulimit -f)"
         )
 
 
 def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
-    """Remove the temporary files that dead processes left in ``folder``; give back their paths.
+    """Remove the temporary files of processes that have ended from ``folder``; returns their paths.
 
-    A file of a living process stays, and so does one from another host, unless it is a week old.
+    Files of running processes stay, and so do those of other hosts that are less than a week old.
     """
     removed = []
     try:
@@ -135,7 +134,7 @@ def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def sha256_hexdigest(pieces: Iterable[BytesLike]) -> str:
-    """The SHA-256 of the pieces, one after another, in hexadecimal."""
+    """The SHA-256 of the concatenation of the pieces, in hexadecimal."""
     total = hashlib.sha256()
     for piece in pieces:
         total.update(piece)
@@ -149,7 +148,7 @@ def _temporary_name(final: str) -> str:
 
 
 def _require_regular_file(final: str) -> None:
-    """Only a regular file is ever replaced: not a folder, and not /dev/null."""
+    """Raise OSError if the path exists and is not a regular file: a folder, /dev/null, ..."""
     try:
         mode = os.stat(final).st_mode
     except FileNotFoundError:
@@ -161,7 +160,7 @@ def _require_regular_file(final: str) -> None:
 
 
 def _write_temporary(path: str, views: Sequence[memoryview], size: int) -> None:
-    """Make the temporary file, with its space taken beforehand where the system can do that, and sync it."""
+    """Create, write and sync the temporary file; its space is reserved first if the system supports that."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     fd = _retry_interrupted(os.open, path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
@@ -178,36 +177,36 @@ def _write_temporary(path: str, views: Sequence[memoryview], size: int) -> None:
         with contextlib.suppress(OSError):
             os.close(fd)
         raise
-    with contextlib.suppress(InterruptedError):  # the descriptor is closed all the same
+    with contextlib.suppress(InterruptedError):  # the descriptor is closed nevertheless
         os.close(fd)
 
 
 def _write_all(fd: int, view: memoryview) -> None:
-    done, idle = 0, 0
+    done, empty_writes = 0, 0
     while done < view.nbytes:
-        wrote = _retry_interrupted(os.write, fd, view[done : done + _MAX_WRITE_BYTES])
-        idle = 0 if wrote else idle + 1
-        if idle == 100:
-            raise OSError(errno.EIO, "the system takes no more bytes")
-        done += wrote
+        count = _retry_interrupted(os.write, fd, view[done : done + _MAX_WRITE_BYTES])
+        empty_writes = 0 if count else empty_writes + 1
+        if empty_writes == 100:
+            raise OSError(errno.EIO, "the system accepts no more bytes")
+        done += count
 
 
 def _compare_contents(path: str, views: Sequence[memoryview]) -> None:
-    """Read the file back: it must hold exactly what was written."""
+    """Read the file back and compare it with what was written."""
     with open(path, "rb", buffering=0) as file:
         for view in views:
             done = 0
             while done < view.nbytes:
                 block = _retry_interrupted(file.read, min(view.nbytes - done, 1 << 22))
                 if not block or block != view[done : done + len(block)]:
-                    raise OSError(errno.EIO, f"what was read back is not what was written, from byte {done} on")
+                    raise OSError(errno.EIO, f"the bytes read back differ from those written, from byte {done} on")
                 done += len(block)
         if _retry_interrupted(file.read, 1):
             raise OSError(errno.EIO, "the file read back is longer than what was written")
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the new name itself durable, where folders can be synced."""
+    """Make the rename durable, where folders can be synced."""
     if sys.platform == "win32":
         return
     fd = _retry_interrupted(os.open, folder, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
@@ -224,12 +223,12 @@ def _sync_folder(folder: str) -> None:
 def _available_bytes(folder: str) -> int | None:
     if sys.platform == "win32":
         return None
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize
 
 
 def _file_size_limit() -> int | None:
-    """The most bytes one file of this process may have, or None."""
+    """The limit on the size of a file written by this process, in bytes, or None."""
     if sys.platform == "win32":
         return None
     soft = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
@@ -237,7 +236,7 @@ def _file_size_limit() -> int | None:
 
 
 def _sync(fd: int) -> None:
-    """Sync a file; on macOS through the drive's own cache too, which fsync does not do there."""
+    """Sync a file; on macOS also the drive's cache, which fsync does not flush there."""
     if sys.platform == "darwin":
         with contextlib.suppress(OSError):
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
@@ -246,7 +245,7 @@ def _sync(fd: int) -> None:
 
 
 def _retry_interrupted(call: Callable[..., _Result], *args: object) -> _Result:
-    """Call, and call again while a signal interrupts it."""
+    """Call; repeat the call if a signal interrupts it."""
     for _ in range(1000):
         try:
             return call(*args)
@@ -256,7 +255,7 @@ def _retry_interrupted(call: Callable[..., _Result], *args: object) -> _Result:
 
 
 def _describe_error(error: BaseException) -> str:
-    """The cause in words, with the system's name of the error."""
+    """The cause of an error as text, with the name of the system's error code."""
     if isinstance(error, MemoryError):
         return "out of memory"
     if isinstance(error, FileError) or not isinstance(error, OSError) or not error.errno:

@@ -1,10 +1,10 @@
-"""A model in one file: its expanded text, its weights, and, for a training that goes on, all of its state.
+"""Checkpoints: a model in one file, with its expanded text, its weights and, to resume training, all of its state.
 
-weights/<layer>/<weight>            the weights, plain float32, channels-first
+weights/<layer>/<weight>            the weights, float32, channels-first
 optimizer/<layer>/<weight>/<slot>   the optimiser's slots
-metrics/<phase>/<metric>/<total>    totals of the epoch that is under way
-state/<n>                           arrays that callbacks remember
-meta                                format, model text, training state as JSON
+metrics/<phase>/<metric>/<total>    metric accumulators of the current epoch
+state/<n>                           arrays in the state of callbacks
+meta                                format version, model text, training state as JSON
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a file holds. ``arrays`` bear the names of the model's variables; ``training`` is None without a state."""
+    """The content of a file: ``arrays`` by variable name; ``training``, the training state or None."""
 
     text: str
     arrays: dict[str, np.ndarray]
@@ -34,9 +34,9 @@ class Checkpoint:
 
 
 def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], training: dict[str, Any] | None) -> None:
-    """Write a model durably: the file is there whole or not at all, and what was there before stays until then.
+    """Write a model atomically: an existing file is replaced only by a complete new one.
 
-    Without ``training`` only the weights are written. Raises SnapshotError where it cannot be written.
+    Without ``training`` only the weights are written. Raises SnapshotError if the file cannot be written.
     """
     arrays: dict[str, np.ndarray] = {}
     for name, array in variables.items():
@@ -48,20 +48,20 @@ def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], tra
             meta["training"] = json.dumps(_extract_arrays(training, arrays))
         except TypeError as exc:
             raise UsageError(
-                f"a callback's state can hold numbers, strings, lists, dicts and arrays only: {exc}"
+                f"a callback's state must consist of numbers, strings, lists, dicts and arrays: {exc}"
             ) from None
     container.write(path, arrays, meta)
 
 
 def load(path: str | PathLike[str]) -> Checkpoint:
-    """Read a file that `save` wrote. Raises ModelFileError for a damaged one, or one of another kind or version."""
+    """Read a file written by `save`. Raises ModelFileError for a damaged one, or one of another kind or version."""
     contents = container.read(path)
     meta = contents.meta
     if meta.get("kind") != "model" or "model_text" not in meta:
         raise ModelFileError(f"{path}: a prototorch file, but not a saved model")
     version = meta.get("format")
     if not isinstance(version, int) or not isinstance(meta["model_text"], str):
-        raise ModelFileError(f"{path}: a saved model whose format and text are not what they should be")
+        raise ModelFileError(f"{path}: a saved model with an invalid format version or text")
     if version > FORMAT_VERSION:
         raise ModelFileError(
             f"{path}: written by a newer prototorch (format {version}, this one reads {FORMAT_VERSION})"
@@ -74,13 +74,13 @@ def load(path: str | PathLike[str]) -> Checkpoint:
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ModelFileError(f"{path}: its training state cannot be read: {error!r:.200}") from error
         if not isinstance(training, dict):
-            raise ModelFileError(f"{path}: its training state is a {type(training).__name__}, not named values")
+            raise ModelFileError(f"{path}: its training state must be a mapping, got {type(training).__name__}")
     return Checkpoint(meta["model_text"], variables, training)
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What `load_weights_into` did: names of weights, and for mismatches the two shapes (in the file, in the model)."""
+    """The result of loading weights: names of weights; for mismatches also the shapes in the file and in the model."""
 
     loaded: tuple[str, ...]
     missing: tuple[str, ...]
@@ -91,13 +91,13 @@ class LoadReport:
         return self.format("in the file")
 
     def format(self, where: str) -> str:
-        """As a text; ``where`` says where the given weights are."""
+        """The report as text; ``where`` names the source of the new weights."""
         lines = [f"{len(self.loaded)} weights loaded"]
-        for what, names in ((f"missing {where}", self.missing), ("not in the model", self.unexpected)):
+        for problem, names in ((f"missing {where}", self.missing), ("not in the model", self.unexpected)):
             if names:
-                lines.append(f"{len(names)} {what}: {_abbreviate(names)}")
-        for name, theirs, ours in self.mismatched[:10]:
-            lines.append(f"{name}: {list(theirs)} {where}, {list(ours)} in the model")
+                lines.append(f"{len(names)} {problem}: {_abbreviate(names)}")
+        for name, new, current in self.mismatched[:10]:
+            lines.append(f"{name}: {list(new)} {where}, {list(current)} in the model")
         return "\n".join(lines)
 
 
@@ -105,52 +105,59 @@ def _abbreviate(names: tuple[str, ...]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def compare_weights(here: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> LoadReport:
-    """Which of the given weights fit the ones that are there."""
-    both = [n for n in here if n in given]
-    wrong = tuple((n, tuple(given[n].shape), tuple(here[n].shape)) for n in both if given[n].shape != here[n].shape)
-    bad = {n for n, _, _ in wrong}
+def compare_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray]) -> LoadReport:
+    """Which of the new weights match the names and shapes of ``weights``."""
+    common = [n for n in weights if n in new]
+    mismatched = tuple(
+        (n, tuple(new[n].shape), tuple(weights[n].shape)) for n in common if new[n].shape != weights[n].shape
+    )
+    excluded = {n for n, _, _ in mismatched}
     return LoadReport(
-        tuple(n for n in both if n not in bad),
-        tuple(n for n in here if n not in given),
-        tuple(n for n in given if n not in here),
-        wrong,
+        tuple(n for n in common if n not in excluded),
+        tuple(n for n in weights if n not in new),
+        tuple(n for n in new if n not in weights),
+        mismatched,
     )
 
 
-def assign_weights(here: Mapping[str, Any], given: Mapping[str, np.ndarray], *, by_name: bool = False,
-           skip_mismatch: bool = False, source: str = "the weights", strict: bool = False) -> LoadReport:  # fmt: skip
-    """Write given weights over the ones that are there; nothing is written where anything is refused. strict: they come
-    from no file, and the caller cannot ask for less.
+def assign_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray], *, by_name: bool = False,
+                   skip_mismatch: bool = False, source: str = "the weights",
+                   strict: bool = False) -> LoadReport:  # fmt: skip
+    """Copy new weights into ``weights``; after an error nothing has been copied.
+
+    by_name, skip_mismatch: as for `load_weights_into`.
+    source: the origin of the new weights, for messages.
+    strict: the caller has no such options, so messages do not mention them, nor a file.
 
     Raises WeightsError as `load_weights_into`.
     """
-    report = compare_weights(here, {n: np.asarray(a) for n, a in given.items()})
+    report = compare_weights(weights, {n: np.asarray(a) for n, a in new.items()})
     where = "among those given" if strict else "in the file"
     if not by_name and (report.missing or report.unexpected):
         hint = did_you_mean(report.missing[0], report.unexpected) if report.missing and report.unexpected else ""
-        way = "" if strict else " (by_name=True loads those that do)"
-        raise WeightsError(f"{source} do not fit the model{way}:\n{report.format(where)}{hint}")
+        option = "" if strict else " (by_name=True loads those that do)"
+        raise WeightsError(f"{source} do not fit the model{option}:\n{report.format(where)}{hint}")
     if report.mismatched and not skip_mismatch:
-        way = "" if strict else " (skip_mismatch=True leaves these out)"
-        raise WeightsError(f"{source} do not fit the model{way}:\n{report.format(where)}")
-    if not report.loaded and (here or given):
+        option = "" if strict else " (skip_mismatch=True leaves these out)"
+        raise WeightsError(f"{source} do not fit the model{option}:\n{report.format(where)}")
+    if not report.loaded and (weights or new):
         raise WeightsError(f"{source}: no weight of the model is there:\n{report}")
     for name in report.loaded:
-        here[name][...] = given[name]
+        weights[name][...] = new[name]
     return report
 
 
-def load_weights_into(path: str | PathLike[str], here: Mapping[str, Any], *, by_name: bool = False,
-              skip_mismatch: bool = False) -> LoadReport:  # fmt: skip
-    """Read the weights of a saved model into the ones that are there.
+def load_weights_into(path: str | PathLike[str], weights: Mapping[str, Any], *, by_name: bool = False,
+                      skip_mismatch: bool = False) -> LoadReport:  # fmt: skip
+    """Copy the weights of a saved model into ``weights``.
 
-    Strict unless ``by_name`` (weights may be missing or left over) or ``skip_mismatch`` (shapes may differ). Raises
-    WeightsError where they do not fit, with the whole report, and ModelFileError for a damaged file.
+    By default names and shapes must match exactly. With ``by_name`` weights may be missing on either side, with
+    ``skip_mismatch`` shapes may differ; such weights are left unchanged. Raises WeightsError, with the whole report,
+    for other differences and ModelFileError for a damaged file.
     """
-    found = load(path)
-    weights = {n: a for n, a in found.arrays.items() if not n.startswith((SLOT_PREFIX, METRIC_PREFIX))}
-    return assign_weights(here, weights, by_name=by_name, skip_mismatch=skip_mismatch, source=f"the weights of {path}")
+    saved = load(path)
+    new = {n: a for n, a in saved.arrays.items() if not n.startswith((SLOT_PREFIX, METRIC_PREFIX))}
+    return assign_weights(weights, new, by_name=by_name, skip_mismatch=skip_mismatch, source=f"the weights of {path}")
 
 
 def _path_of_variable(name: str) -> str:
@@ -174,7 +181,7 @@ def _variable_of_path(path: str) -> str | None:
 
 
 def _extract_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Plain JSON, with each array put into the file and named here."""
+    """The value as JSON; arrays are added to ``arrays`` and replaced by their paths."""
     if isinstance(value, np.ndarray):
         path = f"state/{sum(p.startswith('state/') for p in arrays)}"
         arrays[path] = value
@@ -189,6 +196,7 @@ def _extract_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _insert_arrays(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """The inverse of `_extract_arrays`."""
     if isinstance(value, dict):
         if set(value) == {"$array"}:
             return arrays[value["$array"]]

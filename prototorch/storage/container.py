@@ -1,16 +1,16 @@
-"""One file that keeps a tree of arrays and a few scalars and texts, with a checksum over all of it.
+"""The file format: a tree of arrays and a few scalars and strings in one HDF5 file, with a checksum over all of it.
 
-The file is plain HDF5 (`image` says how it is made) behind a user block of 512 bytes::
+The HDF5 (encoded by `hdf5_encoder`) follows a user block of 512 bytes::
 
     prototorch 1 sha256=5f0c... bytes=81920
     An HDF5 file: h5py, h5dump and HDFView read it.
 
-The digest covers every byte after the user block, the length is that of the whole file, and the user block itself has
-exactly one right form; so a single changed byte anywhere, or a missing one, is found before anything is read. The
-digest can be checked by hand: ``tail -c +513 FILE | sha256sum``.
+The digest covers every byte after the user block, the length is that of the whole file, and the user block has exactly
+one valid form, so that any changed or missing byte is detected before anything is decoded. The digest can be checked
+by hand: ``tail -c +513 FILE | sha256sum``.
 
-A digest is no signature: whoever makes a hostile file can also compute its digest. So what is read here is read by an
-own, bounded reader of the plain subset (`plain`), never by the HDF5 library in this process.
+A digest is not a signature: the author of a hostile file can compute it too. Files are therefore decoded by a bounded
+reader of the subset of HDF5 that is written here (`hdf5_decoder`), never by the HDF5 library in this process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _READ_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class ContainerContents:
-    """What a file holds: ``arrays`` by path, ``meta`` (texts and scalars by name), and the ``digest`` of the whole."""
+    """The content of a file: ``arrays`` by path, ``meta`` (strings and scalars by name), and the ``digest``."""
 
     arrays: dict[str, np.ndarray]
     meta: dict[str, Scalar]
@@ -49,7 +49,7 @@ class ContainerContents:
 
 @dataclass(frozen=True)
 class ContainerOutline:
-    """What a file holds, without its arrays: their ``specs`` by path, ``meta``, and the file's size in bytes."""
+    """The content of a file without its arrays: their ``specs`` by path, ``meta``, and the file's size in bytes."""
 
     specs: dict[str, Spec]
     meta: dict[str, Scalar]
@@ -59,14 +59,12 @@ class ContainerOutline:
 def write(
     path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], meta: Mapping[str, Scalar] | None = None
 ) -> str:
-    """Write ``arrays`` (paths such as ``conv1/kernel``) and ``meta`` durably to one file; give back its SHA-256.
+    """Write ``arrays`` (paths such as ``conv1/kernel``) and ``meta`` atomically to one file; returns its SHA-256.
 
-    The old file at ``path`` stays whole until the new one is written, synced and verified. Raises SnapshotError when
-    the file cannot be written, UsageError for a name, type or value that cannot be kept.
+    An existing file is replaced only after the new one is written, synced and verified. Raises SnapshotError if the
+    file cannot be written, UsageError for a name, dtype or value that cannot be stored.
     """
-    encoder = importlib.import_module(
-        f"{__package__}.hdf5_encoder"
-    )  # h5py, which is imported only where something is written
+    encoder = importlib.import_module(f"{__package__}.hdf5_encoder")  # imports h5py, which only writing needs
     pieces = encoder.encode_hdf5(arrays, meta or {}, VERSION, USER_BLOCK)
     digest = sha256_hexdigest(pieces)
     size = USER_BLOCK + sum(len(piece) for piece in pieces)
@@ -76,10 +74,10 @@ def write(
 
 
 def read(path: str | os.PathLike[str]) -> ContainerContents:
-    """Read a file written by `write`, its digest verified first.
+    """Read a file written by `write`, after verifying its digest.
 
-    The arrays share one block of memory of the file's size. Raises ModelFileError when the file is damaged, truncated,
-    of another kind or cannot be opened, naming what was expected and what was found.
+    The arrays are views of one buffer of the file's size. Raises ModelFileError if the file is damaged, truncated, of
+    another kind, or cannot be opened.
     """
     with _open(path) as file:
         digest, size = _check_header(path, file)
@@ -105,10 +103,7 @@ def read(path: str | os.PathLike[str]) -> ContainerContents:
 
 
 def peek(path: str | os.PathLike[str]) -> ContainerOutline:
-    """What is in the file, without reading its arrays and without verifying the digest (only header and length).
-
-    Raises as `read` does.
-    """
+    """The content of a file without its arrays; header and length are verified, the digest is not. Raises as `read`."""
     with _open(path) as file:
         _, size = _check_header(path, file)
 
@@ -127,14 +122,14 @@ def peek(path: str | os.PathLike[str]) -> ContainerOutline:
 
 
 def verify(path: str | os.PathLike[str], digest: str | None = None) -> str:
-    """Read every byte and check the digest (and that it is ``digest``, when given); give it back.
+    """Verify the digest of the whole file (and that it equals ``digest``, if given); returns it.
 
-    Raises ModelFileError naming what was expected and what was found.
+    Raises ModelFileError, with the expected and the actual digest.
     """
     with _open(path) as file:
-        announced, size = _check_header(path, file)
+        declared, size = _check_header(path, file)
         if digest is not None:
-            _check_digest(path, digest, announced)
+            _check_digest(path, digest, declared)
         total, done = hashlib.sha256(), USER_BLOCK
         file.seek(USER_BLOCK)
         while block := file.read(_READ_BYTES):
@@ -142,27 +137,27 @@ def verify(path: str | os.PathLike[str], digest: str | None = None) -> str:
             done += len(block)
     if done != size:
         raise _truncation_error(path, size, done)
-    _check_digest(path, announced, total.hexdigest())
-    return announced
+    _check_digest(path, declared, total.hexdigest())
+    return declared
 
 
 def is_container(path: str | os.PathLike[str]) -> bool:
-    """Whether a file was written by `write`, by its first bytes; True even when one of them is damaged."""
+    """Whether a file was written by `write`, by its first bytes; also True if one of them is damaged."""
     with _open(path) as file:
         return has_container_header(file.read(USER_BLOCK))
 
 
 def has_container_header(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of a file written here, even when one of them is damaged."""
+    """Whether a file that starts with these bytes was written by `write`; also True if one of them is damaged."""
     return head.startswith(b"prototorch ") or head[12:20] == b" sha256="
 
 
 def _check_written(path: str, digest: str, names: Set[str]) -> None:
-    """What was written has the digest, and the reader finds in it what was given."""
+    """Check that the written file has the digest and that the reader finds all names in it."""
     verify(path, digest)
-    found = peek(path)
-    if found.specs.keys() | {f"{META_GROUP}/{key}" for key in found.meta} != names:
-        raise ModelFileError(f"{path}: what was written cannot be read")
+    outline = peek(path)
+    if outline.specs.keys() | {f"{META_GROUP}/{key}" for key in outline.meta} != names:
+        raise ModelFileError(f"{path}: the written file cannot be read back")
 
 
 def _make_header(digest: str, size: int) -> bytes:
@@ -184,12 +179,12 @@ def _open(path: str | os.PathLike[str]) -> io.FileIO:
 
 
 def _check_header(path: str | os.PathLike[str], file: io.FileIO) -> tuple[str, int]:
-    """The digest and length that the user block announces; its form must be exact, and the length right."""
+    """The digest and the length declared in the user block, whose form and length are verified."""
     head = file.read(USER_BLOCK)
-    found = os.fstat(file.fileno()).st_size
+    size = os.fstat(file.fileno()).st_size
     if not has_container_header(head):
-        wanted = f"a file of prototorch ('prototorch {VERSION} sha256=...')"
-        raise ModelFileError(f"{os.fspath(path)}: expected {wanted}, found {head[:16]!r}")
+        expected = f"a file of prototorch ('prototorch {VERSION} sha256=...')"
+        raise ModelFileError(f"{os.fspath(path)}: expected {expected}, found {head[:16]!r}")
     match = _HEADER.match(head)
     if match is not None and int(match[1]) > VERSION:
         raise ModelFileError(
@@ -201,9 +196,9 @@ def _check_header(path: str | os.PathLike[str], file: io.FileIO) -> tuple[str, i
             f"{os.fspath(path)}: damaged: expected 'prototorch {VERSION} sha256=... bytes=...' in its first "
             f"bytes, found {head[:100].rstrip(bytes(1))!r}"
         )
-    if found != int(match[3]) or len(head) < USER_BLOCK:
-        raise _truncation_error(path, int(match[3]), found)
-    return match[2].decode(), found
+    if size != int(match[3]) or len(head) < USER_BLOCK:
+        raise _truncation_error(path, int(match[3]), size)
+    return match[2].decode(), size
 
 
 def _truncation_error(path: str | os.PathLike[str], expected: int, found: int) -> ModelFileError:
@@ -226,7 +221,7 @@ def _read_entries(
 
 
 def _decode_scalar(path: str | os.PathLike[str], name: str, entry: DatasetEntry, data: bytes) -> Scalar:
-    """A text or number of the group ``@meta``."""
+    """A string or number of the group ``@meta``."""
     try:
         if entry.shape != ():
             raise ValueError("expected a scalar")
@@ -239,9 +234,9 @@ def _decode_scalar(path: str | os.PathLike[str], name: str, entry: DatasetEntry,
 
 def _decode_array(path: str | os.PathLike[str], name: str, entry: DatasetEntry, part: np.ndarray) -> np.ndarray:
     if entry.dtype == "text":
-        raise ModelFileError(f"{os.fspath(path)}: {name}: expected an array of numbers, found a text")
+        raise ModelFileError(f"{os.fspath(path)}: {name}: expected an array of numbers, found a string")
     dtype = np.dtype(entry.dtype)
     if dtype == np.bool_ and part.size and part.max() > 1:
-        raise ModelFileError(f"{os.fspath(path)}: {name}: a boolean that is neither true nor false")
-    little = part if part.ctypes.data % dtype.itemsize == 0 else part.copy()
-    return little.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(entry.shape)
+        raise ModelFileError(f"{os.fspath(path)}: {name}: a boolean that is neither 0 nor 1")
+    aligned = part if part.ctypes.data % dtype.itemsize == 0 else part.copy()
+    return aligned.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(entry.shape)

@@ -1,8 +1,8 @@
-"""HDF5 files from elsewhere (weights of Keras and Caffe, data sets), read without trusting them.
+"""Reader of untrusted HDF5 files (weights of Keras and Caffe, data sets).
 
-The HDF5 library has faults that a made-up file can use, so it never opens such a file in this process: `child` does
-it, in a process that can do nothing but read this one file. What comes back is checked again here. A refused file, a
-child that dies or one that hangs, all are a ModelFileError.
+The HDF5 library has vulnerabilities that a crafted file can exploit, so it never opens such a file in this process:
+`hdf5_sandbox` does, in a process that can do nothing but read this one file. Its answer is validated again here. A
+refused file, a process that crashes and one that hangs are all a ModelFileError.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from prototorch.storage.tree_paths import find_path_error
 
 _INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
 _FIXED_VARIABLES = {
-    "HDF5_PLUGIN_PRELOAD": "::",  # no filter plugin is ever loaded
+    "HDF5_PLUGIN_PRELOAD": "::",  # no filter plugin is loaded
     "HDF5_USE_FILE_LOCKING": "FALSE",
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -36,15 +36,15 @@ _TYPES = {
     f"{order}{kind}" for order in "<>" for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 }
 _MAX_HEAD_BYTES = 256 << 20
-_BASE_TIMEOUT = 10  # seconds for a file of no size
-_MIN_READ_SPEED = 20 << 20  # bytes a second that reading takes at worst
+_BASE_TIMEOUT = 10  # seconds for an empty file
+_MIN_READ_SPEED = 20 << 20  # bytes per second, in the worst case
 
 
 @dataclass(frozen=True)
 class HDF5Tree:
-    """What was read: ``arrays`` by path, and by path of a group or dataset (the root is ``""``) its ``attributes``.
+    """The content of a file: ``arrays`` by path, ``attributes`` by path of their group or dataset (the root is ``""``).
 
-    An attribute is an int, float, bool or str, or a list of them; attributes of other kinds are left out.
+    An attribute is an int, float, bool or str, or a list of these; attributes of other types are left out.
     """
 
     arrays: dict[str, np.ndarray]
@@ -52,63 +52,65 @@ class HDF5Tree:
 
 
 class ReaderProcess(Protocol):
-    """A started child process, as far as it is used here."""
+    """The interface of the sandboxed process that is used here."""
 
     stdout: IO[bytes]
     stderr: IO[bytes]
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it immediately."""
 
     def wait(self) -> int:
-        """Its exit status; negative: the signal that ended it."""
+        """Wait for its end; its exit status, negative for a signal."""
 
 
 def read_datasets(
     path: str | os.PathLike[str], budget_bytes: int, names: Sequence[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Every dataset of a foreign HDF5 file by path, or those in ``names`` alone.
+    """The datasets of a foreign HDF5 file by path: all of them, or only those in ``names``.
 
-    ``budget_bytes`` is the most that the arrays may take together: the sum of what is expected, which nothing in the
-    file can enlarge. Raises ModelFileError naming the file, the object and the reason, when anything in the file is
-    not plain (with ``names``: anything on the way to them).
+    ``budget_bytes`` is the limit on the bytes of all arrays, which nothing in the file can raise. Raises
+    ModelFileError, with the path, the object and the reason, if anything in the file is not a plain array or group
+    (with ``names``: anything on the way to them).
     """
     return _request_arrays(path, budget_bytes, names, attributes=False)[0]
 
 
 def read_tree(path: str | os.PathLike[str], budget_bytes: int) -> HDF5Tree:
-    """As `read_datasets`, with the attributes of all groups and datasets (Keras keeps layers' names there)."""
+    """As `read_datasets`, with the attributes of all groups and datasets (Keras stores layer names in them)."""
     return HDF5Tree(*_request_arrays(path, budget_bytes, None, attributes=True))
 
 
 def read_dataset_specs(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> dict[str, Spec]:
-    """The shapes and types of the datasets, by path, without reading them. Raises ModelFileError as `read_datasets`."""
+    """Shapes and dtypes of the datasets, by path, without reading them. Raises ModelFileError as `read_datasets`."""
     rows, _, _ = _request_rows(path, 1 << 60, names)
     return {name: Spec(shape, np.dtype(dtype).newbyteorder("=").name) for name, dtype, shape, _ in rows}
 
 
 def map_datasets(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """The datasets as read-only memory maps of the file: for data larger than memory, read as it is needed.
+    """The datasets as read-only memory maps of the file: for data larger than memory, paged in on access.
 
-    The file's structure is checked in the child process, then this process maps the bytes without the HDF5 library.
-    Only contiguous datasets can be mapped (not chunked or compressed ones). The file must not change while it is in
-    use. Raises ModelFileError as `read_datasets`.
+    The structure of the file is validated in the sandbox, then this process maps the bytes without the HDF5 library.
+    Only contiguous datasets can be mapped (not chunked or compressed ones). The file must not change while it is
+    mapped. Raises ModelFileError as `read_datasets`.
     """
     rows, size, identity = _request_rows(path, 1 << 60, names)
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for name, dtype, shape, offset in rows:
         nbytes = prod(shape) * np.dtype(dtype).itemsize
         if nbytes == 0:
-            found[name] = np.zeros(shape, np.dtype(dtype).newbyteorder("="))
+            arrays[name] = np.zeros(shape, np.dtype(dtype).newbyteorder("="))
         elif offset is None:
-            raise ModelFileError(f"{os.fspath(path)}: {name}: chunked or compressed, so it can be read but not mapped")
+            raise ModelFileError(
+                f"{os.fspath(path)}: {name}: chunked or compressed datasets can be read but not mapped"
+            )
         elif not 0 < offset <= size - nbytes:
-            raise ModelFileError(f"{os.fspath(path)}: {name}: not within the file")
+            raise ModelFileError(f"{os.fspath(path)}: {name}: its bytes are not within the file")
         else:
-            found[name] = np.memmap(path, np.dtype(dtype), "r", offset, shape)
+            arrays[name] = np.memmap(path, np.dtype(dtype), "r", offset, shape)
     if _file_identity(path) != identity:
-        raise ModelFileError(f"{os.fspath(path)}: it was changed while it was read")
-    return found
+        raise ModelFileError(f"{os.fspath(path)}: the file was changed while it was read")
+    return arrays
 
 
 DatasetRow = tuple[str, str, tuple[int, ...], int | None]
@@ -117,37 +119,37 @@ DatasetRow = tuple[str, str, tuple[int, ...], int | None]
 def _request_rows(
     path: str | os.PathLike[str], budget: int, names: Sequence[str] | None
 ) -> tuple[list[DatasetRow], int, tuple[int, ...]]:
-    """What the child says is in the file, without bytes; the file's size and identity."""
+    """The datasets of the file without their bytes, the file's size and its identity."""
     identity = _file_identity(path)
-    with _ReaderSession(path, budget, names, attributes=False, arrays=False) as child:
-        rows, _ = child.head()
-        child.finish()
+    with _ReaderSession(path, budget, names, attributes=False, arrays=False) as session:
+        rows, _ = session.read_head()
+        session.finish()
     return rows, identity[2], identity
 
 
 def _request_arrays(
     path: str | os.PathLike[str], budget: int, names: Sequence[str] | None, attributes: bool
 ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
-    with _ReaderSession(path, budget, names, attributes, arrays=True) as child:
-        rows, noted = child.head()
-        arrays = {name: child.array(name, dtype, shape) for name, dtype, shape, _ in rows}
-        child.finish()
-    return arrays, noted
+    with _ReaderSession(path, budget, names, attributes, arrays=True) as session:
+        rows, attributes_by_path = session.read_head()
+        arrays = {name: session.read_array(name, dtype, shape) for name, dtype, shape, _ in rows}
+        session.finish()
+    return arrays, attributes_by_path
 
 
 def _file_identity(path: str | os.PathLike[str]) -> tuple[int, ...]:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ModelFileError(f"{os.fspath(path)}: cannot open it: {reason}") from error
     if not Path(path).is_file():
         raise ModelFileError(f"{os.fspath(path)}: expected a regular file")
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 class _ReaderSession:
-    """One child, one file. On leaving, the child has ended."""
+    """A sandboxed process that reads one file. On exit the process has ended."""
 
     def __init__(
         self, path: str | os.PathLike[str], budget: int, names: Sequence[str] | None, attributes: bool, arrays: bool
@@ -161,12 +163,14 @@ class _ReaderSession:
             "names": None if names is None else list(names),
             "attributes": attributes,
             "arrays": arrays,
-            "seconds": max(1, self.seconds - _BASE_TIMEOUT // 2),  # of processor time
-            "python_path": [entry for entry in sys.path if os.path.isabs(entry)],  # nothing beside the file is imported
+            "seconds": max(1, self.seconds - _BASE_TIMEOUT // 2),  # processor time
+            "python_path": [
+                entry for entry in sys.path if os.path.isabs(entry)
+            ],  # modules next to the file are not imported
         }
         self.timed_out = False
-        self.child = _start_process(request)
-        self.timer = threading.Timer(self.seconds, self._too_late)
+        self.process = _start_process(request)
+        self.timer = threading.Timer(self.seconds, self._on_timeout)
         self.timer.daemon = True
 
     def __enter__(self) -> _ReaderSession:
@@ -176,91 +180,95 @@ class _ReaderSession:
     def __exit__(self, *_: object) -> None:
         self.timer.cancel()
         self.timer.join()
-        self.child.kill()
-        self.child.wait()
-        self.child.stdout.close()
-        self.child.stderr.close()
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
 
-    def head(self) -> tuple[list[DatasetRow], dict[str, dict[str, Any]]]:
-        """The rows and attributes, checked: the child read a hostile file, so its word is not taken."""
+    def read_head(self) -> tuple[list[DatasetRow], dict[str, dict[str, Any]]]:
+        """The rows and attributes, validated: the process may have been taken over by a hostile file."""
         length = int.from_bytes(self._bytes(8), "little")
         if length > _MAX_HEAD_BYTES:
-            raise self._fault("the reading process gave a damaged answer")
+            raise self._error("the reading process gave a damaged answer")
         try:
             head = json.loads(self._bytes(length))
             rows = [self._row(*row) for row in head["arrays"]]
             return rows, dict(head["attributes"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise self._fault("the reading process gave a damaged answer") from error
+            raise self._error("the reading process gave a damaged answer") from error
 
     def _row(self, name: str, dtype: str, shape: list[int], offset: int | None) -> DatasetRow:
         lengths = tuple(int(length) for length in shape)
-        fault = find_path_error(name)
-        if fault or (dtype not in _TYPES and dtype != "|b1") or len(lengths) > 32 or any(n < 0 for n in lengths):
+        if (
+            find_path_error(name)
+            or (dtype not in _TYPES and dtype != "|b1")
+            or len(lengths) > 32
+            or any(n < 0 for n in lengths)
+        ):
             raise ValueError(f"row {name!r:.80}")
         self.remaining_budget -= prod(lengths) * np.dtype(dtype).itemsize
         if self.remaining_budget < 0 or prod(max(n, 1) for n in lengths) > 1 << 59:
             raise ValueError(f"row {name!r:.80}: more bytes than expected")
         return name, dtype, lengths, None if offset is None else int(offset)
 
-    def array(self, name: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-        """The next array of the answer, in this machine's byte order."""
+    def read_array(self, name: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+        """The next array of the answer, in native byte order."""
         try:
             data = np.empty(shape, np.uint8 if dtype == "|b1" else dtype)
         except MemoryError as error:
-            raise self._fault(f"{name}: no memory for an array of {list(shape)}") from error
+            raise self._error(f"{name}: not enough memory for an array of {list(shape)}") from error
         view = data.reshape(-1).view(np.uint8)
         done = 0
         while done < view.nbytes:
-            count = self.child.stdout.readinto(view[done:].data)  # type: ignore[attr-defined]
+            count = self.process.stdout.readinto(view[done:].data)  # type: ignore[attr-defined]
             if not count:
-                raise self._verdict()
+                raise self._failure()
             done += count
         if dtype == "|b1":
             if view.nbytes and view.max() > 1:
-                raise self._fault(f"{name}: a boolean that is neither true nor false")
+                raise self._error(f"{name}: a boolean that is neither 0 nor 1")
             return data.view(np.bool_)
         return data.astype(data.dtype.newbyteorder("="), copy=False)
 
     def finish(self) -> None:
-        """The answer must end here, and well."""
-        if self.child.stdout.read(1):
-            raise self._fault("the reading process gave a damaged answer")
-        if self.child.wait() != 0:
-            raise self._verdict()
+        """Check that the answer ends here and the process exits with status 0."""
+        if self.process.stdout.read(1):
+            raise self._error("the reading process gave a damaged answer")
+        if self.process.wait() != 0:
+            raise self._failure()
 
     def _bytes(self, count: int) -> bytes:
-        parts, left = [], count
-        while left:
-            part = self.child.stdout.read(min(left, 1 << 20))
+        parts, remaining = [], count
+        while remaining:
+            part = self.process.stdout.read(min(remaining, 1 << 20))
             if not part:
-                raise self._verdict()
+                raise self._failure()
             parts.append(part)
-            left -= len(part)
+            remaining -= len(part)
         return b"".join(parts)
 
-    def _too_late(self) -> None:
+    def _on_timeout(self) -> None:
         self.timed_out = True
-        self.child.kill()
+        self.process.kill()
 
-    def _fault(self, reason: str) -> ModelFileError:
+    def _error(self, reason: str) -> ModelFileError:
         return ModelFileError(f"{self.path}: {reason}")
 
-    def _verdict(self) -> ModelFileError:
-        """Why the child's answer ended early."""
-        reason = self.child.stderr.read(4096).decode("utf-8", "replace")
-        status = self.child.wait()
+    def _failure(self) -> ModelFileError:
+        """The error that explains why the answer ended early."""
+        reason = self.process.stderr.read(4096).decode("utf-8", "replace")
+        status = self.process.wait()
         if self.timed_out:
-            return self._fault(f"reading it took more than {self.seconds} seconds; it is damaged or hostile")
+            return self._error(f"reading it took more than {self.seconds} seconds; it is damaged or hostile")
         if status < 0:
             name = signal.Signals(-status).name if -status in signal.valid_signals() else str(-status)
-            return self._fault(f"the process that read it was ended by {name}; it is damaged or hostile")
-        return self._fault(reason or f"the process that read it ended with status {status}")
+            return self._error(f"the process that read it was ended by {name}; it is damaged or hostile")
+        return self._error(reason or f"the process that read it ended with status {status}")
 
 
 def _start_process(request: dict[str, Any]) -> ReaderProcess:
     environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | _FIXED_VARIABLES
-    child = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-B", str(Path(__file__).with_name("hdf5_sandbox.py"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -268,10 +276,10 @@ def _start_process(request: dict[str, Any]) -> ReaderProcess:
         bufsize=0,
         env=environment,
     )
-    assert child.stdin is not None
+    assert process.stdin is not None
     try:
-        child.stdin.write(json.dumps(request).encode())
-        child.stdin.close()
+        process.stdin.write(json.dumps(request).encode())
+        process.stdin.close()
     except BrokenPipeError:
-        pass  # it died at once; its status tells
-    return child  # type: ignore[return-value]
+        pass  # it ended immediately; its status says why
+    return process  # type: ignore[return-value]

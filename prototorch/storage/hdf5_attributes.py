@@ -1,4 +1,4 @@
-"""Attributes of a foreign HDF5 file, read by the strict reader: numbers and texts; all other kinds are passed over."""
+"""Reader of the attributes of a foreign HDF5 file: numbers and strings; other types are ignored."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from prototorch.storage.hdf5_validator import UnsafeFileError, numpy_dtype_of
 
 MAX_ATTRIBUTES = 1_000
 MAX_ELEMENTS = 65_536
-MAX_TEXT_BYTES = 64 << 20  # bytes, all attributes of a file together
+MAX_TEXT_BYTES = 64 << 20  # bytes of all attributes of a file
 
 
 def read_attributes(objects: list[tuple[str, h5g.GroupID | h5d.DatasetID]]) -> dict[str, dict[str, Any]]:
-    """For each object's path its attributes: int, float, bool, str, or a list of these. Raises RefusedError."""
-    found: dict[str, dict[str, Any]] = {}
-    left = MAX_TEXT_BYTES
+    """Object path -> its attributes: int, float, bool, str, or a list of these. Raises UnsafeFileError."""
+    attributes: dict[str, dict[str, Any]] = {}
+    remaining = MAX_TEXT_BYTES
     for path, handle in objects:
         count = h5a.get_num_attrs(handle)
         if count > MAX_ATTRIBUTES:
-            raise UnsafeFileError(f"{path or '/'}: {count:,} attributes; at most {MAX_ATTRIBUTES:,} are allowed")
+            raise UnsafeFileError(f"{path or '/'}: {count:,} attributes; the limit is {MAX_ATTRIBUTES:,}")
         values = {}
         for index in range(count):
             attribute = h5a.open(handle, index=index)
@@ -31,13 +31,13 @@ def read_attributes(objects: list[tuple[str, h5g.GroupID | h5d.DatasetID]]) -> d
             if value is None:
                 continue
             name = attribute.name.decode("utf-8", "replace")
-            left -= sum(len(item) if isinstance(item, str) else 8 for item in np.atleast_1d(value))
-            if left < 0:
+            remaining -= sum(len(item) if isinstance(item, str) else 8 for item in np.atleast_1d(value))
+            if remaining < 0:
                 raise UnsafeFileError(f"{path or '/'}: attributes of more than {MAX_TEXT_BYTES:,} bytes")
             values[name] = value.tolist()
         if values:
-            found[path] = values
-    return found
+            attributes[path] = values
+    return attributes
 
 
 def _read_value(attribute: h5a.AttrID, path: str) -> np.ndarray | None:

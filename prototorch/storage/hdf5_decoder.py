@@ -1,9 +1,9 @@
-"""A reader of plain HDF5 in pure Python: the subset that prototorch writes, and nothing else.
+"""Decoder of the subset of HDF5 that `hdf5_encoder` writes, in pure Python.
 
-Groups with symbol tables, contiguous datasets of numbers, fixed-length UTF-8 texts: superblock 0 and object headers 1
-of the HDF5 File Format Specification. Nothing here trusts the file: every place is checked against its size, every
-structure is visited once, no two arrays may overlap. So a file can be at worst refused. It knows no links but hard
-ones, no external or virtual storage, no filters, no references, no object types. Attributes are passed over.
+The subset: groups with symbol tables, contiguous datasets of numbers, fixed-length UTF-8 strings; superblock version 0
+and object header version 1 of the HDF5 File Format Specification. The file is not trusted: every offset is checked
+against the file's size, every structure is visited once, arrays must not overlap. There are no links except hard ones,
+no external or virtual storage, no filters, no references, no object types. Attributes are ignored.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _UNDEFINED_ADDRESS = 0xFFFFFFFFFFFFFFFF
 
 
 class HDF5FormatError(Exception):
-    """The file is outside the subset, or damaged; the message says where."""
+    """The file is outside the subset, or damaged; the message names the object."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetEntry:
-    """A dataset: its element type by NumPy's name (``text`` for a string), shape, place in the file and bytes."""
+    """A dataset: its dtype by NumPy's name (``text`` for a string), shape, offset in the file and size in bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -56,21 +56,23 @@ _TEXT_TYPE = struct.pack("<B3B", 0x13, 0x11, 0, 0)  # fixed length, padded with 
 
 
 def read_entries(read_at: Callable[[int, int], bytes], size: int, base: int) -> dict[str, DatasetEntry]:
-    """Every dataset of the file by path, in the order of the names.
+    """The datasets of the file by path, in the order of the names.
 
-    ``read_at(offset, count)`` gives bytes of the file, ``size`` is its length, ``base`` where the superblock lies.
-    Raises NotPlainError.
+    ``read_at(offset, count)`` returns bytes of the file, ``size`` is its length, ``base`` the offset of the superblock.
+    Raises HDF5FormatError.
     """
     entries = dict(_TreeReader(read_at, size, base).walk())
     end = 0
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].offset, item[1].nbytes)):
         if entry.nbytes and entry.offset < end:
-            raise HDF5FormatError(f"{name}: its bytes overlap with another array's")
+            raise HDF5FormatError(f"{name}: its bytes overlap with those of another array")
         end = max(end, entry.offset + entry.nbytes)
     return entries
 
 
 class _TreeReader:
+    """Walks the groups of a file; addresses are relative to ``base``."""
+
     def __init__(self, read_at: Callable[[int, int], bytes], size: int, base: int):
         self.read_at, self.size, self.base = read_at, size, base
         self.visited: set[int] = set()
@@ -81,14 +83,14 @@ class _TreeReader:
             raise HDF5FormatError(
                 f"{what}: {count:,} bytes at {offset:,} are not within the file ({self.size:,} bytes)"
             )
-        found = self.read_at(offset, count)
-        if len(found) != count:
-            raise HDF5FormatError(f"{what}: the file ends at byte {offset + len(found):,}")
-        return found
+        data = self.read_at(offset, count)
+        if len(data) != count:
+            raise HDF5FormatError(f"{what}: the file ends at byte {offset + len(data):,}")
+        return data
 
     def mark_visited(self, address: int, what: str) -> None:
         if address in self.visited:
-            raise HDF5FormatError(f"{what}: the same place in the file is used twice")
+            raise HDF5FormatError(f"{what}: the same address is used twice")
         if len(self.visited) >= _MAX_OBJECTS:
             raise HDF5FormatError(f"{what}: more than {_MAX_OBJECTS:,} structures")
         self.visited.add(address)
@@ -115,32 +117,32 @@ class _TreeReader:
                 yield path, self.dataset(messages, what)
 
     def messages(self, address: int, what: str) -> Iterator[tuple[int, bytes]]:
-        """The header messages that matter, each at most once."""
+        """The relevant header messages, each at most once."""
         version, _, count, _, length = struct.unpack("<BBHII4x", self.read(address, 16, what))
         if version != 1:
             raise HDF5FormatError(f"{what}: object header version {version}")
-        blocks, seen = [(address + 16, length)], set()
+        blocks, types_seen = [(address + 16, length)], set()
         while blocks:
             start, length = blocks.pop(0)
             self.mark_visited(start, what)
-            block, place = self.read(start, length, what), 0
-            while place + 8 <= len(block) and count:
-                kind, size, flags = struct.unpack_from("<HHB", block, place)
-                body = block[place + 8 : place + 8 + size]
-                place, count = place + 8 + size, count - 1
+            block, position = self.read(start, length, what), 0
+            while position + 8 <= len(block) and count:
+                kind, size, flags = struct.unpack_from("<HHB", block, position)
+                body = block[position + 8 : position + 8 + size]
+                position, count = position + 8 + size, count - 1
                 if len(body) != size or flags & 2:
                     raise HDF5FormatError(f"{what}: a damaged or shared header message")
                 if kind == 0x10:
                     blocks.append(struct.unpack("<QQ", body[:16].ljust(16, b"\xff")))
                 elif kind in (1, 3, 8, 0x11):
-                    if kind in seen:
+                    if kind in types_seen:
                         raise HDF5FormatError(f"{what}: header message {kind:#x} twice")
-                    seen.add(kind)
+                    types_seen.add(kind)
                     yield kind, body
-                elif kind not in (0, 4, 5, 0xC, 0x12):  # nothing, fill values, attributes, times
+                elif kind not in (0, 4, 5, 0xC, 0x12):  # NIL, fill values, attributes, times
                     raise HDF5FormatError(f"{what}: header message {kind:#x}")
         if count:
-            raise HDF5FormatError(f"{what}: fewer header messages than announced")
+            raise HDF5FormatError(f"{what}: fewer header messages than declared")
 
     def children(self, message: bytes, what: str) -> Iterator[tuple[str, int]]:
         if len(message) != 16:
@@ -157,15 +159,15 @@ class _TreeReader:
             if signature != b"SNOD" or version != 1:
                 raise HDF5FormatError(f"{what}: a damaged group node")
             table = self.read(address + 8, 40 * count, what)
-            for place, child, kind in struct.iter_unpack("<QQI20x", table):
-                end = names.find(b"\0", place) if place < length else -1
+            for start, child, kind in struct.iter_unpack("<QQI20x", table):
+                end = names.find(b"\0", start) if start < length else -1
                 try:
-                    name = names[place:end].decode() if end >= 0 else ""
+                    name = names[start:end].decode() if end >= 0 else ""
                 except UnicodeDecodeError:
                     name = ""
-                fault = find_name_error(name)
-                if fault is not None or kind > 1:
-                    raise HDF5FormatError(f"{what}: {f'a name {fault}' if fault else f'{name!r} is a soft link'}")
+                error = find_name_error(name)
+                if error is not None or kind > 1:
+                    raise HDF5FormatError(f"{what}: {f'a name {error}' if error else f'{name!r} is a soft link'}")
                 yield name, child
 
     def leaves(self, address: int, what: str) -> Iterator[int]:
@@ -177,12 +179,12 @@ class _TreeReader:
             if level == -1:
                 yield address
                 continue
-            signature, kind, found, count = struct.unpack("<4sBBH16x", self.read(address, 24, what))
-            if signature != b"TREE" or kind != 0 or (level is not None and found != level):
+            signature, kind, node_level, count = struct.unpack("<4sBBH16x", self.read(address, 24, what))
+            if signature != b"TREE" or kind != 0 or (level is not None and node_level != level):
                 raise HDF5FormatError(f"{what}: a damaged group tree")
             table = self.read(address + 24, 16 * count + 8, what)
-            below = [struct.unpack_from("<Q", table, 16 * number + 8)[0] for number in range(count)]
-            stack += [(child, found - 1) for child in reversed(below)]
+            children = [struct.unpack_from("<Q", table, 16 * number + 8)[0] for number in range(count)]
+            stack += [(child, node_level - 1) for child in reversed(children)]
 
     def dataset(self, messages: dict[int, bytes], what: str) -> DatasetEntry:
         if not {1, 3, 8} <= messages.keys():
@@ -195,7 +197,7 @@ class _TreeReader:
         address, stored = struct.unpack_from("<QQ", layout, 2)
         nbytes = prod(shape) * itemsize
         if prod(max(length, 1) for length in shape) * itemsize >= 1 << 62:
-            raise HDF5FormatError(f"{what}: the shape {list(shape)} is beyond any memory")
+            raise HDF5FormatError(f"{what}: the shape {list(shape)} is too large")
         if stored != nbytes:
             raise HDF5FormatError(f"{what}: {nbytes:,} bytes declared, {stored:,} stored")
         if nbytes == 0:
@@ -212,7 +214,7 @@ class _TreeReader:
     def dtype(self, body: bytes, what: str) -> tuple[str, int]:
         if body[:4] == _TEXT_TYPE and len(body) >= 8:
             return "text", struct.unpack_from("<I", body, 4)[0]
-        for known, found in _TYPES.items():
-            if body.startswith(known) and not any(body[len(known) :]):
-                return found
-        raise HDF5FormatError(f"{what}: an element type that is not plain")
+        for encoded, dtype in _TYPES.items():
+            if body.startswith(encoded) and not any(body[len(encoded) :]):
+                return dtype
+        raise HDF5FormatError(f"{what}: an unsupported element type")

@@ -1,9 +1,9 @@
-"""A tree of arrays as the bytes of an HDF5 file, without copying the arrays.
+"""Encoder of a tree of arrays as the bytes of an HDF5 file, without copying the arrays.
 
-HDF5 itself lays the file out: groups, names, types, shapes and the place of each array. It is made to reserve these
-places and write nothing there; the bytes of the arrays are then put between what it wrote. So the file is an ordinary
-one of HDF5 1.8 (contiguous datasets, no filters), no error of the disk ever reaches the library, and the memory needed
-is that of the metadata alone.
+The HDF5 library writes the metadata (groups, names, types, shapes, offsets) to a file in memory. It reserves the space
+of each array without writing to it; the bytes of the arrays are then inserted between what it wrote. The result is an
+ordinary file of HDF5 1.8 (contiguous datasets, no filters), no disk error ever reaches the library, and only the
+metadata takes memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PAGE_BYTES = 4096
 
 
 class _SparseFile(io.RawIOBase):
-    """A file in memory that holds only the pages that were written; the rest reads as zeros."""
+    """A sparse file in memory: pages that were not written take no memory and read as zeros."""
 
     def __init__(self) -> None:
         self.pages: dict[int, bytearray] = {}
@@ -62,19 +62,19 @@ class _SparseFile(io.RawIOBase):
         return len(view)
 
     def read_range(self, start: int, stop: int) -> bytes:
-        """The bytes from ``start`` to ``stop``."""
+        """The bytes from offset ``start`` to ``stop``."""
         first, last = start // _PAGE_BYTES, (stop + _PAGE_BYTES - 1) // _PAGE_BYTES
-        whole = b"".join(bytes(self.pages.get(number, _PAGE_BYTES)) for number in range(first, last))
-        return whole[start - first * _PAGE_BYTES : stop - first * _PAGE_BYTES]
+        content = b"".join(bytes(self.pages.get(number, _PAGE_BYTES)) for number in range(first, last))
+        return content[start - first * _PAGE_BYTES : stop - first * _PAGE_BYTES]
 
 
 def encode_hdf5(
     arrays: Mapping[str, np.ndarray], meta: Mapping[str, Scalar], version: int, user_block: int
 ) -> list[memoryview | bytes]:
-    """The pieces of the HDF5 file that holds ``arrays`` by path and ``meta`` in the group ``@meta``.
+    """The HDF5 file of ``arrays`` by path, with ``meta`` in the group ``@meta``, as a list of buffers to concatenate.
 
-    The first piece begins after the user block of ``user_block`` bytes, which the caller puts in front. Arrays may have
-    any shape (``()`` and empty ones too) and the types of `DTYPES`. Raises UsageError naming what cannot be kept.
+    The first buffer follows the user block of ``user_block`` bytes, which the caller writes. Arrays may have any shape
+    (also ``()`` and empty) and the dtypes in `DTYPES`. Raises UsageError for a name or value that cannot be stored.
     """
     values = [(name, _to_little_endian(name, array)) for name, array in arrays.items()]
     texts = [(f"{META_GROUP}/{key}", _encode_scalar(key, value)) for key, value in meta.items()]
@@ -108,7 +108,7 @@ def _interleave(pages: _SparseFile, spans: Sequence[tuple[int, memoryview]], sta
 
 
 def _reserve_dataset(file: h5py.File, name: str, value: np.ndarray) -> int | None:
-    """Make the dataset, its space reserved but not written; give back where its bytes go."""
+    """Create a dataset whose space is reserved but not written; returns the offset of its bytes."""
     if value.dtype.kind == "S":
         kind = h5t.C_S1.copy()
         kind.set_size(value.dtype.itemsize)
@@ -130,7 +130,7 @@ def _reserve_dataset(file: h5py.File, name: str, value: np.ndarray) -> int | Non
 def _to_little_endian(name: str, array: np.ndarray) -> np.ndarray:
     value = np.asarray(array)
     if value.dtype.name not in DTYPES:
-        raise UsageError(f"{name}: arrays of {value.dtype} cannot be kept in a file (possible: {', '.join(DTYPES)})")
+        raise UsageError(f"{name}: arrays of {value.dtype} cannot be stored (supported: {', '.join(DTYPES)})")
     return np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(value.shape)
 
 
@@ -141,9 +141,9 @@ def _encode_scalar(key: str, value: Scalar) -> np.ndarray:
         try:
             encoded = value.encode()
         except UnicodeEncodeError:
-            raise UsageError(f"{META_GROUP}/{key}: the text holds a lone surrogate, which no file can keep") from None
+            raise UsageError(f"{META_GROUP}/{key}: a string with a lone surrogate cannot be stored") from None
         if "\0" in value:
-            raise UsageError(f"{META_GROUP}/{key}: the text holds a NUL character, which no file can keep")
+            raise UsageError(f"{META_GROUP}/{key}: a string with a NUL character cannot be stored")
         return np.array(encoded, dtype=f"S{max(1, len(encoded))}")
     if isinstance(value, bool):
         return np.array(value)
@@ -151,22 +151,22 @@ def _encode_scalar(key: str, value: Scalar) -> np.ndarray:
         return np.array(value, "<i8")
     if isinstance(value, float):
         return np.array(value, "<f8")
-    raise UsageError(f"{META_GROUP}/{key}: only str, bool, int (64 bits) and float can be kept, not {value!r:.60}")
+    raise UsageError(f"{META_GROUP}/{key}: expected str, bool, int (64 bits) or float, got {value!r:.60}")
 
 
 def _check_names(names: Sequence[str], keys: Sequence[str]) -> None:
     for path in (*names, *keys):
-        fault = find_path_error(path)
-        if fault is not None:
-            raise UsageError(f"the name {path!r:.80} {fault}")
-    known = set(names)
+        error = find_path_error(path)
+        if error is not None:
+            raise UsageError(f"the name {path!r:.80} {error}")
+    paths = set(names)
     for name in names:
         if name.split("/")[0] == META_GROUP:
-            raise UsageError(f"the name {name!r:.80}: the group {META_GROUP} is kept for the file's own scalars")
+            raise UsageError(f"the name {name!r:.80}: the group {META_GROUP} is reserved for scalars and strings")
         parts = name.split("/")
         for depth in range(1, len(parts)):
-            if "/".join(parts[:depth]) in known:
-                raise UsageError(f"{'/'.join(parts[:depth])!r:.80} cannot be an array and hold {name!r:.80} at once")
+            if "/".join(parts[:depth]) in paths:
+                raise UsageError(f"{'/'.join(parts[:depth])!r:.80} cannot be an array and contain {name!r:.80}")
     for key in keys:
         if "/" in key:
-            raise UsageError(f"the name {key!r:.80} of a scalar has a '/'")
+            raise UsageError(f"the name {key!r:.80} of a scalar contains a '/'")

@@ -1,6 +1,6 @@
-"""Undoing the three filters of HDF5 that are allowed: deflate, shuffle and fletcher32, each within known sizes.
+"""Decoders of the three HDF5 filters that are allowed: deflate, shuffle and fletcher32, with known output sizes.
 
-HDF5 itself is never asked to do it: its filters believe what a file says.
+The HDF5 library's own filters are not used: they trust sizes that the file declares.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from collections.abc import Sequence
 import numpy as np
 
 DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
-_CHECKSUM_WORDS = 1 << 20  # words of a checksum at a time
+_CHECKSUM_WORDS = 1 << 20  # words per step of a checksum
 
 
 class FilterError(Exception):
-    """A chunk that does not unpack to exactly what it should be."""
+    """A chunk that does not decode to exactly the expected bytes."""
 
 
 def max_stored_bytes(filters: Sequence[int], size: int) -> int:
-    """The most bytes that a chunk of ``size`` bytes may take in a file; exact when nothing compresses it."""
+    """The largest stored size of a chunk of ``size`` bytes; exact for filters that do not compress."""
     checks = 4 * filters.count(FLETCHER32)
     return size + checks + (size // 1000 + 64 if DEFLATE in filters else 0)
 
 
-def decode_chunk(stored: bytes, filters: Sequence[int], skipped: int, size: int, itemsize: int) -> bytes:
-    """The ``size`` bytes of a chunk from its stored bytes.
+def decode_chunk(stored: bytes, filters: Sequence[int], skip_mask: int, size: int, itemsize: int) -> bytes:
+    """Decode the ``size`` bytes of a chunk from its stored bytes.
 
-    ``filters`` are in the order of writing, each at most once; ``skipped`` has the bit of each filter set that was not
-    applied to this chunk; ``itemsize`` is the bytes of an element. Raises FilterError.
+    ``filters`` are in the order of encoding, each at most once; ``skip_mask`` has a bit set for each filter that was
+    not applied to this chunk; ``itemsize`` is the bytes per element. Raises FilterError.
     """
-    used = [code for place, code in enumerate(filters) if not skipped >> place & 1]
-    before = []  # the number of bytes that go into each filter; known up to and with the only one that compresses
+    applied = [code for position, code in enumerate(filters) if not skip_mask >> position & 1]
+    input_sizes = []  # of each filter when encoding; known up to and including the only one that compresses
     length: int | None = size
-    for code in used:
-        before.append(length)
+    for code in applied:
+        input_sizes.append(length)
         if length is not None and code == FLETCHER32:
             length += 4
         elif code == DEFLATE:
             length = None
-    for code, length in zip(reversed(used), reversed(before), strict=True):
+    for code, length in zip(reversed(applied), reversed(input_sizes), strict=True):
         if code == DEFLATE:
             assert length is not None
             stored = _inflate(stored, length)
@@ -50,20 +50,20 @@ def decode_chunk(stored: bytes, filters: Sequence[int], skipped: int, size: int,
         else:
             raise FilterError(f"filter {code} is not allowed")
     if len(stored) != size:
-        raise FilterError(f"a chunk of {size:,} bytes unpacks to {len(stored):,}")
+        raise FilterError(f"a chunk of {size:,} bytes decodes to {len(stored):,}")
     return stored
 
 
 def _inflate(stored: bytes, size: int) -> bytes:
-    machine = zlib.decompressobj()
+    decompressor = zlib.decompressobj()
     try:
-        found = machine.decompress(stored, size + 1)
+        data = decompressor.decompress(stored, size + 1)
     except zlib.error as error:
         raise FilterError(f"deflate: {error}") from error
-    if len(found) != size or not machine.eof:
-        amount = f"more than {size:,}" if len(found) > size else f"{len(found):,}"
+    if len(data) != size or not decompressor.eof:
+        amount = f"more than {size:,}" if len(data) > size else f"{len(data):,}"
         raise FilterError(f"a chunk of {size:,} bytes inflates to {amount}")
-    return found
+    return data
 
 
 def _unshuffle(stored: bytes, itemsize: int) -> bytes:
@@ -78,9 +78,9 @@ def _strip_checksum(stored: bytes) -> bytes:
     if len(stored) < 4:
         raise FilterError("a chunk without its checksum")
     data, expected = stored[:-4], int.from_bytes(stored[-4:], "little")
-    found = fletcher32(data)
-    if (expected & 0xFFFF) % 65535 != (found & 0xFFFF) or (expected >> 16) % 65535 != found >> 16:
-        raise FilterError(f"a chunk's checksum is wrong: expected {expected:08x}, found {found:08x}")
+    actual = fletcher32(data)
+    if (expected & 0xFFFF) % 65535 != (actual & 0xFFFF) or (expected >> 16) % 65535 != actual >> 16:
+        raise FilterError(f"a chunk's checksum is wrong: expected {expected:08x}, found {actual:08x}")
     return data
 
 

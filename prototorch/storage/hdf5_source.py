@@ -1,6 +1,6 @@
-"""HDF5 files as sources of data: importing this module lets `prototorch.data.open_source` read them.
+"""HDF5 files as data sources: importing this module registers their reader for `prototorch.data.open_source`.
 
-The data room lies below this one and does not know of it; it keeps a table of readers, and here ours is put in.
+The package ``data`` is below this one and must not import it; it has a table of readers, to which this one is added.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def is_hdf5(head: bytes) -> bool:
-    """Whether the bytes begin an HDF5 file."""
+    """Whether the bytes start with the signature of HDF5."""
     return head.startswith(SIGNATURE)
 
 
 def read_hdf5(path: Path) -> dict[str, np.ndarray]:
-    """The datasets of an HDF5 file by path, read without trusting it.
+    """The datasets of an untrusted HDF5 file, by path.
 
-    What is larger than a quarter of the memory is mapped instead of read, if its datasets are contiguous.
+    A file whose arrays exceed a quarter of the memory is memory-mapped instead, if its datasets are contiguous.
 
     Raises:
-        DataError: damaged or hostile, or anything in it is not a plain array.
-        ResourceError: it does not fit in memory and cannot be mapped.
+        DataError: the file is damaged or hostile, or contains anything but plain arrays.
+        ResourceError: the arrays do not fit in memory and cannot be mapped.
     """
     try:
         size = sum(spec.nbytes for spec in read_dataset_specs(path).values())
@@ -45,7 +45,7 @@ def read_hdf5(path: Path) -> dict[str, np.ndarray]:
 
 
 def _sort_by_path(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return dict(sorted(arrays.items()))  # an HDF5 file need not keep an order
+    return dict(sorted(arrays.items()))  # the order in an HDF5 file is not defined
 
 
 register_array_format("HDF5", is_hdf5, read_hdf5)

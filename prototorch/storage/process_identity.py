@@ -1,7 +1,7 @@
-"""Which process wrote a file, and whether it still lives.
+"""Identity of the process that wrote a file, and whether it still runs.
 
-A process number alone says little: it is used again after a while, and it means nothing on another machine. So a
-process is known here by its number, the place it runs in (host and process namespace) and the moment it started.
+A process ID alone is not enough: it is reused after a while, and has no meaning on another machine. A process is
+therefore identified by its ID, its namespace (host and PID namespace) and its start time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNKNOWN = "00000000"
 
 @functools.cache
 def pid_namespace() -> str:
-    """The host and process namespace in which a process number has its meaning, as eight hexadecimal digits."""
+    """A hash of the host and PID namespace in which process IDs are unique, as eight hexadecimal digits."""
     try:
         namespace = os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -27,9 +27,9 @@ def pid_namespace() -> str:
 
 
 def start_token(pid: int) -> str:
-    """When the process began, as eight hexadecimal digits that differ between two lives of one number.
+    """A hash of the start time of a process, as eight hexadecimal digits: distinguishes processes with the same ID.
 
-    `_UNKNOWN` where the system does not tell (it is told on Linux), or when there is no such process.
+    `_UNKNOWN` if there is no such process, or if the system does not report start times (Linux does).
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -42,10 +42,10 @@ def start_token(pid: int) -> str:
 
 
 def process_exists(pid: int) -> bool:
-    """Whether a process of this number runs here now; True when that cannot be known."""
+    """Whether a process with this ID runs on this host; True if that is unknown."""
     if pid <= 0:
         return False
-    if sys.platform == "win32":  # there, signal 0 is not a harmless question
+    if sys.platform == "win32":  # there, signal 0 is not harmless
         return True
     try:
         os.kill(pid, 0)
@@ -58,7 +58,7 @@ def process_exists(pid: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One life of one process: its number, its place and its start."""
+    """A process: its ID, its namespace and a hash of its start time."""
 
     pid: int
     namespace: str
@@ -66,16 +66,16 @@ class ProcessIdentity:
 
     @staticmethod
     def current() -> ProcessIdentity:
-        """This process (asked anew each time, since a fork changes it)."""
+        """This process; not cached, since a fork changes it."""
         pid = os.getpid()
         return ProcessIdentity(pid, pid_namespace(), start_token(pid))
 
     def is_elsewhere(self) -> bool:
-        """Whether it belongs to another host or process namespace, so that nothing can be said of its life."""
+        """Whether it belongs to another host or PID namespace, so that it is unknown whether it runs."""
         return self.namespace != pid_namespace()
 
     def is_dead(self) -> bool:
-        """Whether it certainly does not live any more. False when it cannot be known."""
+        """Whether it has certainly ended. False if that is unknown."""
         if self.is_elsewhere():
             return False
         return not process_exists(self.pid) or start_token(self.pid) not in (self.start, _UNKNOWN)

@@ -1,10 +1,10 @@
-"""A run folder: what a training from the command line leaves behind, held by one process at a time.
+"""The folder of a training run from the command line, locked by one process at a time.
 
 model.h5                      the trained model
 history.json, log.jsonl       loss and metrics of each epoch
-snapshot_step000123.h5        the training's whole state, the newest few
+snapshot_step000123.h5        the complete training state, the newest few
 latest.json                   the list of snapshots
-before/                       the snapshots and the log of a training that had not ended when another one began
+before/                       the snapshots and the log of an unfinished run that was followed by another one
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ class _SupportsSave(Protocol):
 
 
 class RunFolder:
-    """The folder of one run. Entering it makes it and takes its lock; a second process is refused, with the first one's
-    number and start. Raises FileError, SnapshotError."""
+    """The folder of one run, as a context manager. Entering creates the folder and acquires its lock.
+
+    Raises FileError, with the holder's process ID and start time, if another process has the lock, and SnapshotError
+    if the folder cannot be created.
+    """
 
     def __init__(self, path: Path, keep: int = 2):
         self.path = path
@@ -39,16 +42,16 @@ class RunFolder:
 
     @property
     def log_path(self) -> Path:
-        """Where the log is."""
+        """The path of the log."""
         return self.path / "log.jsonl"
 
     def __enter__(self) -> RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SnapshotError(f"{self.path}: cannot make this folder: {error.strerror}") from error
+            raise SnapshotError(f"{self.path}: cannot create this folder: {error.strerror}") from error
         self._lock.acquire()
-        remove_orphans(self.path)  # what a killed process left half-written
+        remove_orphans(self.path)  # incomplete files of a killed process
         return self
 
     def __exit__(
@@ -57,38 +60,40 @@ class RunFolder:
         self._lock.release()
 
     def prepare(self, size: int) -> None:
-        """Make sure, before the first step, that snapshots of this many bytes fit. Raises SnapshotError."""
+        """Check, before the first step, that snapshots of ``size`` bytes fit. Raises SnapshotError."""
         self.snapshots.prepare(size)
 
     def newest_snapshot(self) -> Path | None:
-        """The newest snapshot that is whole, if there is one."""
+        """The newest valid snapshot, or None if there are none. Raises ModelFileError if all are damaged."""
         return self.snapshots.newest_snapshot()
 
     def start_run(self) -> Path | None:
-        """Make room for a new training. The snapshots and the log of an earlier one that ended are removed; those of
-        one that did not end are moved into the folder ``before``, which is given back, in the place of what was there.
+        """Prepare the folder for a new run; returns the folder with the files of an unfinished run, or None.
+
+        The snapshots and the log of a finished run are removed. Those of an unfinished one are moved to the folder
+        ``before`` and replace its content.
         """
         newest = max((path.stat().st_mtime_ns for path in self.snapshots.paths()), default=None)
         model = self.path / "model.h5"
-        aside = None
+        archive = None
         if newest is not None and not (model.exists() and model.stat().st_mtime_ns >= newest):
-            aside = self.path / "before"
-            with RunFolder(aside) as before:
+            archive = self.path / "before"
+            with RunFolder(archive) as before:
                 before.snapshots.clear()
                 before.log_path.unlink(missing_ok=True)
                 for path in (*self.snapshots.paths(), self.snapshots.list_path, self.log_path):
                     if path.exists():
-                        os.replace(path, aside / path.name)
+                        os.replace(path, archive / path.name)
         self.snapshots.clear()
         self.log_path.unlink(missing_ok=True)
-        return aside
+        return archive
 
     def save_snapshot(self, model: _SupportsSave, step: int) -> Path:
-        """Keep the state of a training at a step."""
+        """Save the training state at a step; returns the path."""
         return self.snapshots.add(step, model.save)
 
     def append_log(self, entry: Mapping[str, Any]) -> None:
-        """Add a line to the log."""
+        """Append an entry to the log."""
         try:
             with open(self.log_path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(entry) + "\n")
@@ -96,7 +101,7 @@ class RunFolder:
             raise SnapshotError(f"{self.log_path}: cannot write it: {error.strerror}") from error
 
     def save_result(self, model: _SupportsSave, history: Mapping[str, Any]) -> Path:
-        """Keep the trained model and its history."""
+        """Save the trained model and its history; returns the path of the model."""
         path = self.path / "model.h5"
         model.save(path)
         write_bytes(self.path / "history.json", json.dumps(history, indent=1).encode())

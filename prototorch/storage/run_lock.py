@@ -1,8 +1,8 @@
-"""One trainer for one run folder: the second is refused, and told who the first is.
+"""Lock of a run folder: one process at a time may write; the error for a second one identifies the first.
 
-The folder's file ``.lock`` is locked with ``flock`` where that works; ``.lock.json`` says who holds it (process
-number, host, start). Where locks do not work (some network folders), the second file alone decides: it is made
-exclusively, and one left by a dead process is taken over.
+The folder's file ``.lock`` is locked with ``flock`` where that works; ``.lock.json`` identifies the holder (process
+ID, host, start). Where locks do not work (some network file systems), the second file alone decides: it is created
+exclusively, and one left by a process that has ended is replaced.
 """
 
 from __future__ import annotations
@@ -27,31 +27,32 @@ if sys.platform != "win32":
     import fcntl
 
 _CONTENTION_ERRORS = (errno.EAGAIN, errno.EACCES)
-_MAX_ATTEMPTS = 10  # looks for the name of a holder that has just begun, 50 ms apart
+_MAX_ATTEMPTS = 10  # to read the identity of a holder that has just started, 50 ms apart
 
 
 class RunLock:
-    """The right to write into a run folder, as a context manager or by `acquire` and `release`.
+    """The lock of a run folder, as a context manager or by `acquire` and `release`.
 
-    It ends with the process in any case. Raises FileError from `acquire` when another process (or this one) holds it.
+    It is released at the latest when the process ends. `acquire` raises FileError if another process, or another
+    `RunLock` of this one, holds it.
     """
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(os.path.abspath(folder))
         self._fd: int | None = None
-        self._mark = ""
+        self._token = ""
 
     def acquire(self) -> RunLock:
-        """Take the lock. The folder is made when it is missing."""
-        if self._mark:
+        """Acquire the lock. The folder is created if it does not exist."""
+        if self._token:
             return self
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
             problem = _try_lock(self._fd)
             if problem in _CONTENTION_ERRORS:
-                self._refuse_the_living()
-            self._mark = self._claim(locked=problem is None)
+                self._raise_if_held()
+            self._token = self._claim(locked=problem is None)
         except BaseException as error:
             self._close()
             if isinstance(error, OSError) and not isinstance(error, FileError):
@@ -60,11 +61,11 @@ class RunLock:
         return self
 
     def release(self) -> None:
-        """Give the lock back; harmless when it is not held, or in a process forked from the holder."""
-        if self._mark and _read_holder(self.folder).get("mark") == self._mark and self._mine():
+        """Release the lock; does nothing if it is not held, or in a process forked from the holder."""
+        if self._token and _read_holder(self.folder).get("mark") == self._token and self._is_holder():
             with contextlib.suppress(OSError):
                 (self.folder / ".lock.json").unlink()
-        self._mark = ""
+        self._token = ""
         self._close()
 
     def __enter__(self) -> RunLock:
@@ -75,7 +76,7 @@ class RunLock:
     ) -> None:
         self.release()
 
-    def _mine(self) -> bool:
+    def _is_holder(self) -> bool:
         return _holder_process(_read_holder(self.folder)) == ProcessIdentity.current()
 
     def _close(self) -> None:
@@ -84,8 +85,8 @@ class RunLock:
                 os.close(self._fd)
             self._fd = None
 
-    def _refuse_the_living(self) -> None:
-        """The lock is refused: by a living holder, or by a file system that only seems to lock."""
+    def _raise_if_held(self) -> None:
+        """The lock was refused: raise FileError if its holder runs; otherwise the file system only seems to lock."""
         for _ in range(_MAX_ATTEMPTS):
             holder = _read_holder(self.folder)
             process = _holder_process(holder)
@@ -97,62 +98,60 @@ class RunLock:
         raise _in_use_error(self.folder, {})
 
     def _claim(self, locked: bool) -> str:
-        """Make ``.lock.json``; one that is there belongs to a dead process, or to a living one that is told."""
+        """Create ``.lock.json``. One of a process that has ended is replaced; raises FileError for a running one."""
         path = self.folder / ".lock.json"
-        me = ProcessIdentity.current()
-        mark = secrets.token_hex(8)
+        current = ProcessIdentity.current()
+        token = secrets.token_hex(8)
         text = json.dumps(
             {
-                "pid": me.pid,
+                "pid": current.pid,
                 "host": socket.gethostname(),
                 "started": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-                "place": me.namespace,
-                "start": me.start,
+                "place": current.namespace,
+                "start": current.start,
                 "locked": locked,
-                "mark": mark,
+                "mark": token,
             }
         )
         for _ in range(_MAX_ATTEMPTS):
             try:
                 fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             except FileExistsError:
-                self._take_over(path, locked)
+                self._remove_stale(path, locked)
                 continue
             with os.fdopen(fd, "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(fd)
-            return mark
+            return token
         raise _in_use_error(self.folder, _read_holder(self.folder))
 
-    def _take_over(self, path: Path, locked: bool) -> None:
-        """Put a stale ``.lock.json`` aside, or raise FileError when its writer may live."""
+    def _remove_stale(self, path: Path, locked: bool) -> None:
+        """Remove a stale ``.lock.json``, or raise FileError if its writer may still run."""
         holder = _read_holder(self.folder)
         process = _holder_process(holder)
         if process is None and not locked:
-            time.sleep(0.05)  # it may be just being written
+            time.sleep(0.05)  # it may be incomplete because it is being written
             holder = _read_holder(self.folder)
             process = _holder_process(holder)
-        # With the lock in hand, whoever held it by the lock is gone, wherever it ran.
-        gone = process is None or process.is_dead() or (locked and bool(holder.get("locked")))
-        if not gone:
+        # This process has the lock, so a holder that had the lock has ended, on whatever host.
+        has_ended = process is None or process.is_dead() or (locked and bool(holder.get("locked")))
+        if not has_ended:
             raise _in_use_error(self.folder, holder)
-        aside = path.with_name(f".lock.json.stale-{secrets.token_hex(4)}")
+        stale = path.with_name(f".lock.json.stale-{secrets.token_hex(4)}")
         try:
-            path.rename(aside)
+            path.rename(stale)
         except FileNotFoundError:
             return
         try:
-            if _read_json(aside).get("mark") != holder.get(
-                "mark"
-            ):  # somebody was quicker: that one is alive, put it back
-                os.link(aside, path)
+            if _read_json(stale).get("mark") != holder.get("mark"):  # another process was faster: restore its file
+                os.link(stale, path)
         finally:
-            aside.unlink()
+            stale.unlink()
 
 
 def _try_lock(fd: int) -> int | None:
-    """Lock the open file without waiting; None, or the number of the error."""
+    """Lock the open file without waiting; None, or the error number."""
     if sys.platform == "win32":
         return errno.ENOTSUP
     try:
@@ -169,23 +168,23 @@ def _read_holder(folder: Path) -> dict[str, Any]:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.loads(file.read(4096))
+            content = json.loads(file.read(4096))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _holder_process(holder: dict[str, Any]) -> ProcessIdentity | None:
-    pid, place, start = holder.get("pid"), holder.get("place"), holder.get("start")
-    if isinstance(pid, int) and isinstance(place, str) and isinstance(start, str):
-        return ProcessIdentity(pid, place, start)
+    pid, namespace, start = holder.get("pid"), holder.get("place"), holder.get("start")
+    if isinstance(pid, int) and isinstance(namespace, str) and isinstance(start, str):
+        return ProcessIdentity(pid, namespace, start)
     return None
 
 
 def _in_use_error(folder: Path, holder: dict[str, Any]) -> FileError:
     if not holder:
         return FileError(f"{folder}: another process is using this run folder")
-    who = f"process {holder.get('pid')} on {holder.get('host')}, since {holder.get('started')}"
-    elsewhere = (process := _holder_process(holder)) is not None and process.is_elsewhere()
-    hint = f"; if that one is no more, remove {folder / '.lock.json'}" if elsewhere else ""
-    return FileError(f"{folder}: this run folder is in use by {who}{hint}")
+    description = f"process {holder.get('pid')} on {holder.get('host')}, since {holder.get('started')}"
+    is_elsewhere = (process := _holder_process(holder)) is not None and process.is_elsewhere()
+    hint = f"; if that process has ended, remove {folder / '.lock.json'}" if is_elsewhere else ""
+    return FileError(f"{folder}: this run folder is in use by {description}{hint}")

@@ -1,10 +1,10 @@
-"""Names inside a file: paths such as ``stage1/conv/kernel``, and which of them are refused."""
+"""Paths of arrays inside a file, such as ``stage1/conv/kernel``: limits and validation."""
 
 from __future__ import annotations
 
 import unicodedata
 
-META_GROUP = "@meta"  # the group that holds the scalars and texts of a file
+META_GROUP = "@meta"  # the group of a file's scalars and strings
 Scalar = str | int | float | bool
 MAX_NAME_LENGTH = 255
 MAX_PATH_LENGTH = 4096
@@ -13,7 +13,7 @@ _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def find_name_error(part: str) -> str | None:
-    """What is wrong with one part of a path, in words, or None."""
+    """Why a component of a path is invalid, as a predicate ('has ...'); None if it is valid."""
     if not part:
         return "has an empty part"
     if part in (".", ".."):
@@ -29,10 +29,10 @@ def find_name_error(part: str) -> str | None:
 
 
 def find_path_error(path: str) -> str | None:
-    """What is wrong with a path, in words, or None."""
+    """Why a path is invalid, as a predicate ('has ...'); None if it is valid."""
     if len(path) > MAX_PATH_LENGTH:
         return f"has {len(path):,} characters (at most {MAX_PATH_LENGTH})"
     parts = path.split("/")
     if len(parts) > MAX_DEPTH:
         return f"has {len(parts)} parts (at most {MAX_DEPTH})"
-    return next((fault for part in parts if (fault := find_name_error(part))), None)
+    return next((error for part in parts if (error := find_name_error(part))), None)

@@ -54,7 +54,12 @@ BAD = {
     "label huge": (X, changed(Y, 2, 2**40), CLASSES, r"row 2: y is 1099511627776"),
     "several": (X, Y + 3, CLASSES, r"row 2: y is 5; .* \(and 3 more\)"),
     "counted from 1": (X, np.array([1, 2, 3, 4, 5, 1, 2, 3]), CLASSES, r"row 4: y is 5; .*seem to count from 1"),
-    "label not whole": (X, Y + 0.5, CLASSES, r"row 0: y is 0.5; sparse_categorical_crossentropy wants whole numbers"),
+    "label not whole": (
+        X,
+        Y + 0.5,
+        CLASSES,
+        r"row 0: y is 0.5; sparse_.* expects integer class labels",
+    ),
     "label nan": (X, changed(Y, 3, np.nan, float), CLASSES, r"row 3: y is nan; the data must be finite"),
     "one output unit": (X, Y, TargetSpec((), "classes", 1), r"row 1: y is 1; the model has 1 classes"),
     "nan in data": (
@@ -64,20 +69,20 @@ BAD = {
         r"row 4: x\[2\] is nan; the data must be finite numbers$",
     ),
     "inf in data": (changed(X, (4, 1), -np.inf), Y, CLASSES, r"row 4: x\[1\] is -inf"),
-    "one-hot to sparse": (X, np.eye(5)[Y], CLASSES, r"'y' has shape \[5\] .*wants \[\]; it looks like one-hot"),
-    "sparse to one-hot": (X, Y, ONE_HOT, r"'y' has shape \[\] .*wants \[5\]; it looks like class numbers"),
-    "one-hot of another size": (X, np.eye(6)[Y], ONE_HOT, r"has shape \[6\] a sample.*wants \[5\]"),
-    "no distribution": (X, np.eye(5)[Y] * 2, ONE_HOT, r"row 0: y is no distribution \(its sum is 2"),
-    "negative distribution": (X, changed(np.eye(5)[Y], (1, 0), -0.5), ONE_HOT, r"row 1: y is no distribution"),
-    "not binary": (X, Y, BINARY, r"row 2: y\[0\] is 2; binary_crossentropy wants numbers from 0 to 1 \(and 3 more\)"),
+    "one-hot to sparse": (X, np.eye(5)[Y], CLASSES, r"'y' has shape \[5\] .*expects \[\]; it looks like one-hot"),
+    "sparse to one-hot": (X, Y, ONE_HOT, r"'y' has shape \[\] .*expects \[5\]; it looks like class labels"),
+    "one-hot of another size": (X, np.eye(6)[Y], ONE_HOT, r"has shape \[6\] per sample.*expects \[5\]"),
+    "no distribution": (X, np.eye(5)[Y] * 2, ONE_HOT, r"row 0: y is not a distribution \(the sum is 2"),
+    "negative distribution": (X, changed(np.eye(5)[Y], (1, 0), -0.5), ONE_HOT, r"row 1: y is not a distribution"),
+    "not binary": (X, Y, BINARY, r"row 2: y\[0\] is 2; binary_crossentropy expects numbers from 0 to 1 \(and 3 more\)"),
     "would broadcast": (
         X,
         np.zeros((8, 2)),
         VALUES,
-        r"'y' has shape \[2\] a sample, mse of .*'logits' wants \[1\]",
+        r"'y' has shape \[2\] per sample, mse of .*'logits' expects \[1\]",
     ),
-    "wrong features": (X[:, :2], Y, CLASSES, r"input 'image' has shape \[3\], the column 'x' holds float32\[2\]"),
-    "pictures to a vector": (np.zeros((8, 1, 3, 3)), Y, CLASSES, r"float64\[1, 3, 3\] a sample; a Flatten layer"),
+    "wrong features": (X[:, :2], Y, CLASSES, r"input 'image' has shape \[3\], the column 'x' has float32\[2\]"),
+    "pictures to a vector": (np.zeros((8, 1, 3, 3)), Y, CLASSES, r"float64\[1, 3, 3\] per sample; a Flatten layer"),
 }
 
 
@@ -89,7 +94,7 @@ def test_bad_data_are_refused_with_row_value_and_what_is_wanted(kind):
 
 
 def test_bad_weights():
-    with pytest.raises(DataError, match=r"row 1: sample_weight is -1.0; a weight may not be negative"):
+    with pytest.raises(DataError, match=r"row 1: sample_weight is -1.0; a weight must not be negative"):
         checked(X, Y, weight=changed(np.ones(8), 1, -1))
     with pytest.raises(DataError, match="all of sample_weight are zero"):
         checked(X, Y, weight=np.zeros(8))
@@ -116,7 +121,7 @@ NOTES = {
     "constant": (
         changed(MANY, (slice(None), 1), 7),
         np.arange(40) % 5,
-        r"1 of the 3 numbers in 'x' .*number 1, always 7",
+        r"1 of the 3 elements of 'x' .*element 1, always 7",
     ),
 }
 
@@ -140,7 +145,7 @@ def test_distributions_along_another_axis():
     data = as_dataset(X[:4], y)
     check_dataset(bind(data, {"x": (3,)}, {"y": target}), {"y": target})
     data = as_dataset(X[:4], changed(y, (2, 0, 1, 1), 1.0), name="set")
-    with pytest.raises(DataError, match=r"set, row 2: y\[1, 1\] is no distribution"):
+    with pytest.raises(DataError, match=r"set, row 2: y\[1, 1\] is not a distribution"):
         check_dataset(bind(data, {"x": (3,)}, {"y": target}), {"y": target})
 
 
@@ -180,6 +185,13 @@ def test_one_target_serves_several_outputs():
     bound = bind(data, {"x": (3,)}, {"main": CLASSES, "aux": CLASSES})
     assert bound.target_columns == {"main": "y", "aux": "y"}
     assert bound.targets == ("y",)
+
+
+def test_one_target_brought_to_the_shape_of_several_outputs():
+    data = as_dataset(X, Y.astype(np.float32), name="set")
+    bound = bind(data, {"image": (3,)}, {"main": VALUES, "aux": VALUES})
+    assert bound.target_columns == {"main": "y", "aux": "y"}
+    assert bound.read(np.arange(2))["y"].shape == (2, 1)
 
 
 def test_a_wrong_number_of_columns():
@@ -259,9 +271,9 @@ def test_a_function_is_called_for_each_epoch():
 def test_an_iterator_goes_on_where_it_was():
     stream = stream_of(batches(6), steps=2)
     assert [firsts(stream) for _ in range(3)] == [[0, 1], [2, 3], [4, 5]]
-    with pytest.raises(DataError, match=r"gives no batches .an iterator that is used up"):
+    with pytest.raises(DataError, match=r"gives no batches .an exhausted iterator"):
         firsts(stream)
-    with pytest.raises(DataError, match="ends after 3 batches, 4 are wanted"):
+    with pytest.raises(DataError, match="ends after 3 batches, expected 4"):
         firsts(stream_of(batches(3), steps=4))
 
 
@@ -294,7 +306,7 @@ def test_items_of_every_form():
         ((np.zeros((2, 4)), np.zeros(2)), r"batch 1: the input 'x' has shape \[3\]"),
         ((np.zeros((2, 3)), np.zeros(3)), "batch 1: .*x has 2, y has 3"),
         ((np.zeros((0, 3)), np.zeros(0)), "batch 1: is empty"),
-        ((1, 2, 3, 4), "tuples of 4"),
+        ((1, 2, 3, 4), "got a tuple of 4"),
         (("a", "b"), "holds text"),
     ],
 )
@@ -352,7 +364,7 @@ def test_the_first_batch_can_be_looked_at():
         stream_of(iter([])).peek()
     assert len(stream_of(batches, steps=7)) == 7
     assert stream_of(list(batches())).steps == 5
-    with pytest.raises(TypeError, match="give the steps"):
+    with pytest.raises(TypeError, match="set steps"):
         len(stream_of(batches))
 
 

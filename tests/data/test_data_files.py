@@ -44,7 +44,7 @@ def test_a_file_may_not_be_longer_than_allowed(tmp_path):
     path = tmp_path / "long"
     path.write_bytes(b"12345")
     assert read_file(path, 5) == b"12345"
-    with pytest.raises(DataError, match="has 5 bytes, more than the 4"):
+    with pytest.raises(DataError, match="has 5 bytes, the limit is 4"):
         read_file(path, 4)
 
 
@@ -97,9 +97,9 @@ def _idx_head(*sizes, code=8):
         (encode_idx(IMAGES)[:-1], "truncated: shape"),
         (encode_idx(IMAGES) + b"!", "too long"),
         (_idx_head(2**32 - 1, 2**32 - 1, 2**32 - 1), "truncated"),
-        (gzip.compress(_idx_head(2**32 - 1, 2**32 - 1), mtime=0), "cannot hold"),
+        (gzip.compress(_idx_head(2**32 - 1, 2**32 - 1), mtime=0), "can expand to"),
         (gzip.compress(encode_idx(IMAGES), mtime=0)[:-9], "truncated|no end"),
-        (gzip.compress(encode_idx(IMAGES), mtime=0)[:-1], "no end"),
+        (gzip.compress(encode_idx(IMAGES), mtime=0)[:-1], "stream is truncated"),
         (gzip.compress(encode_idx(IMAGES), mtime=0) + b"!", "follow the end"),
         (gzip.compress(encode_idx(IMAGES), mtime=0) * 2, "follow the end"),
         (gzip.compress(encode_idx(IMAGES)[:-1], mtime=0), "truncated"),
@@ -231,14 +231,14 @@ def _lying_zip(size):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (_zip([]), "holds no arrays"),
-        (_zip([("x.txt", b"hello")]), "npz file holds .npy"),
+        (_zip([]), "has no arrays"),
+        (_zip([("x.txt", b"hello")]), "expected only .npy arrays"),
         (_zip([("x.npy", b"hello")]), "not an .npy"),
         (_zip([(f"{i}.npy", _GOOD) for i in range(1001)], zipfile.ZIP_STORED), "1,001 members"),
-        (_zip([("x.npy", _GOOD)], zipfile.ZIP_BZIP2), "compressed by method 12"),
+        (_zip([("x.npy", _GOOD)], zipfile.ZIP_BZIP2), "compression method 12 is not supported"),
         (_zip([("x.npy", _GOOD)])[:-30], "damaged npz"),
         (_zip([("x.npy", _GOOD)])[:30], "damaged npz"),
-        (_lying_zip(2**31), "cannot hold"),
+        (_lying_zip(2**31), "cannot expand to"),
         (_lying_zip(len(_GOOD) - 1), "truncated"),
         (_lying_zip(len(_GOOD) + 1), "too long"),
         (_zip([("x.npy", _GOOD + bytes(1 << 20))]), "too long"),
@@ -340,16 +340,16 @@ def test_csv_given_classes_order(tmp_path):
         ("", {}, "is empty"),
         ("\n\n", {}, "is empty"),
         ("a,b\n", {"label": "b"}, "has no rows"),
-        ("1,2,3\n4,5\n", {}, "line 2: has 2 fields, the lines before it have 3"),
+        ("1,2,3\n4,5\n", {}, "line 2: has 2 fields, expected 3 as in the lines before it"),
         ("1,2\n3,4,5\n", {}, "line 2: has 3 fields"),
         ("a,b,y\n1,2,0\n1,x7,0\n", {}, r"line 3, column 'b': 'x7' is not a number"),
         ("1,,0\n", {}, r"line 1, column '1': '' is not a number"),
         ("1,1_000,0\n", {}, "'1_000' is not a number"),
         ("a,b\n1,2\n", {"label": "prise"}, "no column 'prise'"),
         ("price,b\n1,2\n", {"label": "prise"}, "Did you mean 'price'"),
-        ("1,2\n", {"label": 2}, "none with index 2"),
-        ("1,2\n", {"label": -3}, "none with index -3"),
-        ("1\n2\n", {}, "no columns besides the target"),
+        ("1,2\n", {"label": 2}, "there is no index 2"),
+        ("1,2\n", {"label": -3}, "there is no index -3"),
+        ("1\n2\n", {}, "no columns except the target"),
         ("a,a\n1,2\n", {"label": "a"}, "2 columns named 'a'"),
         ('1,"2\n3,4\n', {}, "line"),
         ("1,2\n\xff\0,2\n", {}, "NUL"),

@@ -28,7 +28,7 @@ def test_parts_and_targets_of_an_hdf5_file(tmp_path):
 def test_compressed_and_empty(tmp_path):
     x = np.zeros((50, 3), np.uint8)
     assert len(open_source(written(tmp_path / "d", {"x": x}, compression="gzip"))["train"]) == 50
-    with pytest.raises(DataError, match="holds no arrays"):
+    with pytest.raises(DataError, match="has no arrays"):
         open_source(written(tmp_path / "e", {}))
 
 

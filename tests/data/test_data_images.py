@@ -245,7 +245,7 @@ def test_folders_that_hold_nothing(tmp_path):
     with pytest.raises(DataError, match="has no class folders"):
         open_image_folder(tmp_path, READER)
     (tmp_path / "cat").mkdir()
-    with pytest.raises(DataError, match="holds no pictures"):
+    with pytest.raises(DataError, match="has no image files"):
         open_image_folder(tmp_path, READER)
 
 
@@ -257,14 +257,14 @@ def test_a_circle_of_links_and_deep_folders(tmp_path):
     for _ in range(18):
         deep = deep / "d"
     deep.mkdir(parents=True)
-    with pytest.raises(DataError, match="nested more than 16"):
+    with pytest.raises(DataError, match="nested deeper than 16"):
         find_image_files(tmp_path)
 
 
 def test_pictures_of_unequal_sizes_need_a_size(tmp_path):
     make_folder(tmp_path)
     (tmp_path / "dog" / "003.png").write_bytes(encoded(size=(9, 8)))
-    with pytest.raises(SampleError, match=r"003.png: is 9 x 8 pixels .* before it are 8 x 8"):
+    with pytest.raises(SampleError, match=r"003.png: has 9 x 8 pixels .*expected 8 x 8"):
         list(Loader(open_image_folder(tmp_path, ImageReader()), 4))
     assert len(list(Loader(open_image_folder(tmp_path, READER), 5))) == 2
 
@@ -272,7 +272,7 @@ def test_pictures_of_unequal_sizes_need_a_size(tmp_path):
 def test_a_set_of_broken_pictures_only(tmp_path):
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "a.png").write_bytes(b"no")
-    with pytest.raises(DataError, match=r"none of the first 1 pictures can be read: .*a.png"):
+    with pytest.raises(DataError, match=r"none of the first 1 images can be read: .*a.png"):
         open_image_folder(tmp_path, ImageReader())
 
 
@@ -301,9 +301,9 @@ def test_list_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "classes", "words"),
     [
-        ("cat/000.png\n", [], "line 1: needs a path and a label"),
+        ("cat/000.png\n", [], "line 1: expected a path and a label"),
         ("cat/000.png cat\ncat/001.png cow\n", ["cat", "dog"], "line 2: 'cow' is not one of the classes"),
-        ("", [], "holds no pictures"),
+        ("", [], "has no image files"),
     ],
 )
 def test_bad_list_files(tmp_path, text, classes, words):

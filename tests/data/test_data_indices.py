@@ -31,11 +31,11 @@ def bound(x, of=ArrayDataset):
 
 
 BAD = {
-    "too large": (changed((5, 1), 9), r"^set, row 5: x\[1\] is 9; the layer 'words' takes whole numbers from 0 to 6$"),
-    "below 0": (changed((2, 0), -1), r"row 2: x\[0\] is -1; the layer 'words' takes"),
+    "too large": (changed((5, 1), 9), r"^set, row 5: x\[1\] is 9; the layer 'words' expects integers from 0 to 6$"),
+    "below 0": (changed((2, 0), -1), r"row 2: x\[0\] is -1; the layer 'words' expects"),
     "the count itself": (
         changed((7, 2), 7),
-        r"row 7: x\[2\] is 7; .*from 0 to 6; numbers count from 0, so it must take",
+        r"row 7: x\[2\] is 7; .*from 0 to 6; indices count from 0, so the table needs one",
     ),
     "several": (GOOD + 2, r"row 1: x\[2\] is 7; .* \(and 5 more\)$"),
     "unsigned": (changed((1, 1), 255, np.uint8), r"row 1: x\[1\] is 255;"),
@@ -106,7 +106,7 @@ def test_a_model_refuses_them_wherever_data_come_in():
         lambda: model.test_on_batch(x, Y),
         lambda: model.predict_on_batch(x),
     ):
-        with pytest.raises(DataError, match=r"row 6: .*\[2\] is 7; the layer 'words' takes whole numbers from 0 to 6"):
+        with pytest.raises(DataError, match=r"row 6: .*\[2\] is 7; the layer 'words' expects integers from 0 to 6"):
             use()
     for name, array in model.get_weights().items():
         np.testing.assert_array_equal(array, before[name])
@@ -116,7 +116,7 @@ def test_a_model_refuses_them_wherever_data_come_in():
 def test_a_layer_inside_another_says_it_too():
     layer = pt.layers.TimeDistributed(pt.layers.Embedding(7, 4), name="each")
     model = net(layer, (3, 1))
-    with pytest.raises(DataError, match="the layer 'each' takes whole numbers from 0 to 6"):
+    with pytest.raises(DataError, match="the layer 'each' expects integers from 0 to 6"):
         model.predict(changed((6, 2), 7)[..., None])
 
 
@@ -125,7 +125,7 @@ def test_the_smaller_of_two_tables_counts():
     parts = [pt.layers.Embedding(n, 2, name=f"of_{n}")(x) for n in (9, 5)]
     model = pt.Model(x, pt.layers.Add()(*parts))
     assert model.net.index_inputs() == {"tokens": ("of_5", 5)}
-    with pytest.raises(DataError, match="'of_5' takes whole numbers from 0 to 4"):
+    with pytest.raises(DataError, match="'of_5' expects integers from 0 to 4"):
         model.predict(GOOD)
 
 

@@ -253,7 +253,7 @@ def test_waiting_is_counted():
 @pytest.mark.parametrize(
     ("kwargs", "error", "words"),
     [
-        ({"batch_size": 0}, UsageError, "batch_size is 0; it must be a whole number, 1 or more"),
+        ({"batch_size": 0}, UsageError, "batch_size is 0; it must be an integer of at least 1"),
         ({"batch_size": 2.5}, UsageError, "batch_size is 2.5"),
         ({"batch_size": True}, UsageError, "batch_size is True"),
         ({"threads": -1}, UsageError, "threads is -1"),
@@ -305,5 +305,5 @@ def test_skips_in_a_part_are_counted_by_the_parts_own_numbers():
 def test_limits():
     assert len(arrays().take(10)) == 10
     assert len(arrays().take(1000)) == 103
-    with pytest.raises(DataError, match="a limit of 0"):
+    with pytest.raises(DataError, match="limit must be at least 1 sample, got 0"):
         arrays().take(0)

@@ -66,7 +66,7 @@ def test_a_wrong_argument_is_named(do, said):
     ("x", "said"),
     [
         (X[0], "it seems to be a single sample, which is given as an array of one: x[np.newaxis]"),
-        ([(X[:5], Y[:5])] * 2, "batches (x, y) come from a generator"),
+        ([(X[:5], Y[:5])] * 2, "pass batches (x, y) as a generator"),
         (np.full((2, 4), "0.5"), "holds text, not numbers; its first value (row 0) is '0.5'"),
     ],
 )

@@ -275,18 +275,18 @@ def a_chunk_with_half_a_stream(file, place):
     chunk(file, place, zlib.compress(LITTLE.tobytes())[:20], compression="gzip")
 
 
-@kind(r"w: the chunk at \(0,\) has 100,000 bytes; at most 128 can be")
+@kind(r"w: the chunk at \(0,\) has 100,000 bytes; at most 128 are possible")
 def a_chunk_of_too_many_stored_bytes(file, place):
     chunk(file, place, bytes(100_000), compression="gzip")
 
 
-@kind(r"w: the chunk at \(0,\): a chunk of 64 bytes unpacks to 8")
+@kind(r"w: the chunk at \(0,\): a chunk of 64 bytes decodes to 8")
 def a_plain_chunk_stored_short(file, place):
     file.create_dataset(place, data=LITTLE, chunks=(16,))
     return lambda data: data.replace(struct.pack("<IIQQ", 64, 0, 0, 0), struct.pack("<IIQQ", 8, 0, 0, 0))
 
 
-@kind(r"w: the chunk at \(0,\): a chunk of 64 bytes unpacks to 8")
+@kind(r"w: the chunk at \(0,\): a chunk of 64 bytes decodes to 8")
 def a_shuffled_chunk_stored_short(file, place):
     chunk(file, place, b"12345678", shuffle=True)
 
@@ -456,7 +456,7 @@ def booleans_the_wrong_way_round(file, place):
     file.create_dataset(place, shape=(3,), dtype=h5py.enum_dtype({"FALSE": 1, "TRUE": 0}, basetype="i1"))
 
 
-@kind("w: a boolean that is neither true nor false")
+@kind("w: a boolean that is neither 0 nor 1")
 def booleans_beyond_true(file, place):
     made = file.create_dataset(place, data=np.ones(400, bool), chunks=(400,))
     made.id.write_direct_chunk((0,), b"\7" * 400)

@@ -83,7 +83,7 @@ def test_each_call_fails_in_turn(tmp_path, monkeypatch, at, fault):
     assert "6,000 bytes needed" in failed
     assert errno.errorcode[fault] in failed
     assert path.read_bytes() == (NEW if at > 6 else OLD)  # call 6 is the rename
-    assert ("what was there before is intact" in failed) == (at <= 6)
+    assert ("the old content is intact" in failed) == (at <= 6)
     assert os.listdir(tmp_path) == ["weights.h5"]
 
 
@@ -187,7 +187,7 @@ assert open(path, "rb").read() == b"old"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
-    assert "a checkpoint needs 200,000 bytes, but files are limited to 100,000" in first
+    assert "a checkpoint needs 200,000 bytes, but the limit on a file's size is 100,000" in first
     assert "200,000 bytes needed" in second
     assert "File too large" in second
     assert os.listdir(tmp_path) == ["f"]
@@ -196,7 +196,7 @@ assert open(path, "rb").read() == b"old"
 def test_probe(tmp_path, monkeypatch):
     check_writable(tmp_path / "new" / "run", 1000, 4)
     assert os.listdir(tmp_path / "new" / "run") == []
-    with pytest.raises(SnapshotError, match="no room for 4 checkpoints of 1,000,000,000,000,000,000 bytes"):
+    with pytest.raises(SnapshotError, match="not enough space for 4 checkpoints of 1,000,000,000,000,000,000 bytes"):
         check_writable(tmp_path, 10**18, 4)
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(SnapshotError, match="cannot be written here"):

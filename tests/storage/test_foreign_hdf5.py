@@ -123,7 +123,7 @@ def test_outline_and_memory_maps(tmp_path, warm):
         np.testing.assert_array_equal(found[name], arrays[name])
     assert isinstance(found["dense/kernel"], np.memmap)
     assert not found["dense/kernel"].flags.writeable
-    with pytest.raises(ModelFileError, match="c/gzip: chunked or compressed, so it can be read but not mapped"):
+    with pytest.raises(ModelFileError, match="c/gzip: chunked or compressed datasets can be read but not mapped"):
         map_datasets(tmp_path / "f.h5", ["c/gzip"])
 
 
@@ -188,7 +188,7 @@ def test_too_many_chunks_and_objects(tmp_path, warm, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(foreign_hdf5, "_start_process", ForkedReader)
     monkeypatch.setattr(hdf5_attributes, "MAX_ATTRIBUTES", 1)
-    with pytest.raises(ModelFileError, match="/: 2 attributes; at most 1 are allowed"):
+    with pytest.raises(ModelFileError, match="/: 2 attributes; the limit is 1"):
         read_tree(tmp_path / "f.h5", BUDGET)
 
 

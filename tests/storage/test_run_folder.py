@@ -131,7 +131,7 @@ def test_a_holder_on_another_host(tmp_path, monkeypatch, locked):
     (tmp_path / ".lock.json").write_text(json.dumps(tell))
     if not locked:
         with pytest.raises(
-            FileError, match=r"process 1 on far, since long ago; if that one is no more, remove .*\.lock\.json"
+            FileError, match=r"process 1 on far, since long ago; if that process has ended, remove .*\.lock\.json"
         ):
             RunLock(tmp_path).acquire()
         assert holder(tmp_path) == tell
