@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from prototorch import ops
-from prototorch.backends.core import Backend, KernelFn
+from prototorch.backends.core import Backend
 from prototorch.backends.cpu import eager_backend
+from prototorch.backends.registry import KernelFn
 from prototorch.eager.layer_call import run_layer
 from prototorch.errors import UsageError
 from prototorch.ops.core import Op, backward_pass, set_default_interpreter

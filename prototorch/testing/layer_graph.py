@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from prototorch import ops
-from prototorch.backends.core import Backend, KernelFn
+from prototorch.backends.core import Backend
+from prototorch.backends.registry import KernelFn
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.mixed_precision import Autocast, to_float32
 from prototorch.graph.plan import make_plan

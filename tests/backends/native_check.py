@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import _KERNELS
 from prototorch.backends.cpu import cpu, worker_pool
 from prototorch.backends.cpu.native import cpu_features, jit, kernel_api
+from prototorch.backends.registry import kernels_of
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -111,7 +111,7 @@ def oracle(name: str, arrays: Any, attrs: dict[str, Any], outs: tuple[Spec, ...]
 def prepared(name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any],
              level: str = "native") -> Any:  # fmt: skip
     """The runner of the first kernel of the level that takes it; None where none does."""
-    made = (candidate(ins, outs, dict(attrs)) for candidate in _KERNELS[level].get(name, ()))
+    made = (candidate(ins, outs, dict(attrs)) for candidate in kernels_of(level, name))
     return next((runner for runner in made if runner is not None), None)
 
 

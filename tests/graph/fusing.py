@@ -6,7 +6,9 @@ import numpy as np
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.backends.core import Backend, kernel, register_channels_last, register_fusion_role
+from prototorch.backends.capabilities import register_channels_last, register_fusion_role
+from prototorch.backends.core import Backend
+from prototorch.backends.registry import kernel
 from prototorch.ops.activation import ActivationGrad
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import BinaryOp, UnaryOp

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend, KernelFn, StepSpec
+from prototorch.backends.core import Backend, StepSpec
 from prototorch.backends.cuda.array_namespace import CapturableNamespace
 from prototorch.backends.cuda.device import CudaDevice, CupyDevice
 from prototorch.backends.cuda.dry_run_device import DryRunDevice
@@ -18,6 +18,7 @@ from prototorch.backends.cuda.kernels.elementwise import ElementwiseKernel
 from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.backends.cuda.kernels.optimizer_update import fuse_updates
 from prototorch.backends.precision import ExecutionSettings, numpy_dtype
+from prototorch.backends.registry import KernelFn
 from prototorch.ops.core import Op
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from prototorch.backends.core import Backend, LayoutSupport
+from prototorch.backends.capabilities import LayoutSupport
+from prototorch.backends.core import Backend
 from prototorch.graph.ir import Node, Value
 from prototorch.graph.passes.clone_graph import set_producer
 from prototorch.ops.layout import CHANNELS_LAST, layouts_coincide, relabel, reorder

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import kernel
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder, UnsupportedError
 from prototorch.backends.cpu.native.jit import CompileRequest, is_compiled, load_or_compile
 from prototorch.backends.cpu.native.thread_pool import ParallelTask, TaskProgram
+from prototorch.backends.registry import kernel
 from prototorch.spec import Spec
 
 CHANNELS_LAST = "channels_last"

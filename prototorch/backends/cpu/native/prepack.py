@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from prototorch.backends.core import PackRequest, prepacks, register_channels_last
+from prototorch.backends.capabilities import PackRequest, prepacks, register_channels_last
 from prototorch.backends.cpu.native.ir_builder import UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import BindFn, TaskList, native_kernel, register_cache
 from prototorch.ops.prepack import OperandUse

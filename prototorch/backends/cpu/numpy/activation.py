@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.numpy import elementwise as elementwise
 from prototorch.backends.cpu.numpy.elementwise import has_numpy_dtypes
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops import activation
 from prototorch.ops.core import Op
 from prototorch.spec import Spec

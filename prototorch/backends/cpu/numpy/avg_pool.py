@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.numpy import max_pool
 from prototorch.backends.cpu.numpy.max_pool import WindowSweep, is_global, is_supported, pooling_windows
 from prototorch.backends.cpu.numpy.reduce import sum_rows
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.pool import window_counts
 from prototorch.spec import Spec
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.numpy.depthwise_conv import make_depthwise
 from prototorch.backends.cpu.numpy.windows import WindowGeometry
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.windows import dilated_size
 from prototorch.spec import Spec
 

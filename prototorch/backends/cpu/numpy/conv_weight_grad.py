@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.numpy.conv import has_blas_dtypes
 from prototorch.backends.cpu.numpy.depthwise_conv import make_depthwise_weight_grad
 from prototorch.backends.cpu.numpy.windows import WindowGeometry
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 _MIN_PRODUCT_LENGTH = 512  # windows in a product, so that adding its result to the sum costs little beside it

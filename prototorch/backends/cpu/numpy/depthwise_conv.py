@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn
 from prototorch.backends.cpu.numpy.windows import WindowGeometry
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn
 from prototorch.ops.windows import kernel_offsets
 
 _BLOCK_ELEMENTS = 1 << 16  # of the padded input that are done together

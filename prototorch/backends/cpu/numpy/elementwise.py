@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.worker_pool import parallel_for
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 #: From this many elements on a kernel is worth the 20 microseconds that waking another thread costs.

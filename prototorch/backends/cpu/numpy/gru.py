@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.numpy.lstm import (
     _MIN_STEP_ELEMENTS,
     has_default_activations,
@@ -17,6 +16,7 @@ from prototorch.backends.cpu.numpy.lstm import (
 )
 from prototorch.backends.cpu.numpy.reduce import sum_columns
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.numpy import elementwise as elementwise
 from prototorch.backends.cpu.numpy.elementwise import has_numpy_dtypes
 from prototorch.backends.cpu.worker_pool import parallel_for
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.indexing import missing_row_value
 from prototorch.spec import Spec
 

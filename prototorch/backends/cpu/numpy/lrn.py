@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 _BLOCK_ELEMENTS = 1 << 16  # elements that are done together

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 _MIN_STEP_ELEMENTS = 1 << 14  # elements of all gates of a step, below which steps are not given to threads one by one

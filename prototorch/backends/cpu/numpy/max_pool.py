@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.numpy.windows import WindowGeometry
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.pool import max_pool as plain_max_pool
 from prototorch.spec import Spec
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.numpy.elementwise import PARALLEL_MIN_SIZE, has_numpy_dtypes, make_elementwise_kernel
 from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.reduce import normalize_axes, reduced_shape
 from prototorch.spec import Spec
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cpu.numpy import elementwise as elementwise
 from prototorch.backends.cpu.numpy.elementwise import first_splittable_axis, has_numpy_dtypes
 from prototorch.backends.cpu.worker_pool import parallel_for
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 

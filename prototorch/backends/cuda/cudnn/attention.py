@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cuda.cudnn.matmul import matmul
 from prototorch.backends.cuda.kernels.launch import LaunchSequence
 from prototorch.backends.cuda.kernels.softmax import masked_softmax
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from prototorch.backends.core import KernelFn, kernel, register_channels_last, register_fusion_role
+from prototorch.backends.capabilities import register_channels_last, register_fusion_role
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc, conv_tensor_desc, tensor_desc
 from prototorch.backends.cuda.cudnn.graph_kernel import GraphKernel, make_graph_kernel
 from prototorch.backends.cuda.kernels.elementwise import elementwise_launches
 from prototorch.backends.cuda.kernels.epilogue import BiasReluEpilogue, build_epilogue, match_bias_relu
 from prototorch.backends.cuda.kernels.launch import InputArg, LaunchSequence, OutputArg, current_device
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc, tensor_desc
 from prototorch.backends.cuda.cudnn.graph_kernel import make_graph_kernel
 from prototorch.backends.cuda.kernels.elementwise import elementwise_launches
@@ -18,6 +17,7 @@ from prototorch.backends.cuda.kernels.launch import (
     contiguous_strides,
     current_device,
 )
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]

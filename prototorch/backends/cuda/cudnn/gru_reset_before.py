@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cuda.cudnn.matmul import matmul
 from prototorch.backends.cuda.cudnn.recurrent import KernelSequence
 from prototorch.backends.cuda.kernels.gru_reset_before import gru_source
@@ -22,6 +21,7 @@ from prototorch.backends.cuda.kernels.launch import (
     index_scalar,
 )
 from prototorch.backends.cuda.kernels.reduce import reduce_launches
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]

@@ -10,12 +10,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from prototorch.backends.core import KernelFn, kernel, register_fusion_role
+from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
 from prototorch.backends.cuda.cudnn.graph_kernel import make_graph_kernel
 from prototorch.backends.cuda.kernels.epilogue import build_epilogue
 from prototorch.backends.cuda.kernels.launch import InputArg, OutputArg
 from prototorch.backends.cuda.kernels.matmul import tiled_matmul
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cuda.cudnn.matmul import matmul
 from prototorch.backends.cuda.kernels.launch import (
     InputArg,
@@ -21,6 +20,7 @@ from prototorch.backends.cuda.kernels.launch import (
 )
 from prototorch.backends.cuda.kernels.recurrent_cells import CELLS, cell_sources
 from prototorch.backends.cuda.kernels.reduce import reduce_launches
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]

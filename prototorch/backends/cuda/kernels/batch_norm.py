@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import register_channels_last
+from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cuda.kernels.channelwise import channelwise_launch, channelwise_source
 from prototorch.backends.cuda.kernels.launch import (
     ITEM_BYTES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prototorch.backends.core import register_fusion_role
+from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cuda.kernels.batch_norm import (
     BATCH_STATISTICS,
     GIVEN_STATISTICS,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from prototorch.backends.core import register_fusion_role
+from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cuda.kernels.launch import (
     ITEM_BYTES,
     InputArg,

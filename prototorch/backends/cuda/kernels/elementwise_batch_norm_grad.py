@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prototorch.backends.core import register_fusion_role
+from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cuda.kernels.batch_norm import INPUT_GRAD_EXPR, BatchNormGeometry
 from prototorch.backends.cuda.kernels.channelwise import AHEAD, channelwise_source
 from prototorch.backends.cuda.kernels.elementwise import TRACEABLE_OPS, trace_program

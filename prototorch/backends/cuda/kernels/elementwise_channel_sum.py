@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from prototorch.backends.core import register_fusion_role
+from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cuda.kernels.elementwise import TRACEABLE_OPS, trace_program
 from prototorch.backends.cuda.kernels.launch import (
     ITEM_BYTES,

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel, register_channels_last
+from prototorch.backends.capabilities import register_channels_last
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 #: a type's name in the kernels

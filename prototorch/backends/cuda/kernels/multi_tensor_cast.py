@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import KernelFn, kernel
 from prototorch.backends.cuda.kernels.launch import (
     BLOCK,
     C_TYPES,
@@ -17,6 +16,7 @@ from prototorch.backends.cuda.kernels.launch import (
     per_block_launch,
     u32,
 )
+from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 CHUNK = 1 << 13  # elements that a block does at a time

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import register_channels_last
+from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cuda.kernels.launch import (
     BLOCK,
     ITEM_BYTES,

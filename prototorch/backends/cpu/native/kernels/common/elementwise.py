@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, cast
 
-from prototorch.backends.core import register_channels_last, register_fusion_role
+from prototorch.backends.capabilities import register_channels_last, register_fusion_role
 from prototorch.backends.cpu.native.array_tracer import trace_reference
 from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel

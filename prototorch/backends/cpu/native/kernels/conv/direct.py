@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.backends.core import register_channels_last, register_fusion_role
+from prototorch.backends.capabilities import register_channels_last, register_fusion_role
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import BindFn, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue

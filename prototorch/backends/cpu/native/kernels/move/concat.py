@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from prototorch.backends.core import register_channels_last
+from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from prototorch.backends.core import register_channels_last
+from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import loop_nest, memory_order, op_tasks

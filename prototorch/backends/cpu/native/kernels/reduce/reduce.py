@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from prototorch.backends.core import register_channels_last
+from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import (
     SIZES,
     Int64,

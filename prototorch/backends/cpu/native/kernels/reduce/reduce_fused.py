@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.backends.core import register_fusion_role
+from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder, Num, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import trace_program

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from prototorch.backends.core import register_channels_last
+from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native import exp_log
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import KernelCode, TaskList, kernel_code, native_kernel

@@ -1,0 +1,51 @@
+"""The kernels that backends have, by level and op name.
+
+A kernel is registered by its prepare function, ``prepare(ins, outs, attrs)``. It is given the specs of a step's inputs
+and outputs and the op's attributes, and returns either a function ``run(inputs, outputs)`` that fills the given output
+arrays, or None where the kernel does not apply.
+
+A prepared kernel belongs to one step of a plan and is called many times; between calls it keeps nothing but scratch
+memory. It writes every element of its outputs. Where the op's `inplace` map allows it, an output may share its memory
+with that input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from prototorch.spec import Spec
+
+__all__ = ["KernelFn", "PrepareFn", "kernel", "kernels_of"]
+
+#: a prepared kernel: called with the input arrays and the output arrays
+KernelFn = Callable[[Sequence[Any], Sequence[Any]], None]
+PrepareFn = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], KernelFn | None]
+
+#: level -> op name -> prepare functions in the order in which they are tried
+_KERNELS: dict[str, dict[str, list[PrepareFn]]] = {}
+_SPECIALIZED: set[PrepareFn] = set()
+
+
+def kernel(level: str, *names: str, special: bool = False) -> Callable[[PrepareFn], PrepareFn]:
+    """Register a kernel for the ops of these names at a level (``"numpy"``, ``"native"``, ``"cuda"``, ...).
+
+    Kernels of a level are tried in the order of registration, those that are ``special`` first: they apply to few
+    specs and are the fastest for those.
+    """
+
+    def register(prepare: PrepareFn) -> PrepareFn:
+        if special:
+            _SPECIALIZED.add(prepare)
+        for name in names:
+            candidates = _KERNELS.setdefault(level, {}).setdefault(name, [])
+            candidates.append(prepare)
+            candidates.sort(key=lambda candidate: candidate not in _SPECIALIZED)  # a stable sort
+        return prepare
+
+    return register
+
+
+def kernels_of(level: str, name: str) -> Sequence[PrepareFn]:
+    """The prepare functions of a level for an op, in the order in which they are tried."""
+    return _KERNELS.get(level, {}).get(name, ())
