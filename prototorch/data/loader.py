@@ -54,6 +54,8 @@ class Loader:
         DataError: the set is empty, or (with drop_last) smaller than a batch.
     """
 
+    state_kind = "Loader"  #: identifies the format of `state` in saved files
+
     def __init__(
         self,
         dataset: Dataset,

@@ -42,6 +42,7 @@ class BatchStream:
     """
 
     batch_size = 1
+    state_kind = "Stream"  #: identifies the format of `state` in saved files
 
     def __init__(
         self,

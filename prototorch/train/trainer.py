@@ -403,7 +403,7 @@ class Trainer:
         return state
 
     def _restore(self, state: Mapping[str, Any], loader: Loader | BatchStream) -> None:
-        kind = type(loader).__name__
+        kind = loader.state_kind
         if state["kind"] != kind:
             raise TrainingError(
                 f"the training cannot go on exactly: its data came from a {state['kind']}, now from a {kind}; "
@@ -437,7 +437,7 @@ class Trainer:
                 "epoch": self.epoch, "batch": self.batch, "seen": self.samples_seen, "inside": self._inside,
                 "trained": self._trained, "over": self._over,
                 "stopped": self.stop_training and self.interrupt_signal is None,
-                "kind": type(self.loader).__name__, "loader": self.loader.state(),
+                "kind": self.loader.state_kind, "loader": self.loader.state(),
                 "callbacks": [{"class": type(c).__name__, "state": c.state()} for c in self.callbacks if not c.display],
             }  # fmt: skip
         return state

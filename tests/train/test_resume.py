@@ -312,5 +312,5 @@ def test_callback_states_that_cannot_be_kept(tmp_path):
 
     model = fresh(tmp_path)
     model.fit(X, Y, batch_size=6, verbose=0, callbacks=[Odd()])
-    with pytest.raises(UsageError, match="a callback's state can hold numbers"):
+    with pytest.raises(UsageError, match="a callback's state must consist of numbers"):
         model.save(tmp_path / "m.h5")
