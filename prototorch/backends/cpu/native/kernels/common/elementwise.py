@@ -21,6 +21,8 @@ from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
+__all__ = ["loop_nest", "memory_order", "op_tasks", "trace_op", "trace_program"]
+
 _TYPES = ("float32", "int32", "uint8", "bool", "int64", "float64", "uint32")
 #: elements up to which all is one piece, and the elements of a piece above it
 SERIAL_ELEMENTS, PIECE_ELEMENTS = 1 << 14, 1 << 15

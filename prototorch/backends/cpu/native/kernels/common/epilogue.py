@@ -16,6 +16,8 @@ from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
+__all__ = ["ANCHOR", "FULL", "VECTOR", "FusedEpilogue", "fused_epilogue", "no_epilogue"]
+
 FULL, VECTOR, SCALAR, ANCHOR = "full", "vector", "scalar", "anchor"
 
 

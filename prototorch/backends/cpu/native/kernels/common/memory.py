@@ -6,6 +6,8 @@ from typing import Any
 
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder, Pointer
 
+__all__ = ["clear", "copy"]
+
 
 def copy(k: KernelBuilder, source: Pointer, to: Pointer, count: Any) -> None:
     """Copy ``count`` elements."""

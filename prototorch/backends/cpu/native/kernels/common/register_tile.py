@@ -14,6 +14,16 @@ from typing import NamedTuple
 from prototorch.backends.cpu.native.cpu_features import num_vector_registers
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 
+__all__ = [
+    "DepthLoop",
+    "RegisterTile",
+    "accumulate",
+    "count_runs",
+    "max_tile_rows",
+    "split_evenly",
+    "transpose_registers",
+]
+
 #: iterations of a depth loop that are unrolled
 UNROLL_FACTOR = 4
 

@@ -11,6 +11,16 @@ from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilde
 from prototorch.backends.cpu.native.kernel_api import kernel_code
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
+__all__ = [
+    "COPY_DTYPES",
+    "PIECE_ELEMENTS",
+    "StridedAxis",
+    "copy_lanes",
+    "merge_axes",
+    "row_major_strides",
+    "strided_copy",
+]
+
 PIECE_ELEMENTS = 1 << 15
 
 

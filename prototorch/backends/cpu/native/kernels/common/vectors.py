@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 
+__all__ = ["for_each_channel_vector", "unit_mask"]
+
 
 def for_each_channel_vector(k: KernelBuilder, channels: int, body: Callable[[Int64, int, Num | None], None]) -> None:
     """Emit ``body(channel, lanes, mask)`` over all channels in vectors that are no wider than needed."""

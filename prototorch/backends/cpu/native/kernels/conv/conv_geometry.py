@@ -19,6 +19,18 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
 )
 from prototorch.spec import Spec
 
+__all__ = [
+    "PIECE_ELEMENTS",
+    "ChannelPanels",
+    "ConvAxis",
+    "ConvGeometry",
+    "choose_panels",
+    "conv_axis",
+    "conv_geometries",
+    "expand_to_3d",
+    "input_grad_axes",
+]
+
 
 @dataclass(frozen=True)
 class ConvAxis:

@@ -9,6 +9,8 @@ from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue, fused_epilogue, no_epilogue
 from prototorch.spec import Spec
 
+__all__ = ["CONV_OPS", "ConvRequest", "Specs", "is_channels_last_conv", "register_convolution"]
+
 CONV_OPS = ("conv", "conv_input_grad")
 
 

@@ -16,6 +16,19 @@ from prototorch.backends.cpu.native.kernels.conv.conv_request import (
 from prototorch.backends.cpu.native.kernels.conv.input_rows import clip_taps
 from prototorch.spec import Spec
 
+__all__ = [
+    "MAX_TAPS",
+    "Axes",
+    "ColumnTiles",
+    "DepthwiseGeometry",
+    "DepthwiseInput",
+    "depthwise_geometry",
+    "max_tile_columns",
+    "round_up_to_lanes",
+    "tile_row",
+    "wants_prefetch",
+]
+
 _MIN_PIECES = 32  # pieces of work
 
 

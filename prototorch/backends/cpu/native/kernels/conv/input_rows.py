@@ -14,6 +14,8 @@ from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Poin
 from prototorch.backends.cpu.native.kernels.common.memory import clear, copy
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ConvAxis, ConvGeometry
 
+__all__ = ["InputRows", "clip_taps", "has_cache_conflicts", "scratch_elements"]
+
 _CACHE_WAY_BYTES = 4096  # bytes: addresses equal modulo this share a set of L1,
 _CACHE_WAYS = 8  # which holds so many lines
 _COLUMN_PADDING = 16  # elements between columns that would evict each other

@@ -4,7 +4,7 @@ A tile of outputs, 4 x 4 for 3 x 3 filters and 2 x 2 for 5 x 5 filters, sees 6 x
 transformed (the values of their polynomials at 0, 1, -1, 2, -2 and infinity), after which the sum over the window is
 one product for each of the 36 elements: 36 matrix products [tiles, channels] x [channels, filters], with 4 and 2.8
 times fewer multiplications. The transforms round: the error is about 1e-5 of the largest element. These kernels are a
-level of their own, which `precision: strict` leaves out.
+level of their own, which `precision: fp32` leaves out.
 
 The input gradient is the same with filters and channels exchanged and the window flipped.
 """
@@ -46,6 +46,8 @@ from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_kernel
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
+
+__all__ = ["is_winograd_conv"]
 
 _CACHED_ELEMENTS = 160_000  # elements of a thread's tiles, transformed and not, that fit into its cache
 _MAX_CACHED_ELEMENTS = 200_000  # the same for the smallest block

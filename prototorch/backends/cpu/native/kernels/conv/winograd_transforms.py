@@ -13,6 +13,17 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
 )
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ChannelPanels
 
+__all__ = [
+    "TILE_ELEMENTS",
+    "WinogradConv",
+    "count_panel_items",
+    "filter_transform",
+    "for_each_panel_channel",
+    "input_transform",
+    "output_transform",
+    "panel_runs",
+]
+
 TILE_ELEMENTS = 36
 
 

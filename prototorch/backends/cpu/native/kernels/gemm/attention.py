@@ -27,6 +27,8 @@ from prototorch.backends.cpu.native.kernels.reduce.softmax import sum_row
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
+__all__ = ["AttentionScores", "AttentionShape", "attention_shape", "block_rows"]
+
 _MASKED_SCORE = -1e9  # as in the op's reference implementation
 #: scores of a block; heads from which on a head is one work item
 _BLOCK, _HEADS = 1 << 16, 16

@@ -15,6 +15,8 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     transpose_registers,
 )
 
+__all__ = ["MatrixView", "multiply_in_cache", "tile_height", "transpose_into"]
+
 #: stores a vector of the result: (row, column, vector, mask)
 StoreVector = Callable[[Any, Any, Num, "Num | None"], None]
 InitialSums = Callable[[Any, Any, "Num | None"], Num]

@@ -13,6 +13,8 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
 )
 from prototorch.spec import Spec
 
+__all__ = ["SERIAL_WORK", "GemmTiling", "plan_gemm"]
+
 _BLOCK_DEPTH = 256  # depth of a block, at most
 
 

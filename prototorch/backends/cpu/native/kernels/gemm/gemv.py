@@ -12,6 +12,8 @@ from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue
 from prototorch.backends.cpu.native.kernels.common.memory import clear
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
+__all__ = ["gemv"]
+
 _MAX_PARTS = 16
 _ROWS_TOGETHER = 4  # rows added at once
 _SERIAL_ELEMENTS = 1 << 15  # elements of a matrix up to which one thread is as fast

@@ -28,6 +28,8 @@ from prototorch.backends.cpu.native.kernels.gemm.gemv import gemv
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
+__all__ = ["matmul"]
+
 _UNCACHED_ELEMENTS = 1 << 18  # elements of a b that does not fit into the cache
 
 

@@ -29,6 +29,8 @@ from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_ke
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
+__all__ = ["matmul_prepacked", "plan_packed_gemm"]
+
 _MAX_ROWS = 64  # more rows: packed_gemm_large.py
 _CACHED_ELEMENTS = 1 << 17  # elements of a matrix that each thread reads whole, for one half of the rows
 _MIN_HALF_ROWS = 4  # rows of a half, at least

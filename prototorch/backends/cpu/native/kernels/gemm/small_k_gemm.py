@@ -17,6 +17,8 @@ from prototorch.backends.cpu.native.kernels.common.memory import copy
 from prototorch.backends.cpu.native.kernels.common.register_tile import DepthLoop, RegisterTile, accumulate
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
+__all__ = ["MAX_DEPTH", "MIN_ELEMENTS", "small_k_gemm"]
+
 MAX_DEPTH = 128  # of a product that is done here
 MIN_ELEMENTS = 1 << 18  # elements of a result that does not fit into a cache
 _CACHED_ELEMENTS = 1 << 16  # elements of the second matrix that fit into one

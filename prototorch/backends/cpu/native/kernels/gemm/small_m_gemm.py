@@ -29,6 +29,8 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import transpose_into
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
+__all__ = ["MAX_ROWS", "MIN_ELEMENTS", "MIN_ELEMENTS_TRANSPOSED", "small_m_gemm", "small_m_gemm_transposed"]
+
 MAX_ROWS = 64  # rows
 MIN_ELEMENTS = 1 << 20  # elements of a matrix that does not fit into L2
 MIN_ELEMENTS_TRANSPOSED = 1 << 18  # the same for a transposed matrix

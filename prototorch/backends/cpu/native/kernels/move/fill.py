@@ -14,6 +14,8 @@ from prototorch.backends.cpu.native.kernels.common.strided_copy import (
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
+__all__ = ["full"]
+
 
 def _full(k: KernelBuilder, value: float, dtype: str) -> None:
     y, lanes = k.pointer(0, dtype), copy_lanes(dtype)

@@ -110,6 +110,9 @@ def pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) ->
 def _pad_constant(x: Spec, y: Spec, in_shape: Any, pads: Any, value: float) -> TaskList | None:
     """Fill with the constant, then copy the input into its position."""
     fill = full((), (y,), {"value": value})
+    if fill is None and value == 0:
+        zeros = strided_copy([StridedAxis(y.size, 1, 1)], x.dtype, 0, 0, fill_zeros=True)
+        fill = TaskList(lambda i, o: [zeros(o[0], o[0])])
     if fill is None:
         return None
     out_strides = row_major_strides(memory_order(y.shape, y.layout))

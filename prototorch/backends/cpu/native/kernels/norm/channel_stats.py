@@ -17,6 +17,19 @@ from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
 from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.spec import Spec
 
+__all__ = [
+    "ChannelShape",
+    "channel_shape",
+    "for_each_channel_block",
+    "for_each_piece",
+    "for_each_position",
+    "for_each_row",
+    "rsqrt",
+    "sum_line",
+    "sum_plane",
+    "sum_rows",
+]
+
 PIECE = 1 << 15
 #: rows of a piece: enough that its sums are few beside its elements, few enough that its sums are exact
 MIN_PIECE_ROWS, MAX_PIECE_ROWS = 32, 1024

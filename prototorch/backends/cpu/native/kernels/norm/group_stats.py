@@ -10,6 +10,18 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import rsqrt, sum_line
 
+__all__ = [
+    "CENTER",
+    "ITEM_CHANNELS",
+    "NORMAL_MEAN",
+    "SCALE",
+    "SCRATCH_ROWS",
+    "SHIFT",
+    "SUMS",
+    "GroupItem",
+    "GroupNormShape",
+]
+
 #: channels of a work item (channels last), vectors of channels summed together, and positions added to a sum before it
 #: is added to another
 ITEM_CHANNELS, VECTORS_TOGETHER, SUM_BLOCK = 64, 4, 64

@@ -24,6 +24,8 @@ from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
+__all__ = ["count_elements"]
+
 #: loads a vector of an array: the elements of some windows at one tap
 ReadTap = Callable[[Pointer], Num]
 #: is called with the loader and the index of each tap

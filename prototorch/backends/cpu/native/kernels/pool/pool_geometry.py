@@ -16,6 +16,8 @@ from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
 from prototorch.ops.pool import pooled_size
 from prototorch.spec import Spec
 
+__all__ = ["MAX_UNROLLED_TAPS", "PoolGeometry", "for_each_column", "is_within", "pool_geometry", "unravel_row"]
+
 Triple = tuple[int, int, int]
 #: taps of a window inside the input up to which its loops are unrolled
 MAX_UNROLLED_TAPS = 36

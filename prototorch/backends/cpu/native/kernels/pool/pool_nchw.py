@@ -9,6 +9,8 @@ from typing import Any
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernels.pool.pool_geometry import PoolGeometry
 
+__all__ = ["for_each_column_vector", "has_row_vectors", "load_strided", "store_interleaved"]
+
 #: strides along a row up to which vectors are loaded by shuffles
 MAX_STRIDE = 4
 

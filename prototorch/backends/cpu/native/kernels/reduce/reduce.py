@@ -33,6 +33,8 @@ from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
+__all__ = ["plan_reduction", "reduction_tasks", "tasks_of_code"]
+
 _TYPES = ("float32", "float64", "int32", "int64", "bool")
 
 

@@ -21,6 +21,8 @@ from prototorch.backends.cpu.native.kernels.reduce.reduction_tiling import (
     ReductionTiling,
 )
 
+__all__ = ["Reducer", "emit_reduction", "reduction_lanes"]
+
 #: elements added to a lane before it is added to another
 _SUM_BLOCK = 64
 

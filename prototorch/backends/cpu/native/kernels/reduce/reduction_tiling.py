@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+__all__ = ["PIECE_ELEMENTS", "ReductionAxis", "ReductionTiling", "merge_axes", "tile_reduction"]
+
 #: elements of a piece, and results of a piece if each lane is a result
 PIECE_ELEMENTS, BLOCK_COLUMNS = 1 << 15, 256
 

@@ -19,6 +19,8 @@ from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
+__all__ = ["sum_row"]
+
 #: elements of a piece of rows
 PIECE_ELEMENTS = 1 << 14
 _LABEL_TYPES = ("int32", "int64", "uint8", "uint32")

@@ -14,6 +14,8 @@ from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
+__all__ = ["column_tasks", "split_at_axis"]
+
 #: elements of a piece, columns of a work item, and vectors done together
 PIECE_ELEMENTS, BLOCK_COLUMNS, VECTORS_TOGETHER = 1 << 14, 256, 4
 

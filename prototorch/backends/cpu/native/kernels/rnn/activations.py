@@ -11,6 +11,8 @@ from prototorch.backends.cpu.native.ir_builder import KernelBuilder, Num
 from prototorch.ops.core import Op
 from prototorch.ops.recurrent import GATE_ACTIVATIONS
 
+__all__ = ["ACTIVATIONS", "ACTIVATION_DERIVATIVES"]
+
 
 def _exp_parts(k: KernelBuilder, x: Num) -> tuple[Num, Num]:
     """Return exp(x) as 2 ** n and r, exp(x) = 2 ** n * (1 + r). For -87 <= x <= 87, and NaN."""

@@ -30,6 +30,8 @@ from prototorch.backends.cpu.native.kernels.rnn.sequence import (
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
+__all__ = ["pack_gru_weights", "step_tasks"]
+
 
 def _compute_gates(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int, h_row: int) -> None:
     """Compute the gates. Arguments: x, h, the bias, and the targets of z, r and r h, [rows, units] each."""

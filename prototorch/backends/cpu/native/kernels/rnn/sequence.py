@@ -20,6 +20,19 @@ from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import transpo
 from prototorch.backends.cpu.native.kernels.rnn.activations import ACTIVATIONS
 from prototorch.spec import Spec
 
+__all__ = [
+    "SequenceShape",
+    "grain_size",
+    "multiply_rows",
+    "pack_transposed_weights",
+    "pack_weights",
+    "scratch_bytes",
+    "sequence_shape",
+    "shift_states",
+    "tile_rows",
+    "unit_blocks",
+]
+
 #: rows of a piece, at most
 _MAX_PIECE_ROWS = 64
 
