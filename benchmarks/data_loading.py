@@ -29,9 +29,9 @@ import numpy as np
 from PIL import Image
 
 import prototorch as pt
+from prototorch.backends.executor import HostExecutor
 from prototorch.data import ArrayDataset, Data, Loader
 from prototorch.data.idx import encode_idx
-from prototorch.runtime.executor import Executor
 
 Rates = Iterator[tuple[str, float, str]]  # what, how much, of which unit
 STEP = 6e-3  # seconds: a step of LeNet at batch size 64 on the machine of the goals
@@ -131,7 +131,7 @@ def loop() -> Rates:
     """What a step of `fit` costs besides the step: LeNet with its preprocess, batch size 64."""
     images, labels = make_images(IMAGE_COUNT)
     busy = np.ones((300, 300), np.float32)
-    real = Executor.__call__
+    real = HostExecutor.__call__
 
     def idle(until: float) -> None:
         while time.perf_counter() < until:
@@ -140,7 +140,9 @@ def loop() -> Rates:
     for text, seconds in (("nothing", 0.0), (f"{STEP * 1e3:g} ms of work", STEP)):
         spent = [0.0]
 
-        def call(self: Executor, inputs: Any, guard: Any = None, seconds: float = seconds, spent: Any = spent) -> Any:
+        def call(
+            self: HostExecutor, inputs: Any, guard: Any = None, seconds: float = seconds, spent: Any = spent
+        ) -> Any:
             if "raw" in inputs:  # the preprocess
                 return real(self, inputs, guard)
             begin = time.perf_counter()
@@ -150,7 +152,7 @@ def loop() -> Rates:
 
         model = pt.load_model("lenet")
         data = make_dataset(images[:, None], labels)
-        with patch.object(Executor, "__call__", call):
+        with patch.object(HostExecutor, "__call__", call):
             model.fit(data, epochs=1, verbose=0)
             times = []
             for _ in range(3):

@@ -21,19 +21,16 @@ from prototorch.backends.capabilities import (
     layout_support_at,
     pack_request_at,
 )
+from prototorch.backends.executable_plan import ExecutablePlan, StepSpec
+from prototorch.backends.executor import BoundStep, Executor, HostExecutor, StateMirror, StateStore
 from prototorch.backends.precision import PrecisionPolicy
 from prototorch.backends.registry import KernelFn, PrepareFn, kernels_of
 from prototorch.ops.core import Op
 from prototorch.spec import Spec
 
-__all__ = ["REFERENCE", "Backend", "BoundStep", "KernelChoice", "Selection", "StepSpec"]
+__all__ = ["REFERENCE", "Backend", "KernelChoice", "Selection"]
 
 REFERENCE = "plain"  #: the level of the reference implementation, as `KernelChoice` and PROTOTORCH_CPU name it
-
-#: a step without its arrays: the op, the specs of its inputs and outputs, its attributes
-StepSpec = tuple[Op, tuple[Spec, ...], tuple[Spec, ...], Mapping[str, Any]]
-#: a prepared kernel with the arrays of its inputs and outputs
-BoundStep = tuple[KernelFn, Sequence[Any], Sequence[Any]]
 
 
 class KernelChoice(NamedTuple):
@@ -75,6 +72,10 @@ class Backend:
         cache_bytes: bytes that stay in the caches from one step to the next; where they are known, plans without a
             backward pass process a large batch in slices.
         precision: how values are stored and whether the loss is scaled.
+        has_device_memory: whether arrays lie in the memory of a device, to which those of the host are copied.
+        is_asynchronous: whether a call of an executor returns before its step is done.
+        can_precompile: whether `precompile` shortens the first run of a plan.
+        preprocesses_in_step: whether a model's preprocessing is part of the step, rather than of the data loader.
     """
 
     device: Any = None
@@ -82,6 +83,10 @@ class Backend:
     is_shape_specialized = False
     cache_bytes = 0
     precision = PrecisionPolicy("fp32")
+    has_device_memory = False
+    is_asynchronous = False
+    can_precompile = True
+    preprocesses_in_step = False
 
     def __init__(self, name: str, xp: Any, levels: Sequence[str], threads: int = 1,
                  run_context: Callable[[], AbstractContextManager[Any]] = nullcontext):  # fmt: skip
@@ -161,6 +166,11 @@ class Backend:
         return next((found for level in self.levels if (found := layout_support_at(level, name))), None)
 
     @property
+    def prefers_ghost_norm(self) -> bool:
+        """Whether the norm of a weight gradient is faster from two small products than from the gradient itself."""
+        return self.fusion_role("matmul") == "anchor"
+
+    @property
     def can_fuse(self) -> bool:
         """Whether plans for this backend are fused and laid out."""
         return any(map(declares_fusion_or_layouts, self.levels))
@@ -190,6 +200,21 @@ class Backend:
         """Bound steps as calls without arguments. Neighbouring steps that a backend can run in one go become one
         call."""
         return [partial(run, ins, outs) for run, ins, outs in steps]
+
+    # ------------------------------------------------------------------ running plans
+
+    def make_executor(self, plan: ExecutablePlan, states: StateStore | StateMirror | Mapping[str, Any],
+                      arena: Any = None) -> Executor:  # fmt: skip
+        """The executor of a plan: kernels prepared, memory allocated and states bound.
+
+        ``states``: the arrays of its states, or what `mirror_states` returned for them. ``arena``: memory shared with
+        plans that never run at the same time (default: memory of its own).
+        """
+        return HostExecutor(plan, self, states, arena)
+
+    def mirror_states(self, host: Mapping[str, Any]) -> StateMirror | None:
+        """A mirror of the host's arrays in the memory of this backend's device; None where it has no such memory."""
+        return None
 
     # ------------------------------------------------------------------ memory and arrays
 

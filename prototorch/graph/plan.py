@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from prototorch.backends.core import Backend, StepSpec
+from prototorch.backends.core import Backend
+from prototorch.backends.executable_plan import StepSpec
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.memory_planner import MAX_FRAGMENTATION, align_up, assign_offsets, live_bytes
 from prototorch.graph.passes.batch_tiling import tile_batch

@@ -110,14 +110,15 @@ def profile_step(
     phase, batch = resolve_phase(model, phase), batch or default_batch_size(model)
     program = model.trainer.plan_cache
     specs = step_specs(model.net, batch)
-    runner = program.executor(phase, specs)
-    timing = time_plan(runner, make_synthetic_batch(program, runner.plan, specs), rounds)
+    executor = program.executor(phase, specs)
+    plan = program.bound_plan(phase, specs)
+    timing = time_plan(executor, make_synthetic_batch(program, executor.plan, specs), rounds)
     if phase != PREDICT:
         program.reset_metrics(phase)
     what = {"train": "training step", "test": "evaluation step", "predict": "prediction"}[phase]
     title = f"{model.net.name}: {what}, batch {batch}, {program.backend.name}"
-    described = describe_plan(runner.plan, program.backend, title)
-    return build_profile(model.net, runner.plan, described, timing, batch, measure_peaks(program.backend))
+    described = describe_plan(plan, program.backend, title)
+    return build_profile(model.net, plan, described, timing, batch, measure_peaks(program.backend))
 
 
 def build_profile(

@@ -1,28 +1,29 @@
-"""Memory for what follows from the states alone (arranged weights, say): plans that keep the same keep it together.
+"""Memory for tensors that follow from states alone (prepacked weights, say); plans that compute the same share it.
 
-It is filled again when a state has changed that it follows from. When a plan changes such a state the pages are given
-back to the system at once; the addresses stay, to which plans are bound.
+A tensor is computed again when one of its states has changed. When a plan updates such a state its pages are given back
+to the system at once; the addresses, to which plans are bound, stay.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from prototorch.graph.ir import Value
-from prototorch.graph.plan import Plan
+from prototorch.backends.executable_plan import ExecutablePlan
 from prototorch.runtime.versions import Version, VersionTracker
+
+__all__ = ["CachedTensor", "ConstantTensorCache"]
 
 
 class CachedTensor:
-    """The memory of one value: ``array`` of bytes. ``stamp``: when it was filled, None where it is not."""
+    """The memory of one tensor: ``array`` of bytes. ``states`` are the names of those it follows from; ``version`` is
+    that of the states when it was filled, None where it is not filled."""
 
-    def __init__(self, count: int, names: tuple[str, ...]):
-        self.names = names
+    def __init__(self, count: int, states: tuple[str, ...]):
+        self.states = states
         self.version: Version | None = None
         private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
         self._pages = mmap.mmap(-1, max(count, 1), **private)
@@ -44,66 +45,41 @@ class CachedTensor:
 
 
 class ConstantTensorCache:
-    """What the plans of one set of states keep, by what it is."""
+    """The persistent tensors of all plans that are bound to one set of states, by what is computed."""
 
-    def __init__(self, changes: VersionTracker):
-        self._changes = changes
-        self._tensors: WeakValueDictionary[Any, CachedTensor] = WeakValueDictionary()
+    def __init__(self, versions: VersionTracker):
+        self._versions = versions
+        self._tensors: WeakValueDictionary[Hashable, CachedTensor] = WeakValueDictionary()
 
-    def tensors_of(self, plan: Plan, levels: tuple[str, ...]) -> dict[int, CachedTensor]:
-        """The memory of each value that a plan keeps between its runs, by its offset in what the plan keeps.
+    def tensors_of(self, plan: ExecutablePlan, levels: tuple[str, ...]) -> dict[int, CachedTensor]:
+        """The memory of a plan's persistent tensors, by their offset. ``levels``: of the kernels that fill them."""
+        tensors: dict[int, CachedTensor] = {}
+        for tensor in plan.persistent_tensors:
+            key = levels, tensor.key
+            cached = self._tensors.get(key)
+            if cached is None:
+                cached = self._tensors[key] = CachedTensor(tensor.nbytes, tensor.states)
+            tensors[tensor.offset] = cached
+        return tensors
 
-        levels: of the kernels that fill it. Plans share what the same ops make of the same states.
-        """
-        known: dict[int, tuple[Any, frozenset[str]]] = {}
+    def __len__(self) -> int:
+        return len(self._tensors)
 
-        def said(value: Value) -> tuple[Any, frozenset[str]]:
-            place = plan.allocations[id(value)]
-            if place.kind == "state":
-                return ("state", place.name, value.spec), frozenset((place.name,))
-            if value.kind == "constant":
-                array = np.asarray(value.array)
-                return ("constant", value.spec, array.tobytes()), frozenset()
-            if id(value) not in known:  # another shape of what is known
-                assert value.node is not None
-                key, names = said(value.node.inputs[0])
-                known[id(value)] = ("view", value.spec, key), names
-            return known[id(value)]
+    def tensors(self) -> list[CachedTensor]:
+        """All tensors that some executor is bound to."""
+        return list(self._tensors.values())
 
-        found: dict[int, CachedTensor] = {}
-        for step in plan.steps[: plan.setup_steps]:
-            read = [said(v) for v in step.inputs]
-            names = frozenset[str]().union(*(n for _, n in read))
-            attrs = {k: v for k, v in step.node.attrs.items() if k != "use" or step.node.attrs.get("form") is None}
-            for i, value in enumerate(step.outputs):
-                key = (
-                    levels,
-                    step.node.op.name,
-                    tuple(sorted(attrs.items())),
-                    tuple(k for k, _ in read),
-                    i,
-                    value.spec,
-                )
-                known[id(value)] = key, names
-                place = plan.allocations[id(value)]
-                if place.kind == "persistent":
-                    held = self._tensors.get(key)
-                    if held is None:
-                        held = self._tensors[key] = CachedTensor(value.spec.nbytes, tuple(sorted(names)))
-                    found[place.offset] = held
-        return found
+    def is_current(self, tensors: Iterable[CachedTensor]) -> bool:
+        """Whether all of them are filled, and no state of theirs has changed since."""
+        return all(t.version is not None and t.version == self._versions.version_of(t.states) for t in tensors)
 
-    def is_current(self, kept: Iterable[CachedTensor]) -> bool:
-        """Whether all of it is filled, and nothing has changed since."""
-        return all(one.version is not None and one.version == self._changes.version_of(one.names) for one in kept)
+    def mark_filled(self, tensors: Iterable[CachedTensor]) -> None:
+        """They have been computed from the states as they are now."""
+        for tensor in tensors:
+            tensor.version = self._versions.version_of(tensor.states)
 
-    def mark_filled(self, kept: Iterable[CachedTensor]) -> None:
-        """It has been filled now."""
-        for one in kept:
-            one.version = self._changes.version_of(one.names)
-
-    def invalidate(self, names: frozenset[str]) -> None:
-        """These states change now: what follows from them is let go."""
-        for one in list(self._tensors.values()):
-            if one.version is not None and not names.isdisjoint(one.names):
-                one.free()
+    def invalidate(self, states: frozenset[str]) -> None:
+        """These states change now: free the memory of the tensors that follow from them."""
+        for tensor in self.tensors():
+            if tensor.version is not None and not states.isdisjoint(tensor.states):
+                tensor.free()

@@ -1,81 +1,104 @@
-"""The arrays that outlive a step: weights, optimiser slots, metric totals; and how weights begin."""
+"""The arrays that outlive a step: weights, optimizer slots, metric totals; and the initial values of weights."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from functools import partial
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from prototorch.backends.core import Backend
+from prototorch.backends.executable_plan import ExecutablePlan
+from prototorch.backends.executor import StateMirror
 from prototorch.errors import UsageError, WeightsError, did_you_mean
 from prototorch.graph.trace import WeightSpec
+from prototorch.initializers import Initializer
 from prototorch.runtime.constant_tensor_cache import ConstantTensorCache
-from prototorch.runtime.device_mirror import DeviceMirror
+from prototorch.runtime.state_binding import TrackedStates
 from prototorch.runtime.versions import VersionTracker
 from prototorch.spec import Spec
+
+__all__ = ["METRIC_PREFIX", "SLOT_PREFIX", "NamedWeights", "Variables", "initial_value", "total_bytes"]
 
 SLOT_PREFIX, METRIC_PREFIX = "optimizer:", "metric:"
 
 
 class Variables(dict[str, Any]):
-    """Arrays by name. Weights bear their plain name (``conv1/kernel``); optimiser slots begin with ``optimizer:``,
-    metric totals with ``metric:``. The arrays are changed in place, so that plans stay bound to them.
+    """Arrays by name. A weight has its plain name (``conv1/kernel``); the names of optimizer slots begin with
+    ``optimizer:``, those of metric totals with ``metric:``. The arrays are changed in place, so that plans stay bound
+    to them.
 
-    The arrays are NumPy's, always. While a device computes, its own ones are in ``mirror``, and an array that is asked
-    for here is brought up to date first: it is current until the next step.
+    An array that is read by its name may be written to: for as long as it, or a view of it, is alive, nothing that was
+    computed from it earlier is used again (see `VersionTracker`). The arrays are NumPy's, always. While a device
+    computes, its own arrays are in ``mirror``, and an array that is read here is copied from the device first: it is
+    current until the next step.
     """
 
-    mirror: DeviceMirror | None = None
+    mirror: StateMirror | None = None
 
     def __init__(self) -> None:
         super().__init__()
-        self.versions = VersionTracker(_HostArrays(self))
+        self._host = _HostArrays(self)
+        self.versions = VersionTracker(self._host)
         self.constant_cache = ConstantTensorCache(self.versions)
 
-    def on_device(self, backend: Backend) -> DeviceMirror:
-        """The arrays on a backend's device."""
-        if self.mirror is None or self.mirror.backend is not backend:
-            self.move_to_host()
-            self.mirror = DeviceMirror(_HostArrays(self), backend)
-        return self.mirror
+    def on_backend(self, backend: Backend) -> Variables | StateMirror:
+        """The arrays where a backend computes: these, or their mirror on its device."""
+        if self.mirror is not None and self.mirror.backend is backend:
+            return self.mirror
+        mirror = backend.mirror_states(self._host)
+        if mirror is None:
+            return self
+        self.move_to_host()
+        self.mirror = mirror
+        return mirror
+
+    def bind(self, plan: ExecutablePlan, levels: tuple[str, ...]) -> TrackedStates:
+        """See `StateStore.bind`."""
+        return TrackedStates(self.borrow, self.versions, self.constant_cache, plan, levels)
 
     def resident_names(self, backend: Backend) -> Container[str]:
-        """The names of the arrays that lie where a backend computes."""
-        if backend.device is None:
+        """The names of the arrays that are in the memory in which a backend computes."""
+        if not backend.has_device_memory:
             return self
         return self.mirror.resident if self.mirror is not None and self.mirror.backend is backend else ()
 
     def move_to_host(self) -> None:
-        """The arrays are the host's alone from here on."""
+        """Copy all arrays from the device; from here on only the host has them."""
         if self.mirror is not None:
             self.mirror.pull_all()
             self.mirror = None
-            self.versions.mark_all()
+            self.versions.mark_all_changed()
 
     def __getitem__(self, name: str) -> Any:
-        self.versions.mark_accessed(name)
-        return self.borrow(name)
+        if name not in self:
+            raise KeyError(name)
+        if self.mirror is not None:
+            self.mirror.pull(name)
+        return self.versions.export(name)
 
     def borrow(self, name: str) -> Any:
-        """The array for somebody who tells of each change (see `Changes.register_writer`)."""
+        """The array itself, for a caller that either only reads it at once or reports each change (see
+        `VersionTracker.register_writer`)."""
         if self.mirror is not None and name in self:
             self.mirror.pull(name)
         return super().__getitem__(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
+        self._replace(name, np.array(value))
+
+    def _replace(self, name: str, array: np.ndarray) -> None:
         if self.mirror is not None:
             self.mirror.discard(name)
-        self.versions.mark_accessed(name)
-        super().__setitem__(name, value)
+        super().__setitem__(name, array)
+        self.versions.mark_replaced(name)
 
     def __delitem__(self, name: str) -> None:
         if self.mirror is not None:
             self.mirror.discard(name)
         super().__delitem__(name)
+        self.versions.mark_replaced(name)
 
     def __iter__(self) -> Iterator[str]:
         return super().__iter__()  # defined, so that dict(variables) asks for each array
@@ -95,13 +118,13 @@ class Variables(dict[str, Any]):
         return ValuesView(self)
 
     def create(self, name: str, value: np.ndarray, own: bool = False) -> None:
-        """Enter a new array under a name that is still free; an array that is there stays. With ``own`` nobody else
-        holds the array, and it is entered itself; otherwise a copy.
+        """Add an array under a new name; an existing one stays. With ``own`` the caller gives the array away and keeps
+        no reference to it: it is used itself; otherwise a copy.
 
-        Raises WeightsError where that one is of another shape or type: it came from a file, and does not fit.
+        Raises WeightsError where the existing array has another shape or dtype: it came from a file and does not fit.
         """
         if name not in self:
-            self[name] = value if own else np.array(value)
+            self._replace(name, value if own else np.array(value))
         else:
             self.check_spec(name, Spec(tuple(value.shape), value.dtype.name))
 
@@ -143,12 +166,10 @@ class NamedWeights(dict[str, np.ndarray]):
 
 
 class _HostArrays(Mapping[str, Any]):
-    """The host's arrays as they are, with nothing brought up to date."""
+    """The host's arrays themselves: nothing is copied from a device, and no access is recorded."""
 
     def __init__(self, variables: Variables):
         self._variables = variables
-        #: as indexing, and quicker
-        self.getter = partial(dict.__getitem__, variables)
 
     def __getitem__(self, name: str) -> Any:
         return dict.__getitem__(self._variables, name)
@@ -161,16 +182,19 @@ class _HostArrays(Mapping[str, Any]):
 
 
 def initial_value(weight: WeightSpec, seed: int) -> np.ndarray:
-    """How a weight begins: its own stream of random numbers follows from the seed and its name, not from an order. The
-    array is nobody else's."""
+    """The initial elements of a weight, in an array that nobody else refers to. Its random numbers follow from the seed
+    and its name, not from the order of the weights."""
     rng = np.random.Generator(np.random.Philox(key=[seed & (2**64 - 1), crc32(weight.name.encode())]))
-    fresh = np.zeros(0, np.float32)
-    alone = sys.getrefcount(fresh)
     values = weight.initializer.values(weight.spec.shape, rng, weight.fans)
-    usual = isinstance(values, np.ndarray) and values.base is None and values.dtype == weight.spec.dtype
-    if usual and values.flags.c_contiguous and values.flags.writeable and sys.getrefcount(values) <= alone:
+    usable = isinstance(values, np.ndarray) and values.base is None and values.dtype == weight.spec.dtype
+    if usable and values.flags.c_contiguous and values.flags.writeable and _allocates(weight.initializer):
         return values
     return np.array(values, dtype=weight.spec.dtype, order="C")
+
+
+def _allocates(initializer: Initializer) -> bool:
+    """Whether what an initializer returns is a new array of its own: so do all of this package."""
+    return type(initializer).__module__.startswith(f"{Initializer.__module__.rsplit('.', 1)[0]}.")
 
 
 def total_bytes(specs: Iterable[Spec]) -> int:

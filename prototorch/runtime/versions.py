@@ -1,112 +1,115 @@
-"""Which variables may have changed since somebody last looked, so that what follows from them need not be made again.
+"""Version counters of arrays: whether what was computed from them earlier is still current.
 
-Every array that is asked for by name counts as changed, for whoever got it may write into it, and so does what a plan
-writes. An array that somebody still holds may change at any time without a word: that is told by the number of
-references to it, less those of the runners. (A view counts as well, for it refers to the array.)
+An array changes in two ways. A plan that writes it counts its runs. Anybody else gets it from `VersionTracker.export`,
+as an array over the same memory that is known here for as long as it, or any view of it, is alive: meanwhile the
+contents may change at any time, so nothing computed from them is trusted; when the last view is gone the version is a
+new one. No reference is counted: a weak reference tells when an exported array is gone.
 """
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-Version = tuple[Any, ...]
+__all__ = ["Snapshot", "Version", "VersionTracker"]
+
+#: equal versions: equal contents
+Version = tuple[int, ...]
 
 
 class Snapshot(NamedTuple):
-    """What arrays looked like when their stamp was taken: a quick way to find that nothing at all has happened."""
+    """The counters when a version was taken: a quick way to find that nothing at all has happened since."""
 
-    names: tuple[str, ...]
     events: int
-    reference_counts: list[int]
     write_counters: list[list[int]]
     writes: list[int]
 
 
+class _Memory:
+    """The memory of an array. NumPy makes views of an array over foreign memory refer to that array, not to the memory,
+    so that the array is alive as long as any view of it."""
+
+    __slots__ = ("__array_interface__", "array")
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
 class VersionTracker:
-    """What is known of the changes of the arrays of a mapping. ``arrays`` gives them without counting as asked for."""
+    """The versions of the arrays of a mapping."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]):
         self._arrays = arrays
-        self._get = getattr(arrays, "getter", arrays.__getitem__)
-        self._events = 0  # whatever was told
-        self._accesses: Counter[str] = Counter()
-        self._owned_references: Counter[str] = Counter()  # references that runners hold
+        self._events = 0  # of any kind but a plan's writes
+        self._versions: Counter[str] = Counter()
+        self._exports: dict[str, weakref.ref[np.ndarray]] = {}
         self._writers: list[tuple[frozenset[str], list[int]]] = []
-        self._mark_all_count = 0
+        self._epoch = 0
 
-    def mark_accessed(self, name: str) -> None:
-        """Somebody gets the array, or sets another one."""
-        self._accesses[name] += 1
+    def export(self, name: str) -> np.ndarray:
+        """The array for anybody who may read and write it; the same one again while it is alive."""
+        self.mark_changed(name)
+        reference = self._exports.get(name)
+        exported = None if reference is None else reference()
+        if exported is None:
+            array = self._arrays[name]
+            exported = np.asarray(_Memory(array))
+            self._exports[name] = weakref.ref(exported, partial(self._release, name))
+            if exported.dtype != array.dtype:  # a type that NumPy's array interface cannot name
+                return exported.view(array.dtype)
+        return exported
+
+    def _release(self, name: str, reference: weakref.ref[np.ndarray]) -> None:
+        if self._exports.get(name) is reference:
+            del self._exports[name]
+        self.mark_changed(name)
+
+    def mark_changed(self, name: str) -> None:
+        """The array may have changed."""
+        self._versions[name] += 1
         self._events += 1
 
-    def mark_all(self) -> None:
-        """All of them may have changed."""
-        self._mark_all_count += 1
+    def mark_replaced(self, name: str) -> None:
+        """There is another array of this name, or none."""
+        self._exports.pop(name, None)
+        self.mark_changed(name)
+
+    def mark_all_changed(self) -> None:
+        """All arrays may have changed."""
+        self._epoch += 1
         self._events += 1
 
     def register_writer(self, names: frozenset[str]) -> list[int]:
-        """A number for one who writes those arrays; it counts it up before it writes."""
-        cell = [0]
-        self._writers.append((names, cell))
+        """A counter for a plan that writes these arrays; it is increased before each write."""
+        counter = [0]
+        self._writers.append((names, counter))
         self._events += 1
-        return cell
-
-    def count_references(self) -> Counter[str]:
-        """How many references there are to each array, now, beside that of the mapping."""
-        return Counter({name: _extra_references(self._arrays, name) for name in self._arrays})
-
-    def register_owner(self, owner: Any, before: Counter[str]) -> None:
-        """The references that are there now, and were not before, are the owner's, as long as it lives."""
-        held = self.count_references() - before
-        self._owned_references.update(held)
-        weakref.finalize(owner, self._owned_references.subtract, held)
+        return counter
 
     def version_of(self, names: Iterable[str]) -> Version | None:
-        """Two equal stamps: none of these arrays has changed between them. None: nobody can tell."""
-        asked = []
+        """The version of these arrays together; None where they may change at any time."""
+        own = []
         for name in names:
-            if (
-                self._arrays[name].base is not None
-                or _extra_references(self._arrays, name) > self._owned_references[name]
-            ):
+            if name in self._exports or self._arrays[name].base is not None:
                 return None
-            asked.append(self._accesses[name])
-        watched = frozenset(names)
-        return self._mark_all_count, *asked, *(cell[0] for theirs, cell in self._writers if theirs & watched)
+            own.append(self._versions[name])
+        together = frozenset(names)
+        return self._epoch, *own, *(counter[0] for theirs, counter in self._writers if theirs & together)
 
     def snapshot(self, names: Iterable[str]) -> Snapshot:
-        """How things are now, for `unchanged`; to be asked for beside a stamp that is not None."""
-        held = tuple(names)
-        watched = frozenset(held)
-        cells = [cell for theirs, cell in self._writers if theirs & watched]
-        return Snapshot(held, self._events, self._counts(held), cells, [cell[0] for cell in cells])
+        """The counters now, for `is_unchanged`; to be taken beside a version that is not None."""
+        together = frozenset(names)
+        counters = [counter for theirs, counter in self._writers if theirs & together]
+        return Snapshot(self._events, counters, [counter[0] for counter in counters])
 
-    def is_unchanged(self, seen: Snapshot) -> bool:
-        """Whether nothing has happened since: nobody was given an array, none was written, and nobody holds more of
-        them. Where that is not so, the stamp tells whether it matters."""
-        return (
-            seen.events == self._events
-            and seen.writes == [cell[0] for cell in seen.write_counters]
-            and seen.reference_counts == self._counts(seen.names)
+    def is_unchanged(self, snapshot: Snapshot) -> bool:
+        """Whether nothing has happened since; where it has, the version tells whether it matters."""
+        return snapshot.events == self._events and all(
+            counter[0] == writes for counter, writes in zip(snapshot.write_counters, snapshot.writes, strict=True)
         )
-
-    def _counts(self, names: tuple[str, ...]) -> list[int]:
-        return [*map(sys.getrefcount, map(self._get, names))]
-
-
-def _reference_count(arrays: Mapping[str, Any], name: str) -> int:
-    array = arrays[name]
-    return sys.getrefcount(array)
-
-
-_MAPPING_REFERENCES = _reference_count({"": np.zeros(1)}, "")  # of an array that only the mapping has
-
-
-def _extra_references(arrays: Mapping[str, Any], name: str) -> int:
-    return _reference_count(arrays, name) - _MAPPING_REFERENCES

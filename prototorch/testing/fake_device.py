@@ -177,11 +177,11 @@ class FakeDevice:
         def check() -> None:
             (fields,) = block.view(LossCheckState)
             fine = bool(np.isfinite(loss))
-            if fields["alive"] and not fine:
+            if fields["is_finite"] and not fine:
                 fields["loss"] = loss
-            fields["alive"] = fields["alive"] and fine
-            fields["good"] += fields["alive"]
-            fields["go"] = fields["alive"] and (apply is None or bool(apply))
+            fields["is_finite"] = fields["is_finite"] and fine
+            fields["finite_steps"] += fields["is_finite"]
+            fields["apply_updates"] = fields["is_finite"] and (apply is None or bool(apply))
 
         self._enqueue(self.compute_stream, ("guard",), check)
 

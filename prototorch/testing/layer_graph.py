@@ -17,7 +17,7 @@ from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import RANDOM_KEY, LayerContext, Trace, record_layer
 from prototorch.layers.base import Layer
 from prototorch.ops.core import Op, backward_pass, use_interpreter
-from prototorch.runtime.cuda_graph import make_executor
+from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.backends.executor import Executor
 from prototorch.data.batch import BatchContext
 from prototorch.data.binding import BoundDataset, IndexRange, TargetSpec, bind
 from prototorch.data.dataset import Columns, Dataset
 from prototorch.errors import DataError, ShapeError, UsageError
 from prototorch.graph.net import Net
-from prototorch.runtime.executor import Executor
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import (
     PREDICT,
@@ -111,7 +111,7 @@ class BatchFeeder:
 
     def _can_preprocess_on_device(self) -> bool:
         backend, preparation = self.plan_cache.backend, self.preprocessor
-        if backend.device is None or not preparation.has_layers:
+        if not backend.preprocesses_in_step or not preparation.has_layers:
             return False
         if self.data.input_columns[preparation.name] in self._target_columns.values():
             return False  # the target is the prepared input

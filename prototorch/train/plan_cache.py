@@ -13,6 +13,8 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.backends.core import Backend
+from prototorch.backends.executable_plan import APPLY, LOSS
+from prototorch.backends.executor import Executor
 from prototorch.errors import ResourceError, ShapeError, UsageError, did_you_mean
 from prototorch.graph.batch_analysis import BATCHED, INDEPENDENT, UNIFORM, analyze_graph, is_batch_size_independent
 from prototorch.graph.ir import Graph, Value
@@ -24,8 +26,7 @@ from prototorch.metrics import Metric, resolve_metric
 from prototorch.metrics.base import apply_mask
 from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.optimizers import Optimizer
-from prototorch.runtime.cuda_graph import APPLY, LOSS, make_executor
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables, initial_value, total_bytes
 from prototorch.spec import Spec
 from prototorch.train.config import Compile
@@ -103,6 +104,7 @@ class PlanCache:
             check_metrics(net, compiled, self.loss_terms)
         self.metric_terms: tuple[MetricTerm, ...] = ()
         self._executors: dict[Any, Executor] = {}
+        self._plans: dict[Any, Plan] = {}  # those of the executors
         self._arena: Any = None
         self._scratch_bytes = 0  # bytes that the kernels of plans that were bound take beside
         self._output_specs: dict[Any, dict[str, Spec]] = {}
@@ -138,6 +140,7 @@ class PlanCache:
                 if self._arena is None or len(self._arena) < plan.arena_bytes:
                     self._arena = self.backend.allocate(plan.arena_bytes)
                 found = self._executors[key] = make_executor(plan, self.backend, self.variables, self._arena)
+                self._plans[key] = plan
                 self._scratch_bytes = max(self._scratch_bytes, self.backend.scratch_bytes(plan.signatures()) or 0)
             except ResourceError as exc:  # there was less than the device had said
                 free = self.backend.free_bytes() or 0
@@ -146,7 +149,7 @@ class PlanCache:
 
     def precompile(self, phase: str, specs: Mapping[str, Spec], stop: Event) -> None:
         """Make a plan and have its kernels compiled, beside what runs, so that `runner` finds them; until ``stop``."""
-        if self.backend.device is not None or (self.compile_config is not None and self.compile_config.autotune):
+        if not self.backend.can_precompile or (self.compile_config is not None and self.compile_config.autotune):
             return  # on a device a kernel is made for its first launch; what is timed beside something is timed wrongly
         key = _plan_key(phase, specs, False, False)
         if key in self._executors or key in self._precompiled:
@@ -155,6 +158,10 @@ class PlanCache:
         if not stop.is_set():
             self.backend.precompile([self.backend.prepare(*said) for said in made[0].signatures()], stop)
             self._precompiled[key] = made
+
+    def bound_plan(self, phase: str, specs: Mapping[str, Spec]) -> Plan:
+        """The plan that `executor` has bound for a phase and inputs of these specs."""
+        return self._plans[_plan_key(phase, specs, False, False)]
 
     def executors(self) -> list[Executor]:
         """The bound plans there are."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.backends.core import Backend
+from prototorch.backends.executor import Executor
 from prototorch.errors import ModelError, ShapeError
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.net import Net
@@ -16,7 +17,7 @@ from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import RANDOM_KEY, LayerContext, Trace, record_layer
 from prototorch.layers.base import Layer
 from prototorch.ops.core import use_interpreter
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables, initial_value
 from prototorch.spec import Spec
 
@@ -95,7 +96,7 @@ class Preprocessor:
         variables = Variables()
         for weight in trace.weights.values():
             variables.create(weight.name, initial_value(weight, 0), own=True)
-        return Executor(make_plan(trace.graph, {"out": out}, backend=self.backend), self.backend, variables)
+        return make_executor(make_plan(trace.graph, {"out": out}, backend=self.backend), self.backend, variables)
 
     def _graph(self, spec: Spec, training: bool) -> tuple[Trace, Value]:
         trace = Trace(Graph(), training)

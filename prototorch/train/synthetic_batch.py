@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.graph.plan import Plan
+from prototorch.backends.executable_plan import ExecutablePlan
 from prototorch.graph.trace import RANDOM_KEY
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import (
@@ -23,7 +23,9 @@ from prototorch.train.plan_cache import (
 _DEFAULT_INDEX_COUNT = 2  # whole numbers that nothing says more of
 
 
-def make_synthetic_batch(program: PlanCache, plan: Plan, specs: Mapping[str, Spec], seed: int = 0) -> dict[str, Any]:
+def make_synthetic_batch(
+    program: PlanCache, plan: ExecutablePlan, specs: Mapping[str, Spec], seed: int = 0
+) -> dict[str, Any]:
     """An array for each input of a plan for inputs of these specs.
 
     Targets are what the losses take; the learning rate is 0, so that the weights stay as they are however often the
@@ -33,16 +35,16 @@ def make_synthetic_batch(program: PlanCache, plan: Plan, specs: Mapping[str, Spe
     fixed: dict[str, Any] = {LEARNING_RATE: np.float32(0), STEP: np.int64(1), RANDOM_KEY: random_key(seed, 1)}
     made: dict[str, Any] = {}
     outputs = program.output_specs(specs) if program.loss_terms else {}
-    for name, value in plan.inputs.items():
+    for name, spec in plan.inputs.items():
         if name in fixed:
             made[name] = fixed[name]
         elif name.startswith(SAMPLE_WEIGHT_PREFIX) or name == SAMPLE_MASK:
-            made[name] = np.ones(value.shape, value.dtype)
+            made[name] = np.ones(spec.shape, spec.dtype)
         elif name.startswith(TARGET_PREFIX):
-            made[name] = _random_target(program, name.removeprefix(TARGET_PREFIX), outputs, value.spec, rng)
+            made[name] = _random_target(program, name.removeprefix(TARGET_PREFIX), outputs, spec, rng)
         else:
             _, words = program.net.index_inputs().get(name, ("", _DEFAULT_INDEX_COUNT))
-            made[name] = _random_array(value.spec, words, rng)
+            made[name] = _random_array(spec, words, rng)
     return made
 
 

@@ -344,7 +344,7 @@ class Trainer:
 
     def _logs(self, outputs: Mapping[str, Any]) -> dict[str, Any]:
         """Loss and metrics so far; from a device they are read when somebody looks, or before its next step."""
-        if self.plan_cache.backend.device is None:
+        if not self.plan_cache.backend.is_asynchronous:
             return self._read_logs(outputs)
         self._unread_logs = LazyLogs(partial(self._read_logs, outputs))
         return self._unread_logs

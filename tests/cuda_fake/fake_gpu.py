@@ -15,7 +15,7 @@ from prototorch.backends import devices
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import cpu
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.runtime.cuda_graph import CudaGraphExecutor
+from prototorch.backends.cuda.executor.cuda_graph import CudaGraphExecutor
 from prototorch.testing.fake_device import FakeDevice
 
 LOSS = "sparse_categorical_crossentropy"

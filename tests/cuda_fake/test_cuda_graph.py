@@ -6,7 +6,8 @@ from fake_gpu import FakeDevice, compiled, data, fake, plain_cpu, runner_of, sam
 
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.runtime.cuda_graph import REPORT_INTERVAL, WARM_UP_RUNS
+from prototorch.backends.cuda.executor.cuda_graph import WARM_UP_RUNS
+from prototorch.backends.cuda.executor.loss_check import REPORT_INTERVAL
 from prototorch.testing.fake_device import CaptureError
 
 BATCH = 4

@@ -53,16 +53,16 @@ def test_what_is_narrow_and_what_is_not(word, low):
     x, y = data(8)
     model, _ = trained(on_gpu(word), x, y)
     plan = runner_of(model).plan
-    assert {v.spec.dtype for v in plan.states.values() if v.name.startswith(("conv", "logits", "norm"))} == {"float32"}
+    assert {v.dtype for name, v in plan.states.items() if name.startswith(("conv", "logits", "norm"))} == {"float32"}
     assert {v.spec.dtype for v in plan.outputs.values()} <= {"float32", "bool"}
     for step in plan.steps:
-        names = step.node.op.name
-        types = [v.dtype for v in step.inputs]
+        names = step.op.name
+        types = [b.spec.dtype for b in step.inputs]
         if names in ("conv", "matmul", "conv_weight_grad"):
             assert set(types) == {low}, names
         if names == "batch_norm":
             assert types == [low, "float32", "float32"]
-            assert [v.dtype for v in step.outputs] == [low, "float32", "float32"]
+            assert [b.spec.dtype for b in step.outputs] == [low, "float32", "float32"]
         if names.startswith(("sparse_softmax", "adam_update", "softmax")):
             assert "float16" not in types
             assert "bfloat16" not in types

@@ -6,8 +6,8 @@ from fake_gpu import FakeDevice, compiled, data, fake, on, plain_cpu, runner_of,
 
 import prototorch as pt
 from prototorch.backends.cuda.device import LossCheckState
+from prototorch.backends.cuda.executor.loss_check import MAX_REPORT_LAG
 from prototorch.errors import ResourceError, TrainingError
-from prototorch.runtime.cuda_graph import MAX_REPORT_LAG
 
 BATCH = 4
 
@@ -216,9 +216,10 @@ def test_the_figure_of_the_plan_is_what_is_used():
     program = model.trainer.plan_cache
     runner = runner_of(model)
     plan = runner.plan
-    constants = {id(v.array): v.spec.nbytes for v in plan.values.values() if v.kind == "constant"}
-    states = sum(v.spec.nbytes for v in plan.states.values())
-    inputs = sum(-(-v.spec.nbytes // 64) * 64 for v in plan.inputs.values())
+    read = [b for step in plan.steps for b in step.inputs]
+    constants = {id(b.constant): b.spec.nbytes for b in read if b.memory == "constant"}
+    states = sum(spec.nbytes for spec in plan.states.values())
+    inputs = sum(-(-spec.nbytes // 64) * 64 for spec in plan.inputs.values())
     wanted = plan.arena_bytes + states + 2 * inputs + sum(constants.values()) + LossCheckState.itemsize
     assert program.backend is backend
     assert device.used == wanted

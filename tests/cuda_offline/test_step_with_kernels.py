@@ -104,8 +104,8 @@ def test_a_step_prepares_its_pictures_itself(device):
     runner = runner_of(models[1])
     (fed,) = (v for name, v in runner.plan.inputs.items() if v.dtype == "uint8")
     assert fed.shape == (4, 1, 6, 6)
-    (cropped,) = (s for s in runner.plan.steps if s.node.op.name == "crop")
-    assert cropped.inputs[0].dtype == "uint8"
+    (cropped,) = (s for s in runner.plan.steps if s.op.name == "crop")
+    assert cropped.inputs[0].spec.dtype == "uint8"
     assert runner.graph is not None, runner.capture_failure
     a, b = (m.get_weights() for m in models)
     for name in a:

@@ -9,8 +9,8 @@ import pytest
 
 import prototorch as pt
 from prototorch.backends.cuda import availability
+from prototorch.backends.cuda.executor import cuda_graph
 from prototorch.errors import ResourceError, TrainingError
-from prototorch.runtime import cuda_graph
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
 
@@ -179,6 +179,6 @@ def test_memory_is_what_the_plan_says(gpu):
         del backend.device.alloc
     plan = runner_of(model).plan
     assert taken.count(plan.arena_bytes) == 1
-    states = sum(v.spec.nbytes for v in plan.states.values())
-    inputs = 2 * sum(-(-v.spec.nbytes // 64) * 64 for v in plan.inputs.values())
+    states = sum(spec.nbytes for spec in plan.states.values())
+    inputs = 2 * sum(-(-spec.nbytes // 64) * 64 for spec in plan.inputs.values())
     assert sum(taken) >= plan.arena_bytes + states + inputs

@@ -140,7 +140,7 @@ def predict(program: PlanCache, specs):
     runner = program.executor(PREDICT, specs)
     rng = np.random.default_rng(1)
     given = {
-        name: (rng.standard_normal(v.shape) if v.spec.is_float else rng.integers(0, 9, v.shape)).astype(v.dtype)
+        name: (rng.standard_normal(v.shape) if v.is_float else rng.integers(0, 9, v.shape)).astype(v.dtype)
         for name, v in runner.plan.inputs.items()
     }
     return {name: np.array(a) for name, a in runner(given).items()}

@@ -11,7 +11,7 @@ from prototorch.graph.ir import Graph
 from prototorch.graph.passes.batch_tiling import tile_batch
 from prototorch.graph.plan import make_plan
 from prototorch.graph.plan_printer import describe_plan
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.runtime.plan_timing import time_plan
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
@@ -92,7 +92,7 @@ def planned(s, outputs, near):
     backend = cpu("native")
     backend.cache_bytes = near
     plan = make_plan(s.graph, outputs, backend=backend)
-    return plan, Executor(plan, backend, s.states)
+    return plan, make_executor(plan, backend, s.states)
 
 
 def loops(plan):
@@ -192,6 +192,6 @@ def test_the_plan_and_the_times_tell_of_it():
     assert f"x{loop.trip_count} " in text
     order = [plan.steps[i].node.op.name for i, _ in plan.schedule()]
     assert len(order) == len(plan.steps) + (loop.trip_count - 1) * sum(s.node.loop == loop for s in plan.steps)
-    runner = Executor(plan, made.backend, made.variables)
+    runner = make_executor(plan, made.backend, made.variables)
     inputs = {name: np.zeros(v.shape, v.dtype) for name, v in plan.inputs.items()}
     assert len(time_plan(runner, inputs, 1).steps) == len(plan.steps)

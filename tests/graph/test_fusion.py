@@ -12,7 +12,7 @@ from prototorch.graph.ir import Graph
 from prototorch.graph.passes.fusion_groups import FusionGroups
 from prototorch.graph.plan import make_plan
 from prototorch.ops.core import backward_pass, use_interpreter
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import TRAIN
 
@@ -22,7 +22,7 @@ FUSING, PLAIN = Backend("fusing", np, (LEVEL,)), Backend("plain", np, ())
 def run(graph, outputs, updates=None, states=None, backend=FUSING, **inputs):
     plan = make_plan(graph, outputs, updates, backend)
     held = {k: a.copy() for k, a in (states or {}).items()}
-    out = Executor(plan, backend, held)(inputs)
+    out = make_executor(plan, backend, held)(inputs)
     return names(plan), {k: np.array(a) for k, a in out.items()}, held
 
 
@@ -163,7 +163,7 @@ def test_weights_do_not_change_where_the_guard_refuses():
     graph = Graph()
     loss, updates, given = update_of(graph)
     states = given.pop("states")
-    runner = Executor(make_plan(graph, {"loss": loss}, updates, FUSING), FUSING, states)
+    runner = make_executor(make_plan(graph, {"loss": loss}, updates, FUSING), FUSING, states)
 
     def refuse(_):
         raise ArithmeticError
@@ -189,7 +189,7 @@ def test_states_that_the_forward_pass_makes_change_after_the_guard():
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        Executor(plan, FUSING, states)(given, refuse)
+        make_executor(plan, FUSING, states)(given, refuse)
     assert all(np.array_equal(states[k], kept[k]) for k in kept)
 
 

@@ -11,7 +11,7 @@ from prototorch.graph.ir import Graph
 from prototorch.graph.passes import ghost_norm
 from prototorch.graph.plan import make_plan
 from prototorch.optimizers.base import clip_factor, sum_of_squares
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 
 M, N = 1100, 1000
@@ -39,7 +39,7 @@ def run(backend, x, g, **more):
     graph, outputs, updates = graph_of(len(x), g.shape[1], **more)
     plan = make_plan(graph, outputs, updates, backend)
     states = {name: np.ones(v.shape, np.float32) for name, v in graph.states.items()}
-    norm = Executor(plan, backend, states)({"x": x, "g": g})["norm"].copy()
+    norm = make_executor(plan, backend, states)({"x": x, "g": g})["norm"].copy()
     return names(plan), norm, states
 
 

@@ -8,7 +8,7 @@ from prototorch.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.ops.core import use_interpreter
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 
@@ -26,7 +26,7 @@ def planned(said, backend):
         made = said(*values)
     plan = make_plan(graph, made, backend=backend)
     given = {"x": X, "top": PLACES[0], "left": PLACES[1]}
-    found = Executor(plan, backend, Variables())(given)
+    found = make_executor(plan, backend, Variables())(given)
     return [s for s in plan.steps if s.node.op.name == "crop"], {k: np.array(v) for k, v in found.items()}
 
 

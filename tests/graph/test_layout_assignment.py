@@ -12,7 +12,7 @@ from prototorch.backends.core import Backend
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.ops.layout import layouts_coincide
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PREDICT, TRAIN
 
@@ -23,7 +23,7 @@ CONV = {"strides": (1, 1), "pads": ((1, 1), (1, 1)), "dilation": (1, 1)}
 def run(graph, outputs, updates=None, states=None, backend=LAYING, **inputs):
     plan = make_plan(graph, outputs, updates, backend)
     held = {k: a.copy() for k, a in (states or {}).items()}
-    out = Executor(plan, backend, held)(inputs)
+    out = make_executor(plan, backend, held)(inputs)
     return plan, {k: np.array(a) for k, a in out.items()}, held
 
 

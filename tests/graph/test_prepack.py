@@ -6,7 +6,7 @@ import pytest
 import prototorch as pt
 from prototorch.backends.cpu import cpu, native
 from prototorch.graph.plan_printer import describe_plan
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
 from prototorch.train.plan_cache import PREDICT, TEST, TRAIN, PlanCache
 from prototorch.train.summary import step_specs
@@ -50,9 +50,9 @@ def test_a_prediction_arranges_its_weights_once_and_again_when_they_change():
     assert len(once) == 4
     assert all(s.node.phase == "setup" and plan.allocations[id(s.outputs[0])].kind == "persistent" for s in once)
     assert plan.persistent_bytes >= sum(s.outputs[0].spec.nbytes for s in once)
-    run, given = Executor(plan, made.backend, made.variables), numbers(plan)
+    run, given = make_executor(plan, made.backend, made.variables), numbers(plan)
     other = program("plain", made.variables)
-    check = Executor(other.plan(PREDICT, specs_of(made)), other.backend, made.variables)
+    check = make_executor(other.plan(PREDICT, specs_of(made)), other.backend, made.variables)
     for _ in range(2):
         for name in [n for n in made.variables if n.endswith("kernel")]:
             made.variables[name][...] *= 1.5

@@ -11,7 +11,7 @@ from prototorch import ops
 from prototorch.backends.core import Backend
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PREDICT, PlanCache
@@ -52,8 +52,8 @@ def test_batch_norm_becomes_part_of_the_weights(bias, groups, backend):
     plan = make_plan(graph, out, None, backend)
     assert [n for n in names(plan) if n != "reorder"][-1] == "conv+add+relu"
     assert all(s.node.phase == "setup" for s in plan.steps if s.node.op not in (ops.fused, ops.reorder))
-    got = Executor(plan, backend, variables(states))(given)["y"]
-    wanted = Executor(make_plan(graph, out, None, PLAIN), PLAIN, states)(given)["y"]
+    got = make_executor(plan, backend, variables(states))(given)["y"]
+    wanted = make_executor(make_plan(graph, out, None, PLAIN), PLAIN, states)(given)["y"]
     # weights of size 1, 36 products: a place or two of float32
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
@@ -85,7 +85,7 @@ def counted(states):
     x, w = graph.input("x", Spec((3,))), graph.state("w", Spec((3,)))
     other = graph.state("other", Spec((3,)))
     plan = make_plan(graph, {"y": ops.relu(x * ops.tanh(w * w))}, {"other": other + x}, FUSING)
-    runner = Executor(plan, FUSING, states)
+    runner = make_executor(plan, FUSING, states)
     times = []
     runner._setup = [lambda calls=runner._setup: (times.append(1), [call() for call in calls])]
     assert [s.node.phase for s in plan.steps][: plan.setup_steps] == ["setup"]
@@ -162,7 +162,7 @@ def test_a_training_step_counts_as_a_change():
     states = fresh()
     graph = Graph()
     w = graph.state("w", Spec((3,)))
-    writing = Executor(make_plan(graph, {}, {"w": w + 1.0}, FUSING), FUSING, states)
+    writing = make_executor(make_plan(graph, {}, {"w": w + 1.0}, FUSING), FUSING, states)
     run, times = counted(states)
     run(), run()
     writing({})
@@ -182,7 +182,7 @@ def test_what_is_wanted_itself_is_not_kept():
     w = graph.state("w", Spec((2, 3)))
     out = {"flat": ops.reshape(ops.tanh(w), shape=(6,)), "sum": ops.sum(ops.exp(w))}
     plan = make_plan(graph, out, None, FUSING)
-    runner = Executor(plan, FUSING, variables({"w": np.ones((2, 3), np.float32)}))
+    runner = make_executor(plan, FUSING, variables({"w": np.ones((2, 3), np.float32)}))
     runner({})["flat"][...] = 9
     assert np.allclose(runner({})["flat"], np.tanh(1))
     assert plan.persistent_bytes == 64

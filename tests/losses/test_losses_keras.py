@@ -18,7 +18,7 @@ from prototorch.eager.tensor import grad, tensor
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.ops.core import backward_pass, use_interpreter
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 
 K = keras.losses
@@ -145,7 +145,7 @@ def planned(loss, target, output, weight):
     with use_interpreter(graph):
         total = ops.sum(loss.per_sample_loss(y, x) * w) * (1.0 / len(output))
         (g,) = backward_pass(list(graph.nodes), [(total, graph.constant(np.ones((), output.dtype)))], [x])
-    run = Executor(make_plan(graph, {"loss": total, "grad": g}), cpu(), {})
+    run = make_executor(make_plan(graph, {"loss": total, "grad": g}), cpu(), {})
     made = run({"x": output, "y": target.reshape(y.shape), "w": weight})
     return float(made["loss"]), np.array(made["grad"])
 

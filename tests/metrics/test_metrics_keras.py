@@ -18,7 +18,7 @@ from prototorch.eager.tensor import tensor
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.ops.core import use_interpreter
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 
 K = keras.metrics
@@ -140,7 +140,7 @@ def planned(metric, targets, outputs, weights):
         new = metric.update(states, target, output, weight)
     assert set(new) == set(specs)
     arrays = {name: np.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
-    run = Executor(make_plan(graph, {}, new), cpu(), arrays)
+    run = make_executor(make_plan(graph, {}, new), cpu(), arrays)
     for y, x, w in zip(targets, outputs, weights, strict=True):
         run({"x": x, "y": y, "w": w})
     return metric.result(arrays)

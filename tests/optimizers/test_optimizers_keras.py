@@ -19,7 +19,7 @@ from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import WeightSpec
 from prototorch.initializers import Zeros
 from prototorch.ops.core import use_interpreter
-from prototorch.runtime.executor import Executor
+from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 
 K = keras.optimizers
@@ -97,7 +97,7 @@ def planned(optimizer, steps=STEPS, **extra):
             updates[n] = new
             assert set(made) == set(slots)
             updates.update({slots[k].name: v for k, v in made.items()})
-    run = Executor(make_plan(graph, {}, updates), cpu(), states)
+    run = make_executor(make_plan(graph, {}, updates), cpu(), states)
     for t, grads in enumerate(GRADS[:steps]):
         lr = optimizer.learning_rate
         lr = lr.value(t) if isinstance(lr, O.Schedule) else lr

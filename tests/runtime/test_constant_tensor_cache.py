@@ -26,7 +26,7 @@ def net(monkeypatch, memory="normal", level="native"):
 
 
 def held(model):
-    return list(model.variables.constant_cache._tensors.values())
+    return model.variables.constant_cache.tensors()
 
 
 def test_batch_sizes_and_evaluation_share_what_they_keep(monkeypatch):
@@ -39,7 +39,7 @@ def test_batch_sizes_and_evaluation_share_what_they_keep(monkeypatch):
     assert {id(one) for one in held(model)} == first
     runners = [r for (phase, _), r in model.trainer.plan_cache._executors.items() if phase in (PREDICT, TEST)]
     assert len(runners) == 3
-    assert all({id(one) for one in r._cached.values()} == first for r in runners)
+    assert all({id(one) for one in r._states.tensors.values()} == first for r in runners)
 
 
 def test_what_another_plan_has_filled_is_not_computed_again(monkeypatch):

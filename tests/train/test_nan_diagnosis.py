@@ -5,8 +5,8 @@ import pytest
 
 import prototorch as pt
 from prototorch import ops
+from prototorch.backends.executor import HostExecutor
 from prototorch.errors import TrainingError
-from prototorch.runtime.executor import Executor
 from prototorch.testing import temporary_definitions
 
 RNG = np.random.default_rng(0)
@@ -201,7 +201,7 @@ def test_nothing_is_looked_at_before(monkeypatch):
 def test_the_guard_comes_before_the_first_update():
     model = net(optimizer="adam")
     model.fit(X, Y, batch_size=40, verbose=0)
-    runner: Executor = next(r for (phase, _), r in model.trainer.plan_cache._executors.items() if phase == "train")
+    runner: HostExecutor = next(r for (phase, _), r in model.trainer.plan_cache._executors.items() if phase == "train")
     before, seen = {k: np.array(v) for k, v in model.variables.items() if not k.startswith("metric:")}, []
 
     class StopError(Exception):

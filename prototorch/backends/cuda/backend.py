@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend, StepSpec
+from prototorch.backends.core import Backend
 from prototorch.backends.cuda.array_namespace import CapturableNamespace
 from prototorch.backends.cuda.device import CudaDevice, CupyDevice
 from prototorch.backends.cuda.dry_run_device import DryRunDevice
+from prototorch.backends.cuda.executor.cuda_graph import CudaGraphExecutor
+from prototorch.backends.cuda.executor.device_mirror import DeviceMirror
 from prototorch.backends.cuda.kernels.elementwise import ElementwiseKernel
 from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.backends.cuda.kernels.optimizer_update import fuse_updates
+from prototorch.backends.executable_plan import ExecutablePlan, StepSpec
 from prototorch.backends.precision import ExecutionSettings, numpy_dtype
 from prototorch.backends.registry import KernelFn
 from prototorch.ops.core import Op
@@ -81,6 +84,11 @@ class CudaBackend(Backend):
 
     #: how often a plan's inputs lie on the device: where the step reads them, and where the next ones arrive
     input_copies = 2
+    has_device_memory = True
+    is_asynchronous = True
+    can_precompile = False  # a kernel is compiled for its first launch
+    preprocesses_in_step = True
+    prefers_ghost_norm = False
     #: a recorded step is for one batch size: the smaller last batch is filled up and goes through it, too
     is_shape_specialized = True
 
@@ -180,6 +188,15 @@ class CudaBackend(Backend):
         made = self.xp.empty(out.shape, dtype=out.dtype)
         run((self.xp.ascontiguousarray(a), self.xp.ascontiguousarray(b)), (made,))
         return made
+
+    def make_executor(self, plan: ExecutablePlan, states: Any, arena: Any = None) -> CudaGraphExecutor:
+        """See `Backend.make_executor`. Arrays of the host that have no mirror yet get one."""
+        mirror = states if isinstance(states, DeviceMirror) else DeviceMirror(states, self)
+        return CudaGraphExecutor(plan, self, mirror, arena)
+
+    def mirror_states(self, host: Mapping[str, Any]) -> DeviceMirror:
+        """See `Backend.mirror_states`."""
+        return DeviceMirror(host, self)
 
     def empty(self, spec: Spec) -> Any:
         """See `Backend.empty`."""

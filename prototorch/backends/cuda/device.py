@@ -19,10 +19,10 @@ from prototorch.errors import BackendError, ResourceError
 
 ALIGNMENT = 256  # bytes; what cudaMalloc gives, and what vector loads and cuDNN want
 
-#: What the check of the loss keeps on the device. ``alive`` is 1 until a loss was not finite, and then 0 until the host
-#: writes it; ``go`` says whether this step's updates count; ``good`` counts the steps that were alive; ``loss`` is the
-#: one that was not finite.
-LossCheckState = np.dtype([("alive", "i4"), ("go", "i4"), ("good", "i4"), ("loss", "f4")])
+#: The state of the loss check on the device. ``is_finite`` is 1 until a loss is not finite, then 0 until the host
+#: resets it; ``apply_updates`` is 1 where the updates of this step count; ``finite_steps`` counts the steps with
+#: ``is_finite``; ``loss`` is the one that was not finite.
+LossCheckState = np.dtype([("is_finite", "i4"), ("apply_updates", "i4"), ("finite_steps", "i4"), ("loss", "f4")])
 CUDA_ERROR_MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
 BLOCKS_PER_COPY = 8  # blocks of threads for each array of `CudaDevice.copy_all`
 

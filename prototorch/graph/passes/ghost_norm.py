@@ -27,7 +27,7 @@ _MAX_SAMPLES = 128  # at most
 
 def use_ghost_norm(nodes: Sequence[Node], backend: Backend) -> list[Node]:
     """The nodes, with such sums of squares said in the small products. Only for the CPU, where memory decides."""
-    if backend.device is not None or backend.fusion_role("matmul") != "anchor":
+    if not backend.prefers_ghost_norm:
         return list(nodes)
     made: list[Node] = []
     for node in nodes:

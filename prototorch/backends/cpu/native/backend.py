@@ -9,11 +9,12 @@ from itertools import groupby
 from typing import Any, cast
 
 from prototorch.backends.capabilities import PackRequest, pack_request_at
-from prototorch.backends.core import Backend, Selection, StepSpec
+from prototorch.backends.core import Backend, Selection
 from prototorch.backends.cpu.native.autotune import choose_fastest
 from prototorch.backends.cpu.native.jit import CompileStats, load_or_compile, precompile
 from prototorch.backends.cpu.native.kernel_api import NativeKernel, collect_codes
 from prototorch.backends.cpu.native.thread_pool import TaskProgram, pool_functions
+from prototorch.backends.executable_plan import StepSpec
 from prototorch.backends.registry import KernelFn
 from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
