@@ -13,14 +13,14 @@ PACKAGE = Path(__file__).resolve().parent.parent / "prototorch"
 
 #: a module's rank is that of the longest matching prefix; it imports from lower ranks, and from its own room
 RANKS = {
-    "": 0, "errors": 0, "spec": 0, "resources": 0,
+    "": 0, "errors": 0, "spec": 0, "package_files": 0,
     "text": 1, "ops": 1,
     "schema": 2, "backends": 2,
     "initializers": 3, "regularizers": 3, "constraints": 3,
     "layers": 4,
     "graph": 5,
     "runtime": 6, "data": 6, "eager": 6.1,
-    "optim": 6.5, "losses": 6.5, "metrics": 6.6,
+    "optimizers": 6.5, "losses": 6.5, "metrics": 6.6,
     "train": 7, "storage": 7,
     "model": 8, "load": 8.1, "checking": 8.2, "docs_pages": 8.2, "interop": 8.2, "measure": 8.3, "testing": 8.5,
     "cli": 9,
