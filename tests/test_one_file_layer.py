@@ -14,7 +14,7 @@ from prototorch.testing import CHECKS, check_layer, temporary_definitions
 from prototorch.testing.parse_example import parse_layer
 
 SOURCE = '''
-"""Swish with a slope that is trained."""
+"""Swish with a trained factor."""
 
 from prototorch import ops
 from prototorch.layers.base import Layer
@@ -28,10 +28,10 @@ class SoftStep(Op):
     inplace = {0: 0}
     derivatives = (lambda g, y, x: g * y * (1 - y),)
 
-    def rule(self, x):
+    def infer_spec(self, x):
         return x
 
-    def plain(self, xp, x):
+    def reference(self, xp, x):
         return 1 / (1 + xp.exp(-x))
 
 
@@ -39,13 +39,13 @@ soft_step = SoftStep()
 
 
 class TrainedSwish(Layer):
-    """x * sigmoid(slope * x), one slope for each feature."""
+    """x * sigmoid(beta * x), one beta for each feature."""
 
-    slope_initializer: Initializer = field(default="ones", doc="How the slopes begin.")
+    beta_initializer: Initializer = field(default="ones", doc="Initializer of beta.")
     examples = [example("TrainedSwish { }", inputs=[(4,)])]
 
     def call(self, ctx, x):
-        return x * soft_step(x * ctx.weight("slope", (x.shape[-1],), self.slope_initializer))
+        return x * soft_step(x * ctx.weight("beta", (x.shape[-1],), self.beta_initializer))
 '''.replace(
     "from prototorch.layers.base", "from prototorch.initializers.base import Initializer\nfrom prototorch.layers.base"
 )
