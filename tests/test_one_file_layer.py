@@ -91,7 +91,7 @@ def test_a_text_with_it_trains_and_is_saved(trained_swish, tmp_path):
     model = pt.load_model(path)
     losses = model.fit(x, y, epochs=30, batch_size=32, verbose=0).history["loss"]
     assert losses[-1] < 0.5 * losses[0]
-    assert not np.allclose(model.variables["swish/slope"], 1.0)
+    assert not np.allclose(model.variables["swish/beta"], 1.0)
     model.save(tmp_path / "one_file.h5")
     assert np.array_equal(pt.load_model(tmp_path / "one_file.h5").predict(x), model.predict(x))
 
@@ -112,4 +112,4 @@ def test_it_trains_eagerly(trained_swish):
                 weight.data -= 0.1 * weight.grad.data
                 weight.grad = None
     assert losses[-1] < 0.25 * losses[0]
-    assert not np.allclose(weights_of(swish)["slope"].numpy(), 1.0)
+    assert not np.allclose(weights_of(swish)["beta"].numpy(), 1.0)
