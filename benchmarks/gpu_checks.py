@@ -198,10 +198,10 @@ def kernels(say: Report, folder: Path) -> None:
     """13. All kernels against the plain bodies: every case of the ops' table, in float32."""
     cases = Path(__file__).parent.parent / "tests" / "ops"
     assert cases.is_dir(), "the tests are not here: run from a source tree"
-    sys.path.insert(0, str(cases))
-    table = importlib.import_module("op_case")
+    sys.path.insert(0, str(cases.parent.parent))
+    table = importlib.import_module("tests.ops.op_case")
     for module in sorted(cases.glob("cases_*.py")):
-        importlib.import_module(module.stem)
+        importlib.import_module(f"tests.ops.{module.stem}")
     backend, plain = gpu_backend("fp32"), Backend("plain", np, ())
     count, failed, fell = 0, [], set()
     for case in table.CASES:

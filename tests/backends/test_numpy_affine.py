@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from kernel_check import plain, run_kernel
 
 from prototorch.backends.cpu.numpy import affine_sample
+from tests.backends.kernel_check import plain, run_kernel
 
 
 def numbers(*shape, dtype="float32", seed=0):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from kernel_check import check, outputs_of, run_kernel
 
 from prototorch.backends.cpu.numpy import conv, conv_weight_grad, depthwise_conv
+from tests.backends.kernel_check import check, outputs_of, run_kernel
 
 # x, w, strides, pads, dilation, groups
 CASES = {

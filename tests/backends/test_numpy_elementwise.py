@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from kernel_check import check
 
 from prototorch.backends.cpu.numpy import elementwise
 from prototorch.backends.cpu.numpy.elementwise import BINARY, UNARY
 from prototorch.ops.operators import OPS
+from tests.backends.kernel_check import check
 
 SHAPES = [(), (1,), (7,), (3, 5), (2, 3, 4, 5), (0, 3), (1, 13, 1)]
 PAIRS = [((), ()), ((5,), (5,)), ((4, 1, 3), (2, 3)), ((3,), (2, 1)), ((2, 3, 4, 5), (3, 1, 1)), ((1, 6), (6, 1)),

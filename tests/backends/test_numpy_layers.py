@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from kernel_check import check, plain, run_kernel
 
 from prototorch.backends.cpu.numpy import (
     activation as activation_kernels,
@@ -17,6 +16,7 @@ from prototorch.backends.cpu.numpy import (
 from prototorch.ops import activation
 from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
+from tests.backends.kernel_check import check, plain, run_kernel
 
 ACTIVATIONS = sorted(
     {v.name for v in vars(activation).values() if isinstance(v, Op) and v.inplace == {0: 0}} & set(OPS) - {

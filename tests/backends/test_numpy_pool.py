@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from kernel_check import check, plain
 
 from prototorch.backends.cpu.numpy import max_pool, max_pool_grad
+from tests.backends.kernel_check import check, plain
 
 # x, kernel, strides, pads, ceil
 CASES = {

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from kernel_check import check, plain
 
 from prototorch.backends.cpu import cpu
 from prototorch.backends.cpu.numpy import gru, lstm
 from prototorch.backends.cpu.numpy.lstm import has_default_activations
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
+from tests.backends.kernel_check import check, plain
 
 # float32 rounding through up to nine steps of products and squashings
 NEAR = {"rtol": 1e-4, "atol": 2e-5}

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from kernel_check import check, run_kernel
 
 from prototorch.backends.cpu.numpy import matmul, reduce
+from tests.backends.kernel_check import check, run_kernel
 
 # (shape, axis): all, inner, outer, middle, none, mixed, sizes of 1 and of 0
 SUMS = [((7,), None), ((), None), ((3, 5), 1), ((3, 5), 0), ((2, 3, 4, 5), (0, 2, 3)), ((2, 3, 4, 5), (1, 3)),

@@ -4,9 +4,9 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from kernel_check import check, run_kernel
 
 from prototorch.backends.cpu.numpy import elementwise
+from tests.backends.kernel_check import check, run_kernel
 
 
 @pytest.fixture(params=["whole", "pieces"], autouse=True)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from kernel_check import check
 
 from prototorch.backends.cpu.numpy import update as update_kernels
 from prototorch.ops import update
 from prototorch.ops.operators import OPS
+from tests.backends.kernel_check import check
 
 ATTRS = {
     "sgd_update": [{}, {"l2": 0.01}, {"decay": 0.1}],

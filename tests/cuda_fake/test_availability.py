@@ -8,7 +8,6 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from fake_gpu import fake
 
 import prototorch as pt
 from prototorch.backends import devices
@@ -16,6 +15,7 @@ from prototorch.backends.cuda import availability
 from prototorch.backends.precision import ExecutionSettings
 from prototorch.cli.commands.devices import command
 from prototorch.errors import BackendError, UsageError
+from tests.cuda_fake.fake_gpu import fake
 
 
 class Library:

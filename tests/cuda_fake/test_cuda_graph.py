@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from fake_gpu import FakeDevice, compiled, data, fake, plain_cpu, runner_of, same
 
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.executor.cuda_graph import WARM_UP_RUNS
 from prototorch.backends.cuda.executor.loss_check import REPORT_INTERVAL
 from prototorch.testing.fake_device import CaptureError
+from tests.cuda_fake.fake_gpu import FakeDevice, compiled, data, fake, plain_cpu, runner_of, same
 
 BATCH = 4
 #: what a step may ask of the device once its graph is there

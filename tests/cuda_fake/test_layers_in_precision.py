@@ -1,13 +1,13 @@
 """Every layer on the stand-in for a GPU: in float32 the same numbers, in lower precision nearly."""
 
 import pytest
-from fake_gpu import FakeDevice, fake
 
 from prototorch import layers
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.layers.base import Layer
 from prototorch.testing import cases
 from prototorch.testing.backend_parity import assert_backend_agrees
+from tests.cuda_fake.fake_gpu import FakeDevice, fake
 
 SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers.__name__)]
 

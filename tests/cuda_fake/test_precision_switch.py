@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from fake_gpu import FakeDevice, compiled, data, fake, plain_cpu, runner_of, same
 
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
@@ -10,6 +9,7 @@ from prototorch.backends.precision import PRECISION_NAMES, ExecutionSettings, Pr
 from prototorch.errors import UsageError
 from prototorch.train import loss_scale
 from prototorch.train.loss_scale import GOOD_STEPS_NAME, SCALE_NAME
+from tests.cuda_fake.fake_gpu import FakeDevice, compiled, data, fake, plain_cpu, runner_of, same
 
 BATCH = 4
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from fake_gpu import compiled, fake, on
 
 from prototorch.errors import UsageError
 from prototorch.measure import machine
 from prototorch.measure.compare import compare_with_torch
 from prototorch.measure.profile import profile_step
 from prototorch.measure.table import format_table
+from tests.cuda_fake.fake_gpu import compiled, fake, on
 
 
 @pytest.mark.parametrize("phase", ["train", "predict"])

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from fake_gpu import FakeDevice, compiled, data, fake, on, plain_cpu, runner_of, same
 
 import prototorch as pt
 from prototorch.backends.cuda.device import LossCheckState
 from prototorch.backends.cuda.executor.loss_check import MAX_REPORT_LAG
 from prototorch.errors import ResourceError, TrainingError
+from tests.cuda_fake.fake_gpu import FakeDevice, compiled, data, fake, on, plain_cpu, runner_of, same
 
 BATCH = 4
 

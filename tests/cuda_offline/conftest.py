@@ -1,9 +1,9 @@
 """The device that the kernels' logic is tried on."""
 
 import pytest
-from shim_device import ShimDevice
 
 from prototorch.backends.cuda.kernels import matmul
+from tests.cuda_offline.shim_device import ShimDevice
 
 
 @pytest.fixture(scope="module")

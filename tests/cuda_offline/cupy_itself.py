@@ -17,15 +17,13 @@ import numpy as np
 
 PRECISION, FOLDER = sys.argv[1], Path(sys.argv[2])
 os.environ["CUPY_CACHE_DIR"] = str(FOLDER / "cupy")
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "cuda_fake")]
-from host_cuda import HostCuda, install
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.cuda_offline.host_cuda import HostCuda, install
 
 CUDA = HostCuda()
 HELD = install(CUDA)
 
 from cupy.cuda import compiler
-from fake_gpu import compiled, plain_cpu, runner_of
-from shim_device import POINTER, ShimDevice
 
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
@@ -33,6 +31,8 @@ from prototorch.backends.cuda.cudnn.context import set_context
 from prototorch.backends.cuda.device import CupyDevice
 from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
+from tests.cuda_fake.fake_gpu import compiled, plain_cpu, runner_of
+from tests.cuda_offline.shim_device import POINTER, ShimDevice
 
 #: a parameter of a kernel by its code (see `shim_device.py`): an address is a number of 64 bits
 KINDS = {4: np.uint32, 8: np.uint64, 16 + 4: np.float32, 16 + 8: np.float64, POINTER: np.uint64}

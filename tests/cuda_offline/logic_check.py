@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from shim_device import SANITIZER
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
@@ -11,6 +10,7 @@ from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.ops.core import run_on_arrays
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
+from tests.cuda_offline.shim_device import SANITIZER
 
 GUARD = 64  # bytes before and after each output that nobody may touch
 LAST = "channels_last"

@@ -8,9 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from collect_device import PlanDevice
-
 from prototorch.backends.cuda.cudnn.context import CudnnContext, set_context
+from tests.cuda_offline.collect_device import PlanDevice
 
 #: filled in by hand from known figures; a real card says it by cudnn.create_device_properties(0).serialize()
 H200 = {

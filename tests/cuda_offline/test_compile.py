@@ -6,13 +6,10 @@ Needs CuPy and NVRTC, but no GPU: pytest -m cuda_offline.
 from __future__ import annotations
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from collect_device import CollectDevice, PlanDevice
-from nvrtc import TARGETS, compiled
 
 import prototorch as pt
 from prototorch.backends.core import Backend
@@ -24,6 +21,9 @@ from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
+from tests.cuda_offline.collect_device import CollectDevice, PlanDevice
+from tests.cuda_offline.nvrtc import TARGETS, compiled
+from tests.ops import op_case
 
 pytestmark = [
     pytest.mark.cuda_offline,
@@ -34,11 +34,8 @@ KERNELS = Path(_all.__file__).parent
 
 def _sources() -> dict[str, None]:
     """The sources of the ops' table of cases, in every type and layout."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))
-    import op_case
-
     for module in sorted(Path(op_case.__file__).parent.glob("cases_*.py")):
-        importlib.import_module(module.stem)
+        importlib.import_module(f"tests.ops.{module.stem}")
     device, backend = CollectDevice(), Backend("collect", np, ("cuda",))
     for case in op_case.CASES:
         for dtype in ("float32", "float64", "float16", "bfloat16"):

@@ -3,9 +3,9 @@
 import importlib.util
 
 import pytest
-from nvrtc import TARGETS, compiled
 
 from prototorch.backends.cuda.device import COPY_ALL_SOURCE, check_loss_source
+from tests.cuda_offline.nvrtc import TARGETS, compiled
 
 pytestmark = [
     pytest.mark.cuda_offline,

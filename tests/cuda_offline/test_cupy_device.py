@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from mock_cupy import MockCupy
-from shim_device import COMPILER, ShimDevice
 
 import prototorch as pt
 from prototorch.backends.cuda import device as device_module
@@ -17,9 +12,9 @@ from prototorch.backends.cuda.device import CupyDevice
 from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.errors import BackendError, ResourceError
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
-from fake_gpu import compiled, plain_cpu, runner_of
+from tests.cuda_fake.fake_gpu import compiled, plain_cpu, runner_of
+from tests.cuda_offline.mock_cupy import MockCupy
+from tests.cuda_offline.shim_device import COMPILER, ShimDevice
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 

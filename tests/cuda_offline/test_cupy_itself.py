@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from shim_device import COMPILER
+
+from tests.cuda_offline.shim_device import COMPILER
 
 pytestmark = [
     pytest.mark.cuda_offline,

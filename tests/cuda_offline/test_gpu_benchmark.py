@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,9 +18,7 @@ from benchmarks import gpu, gpu_cell, gpu_checks, isolated_process
 from benchmarks.workloads import WORKLOADS
 from prototorch.backends.core import KernelChoice
 from prototorch.backends.cuda.backend import CudaBackend
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
-from stand_in import standing_in
+from tests.cuda_fake.stand_in import standing_in
 
 
 def test_a_line():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from logic_check import LAST, check, numbers, run
-from shim_device import COMPILER
+
+from tests.cuda_offline.logic_check import LAST, check, numbers, run
+from tests.cuda_offline.shim_device import COMPILER
 
 pytestmark = pytest.mark.skipif(
     COMPILER is None, reason="the kernels are run on the CPU by g++, which is not installed"

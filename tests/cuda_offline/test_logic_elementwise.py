@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from logic_check import LAST, check, laid, numbers, room, run
-from shim_device import COMPILER
 
 from prototorch.backends.cuda.kernels import elementwise, multi_tensor_cast, optimizer_update, reduce
 from prototorch.backends.cuda.kernels.elementwise import ELEMENTWISE
@@ -13,6 +11,8 @@ from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
+from tests.cuda_offline.logic_check import LAST, check, laid, numbers, room, run
+from tests.cuda_offline.shim_device import COMPILER
 
 pytestmark = pytest.mark.skipif(
     COMPILER is None, reason="the kernels are run on the CPU by g++, which is not installed"

@@ -6,8 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from logic_check import LAST, check, laid, numbers, room, run
-from shim_device import COMPILER
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cuda.kernels.epilogue import build_epilogue
@@ -15,6 +13,8 @@ from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.ops.core import run_on_arrays
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
+from tests.cuda_offline.logic_check import LAST, check, laid, numbers, room, run
+from tests.cuda_offline.shim_device import COMPILER
 
 pytestmark = pytest.mark.skipif(
     COMPILER is None, reason="the kernels are run on the CPU by g++, which is not installed"

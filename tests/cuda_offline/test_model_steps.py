@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from collect_device import PlanDevice
-from logic_check import laid, over_inputs, room
-from shim_device import COMPILER, ShimDevice
 
 import prototorch as pt
 from prototorch.backends.core import Backend
@@ -21,6 +18,9 @@ from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
+from tests.cuda_offline.collect_device import PlanDevice
+from tests.cuda_offline.logic_check import laid, over_inputs, room
+from tests.cuda_offline.shim_device import COMPILER, ShimDevice
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,7 +9,6 @@ import importlib.util
 import shutil
 
 import pytest
-from offline_cudnn import driver, offline
 
 import prototorch as pt
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
@@ -21,6 +20,7 @@ from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
+from tests.cuda_offline.offline_cudnn import driver, offline
 
 MISSING = [n for n in ("cupy", "cudnn") if importlib.util.find_spec(n) is None]
 pytestmark = [

@@ -7,7 +7,8 @@ Slow: a process of its own. Run with: pytest -m slow tests/cuda_offline/test_rac
 from __future__ import annotations
 
 import pytest
-from sanitizers import GCC, logic, sanitized
+
+from tests.cuda_offline.sanitizers import GCC, logic, sanitized
 
 pytestmark = [
     pytest.mark.slow,

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from shim_device import COMPILER, ShimDevice
 
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
@@ -18,9 +14,8 @@ from prototorch.errors import TrainingError
 from prototorch.testing.fake_device import FakeDevice
 from prototorch.train.memory_estimate import SCRATCH
 from prototorch.train.summary import memory_by_purpose
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
-from fake_gpu import compiled, data, plain_cpu, runner_of
+from tests.cuda_fake.fake_gpu import compiled, data, plain_cpu, runner_of
+from tests.cuda_offline.shim_device import COMPILER, ShimDevice
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 

@@ -5,24 +5,18 @@ sound; with PROTOTORCH_STAND_IN=kernels our own kernels are played on the CPU (s
 """
 
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
 from prototorch.backends import devices
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
-from stand_in import VARIABLE, standing_in
+from tests.cuda_fake.stand_in import VARIABLE, standing_in
 
 if os.environ.get(VARIABLE):
     player = None
     if os.environ[VARIABLE] == "kernels":
-        sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_offline"))
-        from shim_device import ShimDevice
-
         from prototorch.backends.cuda.kernels import matmul
+        from tests.cuda_offline.shim_device import ShimDevice
 
         matmul.TILE, matmul.THREAD_TILE = 8, 4  # a tile by few threads
         player = ShimDevice(os.environ.get("SHIM_FOLDER"))

@@ -1,7 +1,6 @@
 """Every layer and every op on the GPU beside the CPU."""
 
 import importlib
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +14,10 @@ from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 from prototorch.testing import cases
 from prototorch.testing.backend_parity import assert_backend_agrees
+from tests.ops.op_case import CASES
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))
-from op_case import CASES
-
-for _path in sorted(Path(sys.path[0]).glob("cases_*.py")):
-    importlib.import_module(_path.stem)
+for _path in sorted((Path(__file__).parent.parent / "ops").glob("cases_*.py")):
+    importlib.import_module(f"tests.ops.{_path.stem}")
 
 if unavailable_reason():
     pytest.skip(unavailable_reason(), allow_module_level=True)

@@ -1,6 +1,5 @@
 """Training on the GPU: one CUDA graph a step, as accurate as the CPU, with the CPU's files."""
 
-import sys
 import warnings
 from pathlib import Path
 
@@ -13,9 +12,7 @@ from prototorch.backends.cuda.executor import cuda_graph
 from prototorch.errors import ResourceError, TrainingError
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "cuda_fake"))
-from fake_gpu import compiled, data, on, plain_cpu, runner_of, same
+from tests.cuda_fake.fake_gpu import compiled, data, on, plain_cpu, runner_of, same
 
 if availability.unavailable_reason():
     pytest.skip(availability.unavailable_reason(), allow_module_level=True)

@@ -17,7 +17,7 @@ from prototorch.train.plan_cache import TRAIN, PlanCache
 
 def plan_device(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "cuda_offline"))
-    from collect_device import PlanDevice
+    from tests.cuda_offline.collect_device import PlanDevice
 
     return CudaBackend(PlanDevice("fp32"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fusing import BARE, LEVEL, names, predict, program_of, specs_of, train
 
 from prototorch import ops
 from prototorch.backends.core import Backend
@@ -15,6 +14,7 @@ from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import TRAIN
+from tests.graph.fusing import BARE, LEVEL, names, predict, program_of, specs_of, train
 
 FUSING, PLAIN = Backend("fusing", np, (LEVEL,)), Backend("plain", np, ())
 

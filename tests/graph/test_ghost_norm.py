@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from fusing import LEVEL, names
 
 from prototorch import ops
 from prototorch.backends.core import Backend
@@ -13,6 +12,7 @@ from prototorch.graph.plan import make_plan
 from prototorch.optimizers.base import clip_factor, sum_of_squares
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
+from tests.graph.fusing import LEVEL, names
 
 M, N = 1100, 1000
 assert M * N >= ghost_norm.MIN_PRODUCT_SIZE

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fusing import LAID, LEVEL, names, predict, program_of, specs_of, train
 
 from prototorch import ops
 from prototorch.backends.core import Backend
@@ -15,6 +14,7 @@ from prototorch.ops.layout import layouts_coincide
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PREDICT, TRAIN
+from tests.graph.fusing import LAID, LEVEL, names, predict, program_of, specs_of, train
 
 LAYING, PLAIN = Backend("laying", np, (LAID,)), Backend("plain", np, ())
 CONV = {"strides": (1, 1), "pads": ((1, 1), (1, 1)), "dilation": (1, 1)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fusing import LAID, LEVEL, names, predict, specs_of, train
 
 import prototorch as pt
 from prototorch import ops
@@ -15,6 +14,7 @@ from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PREDICT, PlanCache
+from tests.graph.fusing import LAID, LEVEL, names, predict, specs_of, train
 
 FUSING, LAYING, PLAIN = (Backend("", np, levels) for levels in ((LEVEL,), (LAID,), ()))
 CONV = {"strides": (1, 1), "pads": ((1, 1), (1, 1)), "dilation": (1, 1)}

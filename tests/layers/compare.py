@@ -2,7 +2,8 @@
 
 import numpy as np
 import torch
-from peers import TOLERANCE, assert_same, ours, random_weights, shares, torch_side
+
+from tests.layers.peers import TOLERANCE, assert_same, ours, random_weights, shares, torch_side
 
 # Keras on PyTorch computes means, merges and some others in float32 inside, whatever type it is told: results agree to
 # float32's rounding, 6e-8, times some ten operations. Where this is used, a row beside PyTorch checks float64 as well.

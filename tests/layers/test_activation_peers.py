@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import pytest
 import torch
-from compare import beside_keras, beside_torch, numbers, text_of
+
+from tests.layers.compare import beside_keras, beside_torch, numbers, text_of
 
 A = keras.activations
 X = numbers(3, 4, 5) * 3
@@ -58,7 +59,7 @@ def test_every_word_is_an_activation(word):
 def test_far_from_zero(name):
     """No overflow, and the limits are right, in outputs and gradients."""
     far = np.array([[-800.0, -100.0, -40.0, 40.0, 100.0, 800.0]])
-    from peers import ours
+    from tests.layers.peers import ours
 
     (y,), grads = ours(f"{name} {{ }}", [far], {})
     assert np.isfinite(y).all()

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 import torch
-from peers import KERAS, assert_same, keras_side, ours, random_weights, torch_side
 
 from prototorch.errors import ShapeError
+from tests.layers.peers import KERAS, assert_same, keras_side, ours, random_weights, torch_side
 
 
 def sequence(*shape, seed=1):

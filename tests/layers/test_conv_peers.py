@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 import torch.nn.functional as F
-from compare import beside_keras, beside_torch, numbers, text_of, tupled
+
+from tests.layers.compare import beside_keras, beside_torch, numbers, text_of, tupled
 
 CONVOLUTIONS = [
     ("Conv1D", (2, 9), {"filters": 3, "kernel_size": 3}),
@@ -130,7 +131,7 @@ def test_transposed_with_explicit_padding_is_pytorch(padding, extra, groups):
 
 def test_transposed_convolution_is_the_adjoint_of_same_convolution():
     """ "same" in all cases, also those in which PyTorch (and Keras on it) cannot: <conv(x), y> = <x, transposed(y)>."""
-    from peers import ours
+    from tests.layers.peers import ours
 
     rng = np.random.default_rng(0)
     for kernel in (1, 2, 3, 4, 5):

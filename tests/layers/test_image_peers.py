@@ -4,8 +4,6 @@ import keras
 import numpy as np
 import pytest
 import torch
-from compare import SINGLE, numbers, spelled, text_of, tupled
-from peers import ours
 from PIL import Image
 
 from prototorch.backends.cpu import cpu
@@ -13,6 +11,8 @@ from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
 from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
 from prototorch.testing.parse_example import parse_layer
+from tests.layers.compare import SINGLE, numbers, spelled, text_of, tupled
+from tests.layers.peers import ours
 
 PICTURES = numbers(2, 3, 6, 7, low=0, high=255)
 

@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 import torch
-from compare import SINGLE, beside_keras, beside_torch, numbers, text_of
-from peers import TOLERANCE, ours
+
+from tests.layers.compare import SINGLE, beside_keras, beside_torch, numbers, text_of
+from tests.layers.peers import TOLERANCE, ours
 
 ELEMENTWISE = ["Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum"]
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from compare import numbers
 
 from prototorch.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
 from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
 from prototorch.testing.parse_example import parse_layer
+from tests.layers.compare import numbers
 
 
 def run(text, x, training=True, key=(1, 2)):

@@ -4,13 +4,13 @@ import keras
 import numpy as np
 import pytest
 import torch
-from compare import SINGLE, beside_keras, beside_torch, numbers, text_of
 
 from prototorch.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
 from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
 from prototorch.testing.parse_example import parse_layer
+from tests.layers.compare import SINGLE, beside_keras, beside_torch, numbers, text_of
 
 
 def statistics(n, scale=True, center=True):

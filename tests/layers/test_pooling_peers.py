@@ -4,8 +4,9 @@ import keras
 import pytest
 import torch
 import torch.nn.functional as F
-from compare import SINGLE, beside_keras, beside_torch, numbers, text_of, tupled
-from peers import TOLERANCE
+
+from tests.layers.compare import SINGLE, beside_keras, beside_torch, numbers, text_of, tupled
+from tests.layers.peers import TOLERANCE
 
 SIZES = {1: (2, 7), 2: (2, 6, 7), 3: (1, 4, 3, 5)}
 WINDOWS = {

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 import torch
-from peers import KERAS, assert_same, keras_side, ours, random_weights, torch_side
+
+from tests.layers.peers import KERAS, assert_same, keras_side, ours, random_weights, torch_side
 
 L = keras.layers
 KIND = {"SimpleRNN": L.SimpleRNN, "LSTM": L.LSTM, "GRU": L.GRU}

@@ -2,7 +2,8 @@
 
 import keras
 import pytest
-from compare import beside_keras, numbers, text_of, tupled
+
+from tests.layers.compare import beside_keras, numbers, text_of, tupled
 
 ROWS = [
     ("Flatten", (2, 3, 4), {}), ("Flatten", (3,), {}),

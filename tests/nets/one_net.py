@@ -1,9 +1,9 @@
-"""``python one_net.py SEED ...``: print a random model, and try it on all levels."""
+"""``python -m tests.nets.one_net SEED ...``: print a random model, and try it on all levels."""
 
 import sys
 
-from random_nets import random_model
-from trained_levels import checked
+from tests.nets.random_nets import random_model
+from tests.nets.trained_levels import checked
 
 for _seed in map(int, sys.argv[1:]):
     _made = random_model(_seed)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from random_fields import drawn
-
 from prototorch.errors import PrototorchError
 from prototorch.layers.base import Layer
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
 from prototorch.train.config import OutputLoss, OutputMetric
+from tests.nets.random_fields import drawn
 
 #: what outputs must be for a loss: the activation that makes them so, by the loss; where it takes logits: none
 RANGES = {

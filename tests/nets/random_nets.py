@@ -11,9 +11,6 @@ from math import prod
 from random import Random
 from typing import Any
 
-from random_fields import drawn
-from random_heads import ends, measured
-
 from prototorch.backends.cpu import cpu
 from prototorch.errors import ModelError, PrototorchError
 from prototorch.graph.ir import Graph
@@ -32,6 +29,8 @@ from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
 from prototorch.train.config import Compile
 from prototorch.train.plan_cache import TRAIN, PlanCache
+from tests.nets.random_fields import drawn
+from tests.nets.random_heads import ends, measured
 
 #: numbers of a sample, of a value and of all weights at most, for small, middle and large nets; and batch sizes
 SCALES = ((400, 20_000, (1, 2, 3, 5, 8)), (4000, 60_000, (2, 4, 7, 16)), (20_000, 400_000, (2, 3, 8, 16, 33)))

@@ -4,17 +4,17 @@ The seeds of the ordinary suite are few. As many as one likes, from a first one 
 
     PROTOTORCH_NETS=1000:1200 pytest -m slow tests/nets -k many
 
-A seed that fails is looked at by `python tests/nets/one_net.py SEED`, which prints its text and tries it.
+A seed that fails is looked at by `python -m tests.nets.one_net SEED`, which prints its text and tries it.
 """
 
 import os
 
 import pytest
-from random_nets import random_model
-from trained_levels import checked
 
 from prototorch.backends.cpu import native
 from prototorch.load import model_from_text
+from tests.nets.random_nets import random_model
+from tests.nets.trained_levels import checked
 
 needs_native = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")
 

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from random_nets import RandomModel
-from trained_levels import Yard, data_of, run
 
 import prototorch as pt
 from prototorch.backends.cpu import native
@@ -12,6 +10,8 @@ from prototorch.graph.net_writer import net_fields
 from prototorch.package_files import shipped_models
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
+from tests.nets.random_nets import RandomModel
+from tests.nets.trained_levels import Yard, data_of, run
 
 pytestmark = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")
 

@@ -16,7 +16,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from random_nets import RandomModel
 
 from prototorch.backends.cpu.native.backend import NativeBackend
 from prototorch.errors import TrainingError
@@ -25,6 +24,7 @@ from prototorch.load import model_from_text
 from prototorch.losses import Loss
 from prototorch.runtime.variables import METRIC_PREFIX
 from prototorch.spec import Spec
+from tests.nets.random_nets import RandomModel
 
 Arrays = dict[str, np.ndarray]
 

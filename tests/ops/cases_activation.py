@@ -2,7 +2,8 @@
 
 import torch
 import torch.nn.functional as F
-from op_case import SHAPES, away, case, normal, positive
+
+from tests.ops.op_case import SHAPES, away, case, normal, positive
 
 EVEN = 4.0  # a scale that reaches the bends at 3 and 6
 

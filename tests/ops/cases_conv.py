@@ -6,7 +6,8 @@ from itertools import product
 import numpy as np
 import torch
 import torch.nn.functional as F
-from op_case import case, normal
+
+from tests.ops.op_case import case, normal
 
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 

@@ -4,7 +4,8 @@ import math
 import operator
 
 import numpy as np
-from op_case import SHAPES, away, bools, case, each, integers, normal, positive
+
+from tests.ops.op_case import SHAPES, away, bools, case, each, integers, normal, positive
 
 PAIRS = [((), ()), ((3,), ()), ((2, 1, 3), (4, 1)), ((0, 3), (1, 3)), ((2, 3), (2, 3))]
 

@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from op_case import bools, case, integers, normal, positive
+
+from tests.ops.op_case import bools, case, integers, normal, positive
 
 AXES = [((3,), -1), ((2, 5), 0), ((2, 3, 4), 1), ((0, 3), -1), ((2, 1), 1)]
 

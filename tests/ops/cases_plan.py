@@ -1,11 +1,11 @@
 """Cases of the ops that only a plan's passes say."""
 
 import numpy as np
-from cases_recurrent import MASK, backward, forward, lstm_cell
-from op_case import case, normal
 
 from prototorch.ops.prepack import OperandUse
 from prototorch.spec import Spec
+from tests.ops.cases_recurrent import MASK, backward, forward, lstm_cell
+from tests.ops.op_case import case, normal
 
 for shape, name in [((2, 3, 4), "reorder"), ((1, 2, 3, 2), "reorder"), ((3, 1, 5), "relabel"), ((2, 4, 1), "relabel")]:
     case(name, normal(*shape), attrs={"layout": None}, oracle=lambda x, layout: x)

@@ -3,7 +3,8 @@
 import math
 
 import numpy as np
-from op_case import case, normal
+
+from tests.ops.op_case import case, normal
 
 WORD = 2**64
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 import torch
-from op_case import case, normal
+
+from tests.ops.op_case import case, normal
 
 ACT = {
     "tanh": torch.tanh,

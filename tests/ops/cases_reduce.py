@@ -4,7 +4,8 @@ import math
 from itertools import product
 
 import numpy as np
-from op_case import away, bools, case, integers, normal, positive
+
+from tests.ops.op_case import away, bools, case, integers, normal, positive
 
 
 def looped(function, dtype=None):

@@ -3,7 +3,8 @@
 from itertools import product
 
 import numpy as np
-from op_case import case, integers, normal
+
+from tests.ops.op_case import case, integers, normal
 
 for shape, wanted in [
     ((), (1, 1)),

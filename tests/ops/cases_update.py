@@ -3,7 +3,8 @@
 import math
 
 import numpy as np
-from op_case import case, normal, positive
+
+from tests.ops.op_case import case, normal, positive
 
 RATE, STEP = np.array(0.03), np.array(4, "int64")
 SHAPES = [(), (3,), (2, 3), (0, 2), (1, 1)]

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from op_case import CASES
+
+from tests.ops.op_case import CASES
 
 strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed (extra prototorch[test])")
 
 for _path in sorted(Path(__file__).parent.glob("cases_*.py")):
-    importlib.import_module(_path.stem)
+    importlib.import_module(f"tests.ops.{_path.stem}")
 
 strict.set_array_api_strict_flags(api_version="2024.12")
 

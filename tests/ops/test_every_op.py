@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from op_case import CASES, Case, the_op
 
 from prototorch import ops
 from prototorch.ops.core import ArrayInterpreter, Op, gradients, use_interpreter
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
+from tests.ops.op_case import CASES, Case, the_op
 
 for _path in sorted(Path(__file__).parent.glob("cases_*.py")):
-    importlib.import_module(_path.stem)
+    importlib.import_module(f"tests.ops.{_path.stem}")
 
 STEP = 1e-6  # of a central difference in float64: its error is about 1e-10 for functions of size 1
 RTOL, ATOL = 1e-5, 2e-7  # of derivatives: what that leaves, with room for sums over all elements

@@ -5,9 +5,9 @@ from __future__ import annotations
 from difflib import unified_diff
 
 import pytest
-from plan_files import KEPT, here, path, texts
 
 from prototorch.package_files import shipped_models
+from tests.plans.plan_files import KEPT, here, path, texts
 
 MOST = 60  # lines of a difference that are shown
 

@@ -11,12 +11,12 @@ import sys
 import h5py
 import numpy as np
 import pytest
-from forked_reader import ForkedReader
-from hostile_hdf5 import KINDS
 
 from prototorch.errors import ModelFileError
 from prototorch.storage import foreign_hdf5, hdf5_attributes, hdf5_filters, hdf5_sandbox, hdf5_validator
 from prototorch.storage.foreign_hdf5 import map_datasets, read_dataset_specs, read_datasets, read_tree
+from tests.storage.forked_reader import ForkedReader
+from tests.storage.hostile_hdf5 import KINDS
 
 RNG = np.random.default_rng(11)
 BUDGET = 1_000_000

@@ -257,7 +257,7 @@ def test_early_stopping_stays_stopped(tmp_path):
 SCRIPT = """
 import sys
 sys.path[:0] = {paths!r}
-from test_resume import X, Y, fit
+from tests.train.test_resume import X, Y, fit
 import warnings, prototorch as pt
 warnings.simplefilter("ignore")
 model = pt.load_model({path!r})
@@ -274,7 +274,7 @@ def test_in_a_new_process(tmp_path):
     fit(part, 3, [Stop(1, 2)])
     path = str(tmp_path / "m.h5")
     part.save(path)
-    code = SCRIPT.format(paths=[str(Path(__file__).parent)], path=path)
+    code = SCRIPT.format(paths=[str(Path(__file__).parents[2])], path=path)
     subprocess.run([sys.executable, "-c", code], check=True)
     again = pt.load_model(path)
     assert set(again.variables) == set(whole.variables)
