@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import stat
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -19,12 +21,12 @@ MAX_SINGLE_READ = 1 << 30  # bytes read by one system call; larger files are rea
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 
-def read_file(path: str | os.PathLike[str], limit: int | None = None) -> bytes | bytearray:
-    """All bytes of a regular file of at most ``limit`` bytes (default: what `check_memory` allows).
+@contextmanager
+def open_file(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
+    """Open a regular file for reading: (file descriptor, size in bytes). Errors of the system become DataErrors.
 
     Raises:
-        DataError: the file is missing, unreadable, not regular, longer than ``limit``, or shrinks while it is read.
-        ResourceError: the file does not fit in memory.
+        DataError: the file is missing, unreadable, or not a regular file.
     """
     try:
         handle = os.open(path, _FLAGS | getattr(os, "O_CLOEXEC", 0))
@@ -36,10 +38,7 @@ def read_file(path: str | os.PathLike[str], limit: int | None = None) -> bytes |
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise DataError(f"{printable_path(path)}: is {_describe_mode(status.st_mode)}, not a regular file")
-        if limit is not None and status.st_size > limit:
-            raise DataError(f"{printable_path(path)}: has {status.st_size:,} bytes, the limit is {limit:,}")
-        check_memory(status.st_size, printable_path(path))
-        return _read_exactly(handle, status.st_size, path)
+        yield handle, status.st_size
     except OSError as error:
         if isinstance(error, DataError):
             raise
@@ -48,21 +47,24 @@ def read_file(path: str | os.PathLike[str], limit: int | None = None) -> bytes |
         os.close(handle)
 
 
+def read_file(path: str | os.PathLike[str], limit: int | None = None) -> bytes | bytearray:
+    """All bytes of a regular file of at most ``limit`` bytes (default: what `check_memory` allows).
+
+    Raises:
+        DataError: the file is missing, unreadable, not regular, longer than ``limit``, or shrinks while it is read.
+        ResourceError: the file does not fit in memory.
+    """
+    with open_file(path) as (handle, size):
+        if limit is not None and size > limit:
+            raise DataError(f"{printable_path(path)}: has {size:,} bytes, the limit is {limit:,}")
+        check_memory(size, printable_path(path))
+        return _read_exactly(handle, size, path)
+
+
 def read_head(path: str | os.PathLike[str], count: int) -> bytes:
-    """The first ``count`` bytes of a regular file (fewer where it is shorter). Raises DataError as `read_file` does."""
-    try:
-        handle = os.open(path, _FLAGS | getattr(os, "O_CLOEXEC", 0))
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{printable_path(path)}: cannot be opened: {getattr(error, 'strerror', None) or error}"
-        ) from None
-    try:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISREG(mode):
-            raise DataError(f"{printable_path(path)}: is {_describe_mode(mode)}, not a regular file")
+    """The first ``count`` bytes of a regular file (fewer if it is shorter). Raises DataError as `read_file` does."""
+    with open_file(path) as (handle, _):
         return os.read(handle, count)
-    finally:
-        os.close(handle)
 
 
 def _read_exactly(handle: int, size: int, path: str | os.PathLike[str]) -> bytes | bytearray:

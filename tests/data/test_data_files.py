@@ -240,7 +240,7 @@ def _lying_zip(size):
         (_zip([("x.npy", _GOOD)])[:30], "damaged npz"),
         (_lying_zip(2**31), "cannot expand to"),
         (_lying_zip(len(_GOOD) - 1), "truncated"),
-        (_lying_zip(len(_GOOD) + 1), "too long"),
+        (_lying_zip(len(_GOOD) + 1), "damaged npz"),
         (_zip([("x.npy", _GOOD + bytes(1 << 20))]), "too long"),
         (b"PK\3\4", "damaged npz"),
     ],
