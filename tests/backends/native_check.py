@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.cpu import cpu, worker_pool
-from prototorch.backends.cpu.native import cpu_features, jit, kernel_api
+from prototorch.backends.cpu.native import cache_key, cpu_features, kernel_api
 from prototorch.backends.registry import kernels_of
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -50,8 +50,8 @@ def vector_bits(bits: int) -> Iterator[None]:
 
 
 def _forget() -> None:
-    for cached in (cpu_features.vector_bits, jit.fingerprint):
-        cached.cache_clear()
+    cpu_features.vector_bits.cache_clear()
+    cache_key.clear_caches()
     kernel_api.clear_caches()
 
 

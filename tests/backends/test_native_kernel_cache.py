@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from prototorch.backends.cpu import cpu
-from prototorch.backends.cpu.native import compile_workers, cpu_features, jit, kernel_cache, llvm_compiler
+from prototorch.backends.cpu.native import cache_key, compile_workers, cpu_features, jit, kernel_cache, llvm_compiler
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder
 from prototorch.backends.cpu.native.jit import CompileRequest, CompileStats, load_or_compile
 from prototorch.backends.cpu.native.thread_pool import ParallelTask, TaskProgram
@@ -25,7 +25,7 @@ SCRIPT = """
 import sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
-import test_native_cache as t
+import test_native_kernel_cache as t
 print(t.results(int(sys.argv[2]), processes=2))
 """
 
@@ -77,7 +77,7 @@ def counted(wanted: CompileRequest) -> tuple[int, int]:
 
 
 def only(folder) -> os.PathLike:
-    (found,) = (p for p in folder.iterdir() if p.stem == scaled(3).cache_key().hex())
+    (found,) = (p for p in folder.iterdir() if p.stem == scaled(3).cache_key.hex())
     return found
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_file_is_made_again(cache, damage):
 def test_the_file_of_another_kernel_is_not_used(cache):
     counted(scaled(3))
     counted(scaled(4))
-    other = cache / f"{scaled(4).cache_key().hex()}.kernel"
+    other = cache / f"{scaled(4).cache_key.hex()}.kernel"
     only(cache).write_bytes(other.read_bytes())
     forget()
     assert counted(scaled(3)) == (1, 0)
@@ -124,15 +124,15 @@ def test_the_file_of_another_kernel_is_not_used(cache):
 @pytest.mark.parametrize("what", ["host_cpu", "vector_bits"])
 def test_code_for_another_processor_is_not_used(cache, monkeypatch, what):
     counted(scaled(3))
-    key = scaled(3).cache_key()
+    key = scaled(3).cache_key
     _, features = cpu_features.host_cpu()
-    monkeypatch.setattr(jit, what, lambda: ("another", features) if what == "host_cpu" else 64)
-    jit.fingerprint.cache_clear()
+    monkeypatch.setattr(cache_key, what, lambda: ("another", features) if what == "host_cpu" else 64)
+    cache_key.clear_caches()
     try:
-        assert scaled(3).cache_key() != key
-        assert kernel_cache.read(scaled(3).cache_key()) is None
+        assert scaled(3).cache_key != key
+        assert kernel_cache.read(scaled(3).cache_key) is None
     finally:
-        jit.fingerprint.cache_clear()
+        cache_key.clear_caches()
 
 
 def test_nothing_is_kept_where_the_variable_is_empty(cache, monkeypatch, tmp_path):
@@ -166,7 +166,7 @@ def test_a_user_without_a_home_folder(cache, monkeypatch):
 def test_code_that_nobody_has_used_for_long_is_removed_once_a_day(cache):
     counted(scaled(3))
     counted(scaled(4))
-    left, used = cache / f"{kernel_cache.TEMP_PREFIX}x", cache / f"{scaled(4).cache_key().hex()}.kernel"
+    left, used = cache / f"{kernel_cache.TEMP_PREFIX}x", cache / f"{scaled(4).cache_key.hex()}.kernel"
     left.write_bytes(b"")
     long_ago = time.time() - 2 * kernel_cache.MAX_AGE
     for path in cache.iterdir():

@@ -21,7 +21,7 @@ SCRIPT = """
 import os, sys, threading, time
 sys.path.insert(0, {here!r})
 import numpy as np
-from test_native_team import added, pool
+from test_native_thread_pool import added, pool
 pool.set_threads({threads})
 {body}
 """

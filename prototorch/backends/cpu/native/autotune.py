@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.cpu.native import kernel_cache
-from prototorch.backends.cpu.native.jit import fingerprint
+from prototorch.backends.cpu.native.cache_key import package_digest
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
 from prototorch.spec import Spec
 
@@ -39,7 +39,7 @@ def choose_fastest(step: object, candidates: Mapping[str, Callable[[Sequence[Any
     ``step`` says by its repr what is done, and with how many threads; a candidate gives for arrays what runs it;
     ``ready`` is called before they are asked. Where there is not the memory to try them it is the first.
     """
-    key = hashlib.sha256(f"{step!r}{list(candidates)!r}".encode() + fingerprint()).digest()
+    key = hashlib.sha256(f"{step!r}{list(candidates)!r}".encode() + package_digest()).digest()
     with _lock:
         found = _choices.get(key) or _load_choice(key)
         if found is None or found not in candidates:

@@ -111,7 +111,7 @@ class NativeBackend(Backend):
             for run, ins, outs in steps:
                 if isinstance(run, NativeKernel):
                     run.bind(ins, outs)
-        load_or_compile([one.request() for one in codes], self.threads)
+        load_or_compile([one.request for one in codes], self.threads)
 
     def warm_up(self, runners: Sequence[KernelFn]) -> None:
         """Compile all that these runners may need, wherever their arrays will lie."""
@@ -120,7 +120,7 @@ class NativeBackend(Backend):
             for run in runners:
                 if isinstance(run, NativeKernel):
                     run.enumerate_variants()
-        load_or_compile([one.request() for one in codes], self.threads)
+        load_or_compile([one.request for one in codes], self.threads)
 
     def precompile(self, runners: Sequence[KernelFn], stop: threading.Event) -> None:
         """As `warm`, by other processes in the time that is left."""
@@ -128,7 +128,7 @@ class NativeBackend(Backend):
             for run in runners:
                 if isinstance(run, NativeKernel):
                     run.enumerate_variants()
-        precompile([one.request() for one in codes], self.threads, stop)
+        precompile([one.request for one in codes], self.threads, stop)
 
     def scratch_bytes(self, steps: Iterable[StepSpec]) -> int | None:
         """What the team holds for all threads together and for each: the most that any kernel asks for. Steps that no

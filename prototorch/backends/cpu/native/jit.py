@@ -14,13 +14,12 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
-
-import llvmlite
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from prototorch.backends.cpu.native import elf_loader, kernel_cache
+from prototorch.backends.cpu.native.cache_key import kernel_key, text_key
 from prototorch.backends.cpu.native.cpu_features import host_cpu, vector_bits
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder
 
@@ -35,29 +34,26 @@ class CompileStats:
     num_shared = 0  # kernels whose IR another one had as well
 
 
-class CompileRequest(NamedTuple):
-    """A kernel: its name, what it depends on, and what emits it under a name."""
+@dataclass(frozen=True)
+class CompileRequest:
+    """A kernel to be compiled.
+
+    Attributes:
+        name: for the symbol of its function.
+        params: determine, by their repr, what it emits.
+        emit: builds its IR under a symbol.
+        module: the module of its body; that of ``emit`` where left out.
+    """
 
     name: str
     params: object
     emit: Callable[[str], KernelBuilder]
+    module: str = ""
 
+    @cached_property
     def cache_key(self) -> bytes:
-        """What its code is kept under."""
-        return hashlib.sha256(f"{self.name}{self.params!r}".encode() + fingerprint()).digest()
-
-
-@cache
-def fingerprint() -> bytes:
-    """Of all that goes into the code besides what a kernel is asked to be."""
-    found = hashlib.sha256()
-    here = Path(__file__).parent
-    sources = [*sorted(here.rglob("*.py")), *sorted((here.parents[2] / "ops").glob("*.py"))]  # plain bodies are traced
-    for source in sources:
-        found.update(source.read_bytes())
-    for word in (*host_cpu(), str(vector_bits()), llvmlite.__version__):
-        found.update(word.encode())
-    return found.digest()
+        """The key of its machine code, in this process and on disk."""
+        return kernel_key(self.name, self.params, self.module or self.emit.__module__)
 
 
 def _target_cpu() -> tuple[str, str]:
@@ -85,13 +81,13 @@ def compile_kernel(name: str, params: object, emit: Callable[[str], KernelBuilde
 
 def is_compiled(request: CompileRequest) -> bool:
     """Whether a kernel's code is here or on disk: it can be emitted, then."""
-    key = request.cache_key()
+    key = request.cache_key
     return key in _addresses or kernel_cache.contains(key)
 
 
 def load_or_compile(requests: Sequence[CompileRequest], workers: int = 1) -> list[int]:
     """The addresses of kernels, those that are missing compiled in up to so many processes, this one among them."""
-    keys = [one.cache_key() for one in requests]
+    keys = [one.cache_key for one in requests]
     with _lock:
         found: dict[bytes, tuple[str, bytes]] = {}
         missing: dict[bytes, CompileRequest] = {}
@@ -122,16 +118,14 @@ def precompile(requests: Sequence[CompileRequest], workers: int, stop: threading
         for one in missing:
             if stop.is_set():
                 return
-            symbol = f"{one.name}_{one.cache_key().hex()[:24]}"
+            symbol = f"{one.name}_{one.cache_key.hex()[:24]}"
             yield symbol, one.emit(symbol).finish()
 
     name, features = _target_cpu()
     codes = _workers_module().CompileWorkers(workers, name, features, background=True).compile(emitted())
     with _lock:
         found = {
-            one.cache_key(): (s, codes[s])
-            for one in missing
-            if (s := f"{one.name}_{one.cache_key().hex()[:24]}") in codes
+            one.cache_key: (s, codes[s]) for one in missing if (s := f"{one.name}_{one.cache_key.hex()[:24]}") in codes
         }
         found = {key: held for key, held in found.items() if key not in _addresses}
         CompileStats.num_compiled += len(found)
@@ -223,7 +217,7 @@ def _load_with_mcjit(names: Sequence[str], code: bytes) -> dict[str, int]:
 
 def compile_assembly(name: str, text: str, functions: tuple[str, ...]) -> dict[str, int]:
     """The addresses of functions of a module of LLVM assembly, kept on disk as kernels are."""
-    key = hashlib.sha256(text.encode() + fingerprint()).digest()
+    key = text_key(text)
     with _lock:
         held = kernel_cache.read(key)
         if held is None:

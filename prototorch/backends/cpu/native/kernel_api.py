@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,16 +46,18 @@ class KernelCode:
             if _collector.codes is not None:
                 _collector.codes.append(self)
                 return 0
-            self._address = load_or_compile([self.request()])[0]
+            self._address = load_or_compile([self.request])[0]
         return self._address
 
+    @cached_property
     def request(self) -> CompileRequest:
         """The kernel as the compiler is asked for it."""
-        return CompileRequest(self.name, (self.body.__module__, self.body.__qualname__, self.params), self.emit)
+        module = self.body.__module__
+        return CompileRequest(self.name, (module, self.body.__qualname__, self.params), self.emit, module)
 
     def check_supported(self) -> None:
         """Raises Unsupported where the body cannot say what is asked for: it is emitted, if it never was."""
-        if not is_compiled(self.request()):
+        if not is_compiled(self.request):
             self.emit("trial")
 
     def emit(self, name: str) -> KernelBuilder:
