@@ -143,6 +143,16 @@ class Variables(dict[str, Any]):
         """The weights alone."""
         return {k: self[k] for k in self if not k.startswith((SLOT_PREFIX, METRIC_PREFIX))}
 
+    def borrow_prefix(self, prefix: str) -> Iterator[tuple[str, Any]]:
+        """The arrays whose names begin with a prefix, as `borrow` gives them."""
+        return ((k, self.borrow(k)) for k in list(self) if k.startswith(prefix))
+
+    def zero_prefix(self, prefix: str) -> None:
+        """Set all elements of the arrays whose names begin with a prefix to 0."""
+        for name, array in self.borrow_prefix(prefix):
+            array[...] = 0
+            self.versions.mark_changed(name)
+
     def with_prefix(self, prefix: str) -> Iterator[tuple[str, Any]]:
         """The arrays whose names begin like this."""
         return ((k, self[k]) for k in list(self) if k.startswith(prefix))

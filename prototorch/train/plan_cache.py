@@ -430,12 +430,13 @@ class PlanCache:
     def metric_results(self, phase: str) -> dict[str, Any]:
         """The loss and the metrics of a phase so far, as numbers."""
         v = self.variables
-        count = float(v.get(f"{METRIC_PREFIX}{phase}:loss:count", 0.0))
+        total = f"{METRIC_PREFIX}{phase}:loss:count"
+        count = float(v.borrow(total)) if total in v else 0.0
         names = ["loss", *([t.name for t in self.loss_terms] if len(self.loss_terms) > 1 else [])]
-        logs: dict[str, Any] = {n: float(v[f"{METRIC_PREFIX}{phase}:{n}:sum"]) / count for n in names if count}
+        logs: dict[str, Any] = {n: float(v.borrow(f"{METRIC_PREFIX}{phase}:{n}:sum")) / count for n in names if count}
         for measure in self.metric_terms:
             prefix = f"{METRIC_PREFIX}{phase}:{measure.name}:"
-            arrays = {k[len(prefix) :]: a for k, a in v.with_prefix(prefix)}
+            arrays = {k[len(prefix) :]: a for k, a in v.borrow_prefix(prefix)}
             if arrays:
                 result = np.asarray(measure.metric.result(arrays))
                 logs[measure.name] = float(result) if result.ndim == 0 else result.tolist()
@@ -443,8 +444,7 @@ class PlanCache:
 
     def reset_metrics(self, phase: str) -> None:
         """Begin the totals of a phase anew."""
-        for _, array in self.variables.with_prefix(f"{METRIC_PREFIX}{phase}:"):
-            array[...] = 0
+        self.variables.zero_prefix(f"{METRIC_PREFIX}{phase}:")
 
 
 def _plan_key(phase: str, specs: Mapping[str, Spec], prepared: bool, counted: bool) -> tuple[str, Any]:
