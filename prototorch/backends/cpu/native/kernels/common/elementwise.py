@@ -120,18 +120,18 @@ def trace_program(program: Any, outputs: Any) -> Formula:
     return work
 
 
-def emit_loops(k: KernelBuilder, sweep: LoopNest, work: Formula, nontemporal: bool = False) -> None:
+def emit_loops(k: KernelBuilder, nest: LoopNest, work: Formula, nontemporal: bool = False) -> None:
     """Emit a loop nest. Work items are elements if there is one axis, else rows (the last axis). ``nontemporal``:
     results are stored past the caches."""
-    inputs = [k.pointer(i, d) for i, d in enumerate(sweep.input_dtypes)]
-    outputs = [k.pointer(len(inputs) + i, d, nontemporal) for i, d in enumerate(sweep.output_dtypes)]
-    widest = max(SIZES[d] for d in (*sweep.input_dtypes, *sweep.output_dtypes))
+    inputs = [k.pointer(i, d) for i, d in enumerate(nest.input_dtypes)]
+    outputs = [k.pointer(len(inputs) + i, d, nontemporal) for i, d in enumerate(nest.output_dtypes)]
+    widest = max(SIZES[d] for d in (*nest.input_dtypes, *nest.output_dtypes))
     lanes = max(k.lanes * 4 // max(widest, 4), 1)
 
     def span(at: list[Any], out: Any, start: Any, count: Any) -> None:
         """``count`` elements of the last axis from ``start``; ``at`` and ``out`` are the offsets of the operands."""
         broadcast_values = [
-            p.load(a).splat(1) if m[-1] == 0 else None for p, a, m in zip(inputs, at, sweep.strides, strict=True)
+            p.load(a).splat(1) if m[-1] == 0 else None for p, a, m in zip(inputs, at, nest.strides, strict=True)
         ]
 
         def body(i: Int64, mask: Num | None) -> None:
@@ -146,53 +146,53 @@ def emit_loops(k: KernelBuilder, sweep: LoopNest, work: Formula, nontemporal: bo
 
         k.for_each_vector(count, body, lanes)
 
-    if len(sweep.axes) == 1:
+    if len(nest.axes) == 1:
         span([0] * len(inputs), 0, k.first, k.last - k.first)
         return
     with k.range(k.first, k.last) as row:
         at, rest = [0 * row for _ in inputs], row
-        for axis in range(len(sweep.axes) - 2, -1, -1):
-            n = sweep.axes[axis]
+        for axis in range(len(nest.axes) - 2, -1, -1):
+            n = nest.axes[axis]
             index = rest % n if axis else rest
             rest = rest // n
-            at = [a + index * m[axis] if m[axis] else a for a, m in zip(at, sweep.strides, strict=True)]
-        span(at, row * sweep.axes[-1], 0, sweep.axes[-1])
+            at = [a + index * m[axis] if m[axis] else a for a, m in zip(at, nest.strides, strict=True)]
+        span(at, row * nest.axes[-1], 0, nest.axes[-1])
 
 
-def _emit_op(k: KernelBuilder, sweep: LoopNest, op: str, attrs: tuple[tuple[str, Any], ...], nontemporal: bool) -> None:
-    emit_loops(k, sweep, trace_op(op, attrs), nontemporal)
+def _emit_op(k: KernelBuilder, nest: LoopNest, op: str, attrs: tuple[tuple[str, Any], ...], nontemporal: bool) -> None:
+    emit_loops(k, nest, trace_op(op, attrs), nontemporal)
 
 
-def _emit_group(k: KernelBuilder, sweep: LoopNest, program: Any, outputs: Any, nontemporal: bool) -> None:
-    emit_loops(k, sweep, trace_program(program, outputs), nontemporal)
+def _emit_group(k: KernelBuilder, nest: LoopNest, program: Any, outputs: Any, nontemporal: bool) -> None:
+    emit_loops(k, nest, trace_program(program, outputs), nontemporal)
 
 
-def loop_tasks(sweep: LoopNest, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
+def loop_tasks(nest: LoopNest, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
     """Return the tasks that run a loop nest. Raises Unsupported at once if the code could not be emitted later."""
-    shape_free = replace(sweep, axes=(1, *sweep.axes[1:]))  # the outermost trip count is a run-time argument
+    shape_free = replace(nest, axes=(1, *nest.axes[1:]))  # the outermost trip count is a run-time argument
     cached_code = kernel_code(body, shape_free, *params, False)
     cached_code.check_supported()
-    run = PIECE_ELEMENTS if len(sweep.axes) == 1 else sweep.axes[-1]
+    run = PIECE_ELEMENTS if len(nest.axes) == 1 else nest.axes[-1]
     address = choose_nontemporal(
         lambda nontemporal: kernel_code(body, shape_free, *params, True) if nontemporal else cached_code, outs, run
     )
-    total = prod(sweep.axes)
-    items = total if len(sweep.axes) == 1 else total // sweep.axes[-1]
+    total = prod(nest.axes)
+    items = total if len(nest.axes) == 1 else total // nest.axes[-1]
     each = total // items
     grain = items if total <= SERIAL_ELEMENTS else max(PIECE_ELEMENTS // each, 1)
     return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, grain)])
 
 
-def op_tasks(sweep: LoopNest, name: str, outs: tuple[Spec, ...]) -> TaskList:
+def op_tasks(nest: LoopNest, name: str, outs: tuple[Spec, ...]) -> TaskList:
     """Return the tasks of one op over a loop nest."""
-    return loop_tasks(sweep, outs, _emit_op, name, ())
+    return loop_tasks(nest, outs, _emit_op, name, ())
 
 
 def _register(name: str) -> None:
     @native_kernel(name)
     def elementwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
-        sweep = loop_nest(ins, outs)
-        return loop_tasks(sweep, outs, _emit_op, name, tuple(sorted(attrs.items())))
+        nest = loop_nest(ins, outs)
+        return loop_tasks(nest, outs, _emit_op, name, tuple(sorted(attrs.items())))
 
 
 for _name, _op in list(OPS.items()):
@@ -209,5 +209,5 @@ def fused_elementwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict
     program = attrs["program"]
     if not all(getattr(OPS[line[0]], "elementwise", False) for line in program):
         return None
-    sweep = loop_nest(ins, outs)
-    return loop_tasks(sweep, outs, _emit_group, program, attrs["outputs"])
+    nest = loop_nest(ins, outs)
+    return loop_tasks(nest, outs, _emit_group, program, attrs["outputs"])

@@ -59,7 +59,7 @@ def multiply_in_cache(
     contiguous.
 
     ``rows`` and ``depth`` may be known only at run time; tiles have ``height`` rows. ``start`` gives initial values.
-    ``is_padded``: w and the result have room for whole vectors, so that nothing is masked. ``column_limit``: vectors
+    ``is_padded``: w and the result hold whole vectors, so that nothing is masked. ``column_limit``: vectors
     that begin at this column or beyond may be left out.
     """
     lanes = k.lanes

@@ -181,7 +181,7 @@ def _add_partial_sums(k: KernelBuilder, p: SmallMGemm, epilogue: FusedEpilogue) 
         k.for_each_vector(p.n, body)
 
 
-class SmallMGemmTransposed(NamedTuple):
+class SmallMGemmNT(NamedTuple):
     """A product of few rows with a matrix [n, depth]."""
 
     m: int
@@ -197,7 +197,7 @@ class SmallMGemmTransposed(NamedTuple):
 
 def small_m_gemm_transposed(m: int, n: int, depth: int, epilogue: FusedEpilogue, where: tuple[int, int]) -> TaskList:
     """Return the tasks of [m, depth] times the transpose of [n, depth]."""
-    p = SmallMGemmTransposed(m, n, depth)
+    p = SmallMGemmNT(m, n, depth)
     transpose, multiply = (
         kernel_code(_transpose_rows, p, where[0]),
         kernel_code(_multiply_transposed, p, epilogue, where),
@@ -218,7 +218,7 @@ def small_m_gemm_transposed(m: int, n: int, depth: int, epilogue: FusedEpilogue,
     )
 
 
-def _transpose_rows(k: KernelBuilder, p: SmallMGemmTransposed, where: int) -> None:
+def _transpose_rows(k: KernelBuilder, p: SmallMGemmNT, where: int) -> None:
     """Transpose the few rows. Work items are chunks of the depth."""
     a, to = k.pointer(where), k.shared.as_type("float32")
     with k.range(k.first, k.last) as chunk:
@@ -231,7 +231,7 @@ def _transpose_rows(k: KernelBuilder, p: SmallMGemmTransposed, where: int) -> No
 
 
 def _multiply_transposed(
-    k: KernelBuilder, p: SmallMGemmTransposed, epilogue: FusedEpilogue, where: tuple[int, int]
+    k: KernelBuilder, p: SmallMGemmNT, epilogue: FusedEpilogue, where: tuple[int, int]
 ) -> None:
     """Multiply. Work items are pieces of the matrix' rows."""
     inputs = [k.pointer(i, d) for i, d in enumerate(epilogue.input_dtypes)]

@@ -71,8 +71,8 @@ def _bilinear_taps(k: KernelBuilder, v: AffineSampling, m: list[Num], row: Int64
     return pixels
 
 
-def _load_matrix(k: KernelBuilder, picture: Int64) -> list[Num]:
-    matrix = k.pointer(1) + picture * 6
+def _load_matrix(k: KernelBuilder, image: Int64) -> list[Num]:
+    matrix = k.pointer(1) + image * 6
     return [matrix.load(i).cast("float64") for i in range(6)]
 
 
@@ -80,8 +80,8 @@ def _gather_pixels(k: KernelBuilder, v: AffineSampling) -> None:
     """Sample. Work items are rows of an image."""
     x, y = k.pointer(0), k.pointer(2)
     with k.range(k.first, k.last) as item:
-        picture, row = item // v.height, item % v.height
-        m, begin = _load_matrix(k, picture), picture * (v.channels * v.size)
+        image, row = item // v.height, item % v.height
+        m, begin = _load_matrix(k, image), image * (v.channels * v.size)
         with k.range(v.width) as column:
             corners = _bilinear_taps(k, v, m, row, column)
             with k.range(v.channels) as c:
@@ -98,8 +98,8 @@ def _gather_pixels(k: KernelBuilder, v: AffineSampling) -> None:
 def _scatter_pixels(k: KernelBuilder, v: AffineSampling) -> None:
     """Add each gradient to its source pixels, in order. Work items are images."""
     g, y = k.pointer(0), k.pointer(2)
-    with k.range(k.first, k.last) as picture:
-        m, begin = _load_matrix(k, picture), picture * (v.channels * v.size)
+    with k.range(k.first, k.last) as image:
+        m, begin = _load_matrix(k, image), image * (v.channels * v.size)
         clear(k, y + begin, v.channels * v.size)
         with k.range(v.height) as row, k.range(v.width) as column:
             corners = _bilinear_taps(k, v, m, row, column)

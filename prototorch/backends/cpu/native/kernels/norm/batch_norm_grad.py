@@ -104,7 +104,7 @@ def _compute_sums(k: KernelBuilder, c: ChannelShape, g: FusedGradient) -> None:
 
 def _combine_sums(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
     gamma, mean, variance, dgamma, dbeta = (k.pointer(i) for i in range(5))
-    factor, shift, slope, saved_mean = _coefficients(k, c)
+    factor, shift, deviation_factor, saved_mean = _coefficients(k, c)
 
     def vector(i: Int64, lanes: int, mask: Num | None) -> None:
         total, product = k.variable(k.zero(lanes)), k.variable(k.zero(lanes))
@@ -119,19 +119,19 @@ def _combine_sums(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
         dgamma.store(scaled_product, i, mask)
         dbeta.store(total.value, i, mask)
         shift.store(total.value * (1.0 / c.elements_per_channel), i, mask)
-        slope.store(scaled_product * inverse * (1.0 / c.elements_per_channel), i, mask)
+        deviation_factor.store(scaled_product * inverse * (1.0 / c.elements_per_channel), i, mask)
 
     for_each_channel_block(k, c, vector)
 
 
 def _store_input_grad(k: KernelBuilder, c: ChannelShape, g: FusedGradient, streams: bool) -> None:
     inputs, outputs = g.pointers(k, streams)
-    factor, shift, slope, mean = _coefficients(k, c)
+    factor, shift, deviation_factor, mean = _coefficients(k, c)
 
     def store_grad(at: Int64, i: Int64, lanes: int, mask: Num | None) -> None:
         values = g.trace(k, inputs, at, lanes, mask)
         deviation = values[g.operands[1]] - mean.load(i, lanes, mask)
-        rest = values[g.operands[0]] - shift.load(i, lanes, mask) - deviation * slope.load(i, lanes, mask)
+        rest = values[g.operands[0]] - shift.load(i, lanes, mask) - deviation * deviation_factor.load(i, lanes, mask)
         g.store(outputs, values, rest * factor.load(i, lanes, mask), at, mask)
 
     for_each_piece(k, c, lambda _, start, count: for_each_row(k, c, start, count, store_grad), backwards=True)
@@ -153,12 +153,12 @@ def _input_grad_planes(k: KernelBuilder, c: ChannelShape, g: FusedGradient, eps:
         scaled_product = product.cast("float32") * inverse
         dgamma.store(scaled_product, channel)
         dbeta.store(total.cast("float32"), channel)
-        factor, slope = inverse * gamma, scaled_product * inverse * (1.0 / c.elements_per_channel)
+        factor, deviation_factor = inverse * gamma, scaled_product * inverse * (1.0 / c.elements_per_channel)
         shift = (total * (1.0 / c.elements_per_channel)).cast("float32")
 
         def store_grad(at: Int64, mask: Num | None) -> None:
             values = g.trace(k, inputs, at, k.lanes, mask)
-            rest = values[g.operands[0]] - shift - (values[g.operands[1]] - mean) * slope
+            rest = values[g.operands[0]] - shift - (values[g.operands[1]] - mean) * deviation_factor
             g.store(outputs, values, rest * factor, at, mask)
 
         for_each_position(k, c, channel, store_grad)

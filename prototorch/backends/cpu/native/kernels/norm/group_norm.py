@@ -58,10 +58,10 @@ def _backward(k: KernelBuilder, p: GroupNormShape) -> None:
         centre, scale, normal_mean, level = (item.scratch(r) for r in (CENTER, SCALE, NORMAL_MEAN, SHIFT))
         sum_of_grads, sum_of_products = item.scratch(SUMS), item.scratch(SUMS + 1)
 
-        def shares(numbers: Any, factors: Any) -> list[Num]:
-            return [numbers[0], numbers[0] * k.fma(numbers[1] - factors[0], factors[1], -factors[2])]
+        def weight_grad_terms(values: Any, factors: Any) -> list[Num]:
+            return [values[0], values[0] * k.fma(values[1] - factors[0], factors[1], -factors[2])]
 
-        item.sum_channels([g, x], [centre, scale, level], shares, 2, p.positions)
+        item.sum_channels([g, x], [centre, scale, level], weight_grad_terms, 2, p.positions)
         sums = k.shared.as_type("float32") + (item.sample * (2 * p.channels) + item.channel)
 
         def store_weighted(i: Int64, mask: Num | None) -> None:

@@ -171,13 +171,13 @@ class GroupItem:
             put(SCALE, scale)
             put(SHIFT, low * scale)
 
-        def distances(numbers: Any, row_factors: Any) -> list[Num]:
-            deviation = numbers[0] - row_factors[0]
+        def deviations(values: Any, row_factors: Any) -> list[Num]:
+            deviation = values[0] - row_factors[0]
             return [deviation, deviation * deviation]
 
-        self.sum_channels([x], [], lambda numbers, row_factors: [numbers[0]], 1, sample)
+        self.sum_channels([x], [], lambda values, row_factors: [values[0]], 1, sample)
         self.for_each_group(sample, centres)
-        self.sum_channels([x], [self.scratch(CENTER)], distances, 2, self.p.positions)
+        self.sum_channels([x], [self.scratch(CENTER)], deviations, 2, self.p.positions)
         self.for_each_group(self.p.positions, factors)
 
     def for_each_vector(self, work: Callable[[Int64, Num | None], None]) -> None:

@@ -95,18 +95,18 @@ def _row_grad(
     mean, scale, shift = _statistics(k, r, x, at)
     shift = shift.splat(k.lanes)
 
-    def numbers(i: Int64, mask: Num | None) -> tuple[Num, Num, Num]:
+    def load_row(i: Int64, mask: Num | None) -> tuple[Num, Num, Num]:
         grad = g.load(at + i, k.lanes, mask)
         return grad, grad * gamma.load(i, k.lanes, mask), k.fma(x.load(at + i, k.lanes, mask) - mean, scale, shift)
 
     def terms(i: Int64, mask: Num | None) -> list[Num]:
-        _, weighted_grad, normal = numbers(i - at, mask)
+        _, weighted_grad, normal = load_row(i - at, mask)
         return [weighted_grad, weighted_grad * normal]
 
     mean_grad, mean_product = (s * (1.0 / r.length) for s in sum_line(k, at, r.length, terms, 2))
 
     def store_row(i: Int64, mask: Num | None) -> None:
-        grad, weighted_grad, normal = numbers(i, mask)
+        grad, weighted_grad, normal = load_row(i, mask)
         dx.store((weighted_grad - mean_grad - normal * mean_product) * scale, at + i, mask)
         for s, value in zip(sums, (grad * normal, grad), strict=True):
             s.store(s.load(i, k.lanes, mask) + value, i, mask)

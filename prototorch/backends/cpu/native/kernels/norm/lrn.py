@@ -138,8 +138,8 @@ def _backward_channels_last(k: KernelBuilder, lrn: LrnShape) -> None:
                 total = k.zero(lanes)
                 for j in range(lrn.size):
                     total = total + ratios.load(row * row_stride + i + j, lanes)
-                slope = x.load(at + i, lanes, mask) * total * (2 * lrn.alpha * lrn.beta / lrn.size)
-                y.store(y.load(at + i, lanes, mask) - slope, at + i, mask)
+                window_grad = x.load(at + i, lanes, mask) * total * (2 * lrn.alpha * lrn.beta / lrn.size)
+                y.store(y.load(at + i, lanes, mask) - window_grad, at + i, mask)
 
             k.for_each_vector(c, result)
 
@@ -192,8 +192,8 @@ def _backward_nchw(k: KernelBuilder, lrn: LrnShape) -> None:
             total = k.zero(lanes)
             for j in range(lrn.size):
                 total = total + ratios.load((c + j) * lanes, lanes)
-            slope = x.load(offset, lanes, mask) * total * (2 * lrn.alpha * lrn.beta / lrn.size)
-            y.store(y.load(offset, lanes, mask) - slope, offset, mask)
+            window_grad = x.load(offset, lanes, mask) * total * (2 * lrn.alpha * lrn.beta / lrn.size)
+            y.store(y.load(offset, lanes, mask) - window_grad, offset, mask)
 
     _for_each_column(k, lrn, column)
 
