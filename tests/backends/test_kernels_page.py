@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from prototorch.backends.core import _KERNELS
 from prototorch.backends.cpu import cpu, native
+from prototorch.backends.registry import kernels_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "kernels.md"
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -25,11 +25,8 @@ def test_the_python_blocks_of_the_page_run_as_one_file(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, path.stem, module)
-    try:
-        spec.loader.exec_module(module)
-        assert _KERNELS["native"].pop("scale_rows")
-    finally:
-        _KERNELS["native"].pop("scale_rows", None)
+    spec.loader.exec_module(module)
+    assert kernels_of("native", "scale_rows")
     assert module.result.tolist() == [[row] * 10 for row in range(4)]
 
 

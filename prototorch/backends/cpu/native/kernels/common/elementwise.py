@@ -15,11 +15,11 @@ from prototorch.backends.capabilities import register_channels_last, register_fu
 from prototorch.backends.cpu.native.array_tracer import trace_reference
 from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
-from prototorch.spec import Spec
 
 __all__ = ["loop_nest", "memory_order", "op_tasks", "trace_op", "trace_program"]
 
@@ -46,7 +46,7 @@ def memory_order(shape: tuple[int, ...], layout: str | None) -> tuple[int, ...]:
     return (shape[0], *shape[2:], shape[1]) if layout == CHANNELS_LAST else shape
 
 
-def loop_nest(ins: tuple[Spec, ...], outs: tuple[Spec, ...]) -> LoopNest:
+def loop_nest(ins: Specs, outs: Specs) -> LoopNest:
     """Return the loop nest of an op. Raises Unsupported if the operands have different memory layouts."""
     shape, layout = outs[0].shape, outs[0].layout
     for o in outs:
@@ -74,8 +74,8 @@ def loop_nest(ins: tuple[Spec, ...], outs: tuple[Spec, ...]) -> LoopNest:
     return _merge_axes(axes, strides, ins, outs)
 
 
-def _merge_axes(axes: tuple[int, ...], strides: list[tuple[int, ...]], ins: tuple[Spec, ...],
-            outs: tuple[Spec, ...]) -> LoopNest:  # fmt: skip
+def _merge_axes(axes: tuple[int, ...], strides: list[tuple[int, ...]], ins: Specs,
+            outs: Specs) -> LoopNest:  # fmt: skip
     """Merge neighbouring axes along which every operand is contiguous."""
     sizes: list[int] = []
     moves: list[list[int]] = [[] for _ in strides]
@@ -134,7 +134,7 @@ def emit_loops(k: KernelBuilder, nest: LoopNest, work: Formula, nontemporal: boo
             p.load(a).splat(1) if m[-1] == 0 else None for p, a, m in zip(inputs, at, nest.strides, strict=True)
         ]
 
-        def body(i: Int64, mask: Num | None) -> None:
+        def body(i: Int64, mask: Mask) -> None:
             position = i + start
             values = [
                 f if f is not None else p.load(position + a, lanes, mask)
@@ -167,7 +167,7 @@ def _emit_group(k: KernelBuilder, nest: LoopNest, program: Any, outputs: Any, no
     emit_loops(k, nest, trace_program(program, outputs), nontemporal)
 
 
-def loop_tasks(nest: LoopNest, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
+def loop_tasks(nest: LoopNest, outs: Specs, body: Callable[..., None], *params: Any) -> TaskList:
     """Return the tasks that run a loop nest. Raises Unsupported at once if the code could not be emitted later."""
     shape_free = replace(nest, axes=(1, *nest.axes[1:]))  # the outermost trip count is a run-time argument
     cached_code = kernel_code(body, shape_free, *params, False)
@@ -183,14 +183,14 @@ def loop_tasks(nest: LoopNest, outs: tuple[Spec, ...], body: Callable[..., None]
     return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, grain)])
 
 
-def op_tasks(nest: LoopNest, name: str, outs: tuple[Spec, ...]) -> TaskList:
+def op_tasks(nest: LoopNest, name: str, outs: Specs) -> TaskList:
     """Return the tasks of one op over a loop nest."""
     return loop_tasks(nest, outs, _emit_op, name, ())
 
 
 def _register(name: str) -> None:
     @native_kernel(name)
-    def elementwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    def elementwise(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         nest = loop_nest(ins, outs)
         return loop_tasks(nest, outs, _emit_op, name, tuple(sorted(attrs.items())))
 
@@ -204,7 +204,7 @@ register_channels_last("native", "follows", "fused")
 
 
 @native_kernel("fused")
-def fused_elementwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def fused_elementwise(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """A group of elementwise ops."""
     program = attrs["program"]
     if not all(getattr(OPS[line[0]], "elementwise", False) for line in program):

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernels.common.elementwise import trace_op
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
-from prototorch.spec import Spec
 
 __all__ = ["ANCHOR", "FULL", "VECTOR", "FusedEpilogue", "fused_epilogue", "no_epilogue"]
 
@@ -40,7 +40,7 @@ class FusedEpilogue:
         anchor_value: Num,
         at: Int64,
         channel: Any,
-        mask: Num | None,
+        mask: Mask,
     ) -> None:
         """Apply the epilogue to a vector of the anchor's result and store it at element ``at`` of the outputs."""
         lanes = anchor_value.lanes
@@ -73,9 +73,7 @@ def no_epilogue(inputs: int, dtype: str = "float32") -> FusedEpilogue:
     return FusedEpilogue((("", (), ()),), (("node", 0, 0),), (ANCHOR,) * inputs, (dtype,) * inputs, (dtype,))
 
 
-def fused_epilogue(
-    ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any], channel_axis: int
-) -> FusedEpilogue:
+def fused_epilogue(ins: Specs, outs: Specs, attrs: Attrs, channel_axis: int) -> FusedEpilogue:
     """Return the epilogue of a fused group. Raises Unsupported if an operand is neither full-size nor a vector nor a
     scalar."""
     program = attrs["program"]

@@ -19,6 +19,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import I64, Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import loop_nest, op_tasks
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
@@ -87,7 +88,7 @@ def _dropout(k: KernelBuilder, size: int, least: int, scale: float, ones: bool) 
     def use(words: Pointer, at: Int64, count: Any) -> None:
         bits = words.as_type("uint16")
 
-        def body(i: Int64, mask: Num | None) -> None:
+        def body(i: Int64, mask: Mask) -> None:
             factor = k.select(_is_at_least(k, bits.load(i, k.lanes), least), keep, k.zero(k.lanes))
             out.store(factor if ones else x.load(at + i, k.lanes, mask) * factor, at + i, mask)
 
@@ -104,7 +105,7 @@ def _is_at_least(k: KernelBuilder, bits: Num, least: int) -> Num:
 
 
 @native_kernel("dropout")
-def dropout(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def dropout(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """x times the scaled mask, with 16 random bits for each element of the mask; the mask has ``noise_shape`` and is
     broadcast."""
     x = ins[0]
@@ -138,7 +139,7 @@ def _random_bits(k: KernelBuilder, size: int) -> None:
 
 
 @native_kernel("random_bits")
-def random_bits(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def random_bits(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """uint32 words."""
     kernel, size, site = kernel_code(_random_bits, outs[0].size), outs[0].size, attrs["site"]
     return TaskList(lambda i, o: [_task(kernel, (*i, *o), site, size, 8)])
@@ -151,7 +152,7 @@ def _random_uniform(k: KernelBuilder, size: int, low: float, high: float, dtype:
     def use(words: Pointer, at: Int64, count: Any) -> None:
         bits = words.as_type("uint32")
 
-        def body(i: Int64, mask: Num | None) -> None:
+        def body(i: Int64, mask: Mask) -> None:
             unit = (bits.load(i, lanes) >> 8).cast("int32").cast(dtype) * 2.0**-24
             if (low, high) != (0.0, 1.0):  # two roundings, as in the reference implementation
                 product = k.b.fmul(unit.v, k.num(high - low, dtype).splat(lanes).v)
@@ -165,7 +166,7 @@ def _random_uniform(k: KernelBuilder, size: int, low: float, high: float, dtype:
 
 
 @native_kernel("random_uniform")
-def random_uniform(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def random_uniform(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Uniform numbers in [low, high), of 24 random bits each."""
     dtype, size, site = outs[0].dtype, outs[0].size, attrs["site"]
     if dtype not in ("float32", "float64"):

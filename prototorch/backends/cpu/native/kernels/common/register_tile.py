@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from prototorch.backends.cpu.native.cpu_features import num_vector_registers
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
+from prototorch.backends.cpu.native.kernels.common.types import Mask
 
 __all__ = [
     "DepthLoop",
@@ -69,7 +70,7 @@ def accumulate(
     w: Pointer,
     depth: Sequence[DepthLoop],
     start: Sequence[Sequence[Num]] | None = None,
-    mask: Num | None = None,
+    mask: Mask = None,
     prefetch_distance: int = 0,
     on_outer_step: Callable[[Int64], None] | None = None,
 ) -> list[list[Num]]:

@@ -7,8 +7,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
-from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, Pointer, UnsupportedError
+from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import kernel_code
+from prototorch.backends.cpu.native.kernels.common.types import Mask
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
 __all__ = [
@@ -85,7 +86,7 @@ def _copy_line(k: KernelBuilder, x: Pointer, y: Pointer, axis: StridedAxis, coun
     lanes = copy_lanes(x.dtype)
     if axis.target_stride == 1 and (axis.source_stride == 1 or fill_zeros):
 
-        def body(i: Int64, mask: Num | None) -> None:
+        def body(i: Int64, mask: Mask) -> None:
             y.store(k.zero(lanes, x.dtype) if fill_zeros else x.load(i, lanes, mask), i, mask)
 
         k.for_each_vector(count, body, lanes)

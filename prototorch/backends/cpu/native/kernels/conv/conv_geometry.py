@@ -17,6 +17,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs
 from prototorch.spec import Spec
 
 __all__ = [
@@ -163,7 +164,7 @@ _MIN_PIECES = 16  # pieces of work
 PIECE_ELEMENTS = 1 << 16  # elements of the input rows of a piece, at most
 
 
-def conv_geometries(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool,
+def conv_geometries(x: Spec, w: Spec, y: Spec, attrs: Attrs, backward: bool,
                piece: int = PIECE_ELEMENTS) -> list[ConvGeometry]:  # fmt: skip
     """Return the convolutions that make y of x: one, or the phases of an input gradient, where x is the gradient of the
     output.

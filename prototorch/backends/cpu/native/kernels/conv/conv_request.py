@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue, fused_epilogue, no_epilogue
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.spec import Spec
 
-__all__ = ["CONV_OPS", "ConvRequest", "Specs", "is_channels_last_conv", "register_convolution"]
+__all__ = ["CONV_OPS", "ConvRequest", "is_channels_last_conv", "register_convolution"]
 
 CONV_OPS = ("conv", "conv_input_grad")
 
@@ -19,7 +20,7 @@ class ConvRequest(NamedTuple):
     inputs, and the epilogue."""
 
     name: str
-    attrs: dict[str, Any]
+    attrs: Attrs
     operands: tuple[int, int]
     epilogue: FusedEpilogue
 
@@ -27,9 +28,6 @@ class ConvRequest(NamedTuple):
     def backward(self) -> bool:
         """Whether it is the input gradient."""
         return self.name == "conv_input_grad"
-
-
-Specs = tuple[Spec, ...]
 
 
 def is_channels_last_conv(x: Spec, w: Spec, y: Spec) -> bool:
@@ -48,12 +46,12 @@ def register_convolution(enter: Callable[..., Any],
 
     def decorate(prepare_conv: Callable[[Specs, Specs, ConvRequest], Prepared]) -> Any:
         def prepare_op(name: str) -> Any:
-            def prepare(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Prepared | None:
+            def prepare(ins: Specs, outs: Specs, attrs: Attrs) -> Prepared | None:
                 return prepare_conv(ins, outs, ConvRequest(name, attrs, (0, 1), no_epilogue(2)))
 
             return prepare
 
-        def prepare_group(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Prepared | None:
+        def prepare_group(ins: Specs, outs: Specs, attrs: Attrs) -> Prepared | None:
             name, refs, conv_attrs = attrs["program"][0]
             if name not in CONV_OPS or any(ref[0] != "in" for ref in refs):
                 return None

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import BindFn, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue
+from prototorch.backends.cpu.native.kernels.common.types import Mask, Specs
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ConvAxis
 from prototorch.backends.cpu.native.kernels.conv.conv_request import (
     ConvRequest,
-    Specs,
     register_convolution,
 )
 from prototorch.backends.cpu.native.kernels.conv.depthwise_geometry import (
@@ -105,7 +105,7 @@ class _DepthwiseEmitter:
         """Emit all channels of adjacent columns."""
         k, g, v = self.k, self.g, axes[2]
 
-        def vector(c: Int64, mask: Num | None) -> None:
+        def vector(c: Int64, mask: Mask) -> None:
             sums = [k.variable(k.zero(k.lanes)) for _ in range(columns.size)]
 
             def step(x: Pointer, w: Pointer) -> None:
@@ -132,7 +132,7 @@ class _DepthwiseEmitter:
         k, g, v = self.k, self.g, axes[2]
         low, high = clip_taps(k, v, o * v.stride + v.offset)
 
-        def vector(c: Int64, mask: Num | None) -> None:
+        def vector(c: Int64, mask: Mask) -> None:
             total = k.variable(k.zero(k.lanes))
 
             def step(x: Pointer, w: Pointer) -> None:
@@ -146,7 +146,7 @@ class _DepthwiseEmitter:
 
         k.for_each_vector(g.filters, vector)
 
-    def store(self, v: ConvAxis, out_row: Int64, o: Int64, c: Int64, value: Num, mask: Num | None) -> None:
+    def store(self, v: ConvAxis, out_row: Int64, o: Int64, c: Int64, value: Num, mask: Mask) -> None:
         """Store a vector of column o, through the epilogue."""
         at = (out_row + (o * v.step + v.start)) * self.g.filters + c
         self.epilogue.store(self.k, self.inputs, self.outputs, value, at, c, mask)

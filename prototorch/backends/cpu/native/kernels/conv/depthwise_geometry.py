@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from prototorch.backends.cpu.native.cpu_features import num_vector_registers, vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
 from prototorch.backends.cpu.native.kernels.common.register_tile import split_evenly
+from prototorch.backends.cpu.native.kernels.common.types import Attrs
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ConvAxis, conv_axis, expand_to_3d, input_grad_axes
 from prototorch.backends.cpu.native.kernels.conv.conv_request import (
     is_channels_last_conv,
@@ -92,7 +93,7 @@ def round_up_to_lanes(channels: int) -> int:
     return -(-channels // lanes) * lanes
 
 
-def depthwise_geometry(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool) -> DepthwiseGeometry | None:
+def depthwise_geometry(x: Spec, w: Spec, y: Spec, attrs: Attrs, backward: bool) -> DepthwiseGeometry | None:
     """Return the geometry of the convolution that makes y of x, or None if it is not depthwise. For an input
     gradient x is the gradient of the output."""
     groups = attrs.get("groups", 1)

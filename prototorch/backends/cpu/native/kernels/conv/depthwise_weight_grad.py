@@ -11,8 +11,9 @@ from math import prod
 from typing import Any
 
 from prototorch.backends.cpu.native.cpu_features import num_vector_registers, vector_lanes
-from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.conv.depthwise_geometry import (
     MAX_TAPS,
     ColumnTiles,
@@ -24,7 +25,6 @@ from prototorch.backends.cpu.native.kernels.conv.depthwise_geometry import (
 )
 from prototorch.backends.cpu.native.kernels.conv.input_rows import clip_taps
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 _MAX_PARTS = 32
 _MAX_PARTIAL_ELEMENTS = 1 << 22  # elements of all parts' sums, at most
@@ -76,7 +76,7 @@ class _RowGradient:
         k, g, source = self.k, self.g, self.source
         v = g.phases[0][2]
 
-        def vector(c: Int64, mask: Num | None) -> None:
+        def vector(c: Int64, mask: Mask) -> None:
             if wants_prefetch(g, g.phases[0]):
                 source.prefetch_next_row(source.start + (first * (v.stride * source.column_stride) + c), columns.size)
                 for o in range(columns.size):
@@ -102,7 +102,7 @@ class _RowGradient:
         v = g.phases[0][2]
         low, high = clip_taps(k, v, o * v.stride + v.offset)
 
-        def vector(c: Int64, mask: Num | None) -> None:
+        def vector(c: Int64, mask: Mask) -> None:
             grad = self.dy.load(o * g.filters + c, k.lanes, mask)
             with k.range(*self.planes) as td, k.range(*self.rows) as th:
                 x, at = self._row(td, th)
@@ -138,7 +138,7 @@ def add_partial_sums(k: KernelBuilder, g: DepthwiseGeometry, parts: int) -> None
 
 
 @native_kernel("conv_weight_grad", special=True)
-def depthwise_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def depthwise_weight_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """dw [filters, 1, *kernel] from x and dy."""
     x, dy = ins
     g = depthwise_geometry(x, outs[0], dy, attrs, False)

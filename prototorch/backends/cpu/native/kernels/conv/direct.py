@@ -21,6 +21,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Mask, Specs
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import (
     PIECE_ELEMENTS,
     ConvGeometry,
@@ -29,7 +30,6 @@ from prototorch.backends.cpu.native.kernels.conv.conv_geometry import (
 from prototorch.backends.cpu.native.kernels.conv.conv_request import (
     CONV_OPS,
     ConvRequest,
-    Specs,
     is_channels_last_conv,
     register_convolution,
 )
@@ -183,7 +183,7 @@ class _DirectConvolution:
         step = g.axes[2].step * g.filters
         last = tile.vectors - 1
 
-        def write(mask: Num | None) -> None:
+        def write(mask: Mask) -> None:
             for r in range(tile.rows):
                 for v in range(tile.vectors):
                     self.epilogue.store(k, self.inputs, self.outputs, sums[r][v], offset + (r * step + v * tile.lanes),

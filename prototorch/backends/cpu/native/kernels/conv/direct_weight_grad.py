@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from prototorch.backends.capabilities import register_channels_last
-from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.memory import clear
 from prototorch.backends.cpu.native.kernels.common.register_tile import (
@@ -22,6 +22,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import (
     ConvGeometry,
     choose_panels,
@@ -58,7 +59,7 @@ def _tile_weight_grad(g: ConvGeometry) -> WeightGradTiling:
     return WeightGradTiling(parts, blocks, units, size, g.groups == 1 and v.dilation == 1)
 
 
-def _weight_grad_geometry(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> ConvGeometry:
+def _weight_grad_geometry(x: Spec, dy: Spec, w: Spec, attrs: Attrs) -> ConvGeometry:
     groups = attrs.get("groups", 1)
     kernel = expand_to_3d(w.shape[2:], 1)
     rows = zip(expand_to_3d(x.shape[2:], 1), expand_to_3d(dy.shape[2:], 1), kernel, expand_to_3d(attrs["strides"], 1),
@@ -142,7 +143,7 @@ class _PartialSums:
         with k.range(count) as i:
             source = self.dy + ((first + i) * g.filters + (self.group * g.width + channel))
             for v in range(vectors):
-                mask: Num | None = None
+                mask: Mask = None
                 if edge and v == vectors - 1:
                     mask = k.mask(g.width - (channel + v * lanes), lanes)
                 self.rows.store(source.load(v * lanes, lanes, mask), i * width + v * lanes)
@@ -203,7 +204,7 @@ register_channels_last("native", "prefers", "conv_weight_grad", ins=(0, 1), outs
 
 
 @native_kernel("conv_weight_grad")
-def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def conv_weight_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """dw [filters, channels of a group, *kernel] from x and dy."""
     x, dy = ins
     if not is_channels_last_conv(x, outs[0], dy):

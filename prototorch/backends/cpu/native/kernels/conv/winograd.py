@@ -25,11 +25,11 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import choose_panels
 from prototorch.backends.cpu.native.kernels.conv.conv_request import (
     CONV_OPS,
     ConvRequest,
-    Specs,
     is_channels_last_conv,
     register_convolution,
 )
@@ -163,13 +163,13 @@ def transform_block_outputs(k: KernelBuilder, g: WinogradConv, epilogue: FusedEp
     )
 
 
-def is_winograd_conv(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any]) -> bool:
+def is_winograd_conv(x: Spec, w: Spec, y: Spec, attrs: Attrs) -> bool:
     """Whether the algorithm can compute this convolution at all."""
     is_unit_stride = tuple(attrs["strides"]) == (1, 1) and tuple(attrs["dilation"]) == (1, 1)
     return is_channels_last_conv(x, w, y) and is_unit_stride and w.shape[2:] in ((3, 3), (5, 5))
 
 
-def winograd_conv(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], backward: bool,
+def winograd_conv(x: Spec, w: Spec, y: Spec, attrs: Attrs, backward: bool,
                 is_prepacked: bool = False, gain: bool = True) -> WinogradConv | None:  # fmt: skip
     """Return the convolution, or None if the algorithm does not apply or the cost model expects no gain (``gain``
     False: or expects one)."""

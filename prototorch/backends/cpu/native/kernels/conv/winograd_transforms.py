@@ -11,6 +11,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     count_runs,
     transpose_registers,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Mask
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ChannelPanels
 
 __all__ = [
@@ -217,7 +218,7 @@ def input_transform(
         ]
         target = to + p * g.channels
 
-        def vector(i: Int64, mask: Num | None, at: list[list[Pointer]] = at, target: Pointer = target) -> None:
+        def vector(i: Int64, mask: Mask, at: list[list[Pointer]] = at, target: Pointer = target) -> None:
             half = [_transform_inputs([at[y][x].load(i, k.lanes, mask) for y in range(6)]) for x in range(6)]
             for y in range(6):
                 for x, value in enumerate(_transform_inputs([half[j][y] for j in range(6)])):
@@ -249,7 +250,7 @@ def output_transform(
         out_position = (n * g.out_rows + row * g.side) * g.out_columns + column * g.side
 
         def group(i: Any, padded_width: int, width: int) -> None:
-            def vector(f: Int64, mask: Num | None) -> None:
+            def vector(f: Int64, mask: Mask) -> None:
                 half = []
                 for x in range(6):
                     column_values = [

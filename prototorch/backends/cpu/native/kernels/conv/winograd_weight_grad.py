@@ -23,6 +23,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     split_evenly,
     transpose_registers,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import choose_panels
 from prototorch.backends.cpu.native.kernels.conv.winograd import is_winograd_conv
 from prototorch.backends.cpu.native.kernels.conv.winograd_transforms import (
@@ -99,9 +100,7 @@ def transform_output_grads(k: KernelBuilder, g: WinogradConv) -> None:
         target = to + p * g.padded_filters
         with k.range(g.groups) as group:
 
-            def vector(
-                f: Int64, mask: Num | None, group: Int64 = group, at: Any = at, target: Pointer = target
-            ) -> None:
+            def vector(f: Int64, mask: Mask, group: Int64 = group, at: Any = at, target: Pointer = target) -> None:
                 channel = f + group * g.width
                 half = [
                     _transform_output_grads([at[y][x].load(channel, k.lanes, mask) for y in range(g.side)])
@@ -187,7 +186,7 @@ def _store_taps(k: KernelBuilder, taps: list[Num], to: Pointer, step: int, remai
             to.store(row, r * step + start, (remaining > r).splat(lanes) & tap_mask)
 
 
-def winograd_weight_grad(x: Spec, dy: Spec, w: Spec, attrs: dict[str, Any]) -> WinogradConv | None:
+def winograd_weight_grad(x: Spec, dy: Spec, w: Spec, attrs: Attrs) -> WinogradConv | None:
     """Return the weight gradient by Winograd, or None if the algorithm does not apply or the cost model expects no
     gain."""
     if not is_winograd_conv(x, w, dy, attrs):
@@ -235,7 +234,7 @@ register_channels_last("winograd", "prefers", "conv_weight_grad", ins=(0, 1), ou
 
 
 @native_kernel("conv_weight_grad", level="winograd")
-def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def conv_weight_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """dw [filters, channels of a group, window, window] from x and dy."""
     g = winograd_weight_grad(ins[0], ins[1], outs[0], attrs)
     if g is None:

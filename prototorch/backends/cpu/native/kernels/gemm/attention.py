@@ -17,6 +17,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.memory import clear
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import (
     MatrixView,
     multiply_in_cache,
@@ -25,7 +26,6 @@ from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import (
 )
 from prototorch.backends.cpu.native.kernels.reduce.softmax import sum_row
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 __all__ = ["AttentionScores", "AttentionShape", "attention_shape", "block_rows"]
 
@@ -62,7 +62,7 @@ class AttentionShape(NamedTuple):
         return self.causal and not self.masks and self.s >= self.t
 
 
-def attention_shape(ins: tuple[Spec, ...], attrs: dict[str, Any], uncut: bool) -> AttentionShape | None:
+def attention_shape(ins: Specs, attrs: Attrs, uncut: bool) -> AttentionShape | None:
     """Return the shapes and the tiling, or None for other than float32. ``uncut``: a head is one work item."""
     q, k, v, *masks = ins
     if any(s.dtype != "float32" for s in (q, k, v)):
@@ -106,7 +106,7 @@ class AttentionScores:
         masks = [self._mask_row(m, shape, sample, head, query) for m, shape in zip(self.masks, p.masks, strict=True)]
         far = k.num(_MASKED_SCORE).splat(k.lanes)
 
-        def score(i: Int64, mask: Num | None) -> None:
+        def score(i: Int64, mask: Mask) -> None:
             value = line.load(i, k.lanes) * p.scale
             if p.causal:
                 key_index = k.iota(k.lanes) + k.num(i, "int32").splat(k.lanes)
@@ -121,7 +121,7 @@ class AttentionScores:
         k.for_each_vector(visible, score)
         top = k.reduce_max(best.value)
 
-        def power(i: Int64, mask: Num | None) -> Num:
+        def power(i: Int64, mask: Mask) -> Num:
             e = exp_log.exp(k, line.load(i, k.lanes) - top)
             line.store(e, i)
             return e
@@ -172,7 +172,7 @@ def _forward(k: KernelBuilder, p: AttentionShape) -> None:
             with k.range(rows) as row:
                 factors.store(k.num(1.0) / scores.softmax(row, first + row, sample, head, visible), row)
 
-            def store(r: Any, c: Any, value: Num, mask: Num | None) -> None:
+            def store(r: Any, c: Any, value: Num, mask: Mask) -> None:
                 y.store(value * factors.load(r), r * (p.h * p.e) + c, mask)
 
             multiply_in_cache(
@@ -190,7 +190,7 @@ def _forward(k: KernelBuilder, p: AttentionShape) -> None:
 
 
 @native_kernel("attention_heads")
-def attention_heads(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def attention_heads(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """softmax(q k^T scale) v for each head."""
     p = attention_shape(ins, attrs, False)
     if p is None:
@@ -215,7 +215,7 @@ def _backward(k: KernelBuilder, p: AttentionShape) -> None:
         """Normalize the weights, and replace their gradient by that of the scores."""
         line, grad_line, factor = weights + row * p.score_stride, score_grads + row * p.score_stride, k.num(1.0) / total
 
-        def weigh(i: Int64, mask: Num | None) -> Num:
+        def weigh(i: Int64, mask: Mask) -> Num:
             weight = line.load(i, k.lanes) * factor
             line.store(weight, i)
             return weight * grad_line.load(i, k.lanes)
@@ -279,7 +279,7 @@ def _add_transposed_product(
 
 
 @native_kernel("attention_heads_grad")
-def attention_heads_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def attention_heads_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The gradients of queries, keys and values."""
     p = attention_shape(ins[1:], attrs, True)
     if p is None or ins[0].dtype != "float32":

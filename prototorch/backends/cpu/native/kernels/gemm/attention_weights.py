@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.gemm.attention import (
     AttentionScores,
     AttentionShape,
@@ -40,7 +39,7 @@ def _store_weights(k: KernelBuilder, p: AttentionShape) -> None:
 
 
 @native_kernel("attention_weights")
-def attention_weights(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def attention_weights(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """softmax(q k^T scale)."""
     q, k, *masks = ins
     head_specs = [Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k)]

@@ -6,10 +6,11 @@ in order and applies the epilogue.
 
 from __future__ import annotations
 
-from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue
 from prototorch.backends.cpu.native.kernels.common.memory import clear
+from prototorch.backends.cpu.native.kernels.common.types import Mask
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
 __all__ = ["gemv"]
@@ -30,7 +31,7 @@ def _sum_rows(k: KernelBuilder, depth: int, n: int, parts: int, where: tuple[int
         def add(row: Int64, count: int) -> None:
             weights = [x.load(row + r).splat(k.lanes) for r in range(count)]
 
-            def body(i: Int64, mask: Num | None) -> None:
+            def body(i: Int64, mask: Mask) -> None:
                 total = sums.load(i, k.lanes, mask)
                 for r in range(count):
                     total = k.fma(weights[r], b.load((row + r) * n + i, k.lanes, mask), total)
@@ -51,7 +52,7 @@ def _add_partial_sums(k: KernelBuilder, n: int, parts: int, epilogue: FusedEpilo
     outputs = [k.pointer(len(inputs) + i, d) for i, d in enumerate(epilogue.output_dtypes)]
     sums = k.shared.as_type("float32")
 
-    def body(i: Int64, mask: Num | None) -> None:
+    def body(i: Int64, mask: Mask) -> None:
         at = k.first + i
         total = sums.load(at, k.lanes, mask)
         for part in range(1, parts):

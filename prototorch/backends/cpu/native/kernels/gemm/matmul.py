@@ -22,11 +22,11 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     accumulate,
     transpose_registers,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.gemm import small_k_gemm, small_m_gemm
 from prototorch.backends.cpu.native.kernels.gemm.gemm_tiling import SERIAL_WORK, GemmTiling, plan_gemm
 from prototorch.backends.cpu.native.kernels.gemm.gemv import gemv
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 __all__ = ["matmul"]
 
@@ -83,7 +83,7 @@ class _GemmEmitter:
         count = self.ends - self.c0
         with k.range(tiles * height) as r:
 
-            def store_vector(i: Int64, mask: Num | None) -> None:
+            def store_vector(i: Int64, mask: Mask) -> None:
                 value = k.local.load(r * p.piece_columns + i, k.lanes)
                 column = self.c0 + i
                 at = self.base + (r0 + r) * p.n + column
@@ -104,7 +104,7 @@ class _GemmEmitter:
             with k.if_then(self.ends.equals(p.n)):
                 work(Int64(k, k.word(main_end)), vectors, mask)
 
-    def tiles(self, height: int, r0: Int64, tiles: Any, kb: Any, depth: Any, c: Int64, vectors: int, mask: Num | None,
+    def tiles(self, height: int, r0: Int64, tiles: Any, kb: Any, depth: Any, c: Int64, vectors: int, mask: Mask,
               is_full_depth: bool) -> None:  # fmt: skip
         """Emit one panel: a block of the depth for all tiles of rows; ``is_full_depth``: the block is the whole
         depth."""
@@ -154,7 +154,7 @@ def _transpose_block(
     for v in range(vectors):
         base = b + ((c + v * lanes) * p.depth + kb)
 
-        def square(i: Any, mask: Num | None, v: int = v, base: Pointer = base) -> None:
+        def square(i: Any, mask: Mask, v: int = v, base: Pointer = base) -> None:
             rows = []
             for r in range(lanes):
                 row_mask = mask
@@ -202,13 +202,13 @@ register_fusion_role("native", "anchor", "matmul")
 
 
 @native_kernel("matmul")
-def matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def matmul(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """A product alone."""
     return _prepare(ins, outs, no_epilogue(2), (0, 1), attrs)
 
 
 @native_kernel("fused")
-def fused_matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def fused_matmul(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """A product with its epilogue."""
     name, refs, matmul_attrs = attrs["program"][0]
     if name != "matmul" or any(ref[0] != "in" for ref in refs):
@@ -217,8 +217,8 @@ def fused_matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str,
     return _prepare(ins, outs, fused_epilogue(ins, outs, attrs, -1), where, dict(matmul_attrs))
 
 
-def _prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], epilogue: FusedEpilogue, where: tuple[int, int],
-              attrs: dict[str, Any]) -> TaskList | None:  # fmt: skip
+def _prepare(ins: Specs, outs: Specs, epilogue: FusedEpilogue, where: tuple[int, int],
+              attrs: Attrs) -> TaskList | None:  # fmt: skip
     transpose_a, transpose_b = attrs.get("transpose_a", False), attrs.get("transpose_b", False)
     p = plan_gemm(ins[where[0]], ins[where[1]], outs[0], transpose_a, transpose_b)
     return _tasks(p, epilogue, where)

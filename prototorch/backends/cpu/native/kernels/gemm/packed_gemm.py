@@ -21,13 +21,13 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm import small_m_gemm
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import transpose_into
 from prototorch.backends.cpu.native.kernels.gemm.gemm_tiling import plan_gemm
 from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_kernel
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 __all__ = ["matmul_prepacked", "plan_packed_gemm"]
 
@@ -171,8 +171,8 @@ def _prepacked_kernel(p: PackedGemm, epilogue: FusedEpilogue, where: tuple[int, 
     )
 
 
-def _prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], epilogue: FusedEpilogue, where: tuple[int, int],
-              attrs: dict[str, Any]) -> PrepackedKernel | None:  # fmt: skip
+def _prepare(ins: Specs, outs: Specs, epilogue: FusedEpilogue, where: tuple[int, int],
+              attrs: Attrs) -> PrepackedKernel | None:  # fmt: skip
     a, b = (ins[i] for i in where)
     if attrs.get("transpose_a") or where[0] == where[1] or b.ndim != 2 or epilogue.kinds[where[1]] != ANCHOR:
         return None
@@ -185,15 +185,13 @@ def _prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], epilogue: FusedEpilo
 
 
 @prepacked_kernel("matmul", special=True)
-def matmul_prepacked(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> PrepackedKernel | None:
+def matmul_prepacked(ins: Specs, outs: Specs, attrs: Attrs) -> PrepackedKernel | None:
     """A product alone."""
     return _prepare(ins, outs, no_epilogue(2), (0, 1), attrs)
 
 
 @prepacked_kernel("fused", special=True)
-def fused_matmul_prepacked(
-    ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
-) -> PrepackedKernel | None:
+def fused_matmul_prepacked(ins: Specs, outs: Specs, attrs: Attrs) -> PrepackedKernel | None:
     """A product with its epilogue."""
     name, refs, matmul_attrs = attrs["program"][0]
     if name != "matmul" or any(ref[0] != "in" for ref in refs):

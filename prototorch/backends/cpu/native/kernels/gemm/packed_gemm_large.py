@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder
 from prototorch.backends.cpu.native.kernel_api import kernel_code
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue, fused_epilogue, no_epilogue
 from prototorch.backends.cpu.native.kernels.common.register_tile import (
@@ -21,18 +21,16 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ChannelPanels, choose_panels
 from prototorch.backends.cpu.native.kernels.conv.input_rows import has_cache_conflicts
 from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_kernel
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 _MIN_ROWS = 32  # fewer rows are done as fast without panels
 _CACHED_ELEMENTS = 1 << 16  # elements of a piece's rows, which are read again for each panel
 _MIN_PIECES = 16  # pieces of work
 _SERIAL_WORK = 1 << 16  # multiplications below which one piece is enough
-
-Specs = tuple[Spec, ...]
 
 
 class PanelGroup(NamedTuple):
@@ -80,7 +78,7 @@ class LargeGemm(NamedTuple):
             panel, column = panel + times, column + times * vectors * self.column_panels.lanes
 
 
-def plan_large_gemm(ins: Specs, outs: Specs, where: tuple[int, int], attrs: dict[str, Any]) -> LargeGemm | None:
+def plan_large_gemm(ins: Specs, outs: Specs, where: tuple[int, int], attrs: Attrs) -> LargeGemm | None:
     """Return the tiling of a product, or None if it is not one of many rows with one plain float32 matrix."""
     a, b = (ins[i] for i in where)
     if attrs.get("transpose_a", False) or b.ndim != 2 or a.ndim < 2 or where[0] == where[1]:
@@ -163,7 +161,7 @@ class _LargeGemmEmitter:
         tile_sums = accumulate(k, tile, self.a + row * d.depth, d.depth, self.w + column * d.depth,
                           [DepthLoop(d.depth, 1, tile.width)])  # fmt: skip
 
-        def store(mask: Num | None) -> None:
+        def store(mask: Mask) -> None:
             for r in range(tile.rows):
                 for v in range(tile.vectors):
                     c = column + v * tile.lanes
@@ -186,7 +184,7 @@ def emit_gemm(k: KernelBuilder, d: LargeGemm, epilogue: FusedEpilogue, a: int, w
 
 
 def _prepare(
-    ins: Specs, outs: Specs, epilogue: FusedEpilogue, where: tuple[int, int], attrs: dict[str, Any]
+    ins: Specs, outs: Specs, epilogue: FusedEpilogue, where: tuple[int, int], attrs: Attrs
 ) -> PrepackedKernel | None:
     d = plan_large_gemm(ins, outs, where, attrs)
     if d is None:
@@ -199,13 +197,13 @@ def _prepare(
 
 
 @prepacked_kernel("matmul")
-def matmul_prepacked_large(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> PrepackedKernel | None:
+def matmul_prepacked_large(ins: Specs, outs: Specs, attrs: Attrs) -> PrepackedKernel | None:
     """A product alone."""
     return _prepare(ins, outs, no_epilogue(2), (0, 1), attrs)
 
 
 @prepacked_kernel("fused")
-def fused_matmul_prepacked_large(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> PrepackedKernel | None:
+def fused_matmul_prepacked_large(ins: Specs, outs: Specs, attrs: Attrs) -> PrepackedKernel | None:
     """A product with its epilogue."""
     name, refs, matmul_attrs = attrs["program"][0]
     if name != "matmul" or any(ref[0] != "in" for ref in refs):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from prototorch.backends.cpu.native.cpu_features import num_vector_registers, vector_lanes
-from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue
 from prototorch.backends.cpu.native.kernels.common.memory import clear, copy
@@ -26,6 +26,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     split_evenly,
     transpose_registers,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Mask
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import transpose_into
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
@@ -120,7 +121,7 @@ def _multiply(k: KernelBuilder, p: SmallMGemm, where: tuple[int, int]) -> None:
                 copy(k, a + (r * p.depth + kb), k.local + r * line, block_depth)
             corner = b + (kb * p.n + c0)
 
-            def panel(at: Int64, vectors: int, mask: Num | None) -> None:
+            def panel(at: Int64, vectors: int, mask: Mask) -> None:
                 following = corner + (at + p.block_depth) * p.n
 
                 def prefetch_step(i: Int64) -> None:
@@ -170,7 +171,7 @@ def _add_partial_sums(k: KernelBuilder, p: SmallMGemm, epilogue: FusedEpilogue) 
     width = p.vectors * k.lanes
     with k.range(k.first, k.last) as row:
 
-        def body(i: Int64, mask: Num | None, row: Int64 = row) -> None:
+        def body(i: Int64, mask: Mask, row: Int64 = row) -> None:
             piece, column = i // p.piece_columns, i % p.piece_columns
             at = piece * p.sum_elements + ((column // width) * p.m + row) * width + column % width
             total = sums.load(at, k.lanes, mask)
@@ -230,9 +231,7 @@ def _transpose_rows(k: KernelBuilder, p: SmallMGemmNT, where: int) -> None:
                 transpose_into(k, a + at, p.m, rest, p.depth, to + at * p.width, p.width)
 
 
-def _multiply_transposed(
-    k: KernelBuilder, p: SmallMGemmNT, epilogue: FusedEpilogue, where: tuple[int, int]
-) -> None:
+def _multiply_transposed(k: KernelBuilder, p: SmallMGemmNT, epilogue: FusedEpilogue, where: tuple[int, int]) -> None:
     """Multiply. Work items are pieces of the matrix' rows."""
     inputs = [k.pointer(i, d) for i, d in enumerate(epilogue.input_dtypes)]
     outputs = [k.pointer(len(inputs) + i, d) for i, d in enumerate(epilogue.output_dtypes)]
@@ -286,7 +285,7 @@ def _multiply_transposed(
         if p.depth % _DEPTH_CHUNK:
             chunk(main_end, p.depth % _DEPTH_CHUNK)
 
-        def store_columns(i: Int64, mask: Num | None, r0: Int64 = r0) -> None:
+        def store_columns(i: Int64, mask: Mask, r0: Int64 = r0) -> None:
             for v in range(vectors):
                 square = [k.local.load((i + r) * p.width + v * lanes, lanes) for r in range(lanes)]
                 for r, one in enumerate(transpose_registers(k, square)[: p.m - v * lanes]):

@@ -4,13 +4,13 @@ channels. No matrix, not even one of NaN, leads to memory outside the image."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.memory import clear
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 #: elements of a piece
 PIECE = 1 << 12
@@ -114,7 +114,7 @@ def _scatter_pixels(k: KernelBuilder, v: AffineSampling) -> None:
                     y.store(y.load(at) + share, at)
 
 
-def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], body: Callable[..., None], rows: bool) -> TaskList | None:
+def _prepare(ins: Specs, attrs: Attrs, body: Callable[..., None], rows: bool) -> TaskList | None:
     x, matrices = ins
     mode = attrs.get("fill_mode", "reflect")
     if (x.dtype, matrices.dtype) != ("float32", "float32") or x.layout is not None or mode not in _MODES:
@@ -129,12 +129,12 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], body: Callable[..., N
 
 
 @native_kernel("affine_sample")
-def affine_sample(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def affine_sample(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Each pixel sampled at its affine position."""
     return _prepare(ins, attrs, _gather_pixels, True)
 
 
 @native_kernel("affine_sample_grad")
-def affine_sample_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def affine_sample_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The adjoint of `affine_sample`: each gradient added to its source pixels."""
     return _prepare(ins, attrs, _scatter_pixels, False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import UnsupportedError
@@ -13,11 +12,11 @@ from prototorch.backends.cpu.native.kernels.common.strided_copy import (
     StridedAxis,
     strided_copy,
 )
-from prototorch.spec import Spec
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 
 
 @native_kernel("concat")
-def concat(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def concat(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """The inputs concatenated along an axis."""
     y = outs[0]
     if any(s.layout != y.layout for s in ins):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import SIZES, KernelBuilder
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.strided_copy import COPY_DTYPES, PIECE_ELEMENTS, copy_lanes
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 
 class CropShape(NamedTuple):
@@ -40,7 +40,7 @@ def _crop(k: KernelBuilder, p: CropShape) -> None:
 
 
 @native_kernel("crop")
-def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def crop(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Rows of the images, copied as words of their size."""
     x, y = ins[0], outs[0]
     if x.layout != y.layout or SIZES.get(x.dtype) not in COPY_DTYPES:

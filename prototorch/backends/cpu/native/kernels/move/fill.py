@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
@@ -11,8 +10,8 @@ from prototorch.backends.cpu.native.kernels.common.strided_copy import (
     PIECE_ELEMENTS,
     copy_lanes,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 __all__ = ["full"]
 
@@ -24,7 +23,7 @@ def _full(k: KernelBuilder, value: float, dtype: str) -> None:
 
 
 @native_kernel("full")
-def full(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def full(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """One value everywhere."""
     y = replace(outs[0], dtype="uint8") if outs[0].dtype == "bool" else outs[0]
     if y.dtype not in ("float32", "float64", "int32", "int64", "uint8"):
@@ -45,7 +44,7 @@ def _iota(k: KernelBuilder, dtype: str) -> None:
 
 
 @native_kernel("iota")
-def iota(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def iota(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """0, 1, 2, ..."""
     y = outs[0]
     if y.dtype not in ("float32", "float64", "int32", "int64"):

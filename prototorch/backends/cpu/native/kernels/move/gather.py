@@ -14,9 +14,10 @@ import numpy as np
 
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
-from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
+from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
@@ -95,7 +96,7 @@ def _clear(k: KernelBuilder, m: GatherMoves, y: Pointer, begin: int, end: int, n
 
 
 def _move_line(k: KernelBuilder, x: Pointer, y: Pointer, count: Any, lanes: int, add: bool) -> None:
-    def body(i: Int64, mask: Num | None, lanes: int = lanes) -> None:
+    def body(i: Int64, mask: Mask, lanes: int = lanes) -> None:
         value = x.load(i, lanes, mask)
         y.store(y.load(i, lanes, mask) + value if add else value, i, mask)
 
@@ -132,13 +133,13 @@ def _tasks(x: Spec, y: Spec, axis: int, indices: Sequence[int], add: bool) -> Ta
 
 
 @native_kernel("static_gather")
-def static_gather(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def static_gather(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Elements at constant indices along an axis."""
     return _tasks(ins[0], outs[0], attrs["axis"], attrs["indices"], False)
 
 
 @native_kernel("static_scatter_add")
-def static_scatter_add(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def static_scatter_add(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Zeros, with elements added at constant indices along an axis; duplicate indices add up."""
     return _tasks(ins[0], outs[0], attrs["axis"], attrs["indices"], True)
 

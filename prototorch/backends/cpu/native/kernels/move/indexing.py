@@ -8,9 +8,9 @@ from typing import Any
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.indexing import missing_row_value
-from prototorch.spec import Spec
 
 #: elements of a piece, and columns that a piece of `embedding_grad` owns
 PIECE_ELEMENTS, BLOCK_COLUMNS = 1 << 14, 128
@@ -39,7 +39,7 @@ def _take(k: KernelBuilder, rows: int, width: int, dtype: str, kind: str) -> Non
         index, is_valid = load_index(k, indices, item, rows)
         x, y = table + index * width, out + item * width
 
-        def body(i: Int64, mask: Num | None) -> None:
+        def body(i: Int64, mask: Mask) -> None:
             y.store(k.select(is_valid.splat(lanes), x.load(i, lanes, mask), missing), i, mask)
 
         if width == 1:
@@ -49,7 +49,7 @@ def _take(k: KernelBuilder, rows: int, width: int, dtype: str, kind: str) -> Non
 
 
 @native_kernel("take")
-def take(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def take(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Rows of a table (embedding lookup)."""
     table, indices = ins
     if table.dtype not in _VALUE_TYPES or indices.dtype not in _INDEX_TYPES:
@@ -82,7 +82,7 @@ def _embedding_grad(
             with k.if_then((index >= begin) & (index < end)):
                 target_offset, source_offset = index * width, n * width
 
-                def add(i: Int64, mask: Num | None) -> None:
+                def add(i: Int64, mask: Mask) -> None:
                     y.store(
                         y.load(target_offset + i, lanes, mask) + x.load(source_offset + i, lanes, mask),
                         target_offset + i,
@@ -93,7 +93,7 @@ def _embedding_grad(
 
 
 @native_kernel("embedding_grad")
-def embedding_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def embedding_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The adjoint of `take`. Values of one index are added in order, for any number of threads."""
     values, indices = ins
     rows = attrs["rows"]
@@ -123,7 +123,7 @@ def _take_along_axis(k: KernelBuilder, n: int, count: int, dtype: str, kind: str
 
 
 @native_kernel("take_along_axis")
-def take_along_axis(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def take_along_axis(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Elements along the last axis."""
     x, indices = ins
     if x.dtype not in _VALUE_TYPES or indices.dtype not in _INDEX_TYPES:
@@ -146,7 +146,7 @@ def _scatter_add_along_axis(k: KernelBuilder, n: int, count: int, dtype: str, ki
 
 
 @native_kernel("scatter_add_along_axis")
-def scatter_add_along_axis(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def scatter_add_along_axis(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The adjoint of `take_along_axis`."""
     values, indices = ins
     if values.dtype not in _VALUE_TYPES or indices.dtype not in _INDEX_TYPES:
@@ -162,7 +162,7 @@ def _one_hot(k: KernelBuilder, classes: int, kind: str) -> None:
         index = indices.load(row).to_int64()
         y = out + row * classes
 
-        def body(i: Int64, mask: Num | None) -> None:
+        def body(i: Int64, mask: Mask) -> None:
             distance = (index - i).maximum(-1).minimum(k.lanes)
             hit = k.iota(k.lanes) == k.num(distance, "int32").splat(k.lanes)
             y.store(k.select(hit, one, k.zero(k.lanes)), i, mask)
@@ -171,7 +171,7 @@ def _one_hot(k: KernelBuilder, classes: int, kind: str) -> None:
 
 
 @native_kernel("one_hot")
-def one_hot(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def one_hot(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Rows with a 1 at the index."""
     if ins[0].dtype not in _INDEX_TYPES or outs[0].dtype != "float32":
         return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prototorch.backends.capabilities import register_channels_last
-from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, Pointer, UnsupportedError
+from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
 from prototorch.backends.cpu.native.kernels.common.strided_copy import (
@@ -22,6 +22,7 @@ from prototorch.backends.cpu.native.kernels.common.strided_copy import (
     row_major_strides,
     strided_copy,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.move.fill import full
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.shape import pad_source_indices
@@ -76,7 +77,7 @@ def _pad_lines(k: KernelBuilder, line: PaddedLine, word: str) -> None:
 def _copy_run(k: KernelBuilder, x: Pointer, y: Pointer, count: int) -> None:
     lanes = copy_lanes(x.dtype)
 
-    def body(i: Int64, mask: Num | None, lanes: int = lanes) -> None:
+    def body(i: Int64, mask: Mask, lanes: int = lanes) -> None:
         y.store(x.load(i, lanes, mask), i, mask)
 
     if count == 1:
@@ -86,7 +87,7 @@ def _copy_run(k: KernelBuilder, x: Pointer, y: Pointer, count: int) -> None:
 
 
 @native_kernel("pad")
-def pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def pad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The input with padding."""
     x, y, mode = ins[0], outs[0], attrs.get("mode", "constant")
     if x.layout != y.layout or SIZES.get(x.dtype) not in COPY_DTYPES:

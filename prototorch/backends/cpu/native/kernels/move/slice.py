@@ -15,6 +15,7 @@ from prototorch.backends.cpu.native.kernels.common.strided_copy import (
     row_major_strides,
     strided_copy,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.ops.reduce import normalize_axes as axes_of
 from prototorch.spec import Spec
 
@@ -29,7 +30,7 @@ def _check_same_layout(x: Spec, y: Spec) -> None:
 
 
 @native_kernel("slice")
-def slice_(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def slice_(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Every ``step``-th element of each axis from ``start`` on."""
     x, y = ins[0], outs[0]
     _check_same_layout(x, y)
@@ -44,7 +45,7 @@ def slice_(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any])
 
 
 @native_kernel("slice_grad")
-def slice_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def slice_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Zeros, with the input at the positions that `slice_` takes."""
     x, y = ins[0], outs[0]
     _check_same_layout(x, y)
@@ -60,7 +61,7 @@ def slice_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, A
 
 
 @native_kernel("flip")
-def flip(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def flip(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The elements in reverse order along some axes."""
     x = ins[0]
     _check_same_layout(x, outs[0])
@@ -75,12 +76,12 @@ def flip(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
 
 
 @native_kernel("broadcast_to")
-def broadcast_to(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def broadcast_to(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The input repeated along axes of size 1."""
     return op_tasks(loop_nest(ins, outs), "stop_gradient", outs)
 
 
-def _broadcasts_positions(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> bool:
+def _broadcasts_positions(ins: Specs, attrs: Attrs) -> bool:
     """Whether the input has one value a channel, which is broadcast to all positions of an image."""
     return ins[0].ndim == len(attrs["shape"]) >= 4 and prod(ins[0].shape[2:]) == 1
 

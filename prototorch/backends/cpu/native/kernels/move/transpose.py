@@ -22,6 +22,7 @@ from prototorch.backends.cpu.native.kernels.common.strided_copy import (
     row_major_strides,
     strided_copy,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
@@ -181,7 +182,7 @@ def permute_axes(shape: Sequence[int], order: Sequence[int], dtype: str) -> Any:
 
 
 @native_kernel("reorder")
-def reorder(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def reorder(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """The same elements in another memory layout."""
     x, y = ins[0], outs[0]
     axes = tuple(range(x.ndim))
@@ -191,7 +192,7 @@ def reorder(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
 
 
 @native_kernel("transpose")
-def transpose(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def transpose(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """The axes permuted."""
     copy = permute_axes(ins[0].shape, attrs["order"], ins[0].dtype)
     return TaskList(lambda i, o: [copy(i[0], o[0])])

@@ -14,6 +14,7 @@ from prototorch.backends.capabilities import register_channels_last, register_fu
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.epilogue import VECTOR, FusedEpilogue, fused_epilogue, no_epilogue
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import (
     ChannelShape,
@@ -29,7 +30,6 @@ from prototorch.backends.cpu.native.kernels.norm.channel_stats import (
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.operators import OPS
-from prototorch.spec import Spec
 
 TRAINING, INFERENCE = "batch_norm", "batch_norm_inference"
 #: positions of the anchor's inputs among its operands
@@ -61,7 +61,7 @@ def _compute_moments(k: KernelBuilder, c: ChannelShape) -> None:
                 k, c.channels, lambda i, lanes, mask: of.store(of.load(i, lanes, mask) * share, i, mask)
             )
 
-        def distance(at: Int64, i: Int64, lanes: int, mask: Num | None) -> list[Num]:
+        def distance(at: Int64, i: Int64, lanes: int, mask: Mask) -> list[Num]:
             deviation = x.load(at, lanes, mask) - means.load(i, lanes, mask)
             return [deviation, deviation * deviation]
 
@@ -77,7 +77,7 @@ def _combine_moments(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
     gamma, beta, mean, variance = (k.pointer(i) for i in range(4))
     last = float(c.outer - (c.num_pieces - 1) * c.piece_rows)  # rows of the last piece
 
-    def vector(i: Int64, lanes: int, mask: Num | None) -> None:
+    def vector(i: Int64, lanes: int, mask: Mask) -> None:
         def sum_pieces(term: Any) -> Num:
             """Return the sum over pieces of a term (a piece's results, its rows)."""
             total = k.variable(k.zero(lanes))
@@ -110,7 +110,7 @@ def _load_statistics(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
     """Compute the coefficients from stored statistics."""
     gamma, beta, mean, variance = (k.pointer(i) for i in range(4))
 
-    def vector(i: Int64, lanes: int, mask: Num | None) -> None:
+    def vector(i: Int64, lanes: int, mask: Mask) -> None:
         scale = rsqrt(k, variance.load(i, lanes, mask), eps) * gamma.load(i, lanes, mask)
         for pointer, value in zip(
             _coefficients(k, c), (mean.load(i, lanes, mask), scale, beta.load(i, lanes, mask)), strict=True
@@ -134,7 +134,7 @@ def _normalize_rows(
     x = inputs[operands[_X]]
     mean, scale, shift = _coefficients(k, c)
 
-    def normalize(at: Int64, i: Int64, lanes: int, mask: Num | None) -> None:
+    def normalize(at: Int64, i: Int64, lanes: int, mask: Mask) -> None:
         deviation = x.load(at, lanes, mask) - mean.load(i, lanes, mask)
         value = k.fma(deviation, scale.load(i, lanes, mask), shift.load(i, lanes, mask))
         epilogue.store(k, inputs, outputs, value, at, i, mask)
@@ -153,7 +153,7 @@ def _normalize_planes(
             (total,) = sum_plane(k, c, channel, lambda at, mask: [x.load(at, k.lanes, mask)], 1)
             mean = (total * (1.0 / c.elements_per_channel)).cast("float32")
 
-            def distance(at: Int64, mask: Num | None) -> list[Num]:
+            def distance(at: Int64, mask: Mask) -> list[Num]:
                 deviation = x.load(at, k.lanes, mask) - mean
                 return [deviation, deviation * deviation]
 
@@ -167,7 +167,7 @@ def _normalize_planes(
         scale = rsqrt(k, variance, eps) * gamma.load(channel)
         shift = (beta.load(channel) - low.cast("float32") * scale).splat(k.lanes)
 
-        def normalize(at: Int64, mask: Num | None) -> None:
+        def normalize(at: Int64, mask: Mask) -> None:
             value = k.fma(x.load(at, k.lanes, mask) - mean, scale, shift)
             epilogue.store(k, inputs, outputs, value, at, channel, mask)
 
@@ -175,7 +175,7 @@ def _normalize_planes(
 
 
 def _tasks(
-    outs: tuple[Spec, ...],
+    outs: Specs,
     c: ChannelShape,
     epilogue: FusedEpilogue,
     operands: tuple[int, ...],
@@ -241,21 +241,21 @@ def _tasks(
 
 
 @native_kernel(TRAINING)
-def batch_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def batch_norm(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """With the statistics of the batch."""
     c = channel_shape(ins[0], attrs.get("axis", 1), outs)
     return _tasks(outs, c, no_epilogue(3), (0, 1, 2), attrs["eps"], True, [0], [1, 2])
 
 
 @native_kernel(INFERENCE)
-def batch_norm_inference(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def batch_norm_inference(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """With stored statistics."""
     c = channel_shape(ins[0], attrs.get("axis", 1), outs)
     return _tasks(outs, c, no_epilogue(5), (0, 1, 2, 3, 4), attrs["eps"], False, [0], [])
 
 
 @native_kernel("fused")
-def fused_batch_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def fused_batch_norm(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Batch normalization with elementwise ops after it."""
     program = attrs["program"]
     anchor, refs, items = program[0]

@@ -10,6 +10,7 @@ from prototorch.backends.capabilities import register_channels_last, register_fu
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import trace_op
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import (
     ChannelShape,
     channel_shape,
@@ -24,7 +25,6 @@ from prototorch.backends.cpu.native.kernels.norm.channel_stats import (
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.operators import OPS
-from prototorch.spec import Spec
 
 OP_NAME = "batch_norm_grad"
 Ref = tuple[Any, ...]
@@ -41,7 +41,7 @@ class FusedGradient:
     input_dtypes: tuple[str, ...]
     output_dtypes: tuple[str, ...]
 
-    def trace(self, k: KernelBuilder, inputs: list[Pointer], at: Int64, lanes: int, mask: Num | None) -> dict[Ref, Num]:
+    def trace(self, k: KernelBuilder, inputs: list[Pointer], at: Int64, lanes: int, mask: Mask) -> dict[Ref, Num]:
         """Return all values of a vector by their refs: what is read, and what the ops make of it."""
         values: dict[Ref, Num] = {}
 
@@ -66,7 +66,7 @@ class FusedGradient:
         """Return the address of one of the anchor's vectors over the channels."""
         return inputs[self.operands[operand][1]]
 
-    def store(self, outputs: list[Pointer], values: dict[Ref, Num], dx: Num, at: Int64, mask: Num | None) -> None:
+    def store(self, outputs: list[Pointer], values: dict[Ref, Num], dx: Num, at: Int64, mask: Mask) -> None:
         """Store a vector of the gradient of x, and the extra outputs."""
         outputs[0].store(dx, at, mask)
         for pointer, ref in zip(outputs[1:], self.extra_outputs, strict=True):
@@ -94,7 +94,7 @@ def _compute_sums(k: KernelBuilder, c: ChannelShape, g: FusedGradient) -> None:
     inputs, _ = g.pointers(k)
     mean = g.vector(inputs, _MEAN)
 
-    def terms(at: Int64, i: Int64, lanes: int, mask: Num | None) -> list[Num]:
+    def terms(at: Int64, i: Int64, lanes: int, mask: Mask) -> list[Num]:
         values = g.trace(k, inputs, at, lanes, mask)
         grad, x = values[g.operands[0]], values[g.operands[1]]
         return [grad, grad * (x - mean.load(i, lanes, mask))]
@@ -106,7 +106,7 @@ def _combine_sums(k: KernelBuilder, c: ChannelShape, eps: float) -> None:
     gamma, mean, variance, dgamma, dbeta = (k.pointer(i) for i in range(5))
     factor, shift, deviation_factor, saved_mean = _coefficients(k, c)
 
-    def vector(i: Int64, lanes: int, mask: Num | None) -> None:
+    def vector(i: Int64, lanes: int, mask: Mask) -> None:
         total, product = k.variable(k.zero(lanes)), k.variable(k.zero(lanes))
         with k.range(c.num_pieces) as p:
             a, b = (part.load(i, lanes, mask) for part in _partial_sums(k, c, p))
@@ -128,7 +128,7 @@ def _store_input_grad(k: KernelBuilder, c: ChannelShape, g: FusedGradient, strea
     inputs, outputs = g.pointers(k, streams)
     factor, shift, deviation_factor, mean = _coefficients(k, c)
 
-    def store_grad(at: Int64, i: Int64, lanes: int, mask: Num | None) -> None:
+    def store_grad(at: Int64, i: Int64, lanes: int, mask: Mask) -> None:
         values = g.trace(k, inputs, at, lanes, mask)
         deviation = values[g.operands[1]] - mean.load(i, lanes, mask)
         rest = values[g.operands[0]] - shift.load(i, lanes, mask) - deviation * deviation_factor.load(i, lanes, mask)
@@ -144,7 +144,7 @@ def _input_grad_planes(k: KernelBuilder, c: ChannelShape, g: FusedGradient, eps:
     with k.range(k.first, k.last) as channel:
         gamma, mean, variance = (g.vector(inputs, n).load(channel) for n in (_GAMMA, _MEAN, _VARIANCE))
 
-        def terms(at: Int64, mask: Num | None) -> list[Num]:
+        def terms(at: Int64, mask: Mask) -> list[Num]:
             values = g.trace(k, inputs, at, k.lanes, mask)
             return [values[g.operands[0]], values[g.operands[0]] * (values[g.operands[1]] - mean)]
 
@@ -156,7 +156,7 @@ def _input_grad_planes(k: KernelBuilder, c: ChannelShape, g: FusedGradient, eps:
         factor, deviation_factor = inverse * gamma, scaled_product * inverse * (1.0 / c.elements_per_channel)
         shift = (total * (1.0 / c.elements_per_channel)).cast("float32")
 
-        def store_grad(at: Int64, mask: Num | None) -> None:
+        def store_grad(at: Int64, mask: Mask) -> None:
             values = g.trace(k, inputs, at, k.lanes, mask)
             rest = values[g.operands[0]] - shift - (values[g.operands[1]] - mean) * deviation_factor
             g.store(outputs, values, rest * factor, at, mask)
@@ -164,7 +164,7 @@ def _input_grad_planes(k: KernelBuilder, c: ChannelShape, g: FusedGradient, eps:
         for_each_position(k, c, channel, store_grad)
 
 
-def _tasks(outs: tuple[Spec, ...], c: ChannelShape, g: FusedGradient, eps: float, full_outputs: list[int],
+def _tasks(outs: Specs, c: ChannelShape, g: FusedGradient, eps: float, full_outputs: list[int],
            vectors: list[int]) -> TaskList:  # fmt: skip
     """``full_outputs`` are the indices of the full-size outputs, ``vectors`` those of the gradients of gamma and
     beta."""
@@ -200,7 +200,7 @@ def _tasks(outs: tuple[Spec, ...], c: ChannelShape, g: FusedGradient, eps: float
 
 
 @native_kernel(OP_NAME)
-def batch_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def batch_norm_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """The gradients of x, gamma and beta."""
     c = channel_shape(ins[1], attrs.get("axis", 1), (ins[0], outs[0]))
     g = FusedGradient((), tuple(("in", i) for i in range(5)), (), ("float32",) * 5, ("float32",))
@@ -208,7 +208,7 @@ def batch_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
 
 
 @native_kernel("fused")
-def fused_batch_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def fused_batch_norm_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The same after elementwise ops that make the gradient of y, all of whose operands are full-size."""
     *lines, (anchor, operands, items) = attrs["program"]
     if anchor != OP_NAME or any(ref[0] != "in" for ref in operands[1:]):

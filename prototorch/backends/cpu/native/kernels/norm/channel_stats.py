@@ -14,6 +14,7 @@ from typing import Any
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
+from prototorch.backends.cpu.native.kernels.common.types import Mask
 from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.spec import Spec
 
@@ -124,7 +125,7 @@ def sum_rows(
         _sum_rows_in_registers(k, c, start, count, sums, terms)
         return
 
-    def clear(i: Int64, lanes: int, mask: Num | None) -> None:
+    def clear(i: Int64, lanes: int, mask: Mask) -> None:
         for s in sums:
             s.store(k.zero(lanes), i, mask)
 
@@ -132,7 +133,7 @@ def sum_rows(
     with k.range(start, start + count) as row:
         at = row * c.channels
 
-        def add(i: Int64, lanes: int, mask: Num | None) -> None:
+        def add(i: Int64, lanes: int, mask: Mask) -> None:
             for s, value in zip(sums, terms(at + i, i, lanes, mask), strict=True):
                 s.store(s.load(i, lanes, mask) + value, i, mask)
 
@@ -186,7 +187,7 @@ def sum_line(k: KernelBuilder, at: Int64, length: int, terms: Callable[[Int64, N
     main_end = length - length % (lanes * _PARTIAL_SUMS)
     accumulators = [[k.variable(k.zero(lanes)) for _ in range(count)] for _ in range(_PARTIAL_SUMS)]
 
-    def add(i: Int64, mask: Num | None, stream: int) -> None:
+    def add(i: Int64, mask: Mask, stream: int) -> None:
         for s, value in zip(accumulators[stream], terms(at + i, mask), strict=True):
             s.value = s.value + (value if mask is None else k.select(mask, value, k.zero(lanes)))
 

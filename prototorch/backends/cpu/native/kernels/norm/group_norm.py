@@ -15,6 +15,7 @@ from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.norm.group_stats import (
     CENTER,
     ITEM_CHANNELS,
@@ -37,7 +38,7 @@ def _forward(k: KernelBuilder, p: GroupNormShape) -> None:
         item.statistics(x)
         scale, shift = item.scratch(SCALE), item.scratch(SHIFT)
 
-        def coefficients(i: Int64, mask: Num | None) -> None:
+        def coefficients(i: Int64, mask: Mask) -> None:
             g, at = gamma.load(item.channel + i, k.lanes, mask), item.channel + i
             shift.store(beta.load(at, k.lanes, mask) - shift.load(i, k.lanes, mask) * g, i, mask)
             scale.store(scale.load(i, k.lanes, mask) * g, i, mask)
@@ -64,7 +65,7 @@ def _backward(k: KernelBuilder, p: GroupNormShape) -> None:
         item.sum_channels([g, x], [centre, scale, level], weight_grad_terms, 2, p.positions)
         sums = k.shared.as_type("float32") + (item.sample * (2 * p.channels) + item.channel)
 
-        def store_weighted(i: Int64, mask: Num | None) -> None:
+        def store_weighted(i: Int64, mask: Mask) -> None:
             by_beta, by_gamma = sum_of_grads.load(i, k.lanes, mask), sum_of_products.load(i, k.lanes, mask)
             sums.store(by_gamma, i, mask)
             sums.store(by_beta, i + p.channels, mask)
@@ -103,7 +104,7 @@ def _sum_weight_grads(k: KernelBuilder, p: GroupNormShape) -> None:
             y.store(total.value, i, mask)
 
 
-def _group_norm_shape(x: Spec, others: Sequence[Spec], attrs: dict[str, Any]) -> GroupNormShape | None:
+def _group_norm_shape(x: Spec, others: Sequence[Spec], attrs: Attrs) -> GroupNormShape | None:
     if any((s.shape, s.layout) != (x.shape, x.layout) for s in others):
         return None
     n, c = x.shape[:2]
@@ -116,7 +117,7 @@ def _group_norm_shape(x: Spec, others: Sequence[Spec], attrs: dict[str, Any]) ->
 
 
 @native_kernel("group_norm")
-def group_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def group_norm(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """(x - mean) / deviation * gamma + beta, over each group."""
     p = _group_norm_shape(ins[0], outs, attrs)
     if p is None or any(s.dtype != "float32" for s in ins):
@@ -126,7 +127,7 @@ def group_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, A
 
 
 @native_kernel("group_norm_grad")
-def group_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def group_norm_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The gradients of x, gamma and beta."""
     p = _group_norm_shape(ins[1], (ins[0], outs[0]), attrs)
     if p is None or any(s.dtype != "float32" for s in ins):

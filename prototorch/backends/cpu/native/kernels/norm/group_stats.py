@@ -8,6 +8,7 @@ from typing import Any
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
+from prototorch.backends.cpu.native.kernels.common.types import Mask
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import rsqrt, sum_line
 
 __all__ = [
@@ -100,7 +101,7 @@ class GroupItem:
         with k.range(p.item_channels) as c:
             factors = [one.load(c).splat(k.lanes) for one in coefficients]
 
-            def line(i: Int64, mask: Num | None) -> list[Num]:
+            def line(i: Int64, mask: Mask) -> list[Num]:
                 return terms([a.load(i, k.lanes, mask) for a in arrays], factors)
 
             totals = sum_line(k, c * p.positions + self.offset, positions, line, count)
@@ -111,7 +112,7 @@ class GroupItem:
                    positions: int) -> None:  # fmt: skip
         k, p = self.k, self.p
 
-        def vectors(c: Any, num_vectors: int, mask: Num | None) -> None:
+        def vectors(c: Any, num_vectors: int, mask: Mask) -> None:
             factors = [[one.load(c + v * k.lanes, k.lanes, mask) for one in coefficients] for v in range(num_vectors)]
             totals = [[k.variable(k.zero(k.lanes)) for _ in range(count)] for _ in range(num_vectors)]
             with k.range(0, positions, SUM_BLOCK) as first:
@@ -192,7 +193,7 @@ class GroupItem:
                 factors = [one.load(c).splat(k.lanes) for one in coefficients]
                 start = c * p.positions + self.offset
 
-                def line(i: Int64, mask: Num | None) -> None:
+                def line(i: Int64, mask: Mask) -> None:
                     y.store(value([a.load(start + i, k.lanes, mask) for a in arrays], factors), start + i, mask)
 
                 k.for_each_vector(p.positions, line)
@@ -200,7 +201,7 @@ class GroupItem:
         with k.range(p.positions) as position:
             start = position * p.channels + self.offset
 
-            def channel(i: Int64, mask: Num | None) -> None:
+            def channel(i: Int64, mask: Mask) -> None:
                 factors = [one.load(i, k.lanes, mask) for one in coefficients]
                 y.store(value([a.load(start + i, k.lanes, mask) for a in arrays], factors), start + i, mask)
 

@@ -12,6 +12,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.memory import clear
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import rsqrt, sum_line
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
@@ -45,7 +46,7 @@ def _statistics(k: KernelBuilder, r: NormalizedRows, x: Pointer, at: Int64) -> t
     (total,) = sum_line(k, at, r.length, lambda i, mask: [x.load(i, k.lanes, mask)], 1)
     mean = total * (1.0 / r.length)
 
-    def distance(i: Int64, mask: Num | None) -> list[Num]:
+    def distance(i: Int64, mask: Mask) -> list[Num]:
         deviation = x.load(i, k.lanes, mask) - mean
         return [deviation, deviation * deviation]
 
@@ -60,7 +61,7 @@ def _forward(k: KernelBuilder, r: NormalizedRows) -> None:
     def row(at: Int64) -> None:
         mean, scale, shift = _statistics(k, r, x, at)
 
-        def store_row(i: Int64, mask: Num | None) -> None:
+        def store_row(i: Int64, mask: Mask) -> None:
             normal = k.fma(x.load(at + i, k.lanes, mask) - mean, scale, shift.splat(k.lanes))
             y.store(k.fma(normal, gamma.load(i, k.lanes, mask), beta.load(i, k.lanes, mask)), at + i, mask)
 
@@ -95,17 +96,17 @@ def _row_grad(
     mean, scale, shift = _statistics(k, r, x, at)
     shift = shift.splat(k.lanes)
 
-    def load_row(i: Int64, mask: Num | None) -> tuple[Num, Num, Num]:
+    def load_row(i: Int64, mask: Mask) -> tuple[Num, Num, Num]:
         grad = g.load(at + i, k.lanes, mask)
         return grad, grad * gamma.load(i, k.lanes, mask), k.fma(x.load(at + i, k.lanes, mask) - mean, scale, shift)
 
-    def terms(i: Int64, mask: Num | None) -> list[Num]:
+    def terms(i: Int64, mask: Mask) -> list[Num]:
         _, weighted_grad, normal = load_row(i - at, mask)
         return [weighted_grad, weighted_grad * normal]
 
     mean_grad, mean_product = (s * (1.0 / r.length) for s in sum_line(k, at, r.length, terms, 2))
 
-    def store_row(i: Int64, mask: Num | None) -> None:
+    def store_row(i: Int64, mask: Mask) -> None:
         grad, weighted_grad, normal = load_row(i, mask)
         dx.store((weighted_grad - mean_grad - normal * mean_product) * scale, at + i, mask)
         for s, value in zip(sums, (grad * normal, grad), strict=True):
@@ -127,7 +128,7 @@ def _sum_weight_grads(k: KernelBuilder, r: NormalizedRows) -> None:
             y.store(total.value, i, mask)
 
 
-def _normalized_rows(x: Spec, full: tuple[Spec, ...], attrs: dict[str, Any]) -> NormalizedRows:
+def _normalized_rows(x: Spec, full: Specs, attrs: Attrs) -> NormalizedRows:
     over = normalize_axes(attrs["axis"], x.ndim)
     last = (1,) if x.layout == CHANNELS_LAST else tuple(range(x.ndim - len(over), x.ndim))
     if over != last or any(s.layout != x.layout for s in full):
@@ -139,7 +140,7 @@ def _normalized_rows(x: Spec, full: tuple[Spec, ...], attrs: dict[str, Any]) -> 
 
 
 @native_kernel("layer_norm")
-def layer_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def layer_norm(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """(x - mean) / deviation * gamma + beta, over each row."""
     r = _normalized_rows(ins[0], (ins[0], outs[0]), attrs)
     kernel = kernel_code(_forward, r)
@@ -147,7 +148,7 @@ def layer_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, A
 
 
 @native_kernel("layer_norm_grad")
-def layer_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def layer_norm_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """The gradients of x, gamma and beta."""
     r = _normalized_rows(ins[1], (*ins[:2], outs[0]), attrs)
     rows, sum_grads = kernel_code(_backward, r), kernel_code(_sum_weight_grads, r)

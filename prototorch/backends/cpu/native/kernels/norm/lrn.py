@@ -17,9 +17,9 @@ from prototorch.backends.cpu.native import exp_log
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 MAX_WINDOW = 33  # channels of a window, whose taps are unrolled
 SERIAL_ELEMENTS, PIECE_ELEMENTS = 1 << 13, 1 << 14
@@ -89,7 +89,7 @@ def _forward_channels_last(k: KernelBuilder, lrn: LrnShape, nontemporal: bool) -
     with k.range(k.first, k.last) as row:
         start = row * lrn.channels
 
-        def vector(c: Any, mask: Num | None, taps: list[Num | None]) -> None:
+        def vector(c: Any, mask: Mask, taps: list[Num | None]) -> None:
             total = k.zero(k.lanes)
             for j, tap_mask in enumerate(taps):
                 value = x.load(start + c + (j - lrn.radius), k.lanes, tap_mask)
@@ -124,7 +124,7 @@ def _backward_channels_last(k: KernelBuilder, lrn: LrnShape) -> None:
         with k.range(count) as row:
             at = (start + row) * c
 
-            def ratio(i: Int64, mask: Num | None, at: Int64 = at, row: Int64 = row) -> None:
+            def ratio(i: Int64, mask: Mask, at: Int64 = at, row: Int64 = row) -> None:
                 power, next_power = _negative_powers(k, bases.load(at + i, lanes, mask), lrn.beta)
                 grad = g.load(at + i, lanes, mask)
                 y.store(grad * power, at + i, mask)
@@ -134,7 +134,7 @@ def _backward_channels_last(k: KernelBuilder, lrn: LrnShape) -> None:
         with k.range(count) as row:
             at = (start + row) * c
 
-            def result(i: Int64, mask: Num | None, at: Int64 = at, row: Int64 = row) -> None:
+            def result(i: Int64, mask: Mask, at: Int64 = at, row: Int64 = row) -> None:
                 total = k.zero(lanes)
                 for j in range(lrn.size):
                     total = total + ratios.load(row * row_stride + i + j, lanes)
@@ -198,7 +198,7 @@ def _backward_nchw(k: KernelBuilder, lrn: LrnShape) -> None:
     _for_each_column(k, lrn, column)
 
 
-def _lrn_shape(specs: tuple[Spec, ...], attrs: dict[str, Any]) -> tuple[LrnShape, bool]:
+def _lrn_shape(specs: Specs, attrs: Attrs) -> tuple[LrnShape, bool]:
     x = specs[0]
     if any(s != x for s in specs) or x.dtype != "float32":
         raise UnsupportedError("arrays of different shapes or layouts, or not of float32")
@@ -209,7 +209,7 @@ def _lrn_shape(specs: tuple[Spec, ...], attrs: dict[str, Any]) -> tuple[LrnShape
     return LrnShape(n, c, positions, attrs["size"], *(float(attrs[a]) for a in ("alpha", "beta", "k"))), last
 
 
-def _tasks(lrn: LrnShape, last: bool, forward: bool, outs: tuple[Spec, ...]) -> TaskList:
+def _tasks(lrn: LrnShape, last: bool, forward: bool, outs: Specs) -> TaskList:
     if last:
         items, each = lrn.images * lrn.positions, lrn.channels
     else:
@@ -227,13 +227,13 @@ def _tasks(lrn: LrnShape, last: bool, forward: bool, outs: tuple[Spec, ...]) -> 
 
 
 @native_kernel("lrn")
-def lrn(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def lrn(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """The normalized input, and the base of the power."""
     return _tasks(*_lrn_shape((*ins, *outs), attrs), True, outs)
 
 
 @native_kernel("lrn_grad")
-def lrn_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def lrn_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """The gradient of the input."""
     return _tasks(*_lrn_shape((*ins, *outs), attrs), False, outs)
 

@@ -10,6 +10,7 @@ from typing import Any
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.backends.cpu.native.kernels.pool.pool_geometry import (
     MAX_UNROLLED_TAPS,
@@ -22,7 +23,6 @@ from prototorch.backends.cpu.native.kernels.pool.pool_geometry import (
 from prototorch.backends.cpu.native.kernels.pool.pool_nchw import for_each_column_vector, has_row_vectors, load_strided
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 __all__ = ["count_elements"]
 
@@ -45,7 +45,7 @@ def _for_each_window(k: KernelBuilder, w: PoolGeometry, emit: EmitWindow) -> Non
         def quick(ow: Int64) -> None:
             at = (first_position + ow * w.strides[2] - w.pad_before[2]) * w.channels
 
-            def vector(c: Int64, lanes: int, mask: Num | None) -> None:
+            def vector(c: Int64, lanes: int, mask: Mask) -> None:
                 def taps(take: UseTap) -> None:
                     for number, (i, j, m) in enumerate(product(*map(range, w.kernel))):
                         tap = at + c + ((i * height + j) * width + m) * w.channels
@@ -60,7 +60,7 @@ def _for_each_window(k: KernelBuilder, w: PoolGeometry, emit: EmitWindow) -> Non
             low = [(0 - b).maximum(0) for b in begin]
             high = [(n - b).minimum(s) for b, n, s in zip(begin, w.size, w.kernel, strict=True)]
 
-            def vector(c: Int64, lanes: int, mask: Num | None) -> None:
+            def vector(c: Int64, lanes: int, mask: Mask) -> None:
                 def taps(take: UseTap) -> None:
                     with (
                         k.range(low[0], high[0]) as i,
@@ -98,14 +98,14 @@ def _for_each_window(k: KernelBuilder, w: PoolGeometry, emit: EmitWindow) -> Non
             for_each_column(k, inside, fast, w.out[2], quick, careful)
 
 
-def _load_tap(at: Any, lanes: int, mask: Num | None) -> ReadTap:
+def _load_tap(at: Any, lanes: int, mask: Mask) -> ReadTap:
     return lambda p: p.load(at, lanes, mask)
 
 
 def _max_pool(k: KernelBuilder, w: PoolGeometry, nontemporal: bool) -> None:
     x, y, number = k.pointer(0), k.pointer(1, nontemporal=nontemporal), k.pointer(2, "int32", nontemporal)
 
-    def window(result: Int64, lanes: int, mask: Num | None, taps: Any, begin: Any) -> None:
+    def window(result: Int64, lanes: int, mask: Mask, taps: Any, begin: Any) -> None:
         best = k.variable(k.num(float("-inf")).splat(lanes))
         which = k.variable(k.zero(lanes, "int32"))
 
@@ -135,7 +135,7 @@ def count_elements(k: KernelBuilder, w: PoolGeometry, begin: list[Int64], includ
 def _avg_pool(k: KernelBuilder, w: PoolGeometry, include_pad: bool, nontemporal: bool) -> None:
     x, y = k.pointer(0), k.pointer(1, nontemporal=nontemporal)
 
-    def window(result: Int64, lanes: int, mask: Num | None, taps: Any, begin: list[Int64] | None) -> None:
+    def window(result: Int64, lanes: int, mask: Mask, taps: Any, begin: list[Int64] | None) -> None:
         total = k.variable(k.zero(lanes))
 
         def take(see: ReadTap, tap: Any) -> None:
@@ -148,21 +148,21 @@ def _avg_pool(k: KernelBuilder, w: PoolGeometry, include_pad: bool, nontemporal:
     _for_each_window(k, w, window)
 
 
-def _row_tasks(w: PoolGeometry, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
+def _row_tasks(w: PoolGeometry, outs: Specs, body: Callable[..., None], *params: Any) -> TaskList:
     items = w.images * w.out[0] * w.out[1]
     address = choose_nontemporal(lambda nontemporal: kernel_code(body, w, *params, nontemporal), outs, w.channels)
     return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, w.grain_size(items))])
 
 
 @native_kernel("max_pool")
-def max_pool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def max_pool(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """The maximum of each window and the index of its tap."""
     w = pool_geometry(ins[0], outs, ins[0].shape[2:], attrs)
     return _row_tasks(w, outs, _max_pool)
 
 
 @native_kernel("avg_pool")
-def avg_pool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def avg_pool(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """The mean of each window."""
     w = pool_geometry(ins[0], outs, ins[0].shape[2:], attrs)
     return _row_tasks(w, outs, _avg_pool, attrs.get("include_pad", False))

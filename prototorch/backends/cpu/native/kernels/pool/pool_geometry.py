@@ -13,6 +13,7 @@ from typing import Any
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.ops.pool import pooled_size
 from prototorch.spec import Spec
 
@@ -57,7 +58,7 @@ class PoolGeometry:
         return items if total <= SERIAL_ELEMENTS else max(PIECE_ELEMENTS * items // total, 1)
 
 
-def pool_geometry(x: Spec, others: tuple[Spec, ...], size: tuple[int, ...], attrs: dict[str, Any]) -> PoolGeometry:
+def pool_geometry(x: Spec, others: Specs, size: tuple[int, ...], attrs: Attrs) -> PoolGeometry:
     """Return the windows of an op; ``x`` and the others must have the same layout, ``size`` is that of the op's
     input."""
     if any(s.layout != x.layout for s in others) or x.dtype != "float32":

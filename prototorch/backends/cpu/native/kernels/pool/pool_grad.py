@@ -13,6 +13,7 @@ from typing import Any
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.backends.cpu.native.kernels.pool.pool import count_elements
 from prototorch.backends.cpu.native.kernels.pool.pool_geometry import (
@@ -30,7 +31,6 @@ from prototorch.backends.cpu.native.kernels.pool.pool_nchw import (
 )
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 #: the share of a window for the position of a tap: (values of the window, tap, begin of the window or None if full)
 WindowShare = Callable[[Any, Any, "list[Int64] | None"], Num]
@@ -50,7 +50,7 @@ def _emit_position(
     """Emit one position of the result for any windows over it; those with the smallest taps first."""
     (d, e), (h, i), (m, n) = (_windows_over(a, w, axis) for axis, a in enumerate(at))
 
-    def vector(c: Int64, lanes: int, mask: Num | None) -> None:
+    def vector(c: Int64, lanes: int, mask: Mask) -> None:
         total = k.variable(k.zero(lanes))
         with k.range(e - d) as back0, k.range(i - h) as back1, k.range(n - m) as back2:
             window = [e - 1 - back0, i - 1 - back1, n - 1 - back2]
@@ -133,7 +133,7 @@ def _emit_block(
         (image * w.size[1] + corner[0] * sh - w.pad_before[1]) * w.size[2] + corner[1] * sw - w.pad_before[2]
     )
 
-    def vector(c: Int64, lanes: int, mask: Num | None) -> None:
+    def vector(c: Int64, lanes: int, mask: Mask) -> None:
         window_values: dict[tuple[int, int], Any] = {}
         for r in range(sh):
             for q in range(sw):
@@ -190,7 +190,7 @@ def _emit_pool_grad(k: KernelBuilder, w: PoolGeometry, y: Any, read: ReadWindow,
 def _max_pool_grad(k: KernelBuilder, w: PoolGeometry, nontemporal: bool) -> None:
     g, number, y = k.pointer(0), k.pointer(1, "int32"), k.pointer(2, nontemporal=nontemporal)
 
-    def read(at: Any, lanes: int, mask: Num | None) -> tuple[Num, Num]:
+    def read(at: Any, lanes: int, mask: Mask) -> tuple[Num, Num]:
         return g.load(at, lanes, mask), number.load(at, lanes, mask)
 
     def share(window_values: tuple[Num, Num], tap: Any, begin: Any) -> Num:
@@ -202,7 +202,7 @@ def _max_pool_grad(k: KernelBuilder, w: PoolGeometry, nontemporal: bool) -> None
 def _avg_pool_grad(k: KernelBuilder, w: PoolGeometry, include_pad: bool, nontemporal: bool) -> None:
     g, y = k.pointer(0), k.pointer(1, nontemporal=nontemporal)
 
-    def read(at: Any, lanes: int, mask: Num | None) -> Num:
+    def read(at: Any, lanes: int, mask: Mask) -> Num:
         return g.load(at, lanes, mask)
 
     def share(window_values: Num, tap: Any, begin: list[Int64] | None) -> Num:
@@ -213,14 +213,14 @@ def _avg_pool_grad(k: KernelBuilder, w: PoolGeometry, include_pad: bool, nontemp
     _emit_pool_grad(k, w, y, read, share)
 
 
-def _tasks(w: PoolGeometry, outs: tuple[Spec, ...], body: Callable[..., None], *params: Any) -> TaskList:
+def _tasks(w: PoolGeometry, outs: Specs, body: Callable[..., None], *params: Any) -> TaskList:
     depth, height, _ = w.size
     items = w.images * (depth * block_range(w, 1)[1] if has_blocks(w) else depth * height)
     address = choose_nontemporal(lambda nontemporal: kernel_code(body, w, *params, nontemporal), outs, w.channels)
     return TaskList(lambda i, o: [ParallelTask(address(i, o), (*i, *o), items, w.grain_size(items))])
 
 
-def _geometry_of_result(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> PoolGeometry:
+def _geometry_of_result(ins: Specs, outs: Specs, attrs: Attrs) -> PoolGeometry:
     w = pool_geometry(outs[0], ins, attrs["size"], attrs)
     if has_blocks(w) and w.size[0] > 1:  # planes are treated as images
         return PoolGeometry(w.images * w.size[0], w.channels, (1, *w.size[1:]), (1, *w.out[1:]), w.kernel, w.strides,
@@ -229,14 +229,14 @@ def _geometry_of_result(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: di
 
 
 @native_kernel("max_pool_grad")
-def max_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def max_pool_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """Each gradient added at the maximum of its window."""
     w = _geometry_of_result(ins, outs, attrs)
     return _tasks(w, outs, _max_pool_grad)
 
 
 @native_kernel("avg_pool_grad")
-def avg_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList:
+def avg_pool_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList:
     """Each gradient spread over its window."""
     w = _geometry_of_result(ins, outs, attrs)
     return _tasks(w, outs, _avg_pool_grad, attrs.get("include_pad", False))

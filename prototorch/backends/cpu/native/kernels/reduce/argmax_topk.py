@@ -11,10 +11,10 @@ from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.backends.cpu.native.trig import any_lane
 from prototorch.ops.reduce import normalize_axes
-from prototorch.spec import Spec
 
 PIECE = 1 << 14
 
@@ -31,7 +31,7 @@ class _RunningBest:
         """Whether a replaces b, where a comes later."""
         return a.compare(self.sign, b) | ((a != a) & (b == b))
 
-    def update(self, x: Num, index: Num, mask: Num | None) -> None:
+    def update(self, x: Num, index: Num, mask: Mask) -> None:
         """Take values at an index above all earlier ones."""
         best = self.value.value
         wins = self.is_better(x, best) | (self.index.value < 0)
@@ -65,16 +65,14 @@ def _argmax(k: KernelBuilder, n: int, inner: int, largest: bool) -> None:
 def _argmax_contiguous(k: KernelBuilder, x: Pointer, out: Pointer, n: int, largest: bool) -> None:
     best = _RunningBest(k, largest)
 
-    def body(i: Int64, mask: Num | None) -> None:
+    def body(i: Int64, mask: Mask) -> None:
         best.update(x.load(i, k.lanes, mask), k.num(i, "int32").splat(k.lanes) + k.iota(k.lanes), mask)
 
     k.for_each_vector(n, body)
     out.store(best.reduce_lanes())
 
 
-def _argmax_strided(
-    k: KernelBuilder, x: Pointer, out: Pointer, n: int, inner: int, largest: bool, mask: Num | None
-) -> None:
+def _argmax_strided(k: KernelBuilder, x: Pointer, out: Pointer, n: int, inner: int, largest: bool, mask: Mask) -> None:
     best = _RunningBest(k, largest)
     with k.range(n) as i:
         best.update(x.load(i * inner, k.lanes, mask), k.num(i, "int32").splat(k.lanes), mask)
@@ -83,7 +81,7 @@ def _argmax_strided(
 
 def _register(name: str) -> None:
     @native_kernel(name)
-    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    def prepare(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         (x,) = ins
         (axis,) = normalize_axes(attrs["axis"], x.ndim)
         if x.dtype != "float32" or x.size >= 1 << 31:
@@ -130,7 +128,7 @@ def _top_k(k: KernelBuilder, n: int, count: int) -> None:
             best.store(value, at.value)
             index.store(k.num(i, "int32"), at.value)
 
-        def body(i: Int64, mask: Num | None) -> None:
+        def body(i: Int64, mask: Mask) -> None:
             wins = better(x.load(i, lanes, mask), count - 1)
             with k.if_then(any_lane(k, wins if mask is None else wins & mask)):
                 end = (i + lanes).minimum(n) if mask is not None else i + lanes
@@ -154,7 +152,7 @@ def _while_loop(k: KernelBuilder, holds: Callable[[], Num]) -> Iterator[None]:
 
 
 @native_kernel("top_k")
-def top_k(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def top_k(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The largest along the last axis and their indices."""
     x = ins[0]
     if x.dtype != "float32" or x.shape[-1] >= 1 << 31 or attrs["k"] > 64:

@@ -17,11 +17,11 @@ from prototorch.backends.cpu.native.ir_builder import (
     SIZES,
     Int64,
     KernelBuilder,
-    Num,
     UnsupportedError,
 )
 from prototorch.backends.cpu.native.kernel_api import KernelCode, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.reduce.reducer import Reducer, emit_reduction, reduction_lanes
 from prototorch.backends.cpu.native.kernels.reduce.reduction_tiling import (
     PIECE_ELEMENTS,
@@ -55,7 +55,7 @@ def _combine_parts(k: KernelBuilder, plan: ReductionTiling, name: str, dtype: st
         Reducer(k, name, sum_dtype),
     )
 
-    def body(i: Int64, mask: Num | None) -> None:
+    def body(i: Int64, mask: Mask) -> None:
         at = i + k.first
         total = k.variable(kind.start(lanes))
         with k.range(plan.num_parts) as part:
@@ -110,7 +110,7 @@ def _has_two_orders(out_shape: Sequence[int]) -> bool:
     return len(out_shape) > 2 and out_shape[1] > 1 and any(n > 1 for n in out_shape[2:])
 
 
-def _keeps_order(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> bool:
+def _keeps_order(ins: Specs, attrs: Attrs) -> bool:
     """Whether results are found in the order of their memory."""
     over = normalize_axes(attrs.get("axis"), ins[0].ndim)
     out_shape = [1 if i in over else n for i, n in enumerate(ins[0].shape)]
@@ -119,7 +119,7 @@ def _keeps_order(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> bool:
 
 def _register(name: str) -> None:
     @native_kernel(name)
-    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    def prepare(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         (x,) = ins
         if x.dtype not in _TYPES or (x.dtype == "bool" and name not in ("any", "all", "max", "min")):
             return None

@@ -16,6 +16,7 @@ from prototorch.backends.cpu.native.ir_builder import (
     Pointer,
     UnsupportedError,
 )
+from prototorch.backends.cpu.native.kernels.common.types import Mask
 from prototorch.backends.cpu.native.kernels.reduce.reduction_tiling import (
     ReductionAxis,
     ReductionTiling,
@@ -57,7 +58,7 @@ class Reducer:
             x = self.combine(self.k.slice_lanes(x, 0, lanes), self.k.slice_lanes(x, lanes, lanes))
         return x
 
-    def mask_out(self, values: Num, mask: Num | None) -> Num:
+    def mask_out(self, values: Num, mask: Mask) -> Num:
         """Cast values to the reduced dtype; the identity where the mask is false."""
         values = values.cast("uint8" if values.dtype == "bool" else self.dtype)
         return values if mask is None else self.k.select(mask, values, self.start(values.lanes))
@@ -104,7 +105,7 @@ def emit_reduction(
         # the results of a part are contiguous, and parts follow each other
         at = part * plan.num_results + outer_index * plan.num_columns + column
 
-        def store(value: Num, i: Any, mask: Num | None) -> None:
+        def store(value: Num, i: Any, mask: Mask) -> None:
             if last and name == "mean":
                 value = value / k.num(float(count), value_dtype)
             out.store(value.cast("bool").cast("uint8") if dtype == "bool" else value, at + i, mask)
@@ -142,7 +143,7 @@ def _reduce_contiguous(
             for u, v in enumerate(accumulators):
                 v.value = kind.combine(v.value, kind.mask_out(read(i + u * lanes + x, lanes, None), None))
 
-        def body(i: Int64, mask: Num | None) -> None:
+        def body(i: Int64, mask: Mask) -> None:
             accumulators[0].value = kind.combine(
                 accumulators[0].value, kind.mask_out(read(i + main_end + x, lanes, mask), mask)
             )
@@ -172,14 +173,14 @@ def _reduce_strided(
     is_deep = depth > 4 * _SUM_BLOCK
     most = min(num_vector_registers() // (4 if is_deep else 2), 8)
 
-    def rows(x: Any, start: Any, stop: Any, sums: list[MutableNum], mask: Num | None) -> None:
+    def rows(x: Any, start: Any, stop: Any, sums: list[MutableNum], mask: Mask) -> None:
         with k.range(start, stop) as i:
             for v, s in enumerate(sums):
                 s.value = kind.combine(
                     s.value, kind.mask_out(read(i * plan.split_axis.stride + v * lanes + x, lanes, mask), mask)
                 )
 
-    def blocks(x: Any, sums: list[MutableNum], mask: Num | None) -> None:
+    def blocks(x: Any, sums: list[MutableNum], mask: Mask) -> None:
         if not is_deep:
             rows(x, begin, end, sums, mask)
             return
@@ -189,14 +190,14 @@ def _reduce_strided(
             for a, s in zip(block_sums, sums, strict=True):
                 s.value = kind.combine(s.value, a.value)
 
-    def nest(axes: Sequence[ReductionAxis], x: Any, sums: list[MutableNum], mask: Num | None) -> None:
+    def nest(axes: Sequence[ReductionAxis], x: Any, sums: list[MutableNum], mask: Mask) -> None:
         if not axes:
             blocks(x, sums, mask)
             return
         with k.range(axes[0].size) as i:
             nest(axes[1:], x + i * axes[0].stride, sums, mask)
 
-    def work(c: Any, vectors: int, mask: Num | None) -> None:
+    def work(c: Any, vectors: int, mask: Mask) -> None:
         sums = [k.variable(kind.start(lanes)) for _ in range(vectors)]
         nest(plan.inner, x + c, sums, mask)
         for v, s in enumerate(sums):

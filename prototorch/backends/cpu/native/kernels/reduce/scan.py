@@ -14,9 +14,9 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, MutableNum, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
-from prototorch.spec import Spec
 
 #: elements of a piece, and columns of a work item
 PIECE_ELEMENTS, BLOCK_COLUMNS = 1 << 14, 256
@@ -37,7 +37,7 @@ def _scan_contiguous(k: KernelBuilder, x: Pointer, y: Pointer, n: int, reverse: 
     lanes = vector_lanes(x.dtype)
     carry: MutableNum = k.variable(k.zero(lanes, x.dtype))
 
-    def body(i: Int64, mask: Num | None) -> None:
+    def body(i: Int64, mask: Mask) -> None:
         total = _scan_lanes(k, x.load(i, lanes, mask), reverse) + carry.value
         y.store(total, i, mask)
         carry.value = total.extract_lane(0 if reverse else lanes - 1).splat(lanes)
@@ -56,7 +56,7 @@ def _scan_strided(k: KernelBuilder, x: Pointer, y: Pointer, n: int, inner: int, 
     lanes = vector_lanes(x.dtype)
     num_columns: Any = (inner - column).minimum(BLOCK_COLUMNS) if inner > BLOCK_COLUMNS else inner
 
-    def body(i: Int64, mask: Num | None) -> None:
+    def body(i: Int64, mask: Mask) -> None:
         total = k.variable(k.zero(lanes, x.dtype))
         with k.range(n) as step:
             at = ((n - 1) - step if reverse else step) * inner + i
@@ -80,7 +80,7 @@ def _scan(k: KernelBuilder, n: int, inner: int, reverse: bool, dtype: str) -> No
 
 
 @native_kernel("cumsum")
-def cumsum(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def cumsum(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """Each element plus all before it, or behind it."""
     (x,), (y,) = ins, outs
     if x.dtype not in _TYPES or x.layout != y.layout:

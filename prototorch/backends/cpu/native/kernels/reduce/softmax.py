@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native import exp_log
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import KernelCode, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.reduce.softmax_strided import column_tasks, split_at_axis
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
-from prototorch.spec import Spec
 
 __all__ = ["sum_row"]
 
@@ -45,7 +44,7 @@ def row_max(k: KernelBuilder, x: Pointer, n: int) -> Num:
     same."""
     best = k.variable(k.num(float("-inf")).splat(k.lanes))
 
-    def body(i: Int64, mask: Num | None) -> None:
+    def body(i: Int64, mask: Mask) -> None:
         value, best_now = x.load(i, k.lanes, mask), best.value
         larger = value > best_now
         best.value = k.select(larger if mask is None else larger & mask, value, best_now)
@@ -58,7 +57,7 @@ def sum_row(k: KernelBuilder, n: int, value: Callable[[Int64, Num | None], Num])
     """Return the sum of a row of values."""
     total = k.variable(k.zero(k.lanes))
 
-    def body(i: Int64, mask: Num | None) -> None:
+    def body(i: Int64, mask: Mask) -> None:
         term = value(i, mask)
         total.value = total.value + (term if mask is None else k.select(mask, term, k.zero(k.lanes)))
 
@@ -69,7 +68,7 @@ def sum_row(k: KernelBuilder, n: int, value: Callable[[Int64, Num | None], Num])
 def exp_row(k: KernelBuilder, x: Pointer, y: Pointer | None, n: int, shift: Num) -> Num:
     """Store y = exp(x - shift) and return its sum."""
 
-    def value(i: Int64, mask: Num | None) -> Num:
+    def value(i: Int64, mask: Mask) -> Num:
         e = exp_log.exp(k, x.load(i, k.lanes, mask) - shift)
         if y is not None:
             y.store(e, i, mask)
@@ -104,7 +103,7 @@ def _log_softmax(k: KernelBuilder, n: int) -> None:
 
 def _register(name: str, body: Callable[..., None]) -> None:
     @native_kernel(name)
-    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    def prepare(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         if any(s.dtype != "float32" or (s.shape, s.layout) != (outs[0].shape, outs[0].layout) for s in (*ins, *outs)):
             return None
         outer, n, inner = split_at_axis(outs[0], attrs.get("axis", -1))
@@ -146,7 +145,7 @@ def _cross_entropy_grad(k: KernelBuilder, n: int, kind: str) -> None:
         label, is_valid = load_label(k, labels, row, n)
         label_index = k.select(is_valid, k.num(label, "int32"), k.num(-1, "int32"))
 
-        def body(i: Int64, mask: Num | None) -> None:
+        def body(i: Int64, mask: Mask) -> None:
             probability = dx.load(i, k.lanes, mask) * factor
             hit = k.iota(k.lanes) + k.num(i, "int32").splat(k.lanes) == label_index.splat(k.lanes)
             dx.store(k.select(hit, probability - 1.0, probability) * g, i, mask)
@@ -155,9 +154,7 @@ def _cross_entropy_grad(k: KernelBuilder, n: int, kind: str) -> None:
 
 
 @native_kernel("sparse_softmax_cross_entropy")
-def sparse_softmax_cross_entropy(
-    ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
-) -> TaskList | None:
+def sparse_softmax_cross_entropy(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """log(sum(exp(x - max))) - (x[label] - max); NaN for a label out of range."""
     x, labels = ins
     if x.dtype != "float32" or labels.dtype not in _LABEL_TYPES:
@@ -167,9 +164,7 @@ def sparse_softmax_cross_entropy(
 
 
 @native_kernel("sparse_softmax_cross_entropy_grad")
-def sparse_softmax_cross_entropy_grad(
-    ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
-) -> TaskList | None:
+def sparse_softmax_cross_entropy_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The softmax less 1 at the label, times g."""
     g, x, labels = ins
     if (g.dtype, x.dtype) != ("float32", "float32") or labels.dtype not in _LABEL_TYPES or x.shape[-1] >= 1 << 31:

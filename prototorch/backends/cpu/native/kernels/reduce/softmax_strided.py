@@ -10,6 +10,7 @@ from prototorch.backends.cpu.native import exp_log
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
+from prototorch.backends.cpu.native.kernels.common.types import Mask
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
@@ -34,7 +35,7 @@ def split_at_axis(x: Spec, axis: int) -> tuple[int, int, int]:
 class _SoftmaxColumns:
     """Some adjacent vectors of columns, each over all steps of the axis."""
 
-    def __init__(self, k: KernelBuilder, n: int, inner: int, at: Any, vectors: int, mask: Num | None):
+    def __init__(self, k: KernelBuilder, n: int, inner: int, at: Any, vectors: int, mask: Mask):
         self.k, self.n, self.inner, self.offset, self.vectors, self.mask = k, n, inner, at, vectors, mask
 
     def load(self, p: Pointer, step: Any, v: int) -> Num:

@@ -15,6 +15,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.rnn.activations import ACTIVATIONS
 from prototorch.backends.cpu.native.kernels.rnn.sequence import (
@@ -28,7 +29,6 @@ from prototorch.backends.cpu.native.kernels.rnn.sequence import (
     unit_blocks,
 )
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 __all__ = ["pack_gru_weights", "step_tasks"]
 
@@ -131,7 +131,7 @@ def step_tasks(p: SequenceShape, rows: int, x_row: int, h_row: int, first_h: int
 
 
 @native_kernel("gru_sequence")
-def gru_sequence(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def gru_sequence(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """All steps, forward."""
     p = sequence_shape(ins, attrs, 3)
     if p is None or attrs.get("reset_after", True):

@@ -10,6 +10,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm.matmul import matmul
 from prototorch.backends.cpu.native.kernels.reduce.reduce import reduction_tasks as reduction
@@ -79,7 +80,7 @@ def _state_grad(k: KernelBuilder, p: SequenceShape, last: bool, end: bool) -> No
                 column = block * (_UNIT_VECTORS * k.lanes) + v * k.lanes
                 unit(row, column, unit_mask(k, column, n, _UNIT_VECTORS), None if sums is None else sums(v))
 
-        def unit(row: Int64, column: Int64, mask: Num | None, from_product: Num | None) -> None:
+        def unit(row: Int64, column: Int64, mask: Mask, from_product: Num | None) -> None:
             at, step_offset = row * n + column, row * p.row_stride(1) + column
             d = g_last.load(at, k.lanes, mask) if from_product is None else from_product + dh.load(at, k.lanes, mask)
             if end:
@@ -118,7 +119,7 @@ def _state_grad(k: KernelBuilder, p: SequenceShape, last: bool, end: bool) -> No
 
 
 @native_kernel("gru_sequence_grad")
-def gru_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def gru_sequence_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The gradients of x, the weights, the bias and the initial state."""
     p = sequence_shape(ins, attrs, 3)
     if p is None or attrs.get("reset_after", True):

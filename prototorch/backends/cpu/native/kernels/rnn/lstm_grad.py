@@ -15,6 +15,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm.matmul import matmul
 from prototorch.backends.cpu.native.kernels.rnn.activations import ACTIVATION_DERIVATIVES, ACTIVATIONS
@@ -130,15 +131,13 @@ def _gate_gradients(
 
 
 @native_kernel("lstm_sequence_grad")
-def lstm_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def lstm_sequence_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The gradients of x, the weights and the initial states."""
     return _prepare(ins, attrs, False)
 
 
 @native_kernel("lstm_sequence_with_gates_grad")
-def lstm_sequence_with_gates_grad(
-    ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
-) -> TaskList | None:
+def lstm_sequence_with_gates_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The same from saved gates."""
     return _prepare(ins, attrs, True)
 
@@ -160,7 +159,7 @@ def _recompute_tasks(p: SequenceShape, shared_bytes: int) -> Any:
     ]
 
 
-def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], has_gates: bool) -> TaskList | None:
+def _prepare(ins: Specs, attrs: Attrs, has_gates: bool) -> TaskList | None:
     p = sequence_shape(ins, attrs, 4)
     if p is None:
         return None

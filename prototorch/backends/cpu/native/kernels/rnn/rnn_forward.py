@@ -13,6 +13,7 @@ from typing import Any
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.rnn.activations import ACTIVATIONS
 from prototorch.backends.cpu.native.kernels.rnn.sequence import (
@@ -26,7 +27,6 @@ from prototorch.backends.cpu.native.kernels.rnn.sequence import (
 )
 from prototorch.backends.cpu.native.prepack import PrepackedKernel, prepacked_kernel
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
-from prototorch.spec import Spec
 
 #: (x's part of each gate, the recurrent part, the old states) -> the new states, and the gates after activation
 CellFn = Callable[[KernelBuilder, SequenceShape, list[Num], list[Num], list[Num]], tuple[list[Num], list[Num]]]
@@ -113,7 +113,7 @@ def _items_together(p: SequenceShape, items: int) -> int:
     return max(min(round(_PIECE_CYCLES / cycles), items // 4), 1)
 
 
-def _prepare(kind: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any],
+def _prepare(kind: str, ins: Specs, outs: Specs, attrs: Attrs,
             is_prepacked: bool = False) -> PrepackedKernel | None:  # fmt: skip
     """Return the packing of the weights and all steps; ``is_prepacked``: the weights are packed to an output."""
     _, gates, states = CELLS[kind]
@@ -161,7 +161,7 @@ def _prepare(kind: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: di
     return PrepackedKernel(1, p.packed_elements, arrange, walk, "rnn_forward", (units, gates))
 
 
-def _cell_kind(name: str, attrs: dict[str, Any]) -> str | None:
+def _cell_kind(name: str, attrs: Attrs) -> str | None:
     """Return the kind of cell, or None for a GRU whose reset gate is applied before the product."""
     kind = next(kind for kind in CELLS if name.startswith(kind))
     return kind if kind != "gru" or attrs.get("reset_after", True) else None
@@ -169,15 +169,13 @@ def _cell_kind(name: str, attrs: dict[str, Any]) -> str | None:
 
 def _register(name: str) -> None:
     @native_kernel(name)
-    def sequence(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+    def sequence(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         kind = _cell_kind(name, attrs)
         kernel = None if kind is None else _prepare(kind, ins, outs, attrs)
         return None if kernel is None else TaskList(lambda i, o: [*kernel.pack((i[1],), ()), *kernel.compute(i, o)])
 
     @prepacked_kernel(name)
-    def sequence_of_packed(
-        ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
-    ) -> PrepackedKernel | None:
+    def sequence_of_packed(ins: Specs, outs: Specs, attrs: Attrs) -> PrepackedKernel | None:
         kind = _cell_kind(name, attrs)
         return None if kind is None else _prepare(kind, ins, outs, attrs, True)
 

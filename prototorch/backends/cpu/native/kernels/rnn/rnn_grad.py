@@ -10,6 +10,7 @@ import numpy as np
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm.matmul import matmul
 from prototorch.backends.cpu.native.kernels.reduce.reduce import reduction_tasks as reduction
@@ -82,14 +83,14 @@ def _backward_step(k: KernelBuilder, p: SequenceShape, last: bool, end: bool) ->
 
 
 def _simple_grad(
-    k: KernelBuilder, p: SequenceShape, d: Num, row: Int64, column: Int64, mask: Num | None
+    k: KernelBuilder, p: SequenceShape, d: Num, row: Int64, column: Int64, mask: Mask
 ) -> tuple[list[Num], Num]:
     h = k.pointer(6).load(row * p.row_stride(1) + column, k.lanes, mask)
     return [d * ACTIVATION_DERIVATIVES[p.activation](k, h)], k.zero(k.lanes)
 
 
 def _gru_grad(
-    k: KernelBuilder, p: SequenceShape, d: Num, row: Int64, column: Int64, mask: Num | None
+    k: KernelBuilder, p: SequenceShape, d: Num, row: Int64, column: Int64, mask: Mask
 ) -> tuple[list[Num], Num]:
     """Return the gradients of z, r, the inner part and the candidate, and the part of dh that bypasses the product."""
     n = p.units
@@ -121,7 +122,7 @@ def _recompute_gates(k: KernelBuilder, p: SequenceShape) -> None:
         multiply_rows(k, rows, group, h, n, k.shared + block * (n * 3 * k.lanes), n, use)
 
 
-def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], gates: int) -> TaskList | None:
+def _prepare(ins: Specs, attrs: Attrs, gates: int) -> TaskList | None:
     p = sequence_shape(ins, attrs, gates)
     if p is None:
         return None
@@ -214,12 +215,12 @@ def _prepare(ins: tuple[Spec, ...], attrs: dict[str, Any], gates: int) -> TaskLi
 
 
 @native_kernel("simple_rnn_sequence_grad")
-def simple_rnn_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def simple_rnn_sequence_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The gradients of x, the weights and the initial state."""
     return _prepare(ins, attrs, 1)
 
 
 @native_kernel("gru_sequence_grad")
-def gru_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> TaskList | None:
+def gru_sequence_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The gradients of x, the weights, the bias and the initial state."""
     return _prepare(ins, attrs, 3) if attrs.get("reset_after", True) else None

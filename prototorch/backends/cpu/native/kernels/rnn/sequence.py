@@ -15,10 +15,10 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
 )
 from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import transpose_into
 from prototorch.backends.cpu.native.kernels.rnn.activations import ACTIVATIONS
-from prototorch.spec import Spec
 
 __all__ = [
     "SequenceShape",
@@ -92,7 +92,7 @@ class SequenceShape(NamedTuple):
         return self.t * gates * self.units
 
 
-def sequence_shape(ins: tuple[Spec, ...], attrs: dict[str, Any], gates: int) -> SequenceShape | None:
+def sequence_shape(ins: Specs, attrs: Attrs, gates: int) -> SequenceShape | None:
     """Return the shape of a sequence, or None for dtypes other than float32 or unknown activations."""
     n, t, gate_units = ins[0].shape
     activation, gate = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
