@@ -15,7 +15,7 @@ from prototorch.backends.capabilities import register_channels_last, register_fu
 from prototorch.backends.cpu.native.array_tracer import trace_reference
 from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.core import Op
@@ -128,7 +128,7 @@ def emit_loops(k: KernelBuilder, nest: LoopNest, work: Formula, nontemporal: boo
     widest = max(SIZES[d] for d in (*nest.input_dtypes, *nest.output_dtypes))
     lanes = max(k.lanes * 4 // max(widest, 4), 1)
 
-    def span(at: list[Any], out: Any, start: Any, count: Any) -> None:
+    def span(at: list[Any], out: Index, start: Index, count: Index) -> None:
         """``count`` elements of the last axis from ``start``; ``at`` and ``out`` are the offsets of the operands."""
         broadcast_values = [
             p.load(a).splat(1) if m[-1] == 0 else None for p, a, m in zip(inputs, at, nest.strides, strict=True)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernels.common.elementwise import trace_op
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
 
@@ -39,7 +39,7 @@ class FusedEpilogue:
         outputs: list[Pointer],
         anchor_value: Num,
         at: Int64,
-        channel: Any,
+        channel: Index,
         mask: Mask,
     ) -> None:
         """Apply the epilogue to a vector of the anchor's result and store it at element ``at`` of the outputs."""

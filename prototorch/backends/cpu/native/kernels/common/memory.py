@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder, Pointer
+from prototorch.backends.cpu.native.kernels.common.types import Index
 
 __all__ = ["clear", "copy"]
 
 
-def copy(k: KernelBuilder, source: Pointer, to: Pointer, count: Any) -> None:
+def copy(k: KernelBuilder, source: Pointer, to: Pointer, count: Index) -> None:
     """Copy ``count`` elements."""
     k.for_each_vector(count, lambda i, mask: to.store(source.load(i, k.lanes, mask), i, mask))
 
 
-def clear(k: KernelBuilder, to: Pointer, count: Any) -> None:
+def clear(k: KernelBuilder, to: Pointer, count: Index) -> None:
     """Set ``count`` elements to 0."""
     k.for_each_vector(count, lambda i, mask: to.store(k.zero(k.lanes), i, mask))

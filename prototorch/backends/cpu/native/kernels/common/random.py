@@ -19,7 +19,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import I64, Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import loop_nest, op_tasks
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
 
@@ -51,7 +51,7 @@ def _philox_block(k: KernelBuilder, count: Int64, step: Any, seed: Any, site: An
     return [c0, c1, c2, c3]
 
 
-def draw_words(k: KernelBuilder, key: Pointer, site: Int64, first: Int64, count: Any, words: Pointer) -> None:
+def draw_words(k: KernelBuilder, key: Pointer, site: Int64, first: Int64, count: Index, words: Pointer) -> None:
     """Store the words of blocks ``first`` to ``first + count``."""
     seed, step = key.load(0).v, key.load(1).v
     with k.range(count) as i:
@@ -85,7 +85,7 @@ def _dropout(k: KernelBuilder, size: int, least: int, scale: float, ones: bool) 
     x, key, out = k.pointer(0), k.pointer(1, "uint64"), k.pointer(2)
     keep = k.num(scale).splat(k.lanes)
 
-    def use(words: Pointer, at: Int64, count: Any) -> None:
+    def use(words: Pointer, at: Int64, count: Index) -> None:
         bits = words.as_type("uint16")
 
         def body(i: Int64, mask: Mask) -> None:
@@ -131,7 +131,7 @@ def dropout(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
 def _random_bits(k: KernelBuilder, size: int) -> None:
     key, out, lanes = k.pointer(0, "uint64"), k.pointer(1, "uint32"), vector_lanes("int32")
 
-    def use(words: Pointer, at: Int64, count: Any) -> None:
+    def use(words: Pointer, at: Int64, count: Index) -> None:
         bits = words.as_type("uint32")
         k.for_each_vector(count, lambda i, mask: out.store(bits.load(i, lanes), at + i, mask), lanes)
 
@@ -149,7 +149,7 @@ def _random_uniform(k: KernelBuilder, size: int, low: float, high: float, dtype:
     key, out, lanes = k.pointer(0, "uint64"), k.pointer(1, dtype), vector_lanes(dtype)
     largest = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()
 
-    def use(words: Pointer, at: Int64, count: Any) -> None:
+    def use(words: Pointer, at: Int64, count: Index) -> None:
         bits = words.as_type("uint32")
 
         def body(i: Int64, mask: Mask) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import kernel_code
-from prototorch.backends.cpu.native.kernels.common.types import Mask
+from prototorch.backends.cpu.native.kernels.common.types import Index, Mask
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
 __all__ = [
@@ -78,11 +78,11 @@ def _copy_strided(k: KernelBuilder, axes: tuple[StridedAxis, ...], dtype: str, s
                 target_offset + index * axes[i].target_stride,
                 rest // axes[i].size,
             )
-        count: Any = (Int64(k, k.word(last.size)) - begin).minimum(span) if pieces > 1 else last.size
+        count: Index = (Int64(k, k.word(last.size)) - begin).minimum(span) if pieces > 1 else last.size
         _copy_line(k, x + source_offset, y + target_offset, last, count, fill_zeros)
 
 
-def _copy_line(k: KernelBuilder, x: Pointer, y: Pointer, axis: StridedAxis, count: Any, fill_zeros: bool) -> None:
+def _copy_line(k: KernelBuilder, x: Pointer, y: Pointer, axis: StridedAxis, count: Index, fill_zeros: bool) -> None:
     lanes = copy_lanes(x.dtype)
     if axis.target_stride == 1 and (axis.source_stride == 1 or fill_zeros):
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from prototorch.backends.cpu.native.cpu_features import num_vector_registers, vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
-from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernel_api import Addresses, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.conv.depthwise_geometry import (
     MAX_TAPS,
     ColumnTiles,
@@ -113,7 +113,7 @@ class _RowGradient:
 
         k.for_each_vector(g.filters, vector)
 
-    def _row(self, td: Any, th: Any) -> tuple[Pointer, Pointer]:
+    def _row(self, td: Index, th: Index) -> tuple[Pointer, Pointer]:
         """Return the addresses of the input of a row of taps and of its sums."""
         g, source = self.g, self.source
         _, h, v = g.phases[0]
@@ -152,7 +152,7 @@ def depthwise_weight_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | N
     local_bytes, shared_bytes = 4 * g.scratch_elements(g.phases[0], 1), 4 * g.weight_elements * parts
     vectors = g.padded_filters // vector_lanes("float32")
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         args = (*i, *o)
         return [ParallelTask(sums.address, args, parts, 1, local_bytes, shared_bytes),
                 ParallelTask(adding.address, args, vectors, max(vectors // 8, 1), 0, shared_bytes)]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 from prototorch.backends.capabilities import register_channels_last, register_fusion_role
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
-from prototorch.backends.cpu.native.kernel_api import BindFn, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, BindFn, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue
 from prototorch.backends.cpu.native.kernels.common.register_tile import (
     DepthLoop,
@@ -21,7 +21,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
-from prototorch.backends.cpu.native.kernels.common.types import Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import (
     PIECE_ELEMENTS,
     ConvGeometry,
@@ -157,7 +157,7 @@ class _DirectConvolution:
                     self.store(sums, tile, out_offset, group * g.width + channel, channel, edge)
                 first_column += size * times
 
-    def depth(self, width: int, planes: Any, rows: Any) -> list[DepthLoop]:
+    def depth(self, width: int, planes: Any, rows: Index) -> list[DepthLoop]:
         """Return the loops over taps and channels; adjacent columns and their channels are one loop where they are
         contiguous."""
         g = self.g
@@ -236,7 +236,7 @@ def _work(g: ConvGeometry, request: ConvRequest, outs: Specs, packed_input: int 
 def _tasks(phases: list[ConvGeometry], request: ConvRequest, outs: Specs) -> TaskList:
     steps = [(g, kernel_code(pack_weights, g, False), _work(g, request, outs, None)) for g in phases]
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         tasks = []
         for g, packing, work in steps:
             if g.taps:
@@ -258,11 +258,11 @@ def _parts(phases: list[ConvGeometry], request: ConvRequest, outs: Specs) -> Pre
     packing = [kernel_code(pack_weights, g, True) for g in phases]
     works = [_work(g, request, outs, w) for g in phases]
 
-    def arrange(i: Any, o: Any) -> list[ParallelTask]:
+    def arrange(i: Addresses, o: Addresses) -> list[ParallelTask]:
         return [ParallelTask(p.address, (i[0], o[0] + 4 * start), g.groups * g.taps)
                 for g, p, start in zip(phases, packing, starts, strict=True) if g.taps]  # fmt: skip
 
-    def work(i: Any, o: Any) -> list[ParallelTask]:
+    def work(i: Addresses, o: Addresses) -> list[ParallelTask]:
         return [task for one, start in zip(works, starts, strict=True)
                 for task in one([*i[:w], i[w] + 4 * start, *i[w + 1 :]], o)]  # fmt: skip
 

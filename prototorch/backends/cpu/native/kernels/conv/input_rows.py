@@ -12,6 +12,7 @@ from typing import Any
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
 from prototorch.backends.cpu.native.kernels.common.memory import clear, copy
+from prototorch.backends.cpu.native.kernels.common.types import Index
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ConvAxis, ConvGeometry
 
 __all__ = ["InputRows", "clip_taps", "has_cache_conflicts", "scratch_elements"]
@@ -36,7 +37,7 @@ class InputRows:
         n: Int64,
         od: Int64,
         oh: Int64,
-        out_rows: Any,
+        out_rows: Index,
         rows: int = 0,
     ):
         self.k, self.g, self.od, self.oh = k, g, od, oh
@@ -55,7 +56,7 @@ class InputRows:
         self.plane_step = 1
         self._copy(image, out_rows)
 
-    def _copy(self, image: Pointer, out_rows: Any) -> None:
+    def _copy(self, image: Pointer, out_rows: Index) -> None:
         k, g = self.k, self.g
         d, h, v = g.axes
         columns = g.input_extent[2]
@@ -102,7 +103,7 @@ def scratch_elements(g: ConvGeometry, rows: int = 0) -> int:
     return g.axes[0].taps * g.input_extent[1] * g.input_extent[2] * column
 
 
-def clip_taps(k: KernelBuilder, axis: ConvAxis, first: Any) -> tuple[Any, Any]:
+def clip_taps(k: KernelBuilder, axis: ConvAxis, first: Index) -> tuple[Any, Any]:
     """Return the half-open range of the taps inside the input, where tap 0 is at position ``first``."""
     if axis.is_inside:
         return 0, axis.taps

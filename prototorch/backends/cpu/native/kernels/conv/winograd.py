@@ -11,12 +11,10 @@ The input gradient is the same with filters and channels exchanged and the windo
 
 from __future__ import annotations
 
-from typing import Any
-
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
-from prototorch.backends.cpu.native.kernel_api import BindFn, TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, BindFn, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue
 from prototorch.backends.cpu.native.kernels.common.register_tile import (
     DepthLoop,
@@ -25,7 +23,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Specs
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import choose_panels
 from prototorch.backends.cpu.native.kernels.conv.conv_request import (
     CONV_OPS,
@@ -64,8 +62,8 @@ def multiply_tiles(
     element: Int64,
     group: Int64,
     run: tuple[int, int, int],
-    t: Any,
-    count: Any,
+    t: Index,
+    count: Index,
 ) -> None:
     """Multiply one of the 36 matrices for one panel: panel ``t`` of those of ``run`` (vectors, count, first
     channel)."""
@@ -78,7 +76,7 @@ def multiply_tiles(
     to = out + (element * (block_tiles * g.padded_filters) + group * g.panels.width + channel)
     height = split_evenly(block_tiles, max_tile_rows(vectors))[0]
 
-    def rows(size: int, row: Any) -> None:
+    def rows(size: int, row: Index) -> None:
         tile_sums = accumulate(
             k, RegisterTile(size, vectors, lanes), x + row * g.channels, g.channels, w, [DepthLoop(g.depth, 1, width)]
         )
@@ -251,7 +249,7 @@ def _work(g: WinogradConv, request: ConvRequest, outs: Specs) -> BindFn:
     )
     shared_bytes = 4 * (g.shared_elements + g.elements_of_tiles(g.block_tiles))
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         tasks: list[ParallelTask] = []
         for first in range(0, g.tiles, g.block_tiles):
             tile_count = min(g.block_tiles, g.tiles - first)

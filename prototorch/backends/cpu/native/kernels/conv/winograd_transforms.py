@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernels.common.epilogue import FusedEpilogue
@@ -11,7 +11,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     count_runs,
     transpose_registers,
 )
-from prototorch.backends.cpu.native.kernels.common.types import Mask
+from prototorch.backends.cpu.native.kernels.common.types import Index, Mask
 from prototorch.backends.cpu.native.kernels.conv.conv_geometry import ChannelPanels
 
 __all__ = [
@@ -198,8 +198,8 @@ def input_transform(
     to: Pointer,
     block_tiles: int,
     first: Int64,
-    start: Any,
-    stop: Any,
+    start: Index,
+    stop: Index,
     zeros: Pointer,
 ) -> None:
     """Transform input tiles ``first + start ... first + stop`` to [36][block_tiles][channels]; ``zeros`` is the
@@ -236,8 +236,8 @@ def output_transform(
     outputs: list[Pointer],
     block_tiles: int,
     first: Int64,
-    start: Any,
-    stop: Any,
+    start: Index,
+    stop: Index,
     scratch: Pointer,
 ) -> None:
     """Transform the products of tiles ``start ... stop`` to outputs; ``scratch`` is memory for
@@ -249,7 +249,7 @@ def output_transform(
         source = products + p * g.padded_filters
         out_position = (n * g.out_rows + row * g.side) * g.out_columns + column * g.side
 
-        def group(i: Any, padded_width: int, width: int) -> None:
+        def group(i: Index, padded_width: int, width: int) -> None:
             def vector(f: Int64, mask: Mask) -> None:
                 half = []
                 for x in range(6):

@@ -12,7 +12,7 @@ from typing import Any
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
-from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.memory import clear
 from prototorch.backends.cpu.native.kernels.common.register_tile import (
     DepthLoop,
@@ -245,7 +245,7 @@ def conv_weight_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     shared_bytes = 4 * (g.weight_elements + g.elements_of_tiles(g.block_tiles))
     local_bytes = 4 * max(g.channels, g.filters)
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         tasks = []
         for first in range(0, g.tiles, g.block_tiles):
             tile_count = min(g.block_tiles, g.tiles - first)

@@ -17,7 +17,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.memory import clear
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import (
     MatrixView,
     multiply_in_cache,
@@ -86,12 +86,12 @@ class AttentionScores:
         self.k, self.p, self.masks, self.keys, self.weights = k, p, masks, keys, weights
         self.height = tile_height(p.query_block if p.t % p.query_block == 0 else p.t, p.s, k.lanes)
 
-    def visible_keys(self, first: Int64, rows: Any) -> Any:
+    def visible_keys(self, first: Int64, rows: Index) -> Any:
         """Return how many keys the block's queries may see: an int, or an Int where it depends on the block."""
         p = self.p
         return (first + rows + (p.s - p.t)).minimum(p.s) if p.skips_future_keys else p.s
 
-    def multiply(self, x: MatrixView, w: Pointer, depth: int, rows: Any, visible: Any, to: Pointer) -> None:
+    def multiply(self, x: MatrixView, w: Pointer, depth: int, rows: Index, visible: Any, to: Pointer) -> None:
         """Multiply x [rows, depth] with the transposed matrix into rows of scratch memory."""
         p, k = self.p, self.k
         multiply_in_cache(k, rows, self.height, p.s, depth, x, MatrixView(w, 1, p.score_stride),
@@ -159,7 +159,7 @@ def _forward(k: KernelBuilder, p: AttentionShape) -> None:
     scores = AttentionScores(k, p, masks, keys, weights)
     height = tile_height(p.query_block if p.t % p.query_block == 0 else p.t, p.e, k.lanes)
 
-    def work(sample: Int64, head: Int64, begin: Any, end: Any) -> None:
+    def work(sample: Int64, head: Int64, begin: Index, end: Index) -> None:
         transpose_into(k, key + (sample * (p.s * p.h * p.d) + head * p.d), p.s, p.d, p.h * p.d, keys, p.score_stride)
         values = v + (sample * (p.s * p.h * p.e) + head * p.e)
         with k.range(begin, end) as block:
@@ -172,7 +172,7 @@ def _forward(k: KernelBuilder, p: AttentionShape) -> None:
             with k.range(rows) as row:
                 factors.store(k.num(1.0) / scores.softmax(row, first + row, sample, head, visible), row)
 
-            def store(r: Any, c: Any, value: Num, mask: Mask) -> None:
+            def store(r: Index, c: Index, value: Num, mask: Mask) -> None:
                 y.store(value * factors.load(r), r * (p.h * p.e) + c, mask)
 
             multiply_in_cache(
@@ -226,7 +226,7 @@ def _backward(k: KernelBuilder, p: AttentionShape) -> None:
             lambda i, mask: grad_line.store((grad_line.load(i, k.lanes) - dot) * line.load(i, k.lanes) * p.scale, i),
         )
 
-    def work(sample: Int64, head: Int64, begin: Any, end: Any) -> None:
+    def work(sample: Int64, head: Int64, begin: Index, end: Index) -> None:
         sd, se = p.h * p.d, p.h * p.e
         at_k, at_v = sample * (p.s * sd) + head * p.d, sample * (p.s * se) + head * p.e
         transpose_into(k, key + at_k, p.s, p.d, sd, keys, p.score_stride)
@@ -263,8 +263,8 @@ def _backward(k: KernelBuilder, p: AttentionShape) -> None:
 def _add_transposed_product(
     k: KernelBuilder,
     p: AttentionShape,
-    rows: Any,
-    visible: Any,
+    rows: Index,
+    visible: Index,
     x: Pointer,
     w: MatrixView,
     to: Pointer,

@@ -14,7 +14,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     transpose_registers,
 )
-from prototorch.backends.cpu.native.kernels.common.types import Mask
+from prototorch.backends.cpu.native.kernels.common.types import Index, Mask
 
 __all__ = ["MatrixView", "multiply_in_cache", "tile_height", "transpose_into"]
 
@@ -45,10 +45,10 @@ def tile_height(rows: int, columns: int, lanes: int) -> int:
 
 def multiply_in_cache(
     k: KernelBuilder,
-    rows: Any,
+    rows: Index,
     height: int,
     columns: int,
-    depth: Any,
+    depth: Index,
     x: MatrixView,
     w: MatrixView,
     store: StoreVector,
@@ -66,7 +66,7 @@ def multiply_in_cache(
     lanes = k.lanes
     vectors = tile_vectors(columns, lanes)
 
-    def tile(r: Any, c: Any, height: int, vectors: int, mask: Mask) -> None:
+    def tile(r: Index, c: Index, height: int, vectors: int, mask: Mask) -> None:
         def edge(v: int) -> Num | None:
             return mask if v == vectors - 1 else None
 
@@ -87,7 +87,7 @@ def multiply_in_cache(
             for v in range(vectors):
                 store(r + i, c + v * lanes, tile_sums[i][v], edge(v))
 
-    def panel(c: Any, vectors: int, mask: Mask) -> None:
+    def panel(c: Index, vectors: int, mask: Mask) -> None:
         main_end = rows - rows % height
         with k.range(0, main_end, height) as r:
             tile(r, c, height, vectors, mask)
@@ -116,7 +116,7 @@ def transpose_into(k: KernelBuilder, x: Pointer, rows: int, columns: int, step: 
     """Copy x [rows][columns], rows ``step`` apart, as [columns][width]; zeros beyond the rows up to a whole vector."""
     lanes = k.lanes
 
-    def square(r: Any, c: Int64, count: int, mask: Mask) -> None:
+    def square(r: Index, c: Int64, count: int, mask: Mask) -> None:
         vectors = [x.load((r + i) * step + c, lanes, mask) if i < count else k.zero(lanes) for i in range(lanes)]
         for i, row in enumerate(transpose_registers(k, vectors)[: lanes if mask is None else columns % lanes]):
             to.store(row, (c + i) * width + r)

@@ -22,7 +22,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     accumulate,
     transpose_registers,
 )
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.gemm import small_k_gemm, small_m_gemm
 from prototorch.backends.cpu.native.kernels.gemm.gemm_tiling import SERIAL_WORK, GemmTiling, plan_gemm
 from prototorch.backends.cpu.native.kernels.gemm.gemv import gemv
@@ -74,7 +74,7 @@ class _GemmEmitter:
         with k.range(tiles * height) as r:
             clear(k, k.local + r * p.piece_columns, p.piece_columns)
         with k.range(0, p.depth, p.block_depth) as kb:
-            depth: Any = p.block_depth if p.depth % p.block_depth == 0 else (kb + p.block_depth).minimum(p.depth) - kb
+            depth: Index = p.block_depth if p.depth % p.block_depth == 0 else (kb + p.block_depth).minimum(p.depth) - kb
             if p.copies_a:
                 with k.range(tiles * height) as r:
                     source, to = self.a + ((r0 + r) * p.a_row_stride + kb), self.copy + r * p.copy_stride
@@ -104,7 +104,7 @@ class _GemmEmitter:
             with k.if_then(self.ends.equals(p.n)):
                 work(Int64(k, k.word(main_end)), vectors, mask)
 
-    def tiles(self, height: int, r0: Int64, tiles: Any, kb: Any, depth: Any, c: Int64, vectors: int, mask: Mask,
+    def tiles(self, height: int, r0: Int64, tiles: Index, kb: Index, depth: Index, c: Int64, vectors: int, mask: Mask,
               is_full_depth: bool) -> None:  # fmt: skip
         """Emit one panel: a block of the depth for all tiles of rows; ``is_full_depth``: the block is the whole
         depth."""
@@ -146,7 +146,15 @@ class _GemmEmitter:
 
 
 def _transpose_block(
-    k: KernelBuilder, p: GemmTiling, b: Pointer, kb: Any, depth: Any, c: Int64, vectors: int, edge: bool, to: Pointer
+    k: KernelBuilder,
+    p: GemmTiling,
+    b: Pointer,
+    kb: Index,
+    depth: Index,
+    c: Int64,
+    vectors: int,
+    edge: bool,
+    to: Pointer,
 ) -> None:
     """Copy columns c ... of b [n, depth] as rows of a panel [depth][vectors * lanes]; zeros beyond n at the edge."""
     lanes = k.lanes

@@ -8,7 +8,7 @@ small net with rows of its own, which it finds in its caches.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder
@@ -21,7 +21,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     max_tile_rows,
     split_evenly,
 )
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm import small_m_gemm
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import transpose_into
@@ -132,7 +132,7 @@ def _emit_gemm(k: KernelBuilder, p: PackedGemm, epilogue: FusedEpilogue, where: 
         group, panel = item // p.num_panels, item % p.num_panels if p.row_groups > 1 else item
         w, c0 = inputs[where[1]] + panel * (p.depth * p.width), panel * p.width
 
-        def tile(row: Any, height: int) -> None:
+        def tile(row: Index, height: int) -> None:
             tile_sums = accumulate(
                 k,
                 RegisterTile(height, p.vectors, k.lanes),

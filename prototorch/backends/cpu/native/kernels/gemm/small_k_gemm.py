@@ -7,7 +7,7 @@ What the epilogue reads is prefetched some rows ahead.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prototorch.backends.cpu.native.cpu_features import num_vector_registers, vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder
@@ -15,7 +15,7 @@ from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code
 from prototorch.backends.cpu.native.kernels.common.epilogue import FULL, FusedEpilogue
 from prototorch.backends.cpu.native.kernels.common.memory import copy
 from prototorch.backends.cpu.native.kernels.common.register_tile import DepthLoop, RegisterTile, accumulate
-from prototorch.backends.cpu.native.kernels.common.types import Mask
+from prototorch.backends.cpu.native.kernels.common.types import Index, Mask
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
 __all__ = ["MAX_DEPTH", "MIN_ELEMENTS", "small_k_gemm"]
@@ -73,7 +73,7 @@ def _multiply(k: KernelBuilder, p: SmallKGemm, epilogue: FusedEpilogue, where: t
         main_end = p.n - p.n % width
 
         def rows(r: Int64, height: int, r0: Int64 = r0, c0: Int64 = c0, ends: Int64 = ends) -> None:
-            def panel(c: Any, vectors: int, mask: Mask) -> None:
+            def panel(c: Index, vectors: int, mask: Mask) -> None:
                 corner = (r0 + r) * p.n + c
                 for i in range(height):
                     for v in range(0, vectors * lanes, 16):

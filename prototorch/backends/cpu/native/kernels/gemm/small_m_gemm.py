@@ -11,7 +11,7 @@ vectors.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prototorch.backends.cpu.native.cpu_features import num_vector_registers, vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
@@ -26,7 +26,7 @@ from prototorch.backends.cpu.native.kernels.common.register_tile import (
     split_evenly,
     transpose_registers,
 )
-from prototorch.backends.cpu.native.kernels.common.types import Mask
+from prototorch.backends.cpu.native.kernels.common.types import Index, Mask
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import transpose_into
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
@@ -116,7 +116,7 @@ def _multiply(k: KernelBuilder, p: SmallMGemm, where: tuple[int, int]) -> None:
         last = (first + p.piece_depth).minimum(p.depth)
         clear(k, sums, p.sum_elements)
 
-        def block(kb: Any, block_depth: int, c0: Int64 = c0, sums: Pointer = sums) -> None:
+        def block(kb: Index, block_depth: int, c0: Int64 = c0, sums: Pointer = sums) -> None:
             with k.range(p.m) as r:
                 copy(k, a + (r * p.depth + kb), k.local + r * line, block_depth)
             corner = b + (kb * p.n + c0)
@@ -243,7 +243,7 @@ def _multiply_transposed(k: KernelBuilder, p: SmallMGemmNT, epilogue: FusedEpilo
         count = (p.n - r0).minimum(_PIECE_ROWS)
         clear(k, k.local, _PIECE_ROWS * p.width)
 
-        def rows(r: Int64, height: int, at: Any, chunk_depth: int, r0: Int64 = r0) -> None:
+        def rows(r: Int64, height: int, at: Index, chunk_depth: int, r0: Int64 = r0) -> None:
             """``height`` rows from r on, and ``chunk_depth`` elements of each from ``at`` on."""
             x = b + ((r0 + r) * p.depth + at)
 
@@ -271,7 +271,7 @@ def _multiply_transposed(k: KernelBuilder, p: SmallMGemmNT, epilogue: FusedEpilo
                     for v, one in enumerate(row):
                         sum_address.store(one, i * p.width + v * lanes)
 
-        def chunk(at: Any, chunk_depth: int, count: Int64 = count) -> None:
+        def chunk(at: Index, chunk_depth: int, count: Int64 = count) -> None:
             main_end = count - count % _TILE_ROWS
             with k.range(0, main_end, _TILE_ROWS) as r:
                 rows(r, _TILE_ROWS, at, chunk_depth)

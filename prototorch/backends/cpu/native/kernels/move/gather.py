@@ -17,7 +17,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
@@ -66,7 +66,7 @@ def _move_lines(k: KernelBuilder, m: GatherMoves) -> None:
         column, outer = item % m.num_blocks * BLOCK_COLUMNS, item // m.num_blocks
         x = k.pointer(0, m.dtype) + outer * (m.source * m.inner) + column
         y = k.pointer(1, m.dtype) + outer * (m.target * m.inner) + column
-        num_columns: Any = (m.inner - column).minimum(BLOCK_COLUMNS) if m.num_blocks > 1 else m.inner
+        num_columns: Index = (m.inner - column).minimum(BLOCK_COLUMNS) if m.num_blocks > 1 else m.inner
         if m.num_blocks == 1:
             _move_line(
                 k, x + m.source_start * m.inner, y + m.target_start * m.inner, m.run_length * m.inner, lanes, False
@@ -84,8 +84,8 @@ def _move_lines(k: KernelBuilder, m: GatherMoves) -> None:
             _move_line(k, x + source_offset, y + target_offset, num_columns, lanes, m.accumulates)
 
 
-def _clear(k: KernelBuilder, m: GatherMoves, y: Pointer, begin: int, end: int, num_columns: Any, lanes: int) -> None:
-    def zeros(at: Any) -> Any:
+def _clear(k: KernelBuilder, m: GatherMoves, y: Pointer, begin: int, end: int, num_columns: Index, lanes: int) -> None:
+    def zeros(at: Index) -> Any:
         return lambda i, mask: y.store(k.zero(lanes, m.dtype), at + i, mask)
 
     if m.num_blocks == 1:
@@ -95,7 +95,7 @@ def _clear(k: KernelBuilder, m: GatherMoves, y: Pointer, begin: int, end: int, n
         k.for_each_vector(num_columns, zeros(row * m.inner), lanes)
 
 
-def _move_line(k: KernelBuilder, x: Pointer, y: Pointer, count: Any, lanes: int, add: bool) -> None:
+def _move_line(k: KernelBuilder, x: Pointer, y: Pointer, count: Index, lanes: int, add: bool) -> None:
     def body(i: Int64, mask: Mask, lanes: int = lanes) -> None:
         value = x.load(i, lanes, mask)
         y.store(y.load(i, lanes, mask) + value if add else value, i, mask)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.indexing import missing_row_value
 
@@ -22,7 +21,7 @@ def _grain_size(items: int, each: int) -> int:
     return items if items * each <= PIECE_ELEMENTS else max(PIECE_ELEMENTS // each, 1)
 
 
-def load_index(k: KernelBuilder, indices: Pointer, at: Any, size: int, wrap: bool = False) -> tuple[Int64, Num]:
+def load_index(k: KernelBuilder, indices: Pointer, at: Index, size: int, wrap: bool = False) -> tuple[Int64, Num]:
     """Return an index that is safe to use (0 if it is out of range), and whether it is in range. ``wrap``: negative
     indices count from the end, as in NumPy."""
     i = indices.load(at).to_int64()

@@ -22,7 +22,7 @@ from prototorch.backends.cpu.native.kernels.common.strided_copy import (
     row_major_strides,
     strided_copy,
 )
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Specs
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.spec import Spec
@@ -81,7 +81,7 @@ def _transpose_block(
 ) -> None:
     """Copy a block of rows from ``top`` and columns from ``begin`` on."""
 
-    def copy_full_tile(row: Any, column: Any) -> None:
+    def copy_full_tile(row: Index, column: Index) -> None:
         vectors = [x.load((row + i) * e.source_stride + column, lanes) for i in range(lanes)]
         for i, v in enumerate(_transpose_tile(k, vectors)):
             y.store(v, (column + i) * e.target_stride + row)

@@ -12,9 +12,9 @@ from typing import Any
 
 from prototorch.backends.capabilities import register_channels_last, register_fusion_role
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
-from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.epilogue import VECTOR, FusedEpilogue, fused_epilogue, no_epilogue
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import (
     ChannelShape,
@@ -36,7 +36,7 @@ TRAINING, INFERENCE = "batch_norm", "batch_norm_inference"
 _X, _GAMMA, _BETA, _MEAN, _VARIANCE = range(5)
 
 
-def _partial_moments(k: KernelBuilder, c: ChannelShape, piece: Any) -> list[Pointer]:
+def _partial_moments(k: KernelBuilder, c: ChannelShape, piece: Index) -> list[Pointer]:
     """Return the addresses of a piece's results: its rounded mean, the mean deviation from it, and the sum of
     squares of the deviations."""
     address = k.shared.as_type("float32") + piece * (3 * c.channels)
@@ -218,7 +218,7 @@ def _tasks(
         raise UnsupportedError("statistics that are not outputs")
     shared_bytes = 4 * 3 * c.channels * (c.num_pieces + 1)
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         if training:
             first = [
                 ParallelTask(moments.address, (i[operands[_X]],), c.num_pieces, 1, 0, shared_bytes),

@@ -8,9 +8,9 @@ from typing import Any
 
 from prototorch.backends.capabilities import register_channels_last, register_fusion_role
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
-from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import trace_op
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import (
     ChannelShape,
     channel_shape,
@@ -76,7 +76,7 @@ class FusedGradient:
 _GAMMA, _MEAN, _VARIANCE = 2, 3, 4
 
 
-def _partial_sums(k: KernelBuilder, c: ChannelShape, piece: Any) -> tuple[Pointer, Pointer]:
+def _partial_sums(k: KernelBuilder, c: ChannelShape, piece: Index) -> tuple[Pointer, Pointer]:
     """Return the addresses of a piece's sums: of the gradient, and of the gradient times the deviation from the
     mean."""
     address = k.shared.as_type("float32") + piece * (2 * c.channels)
@@ -186,7 +186,7 @@ def _tasks(outs: Specs, c: ChannelShape, g: FusedGradient, eps: float, full_outp
     shared_bytes = 4 * c.channels * (2 * c.num_pieces + 4)
     operands = [g.operands[n][1] for n in (_GAMMA, _MEAN, _VARIANCE)]
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         results = [o[w] for w in full_outputs]
         return [
             ParallelTask(sums.address, tuple(i), c.num_pieces, 1, 0, shared_bytes),

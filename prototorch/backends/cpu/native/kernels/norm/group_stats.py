@@ -8,7 +8,7 @@ from typing import Any
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
-from prototorch.backends.cpu.native.kernels.common.types import Mask
+from prototorch.backends.cpu.native.kernels.common.types import Index, Mask
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import rsqrt, sum_line
 
 __all__ = [
@@ -112,7 +112,7 @@ class GroupItem:
                    positions: int) -> None:  # fmt: skip
         k, p = self.k, self.p
 
-        def vectors(c: Any, num_vectors: int, mask: Mask) -> None:
+        def vectors(c: Index, num_vectors: int, mask: Mask) -> None:
             factors = [[one.load(c + v * k.lanes, k.lanes, mask) for one in coefficients] for v in range(num_vectors)]
             totals = [[k.variable(k.zero(k.lanes)) for _ in range(count)] for _ in range(num_vectors)]
             with k.range(0, positions, SUM_BLOCK) as first:

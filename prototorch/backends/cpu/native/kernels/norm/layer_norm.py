@@ -12,7 +12,7 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.memory import clear
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.norm.channel_stats import rsqrt, sum_line
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
@@ -71,7 +71,7 @@ def _forward(k: KernelBuilder, r: NormalizedRows) -> None:
         row(i * r.length)
 
 
-def _partial_sums(k: KernelBuilder, r: NormalizedRows, piece: Any) -> tuple[Pointer, Pointer]:
+def _partial_sums(k: KernelBuilder, r: NormalizedRows, piece: Index) -> tuple[Pointer, Pointer]:
     """Return the addresses of a piece's gradients of gamma and beta."""
     address = k.shared.as_type("float32") + piece * (2 * r.length)
     return address, address + r.length

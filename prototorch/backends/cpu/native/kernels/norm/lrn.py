@@ -17,7 +17,7 @@ from prototorch.backends.cpu.native import exp_log
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 
@@ -89,7 +89,7 @@ def _forward_channels_last(k: KernelBuilder, lrn: LrnShape, nontemporal: bool) -
     with k.range(k.first, k.last) as row:
         start = row * lrn.channels
 
-        def vector(c: Any, mask: Mask, taps: list[Num | None]) -> None:
+        def vector(c: Index, mask: Mask, taps: list[Num | None]) -> None:
             total = k.zero(k.lanes)
             for j, tap_mask in enumerate(taps):
                 value = x.load(start + c + (j - lrn.radius), k.lanes, tap_mask)

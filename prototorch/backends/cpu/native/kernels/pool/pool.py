@@ -10,7 +10,7 @@ from typing import Any
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.backends.cpu.native.kernels.pool.pool_geometry import (
     MAX_UNROLLED_TAPS,
@@ -79,7 +79,7 @@ def _for_each_window(k: KernelBuilder, w: PoolGeometry, emit: EmitWindow) -> Non
             low = [(0 - b).maximum(0) for b in begin[:2]]
             high = [(n - b).minimum(s) for b, n, s in zip(begin[:2], w.size, w.kernel, strict=False)]
 
-            def tap_reader(at: Any) -> ReadTap:
+            def tap_reader(at: Index) -> ReadTap:
                 return lambda p: load_strided(k, p, at, w.strides[2], lanes, count)
 
             def taps(take: UseTap) -> None:
@@ -98,7 +98,7 @@ def _for_each_window(k: KernelBuilder, w: PoolGeometry, emit: EmitWindow) -> Non
             for_each_column(k, inside, fast, w.out[2], quick, careful)
 
 
-def _load_tap(at: Any, lanes: int, mask: Mask) -> ReadTap:
+def _load_tap(at: Index, lanes: int, mask: Mask) -> ReadTap:
     return lambda p: p.load(at, lanes, mask)
 
 
@@ -138,7 +138,7 @@ def _avg_pool(k: KernelBuilder, w: PoolGeometry, include_pad: bool, nontemporal:
     def window(result: Int64, lanes: int, mask: Mask, taps: Any, begin: list[Int64] | None) -> None:
         total = k.variable(k.zero(lanes))
 
-        def take(see: ReadTap, tap: Any) -> None:
+        def take(see: ReadTap, tap: Index) -> None:
             total.value = total.value + see(x)
 
         taps(take)

@@ -13,7 +13,7 @@ from typing import Any
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import for_each_channel_vector
 from prototorch.backends.cpu.native.kernels.pool.pool import count_elements
 from prototorch.backends.cpu.native.kernels.pool.pool_geometry import (
@@ -202,10 +202,10 @@ def _max_pool_grad(k: KernelBuilder, w: PoolGeometry, nontemporal: bool) -> None
 def _avg_pool_grad(k: KernelBuilder, w: PoolGeometry, include_pad: bool, nontemporal: bool) -> None:
     g, y = k.pointer(0), k.pointer(1, nontemporal=nontemporal)
 
-    def read(at: Any, lanes: int, mask: Mask) -> Num:
+    def read(at: Index, lanes: int, mask: Mask) -> Num:
         return g.load(at, lanes, mask)
 
-    def share(window_values: Num, tap: Any, begin: list[Int64] | None) -> Num:
+    def share(window_values: Num, tap: Index, begin: list[Int64] | None) -> Num:
         return window_values * (
             k.num(1.0 / w.taps) if begin is None else k.num(1.0) / count_elements(k, w, begin, include_pad)
         )

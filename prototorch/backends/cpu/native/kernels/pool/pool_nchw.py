@@ -4,9 +4,9 @@ one stride apart."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
+from prototorch.backends.cpu.native.kernels.common.types import Index
 from prototorch.backends.cpu.native.kernels.pool.pool_geometry import PoolGeometry
 
 __all__ = ["for_each_column_vector", "has_row_vectors", "load_strided", "store_interleaved"]
@@ -20,7 +20,7 @@ def has_row_vectors(w: PoolGeometry) -> bool:
     return w.channels == 1 and w.strides[2] <= MAX_STRIDE and w.out[2] > 1
 
 
-def load_strided(k: KernelBuilder, p: Pointer, at: Any, step: int, lanes: int, count: int) -> Num:
+def load_strided(k: KernelBuilder, p: Pointer, at: Index, step: int, lanes: int, count: int) -> Num:
     """Load ``count`` elements, ``step`` apart, as the first lanes of a vector; nothing beyond them is read."""
     if step == 1:
         return p.load(at, lanes, None if count == lanes else k.mask(count, lanes))
@@ -41,7 +41,7 @@ def load_strided(k: KernelBuilder, p: Pointer, at: Any, step: int, lanes: int, c
     return result
 
 
-def store_interleaved(k: KernelBuilder, p: Pointer, at: Any, vectors: list[Num], count: int) -> None:
+def store_interleaved(k: KernelBuilder, p: Pointer, at: Index, vectors: list[Num], count: int) -> None:
     """Store the first ``count`` lanes of vectors interleaved: lane 0 of each, then lane 1 of each, ..."""
     lanes, n = vectors[0].lanes, len(vectors)
     if n == 1:

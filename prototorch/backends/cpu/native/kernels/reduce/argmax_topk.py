@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import Any
 
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.backends.cpu.native.trig import any_lane
 from prototorch.ops.reduce import normalize_axes
@@ -108,7 +107,7 @@ def _top_k(k: KernelBuilder, n: int, count: int) -> None:
             best.store(k.num(float("nan")), j)
             index.store(k.num(-1, "int32"), j)
 
-        def better(value: Num, j: Any) -> Num:
+        def better(value: Num, j: Index) -> Num:
             current = best.load(j).splat(value.lanes)
             empty = (index.load(j) < 0).splat(value.lanes)
             return (value > current) | ((current != current) & (value == value)) | empty

@@ -9,7 +9,7 @@ from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cpu.native.ir_builder import KernelBuilder, Num, UnsupportedError
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import trace_program
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.reduce.reduce import plan_reduction, tasks_of_code
 from prototorch.backends.cpu.native.kernels.reduce.reducer import emit_reduction
 from prototorch.backends.cpu.native.kernels.reduce.reduction_tiling import ReductionTiling
@@ -38,7 +38,7 @@ def _reduce_traced(
     numbers = [None if full else p.load() for p, (_, full) in zip(inputs, input_types, strict=True)]
     work = trace_program(program, (source, *stored_refs))
 
-    def read(at: Any, lanes: int, mask: Mask) -> Num:
+    def read(at: Index, lanes: int, mask: Mask) -> Num:
         values = [p.load(at, lanes, mask) if n is None else n for p, n in zip(inputs, numbers, strict=True)]
         value, *others = work(k, values)
         for p, other in zip(outputs, others, strict=True):

@@ -16,7 +16,7 @@ from prototorch.backends.cpu.native.ir_builder import (
     Pointer,
     UnsupportedError,
 )
-from prototorch.backends.cpu.native.kernels.common.types import Mask
+from prototorch.backends.cpu.native.kernels.common.types import Index, Mask
 from prototorch.backends.cpu.native.kernels.reduce.reduction_tiling import (
     ReductionAxis,
     ReductionTiling,
@@ -93,19 +93,19 @@ def emit_reduction(
         part, rest = item % plan.num_parts, item // plan.num_parts
         column, outer_index = (rest % blocks) * plan.block_columns, rest // blocks
         rest = outer_index
-        offset: Any = column
+        offset: Index = column
         for i in range(len(plan.outer) - 1, -1, -1):
             axis = plan.outer[i]
             offset = offset + (rest % axis.size if i else rest) * axis.stride
             rest = rest // axis.size
         begin: Any = part * plan.part_length if plan.num_parts > 1 else 0
-        end: Any = (
+        end: Index = (
             (begin + plan.part_length).minimum(plan.split_axis.size) if plan.num_parts > 1 else plan.split_axis.size
         )
         # the results of a part are contiguous, and parts follow each other
         at = part * plan.num_results + outer_index * plan.num_columns + column
 
-        def store(value: Num, i: Any, mask: Mask) -> None:
+        def store(value: Num, i: Index, mask: Mask) -> None:
             if last and name == "mean":
                 value = value / k.num(float(count), value_dtype)
             out.store(value.cast("bool").cast("uint8") if dtype == "bool" else value, at + i, mask)
@@ -122,7 +122,14 @@ def emit_reduction(
 
 
 def _reduce_contiguous(
-    k: KernelBuilder, kind: Reducer, plan: ReductionTiling, read: ReadVector, x: Any, begin: Any, end: Any, lanes: int
+    k: KernelBuilder,
+    kind: Reducer,
+    plan: ReductionTiling,
+    read: ReadVector,
+    x: Any,
+    begin: Index,
+    end: Index,
+    lanes: int,
 ) -> Num:
     """Return one result: vectors along the last axis of memory, four at a time."""
     axes = sorted([*plan.inner, plan.split_axis], key=lambda a: -a.stride)
@@ -161,10 +168,10 @@ def _reduce_strided(
     plan: ReductionTiling,
     read: ReadVector,
     x: Any,
-    begin: Any,
-    end: Any,
+    begin: Index,
+    end: Index,
     lanes: int,
-    width: Any,
+    width: Index,
     store: Any,
 ) -> None:
     """Results side by side: some vectors of them at a time, each over all reduced axes."""
@@ -173,7 +180,7 @@ def _reduce_strided(
     is_deep = depth > 4 * _SUM_BLOCK
     most = min(num_vector_registers() // (4 if is_deep else 2), 8)
 
-    def rows(x: Any, start: Any, stop: Any, sums: list[MutableNum], mask: Mask) -> None:
+    def rows(x: Any, start: Index, stop: Index, sums: list[MutableNum], mask: Mask) -> None:
         with k.range(start, stop) as i:
             for v, s in enumerate(sums):
                 s.value = kind.combine(
@@ -197,7 +204,7 @@ def _reduce_strided(
         with k.range(axes[0].size) as i:
             nest(axes[1:], x + i * axes[0].stride, sums, mask)
 
-    def work(c: Any, vectors: int, mask: Mask) -> None:
+    def work(c: Index, vectors: int, mask: Mask) -> None:
         sums = [k.variable(kind.start(lanes)) for _ in range(vectors)]
         nest(plan.inner, x + c, sums, mask)
         for v, s in enumerate(sums):

@@ -7,14 +7,13 @@ carry is added to all of its lanes; along another axis each lane is a scan of it
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, MutableNum, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
-from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
+from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 
@@ -54,7 +53,7 @@ def _scan_contiguous(k: KernelBuilder, x: Pointer, y: Pointer, n: int, reverse: 
 
 def _scan_strided(k: KernelBuilder, x: Pointer, y: Pointer, n: int, inner: int, reverse: bool, column: Int64) -> None:
     lanes = vector_lanes(x.dtype)
-    num_columns: Any = (inner - column).minimum(BLOCK_COLUMNS) if inner > BLOCK_COLUMNS else inner
+    num_columns: Index = (inner - column).minimum(BLOCK_COLUMNS) if inner > BLOCK_COLUMNS else inner
 
     def body(i: Int64, mask: Mask) -> None:
         total = k.variable(k.zero(lanes, x.dtype))

@@ -10,7 +10,7 @@ from prototorch.backends.cpu.native import exp_log
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code
 from prototorch.backends.cpu.native.kernels.common.elementwise import memory_order
-from prototorch.backends.cpu.native.kernels.common.types import Mask
+from prototorch.backends.cpu.native.kernels.common.types import Index, Mask
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
@@ -35,14 +35,14 @@ def split_at_axis(x: Spec, axis: int) -> tuple[int, int, int]:
 class _SoftmaxColumns:
     """Some adjacent vectors of columns, each over all steps of the axis."""
 
-    def __init__(self, k: KernelBuilder, n: int, inner: int, at: Any, vectors: int, mask: Mask):
+    def __init__(self, k: KernelBuilder, n: int, inner: int, at: Index, vectors: int, mask: Mask):
         self.k, self.n, self.inner, self.offset, self.vectors, self.mask = k, n, inner, at, vectors, mask
 
-    def load(self, p: Pointer, step: Any, v: int) -> Num:
+    def load(self, p: Pointer, step: Index, v: int) -> Num:
         """Load a vector of one step of the axis."""
         return p.load(step * self.inner + self.offset + v * self.k.lanes, self.k.lanes, self.mask)
 
-    def store(self, p: Pointer, value: Num, step: Any, v: int) -> None:
+    def store(self, p: Pointer, value: Num, step: Index, v: int) -> None:
         """Store a vector of one step of the axis."""
         p.store(value, step * self.inner + self.offset + v * self.k.lanes, self.mask)
 
@@ -58,7 +58,7 @@ class _SoftmaxColumns:
         """Return the maximum of each column; a NaN may be skipped, since the exponentials of the column are NaN all
         the same."""
 
-        def larger(step: Any, v: int, best: Num) -> Num:
+        def larger(step: Index, v: int, best: Num) -> Num:
             value = self.load(x, step, v)
             return self.k.select(value > best, value, best)
 
@@ -75,7 +75,7 @@ def _softmax(k: KernelBuilder, c: _SoftmaxColumns) -> None:
     x, y = k.pointer(0), k.pointer(1)
     high = c.column_max(x)
 
-    def power(step: Any, v: int, total: Num) -> Num:
+    def power(step: Index, v: int, total: Num) -> Num:
         e = exp_log.exp(k, c.load(x, step, v) - high[v])
         c.store(y, e, step, v)
         return total + e
@@ -107,7 +107,7 @@ def _emit_columns(k: KernelBuilder, name: str, n: int, inner: int) -> None:
     with k.range(k.first, k.last) as item:
         column: Int64 = item % blocks * BLOCK_COLUMNS
         at = item // blocks * (n * inner) + column
-        num_columns: Any = (inner - column).minimum(BLOCK_COLUMNS) if blocks > 1 else inner
+        num_columns: Index = (inner - column).minimum(BLOCK_COLUMNS) if blocks > 1 else inner
         main_end = num_columns - num_columns % (VECTORS_TOGETHER * k.lanes)
         with k.range(0, main_end, VECTORS_TOGETHER * k.lanes) as i:
             _BODIES[name](k, _SoftmaxColumns(k, n, inner, at + i, VECTORS_TOGETHER, None))

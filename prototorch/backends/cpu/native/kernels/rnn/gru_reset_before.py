@@ -13,7 +13,7 @@ import numpy as np
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder
-from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
 from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
@@ -144,7 +144,7 @@ def gru_sequence(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     packing, _ = pack_gru_weights(p)
     last = strided_copy([StridedAxis(n, t * units, units), StridedAxis(units, 1, 1)], "float32", (t - 1) * units, 0)
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         tasks = packing(i[1])
         for step_index in range(t):
             x, new_state = i[0] + 12 * p.time_of(step_index) * units, o[0] + 4 * step_index * units

@@ -8,7 +8,7 @@ import numpy as np
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
-from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
 from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
@@ -156,7 +156,7 @@ def gru_sequence_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     ]
     items, grain = blocks * cut.num_groups, grain_size(blocks * cut.num_groups, n * units * 2 * units)
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         x, u, bias, h0 = i[:4]
         hs, g, g_h = i[-3:]
         dx, du, db, dh = o

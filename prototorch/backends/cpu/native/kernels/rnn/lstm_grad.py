@@ -13,7 +13,7 @@ import numpy as np
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
-from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
 from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
@@ -180,7 +180,7 @@ def _prepare(ins: Specs, attrs: Attrs, has_gates: bool) -> TaskList | None:
     if product is None:
         return None
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         x, u, h0, c0 = i[:4]
         mask = i[4] if p.is_masked else 0
         hs, cs, g, g_h, g_c = i[4 + p.is_masked :]

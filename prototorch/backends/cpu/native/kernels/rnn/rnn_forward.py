@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
-from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.strided_copy import StridedAxis, strided_copy
 from prototorch.backends.cpu.native.kernels.common.types import Attrs, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
@@ -132,10 +132,10 @@ def _prepare(kind: str, ins: Specs, outs: Specs, attrs: Attrs,
     last = strided_copy([StridedAxis(n, t * units, units), StridedAxis(units, 1, 1)], "float32", (t - 1) * units, 0)
     weights = 1 + (kind == "gru")
 
-    def arrange(i: Any, o: Any) -> list[ParallelTask]:
+    def arrange(i: Addresses, o: Addresses) -> list[ParallelTask]:
         return [ParallelTask(packing.address, (*i, *o), blocks, blocks if grain == items else 1, 0, shared_bytes)]
 
-    def walk(i: Any, o: Any) -> list[ParallelTask]:
+    def walk(i: Addresses, o: Addresses) -> list[ParallelTask]:
         first, bias = i[1 + weights : 1 + weights + states], tuple(i[2 : 1 + weights])
         all_states = (o[0], *o[1 + states : 2 * states])
         tasks = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num
-from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
+from prototorch.backends.cpu.native.kernel_api import Addresses, TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.types import Attrs, Mask, Specs
 from prototorch.backends.cpu.native.kernels.common.vectors import unit_mask
 from prototorch.backends.cpu.native.kernels.gemm.matmul import matmul
@@ -147,7 +147,7 @@ def _prepare(ins: Specs, attrs: Attrs, gates: int) -> TaskList | None:
     )
     blocks, grain = unit_blocks(units), grain_size(unit_block_count * rows.num_groups, n * units * gates * units)
 
-    def bind(i: Any, o: Any) -> list[ParallelTask]:
+    def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         x, u, bias, h0 = i[0], i[1], i[2] if is_gru else 0, i[2 + is_gru]
         mask = i[3 + is_gru] if p.is_masked else 0
         hs, g, g_h = i[-3:]
