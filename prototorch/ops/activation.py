@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.core import Op, narrowable
+from prototorch.ops.core import Op
 from prototorch.ops.elementwise import UnaryOp, abs_, cast, exp, full, minimum, ones_like, square, tanh, where
+from prototorch.ops.facts import flops_per_output
 from prototorch.ops.reduce import sum_to
 from prototorch.ops.special import erf, erf_array
 from prototorch.spec import Spec
@@ -24,7 +25,6 @@ class ActivationGrad(Op):
     elementwise = True
     inplace = {0: 0}
 
-    @narrowable
     def derivative(self, v: Any, **attrs: Any) -> Any:
         """The derivative at v."""
         raise NotImplementedError
@@ -167,6 +167,7 @@ class Gelu(UnaryOp):
     """x * P(X <= x) of a normal X; with ``approximate`` by the tanh formula."""
 
     derivatives = (lambda g, y, x, approximate=False: gelu_grad(g, x, approximate=approximate),)
+    flops = flops_per_output(5)
 
     def reference(self, xp, x, approximate: bool = False):
         if approximate:
@@ -195,6 +196,7 @@ class Sigmoid(UnaryOp):
     """1 / (1 + exp(-x)), without overflow."""
 
     derivatives = (lambda g, y, x: sigmoid_grad(g, y),)
+    flops = flops_per_output(3)
 
     def reference(self, xp, x):
         return sigmoid_array(xp, x)
@@ -212,6 +214,7 @@ class Silu(UnaryOp):
     """x * sigmoid(x), also called swish."""
 
     derivatives = (lambda g, y, x: silu_grad(g, x),)
+    flops = flops_per_output(3)
 
     def reference(self, xp, x):
         return x * sigmoid_array(xp, x)

@@ -9,6 +9,7 @@ import numpy as np
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import broadcast_shapes, where
+from prototorch.ops.facts import PrecisionClass
 from prototorch.ops.linear import matmul
 from prototorch.ops.shape import transpose
 from prototorch.ops.softmax import softmax, softmax_grad
@@ -20,6 +21,8 @@ _MASKED_SCORE = -1e9  # the score of a place that is masked out: its weight unde
 class AttentionWeights(Op):
     """softmax(q @ k^T * scale) over the keys: q [N, H, T, D], k [N, H, S, D], and a bool mask that broadcasts to
     [N, H, T, S], True where a key is seen; ``causal`` hides the keys after the query. Gives [N, H, T, S]."""
+
+    precision = PrecisionClass.LOW
 
     def infer_spec(self, q: Spec, k: Spec, *mask: Spec, causal: bool = False, scale: float | None = None) -> Spec:
         if q.ndim != 4 or k.ndim != 4 or q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3]:
@@ -61,6 +64,7 @@ class AttentionHeads(Op):
     """
 
     decompose_without_kernel = True
+    precision = PrecisionClass.LOW
 
     def infer_spec(
         self, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False, scale: float | None = None

@@ -6,9 +6,11 @@ Cross-correlation, as everywhere in the field.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from prototorch.ops.core import Op
+from prototorch.ops.facts import Attrs, PrecisionClass, Specs, only_first_batched
 from prototorch.ops.windows import dilated_size, kernel_offsets, num_windows, pad_for_windows, unpad, window_slices
 from prototorch.spec import Spec
 
@@ -28,6 +30,9 @@ class Conv(Op):
         lambda g, y, x, w, **a: conv_input_grad(g, w, size=tuple(x.shape[2:]), **a),
         lambda g, y, x, w, **a: conv_weight_grad(x, g, kernel=tuple(w.shape[2:]), **a),
     )
+    is_product = True
+    precision = PrecisionClass.LOW
+    preserves_batch = only_first_batched
 
     def infer_spec(self, x: Spec, w: Spec, strides, pads, dilation, groups: int = 1) -> Spec:
         rank = len(strides)
@@ -64,6 +69,9 @@ class Conv(Op):
             total = xp.matmul(part, seen) + total
         return xp.reshape(total, (x.shape[0], w.shape[0], *out))
 
+    def flops(self, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+        return 2 * outs[0].size * prod(ins[1].shape[1:])  # each output element reads a whole filter
+
 
 class ConvInputGrad(Op):
     """The adjoint of `conv` by its input, and so the transposed convolution: g [N, F, *out] to [N, C, *size]."""
@@ -72,6 +80,9 @@ class ConvInputGrad(Op):
         lambda g, y, dy, w, size, **a: conv(g, w, **a),
         lambda g, y, dy, w, size, **a: conv_weight_grad(g, dy, kernel=tuple(w.shape[2:]), **a),
     )
+    is_product = True
+    precision = PrecisionClass.LOW
+    preserves_batch = only_first_batched
 
     def infer_spec(self, g: Spec, w: Spec, size, strides, pads, dilation, groups: int = 1) -> Spec:
         if g.ndim != len(size) + 2 or g.shape[1] != w.shape[0]:
@@ -95,6 +106,9 @@ class ConvInputGrad(Op):
             full[key] = full[key] + piece
         return full[(..., *unpad(size, pads))]
 
+    def flops(self, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+        return 2 * ins[0].size * prod(ins[1].shape[1:])
+
 
 class ConvWeightGrad(Op):
     """The adjoint of `conv` by its weights: x [N, C, *size] and g [N, F, *out] to [F, C / groups, *kernel]."""
@@ -103,6 +117,8 @@ class ConvWeightGrad(Op):
         lambda g, y, x, dy, kernel, **a: conv_input_grad(dy, g, size=tuple(x.shape[2:]), **a),
         lambda g, y, x, dy, kernel, **a: conv(x, g, **a),
     )
+    is_product = True
+    precision = PrecisionClass.LOW
 
     def infer_spec(self, x: Spec, g: Spec, kernel, strides, pads, dilation, groups: int = 1) -> Spec:
         return Spec((g.shape[1], x.shape[1] // groups, *kernel), x.dtype)
@@ -117,6 +133,9 @@ class ConvWeightGrad(Op):
             part = xp.sum(xp.matmul(grads, xp.matrix_transpose(seen)), axis=0)
             dw[(..., *at)] = xp.reshape(part, dw.shape[:2])
         return dw
+
+    def flops(self, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+        return 2 * ins[1].size * prod(outs[0].shape[1:])
 
 
 conv, conv_input_grad, conv_weight_grad = Conv(), ConvInputGrad(), ConvWeightGrad()

@@ -6,6 +6,7 @@ from typing import Any
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import clip
+from prototorch.ops.facts import lookup_bytes, no_flops
 from prototorch.ops.indexing import iota, take_along_axis
 from prototorch.ops.reduce import broadcast_to
 from prototorch.ops.shape import swap_axes
@@ -21,6 +22,8 @@ class Crop(Op):
     """
 
     decompose_without_kernel = True
+    flops = no_flops
+    bytes_moved = lookup_bytes
 
     def infer_spec(self, x: Spec, top: Spec, left: Spec, height: int, width: int) -> Spec:
         if x.ndim != 4 or not (0 < height <= x.shape[2] and 0 < width <= x.shape[3]):

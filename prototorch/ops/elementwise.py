@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.core import Op, narrowable, resolve_dtype
+from prototorch.ops.core import Op, resolve_dtype
+from prototorch.ops.facts import (
+    INDEPENDENT,
+    UNIFORM,
+    Attrs,
+    BatchDependence,
+    Dependences,
+    PrecisionClass,
+    Specs,
+    no_flops,
+)
 from prototorch.ops.reduce import sum_to
 from prototorch.spec import Spec
 
@@ -29,13 +39,11 @@ class UnaryOp(Op):
     array_function = ""  # the array module's name of it, where that is all there is to it
     float_only = True
 
-    @narrowable
     def infer_spec(self, x: Spec, **attrs: Any) -> Spec:
         if self.float_only and not x.is_float:
             raise self.shape_error(f"wants floating-point numbers, not {x.dtype}")
         return Spec(x.shape, x.dtype)
 
-    @narrowable
     def reference(self, xp: Any, x: Any, **attrs: Any) -> Any:
         return getattr(xp, self.array_function)(x)
 
@@ -161,6 +169,8 @@ class Cast(Op):
 
     elementwise = True
     derivatives = (lambda g, y, x, dtype: cast(g, dtype=x.dtype),)
+    flops = no_flops
+    precision = PrecisionClass.MIXED
 
     def infer_spec(self, x: Spec, dtype: str) -> Spec:
         return Spec(x.shape, dtype)
@@ -173,6 +183,7 @@ class StopGradient(UnaryOp):
     """The input as it is; no gradient passes."""
 
     float_only, is_view = False, True
+    flops = no_flops
 
     def reference(self, xp: Any, x: Any) -> Any:
         return x
@@ -296,12 +307,17 @@ class Full(Op):
     """``full(shape=, value=, dtype=)``: one number everywhere."""
 
     derivatives = ()
+    flops = no_flops
+    cheap_to_recompute = True
 
     def infer_spec(self, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Spec:
         return Spec(shape, dtype)
 
     def reference(self, xp: Any, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Any:
         return xp.full(shape, value, dtype=resolve_dtype(xp, dtype))
+
+    def unbatched_dependence(self, ins: Specs, out: Spec, attrs: Attrs, dependences: Dependences) -> BatchDependence:
+        return UNIFORM if out.ndim else INDEPENDENT
 
 
 negative, exp, expm1, log, log1p, sqrt, rsqrt = Negative(), Exp(), Expm1(), Log(), Log1p(), Sqrt(), Rsqrt()

@@ -6,6 +6,18 @@ from math import prod
 from typing import Any
 
 from prototorch.ops.core import Op, resolve_dtype
+from prototorch.ops.facts import (
+    BATCHED,
+    Attrs,
+    Dependences,
+    Specs,
+    axis_batched,
+    flops_per_input,
+    last_axis_batched,
+    lookup_bytes,
+    no_flops,
+    only_first_batched,
+)
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
@@ -19,6 +31,8 @@ class Take(Op):
     """
 
     derivatives = (lambda g, y, table, indices: embedding_grad(g, indices, rows=table.shape[0]), None)
+    flops = no_flops
+    bytes_moved = lookup_bytes
 
     def infer_spec(self, table: Spec, indices: Spec) -> Spec:
         if indices.is_float or indices.dtype == "bool":
@@ -37,6 +51,9 @@ class Take(Op):
         flat = xp.where(xp.reshape(inside, (-1, *[1] * (table.ndim - 1))), flat, missing)
         return xp.reshape(flat, (*indices.shape, *table.shape[1:]))
 
+    def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+        return dependences[0] is not BATCHED
+
 
 def missing_row_value(dtype: str) -> float:
     """What `take` gives for a row that is not there: NaN, or 0 for a type that has none."""
@@ -51,6 +68,7 @@ class EmbeddingGrad(Op):
     """
 
     derivatives = (lambda g, y, values, indices, rows: take(g, indices), None)
+    flops = flops_per_input
 
     def infer_spec(self, values: Spec, indices: Spec, rows: int) -> Spec:
         if values.shape[: indices.ndim] != indices.shape:
@@ -86,6 +104,9 @@ class TakeAlongAxis(Op):
     """Elements along the last axis: x [..., n], indices [..., k] with the same leading shape; gives [..., k]."""
 
     derivatives = (lambda g, y, x, indices: scatter_add_along_axis(g, indices, size=x.shape[-1]), None)
+    flops = no_flops
+    bytes_moved = lookup_bytes
+    preserves_batch = last_axis_batched
 
     def infer_spec(self, x: Spec, indices: Spec) -> Spec:
         if x.shape[:-1] != indices.shape[:-1]:
@@ -100,6 +121,8 @@ class ScatterAddAlongAxis(Op):
     """The adjoint of `take_along_axis`: zeros [..., size] with each value added at its index along the last axis."""
 
     derivatives = (lambda g, y, values, indices, size: take_along_axis(g, indices), None)
+    flops = flops_per_input
+    preserves_batch = last_axis_batched
 
     def infer_spec(self, values: Spec, indices: Spec, size: int) -> Spec:
         if values.shape != indices.shape:
@@ -119,6 +142,8 @@ class OneHot(Op):
     """Indices [...] as rows [..., classes] with a 1 at the index; all 0 for an index outside."""
 
     derivatives = (None,)
+    flops = no_flops
+    preserves_batch = only_first_batched
 
     def infer_spec(self, indices: Spec, classes: int, dtype: str = "float32") -> Spec:
         if indices.is_float:
@@ -136,6 +161,9 @@ class StaticGather(Op):
     derivatives = (
         lambda g, y, x, indices, axis: static_scatter_add(g, indices=indices, axis=axis, size=x.shape[axis]),
     )
+    flops = no_flops
+    bytes_moved = lookup_bytes
+    preserves_batch = axis_batched()
 
     def infer_spec(self, x: Spec, indices: tuple[int, ...], axis: int) -> Spec:
         (axis,) = normalize_axes(axis, x.ndim, self)
@@ -149,6 +177,8 @@ class StaticScatterAdd(Op):
     """The adjoint of `static_gather`: zeros of ``size`` along the axis, each slice added at its place."""
 
     derivatives = (lambda g, y, x, indices, axis, size: static_gather(g, indices=indices, axis=axis),)
+    flops = no_flops
+    preserves_batch = axis_batched()
 
     def infer_spec(self, x: Spec, indices: tuple[int, ...], axis: int, size: int) -> Spec:
         (axis,) = normalize_axes(axis, x.ndim, self)
@@ -168,6 +198,7 @@ class Iota(Op):
     """0, 1, ..., size - 1 as int32 (or another type)."""
 
     derivatives = ()
+    flops = no_flops
 
     def infer_spec(self, size: int, dtype: str = "int32") -> Spec:
         return Spec((size,), dtype)
@@ -180,6 +211,8 @@ class TopK(Op):
     """The k largest along the last axis, in falling order, and their indices (int32); among equals the first."""
 
     derivatives = (lambda g, y, x, k: None if g[0] is None else scatter_add_along_axis(g[0], y[1], size=x.shape[-1]),)
+    flops = flops_per_input
+    preserves_batch = last_axis_batched
 
     def infer_spec(self, x: Spec, k: int) -> tuple[Spec, Spec]:
         if not 1 <= k <= x.shape[-1]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.ops.core import Op
+from prototorch.ops.facts import no_flops, only_first_batched
 from prototorch.spec import Spec
 
 CHANNELS_LAST = "channels_last"
@@ -23,6 +24,8 @@ class Reorder(Op):
     """``reorder(x, layout=)``: the same elements in another order in memory."""
 
     derivatives = (lambda g, y, x, layout: reorder(g, layout=x.spec.layout),)
+    flops = no_flops
+    preserves_batch = only_first_batched
 
     def infer_spec(self, x: Spec, layout: str | None) -> Spec:
         if layout not in (None, CHANNELS_LAST):

@@ -6,6 +6,7 @@ from typing import Any
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import broadcast_shapes
+from prototorch.ops.facts import BATCHED, Attrs, Dependences, PrecisionClass, Specs
 from prototorch.ops.reduce import sum_to
 from prototorch.spec import Spec
 
@@ -15,6 +16,10 @@ class Matmul(Op):
 
     a [..., m, k] and b [..., k, n] give [..., m, n]. Both have at least two dimensions.
     """
+
+    is_product = True
+    precision = PrecisionClass.LOW
+    channel_axis = -1
 
     def infer_spec(self, a: Spec, b: Spec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
         if a.ndim < 2 or b.ndim < 2:
@@ -49,6 +54,18 @@ class Matmul(Op):
         else:
             got = matmul(a, g, transpose_a=not transpose_a)
         return sum_to(got, b.shape)
+
+    def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+        a, b = ins
+        if dependences[0] is BATCHED and dependences[1] is BATCHED:
+            return a.ndim == b.ndim > 2 and a.shape[0] == b.shape[0]
+        batched, other = (a, b) if dependences[0] is BATCHED else (b, a)
+        if batched.ndim == 2:
+            return batched is a and other.ndim == 2 and not attrs.get("transpose_a", False)
+        return other.ndim < batched.ndim or (other.ndim == batched.ndim and other.shape[0] == 1)
+
+    def flops(self, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+        return 2 * outs[0].size * ins[0].shape[-2 if attrs.get("transpose_a") else -1]
 
 
 Matmul.derivatives = (Matmul._by_a, Matmul._by_b)

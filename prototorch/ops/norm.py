@@ -11,6 +11,7 @@ from typing import Any
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import cast, rsqrt, square
+from prototorch.ops.facts import PrecisionClass, only_first_batched
 from prototorch.ops.reduce import mean, normalize_axes, sum_
 from prototorch.ops.shape import pad, reshape, slice_
 from prototorch.spec import Spec
@@ -36,6 +37,8 @@ class BatchNorm(Op):
     x [N, C, ...]; gamma and beta [C]. Gives y, mean [C] and the biased variance [C].
     """
 
+    precision = PrecisionClass.MIXED
+
     def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, eps: float, axis: int = 1) -> tuple[Spec, ...]:
         (axis,) = normalize_axes(axis, x.ndim, self)
         for v in (gamma, beta):
@@ -57,7 +60,7 @@ class BatchNorm(Op):
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         if grads[0] is None or grads[1] is not None or grads[2] is not None:
-            return self._vjp_by_decomposition(grads, outputs, inputs, needs, attrs)
+            return self.vjp_by_decomposition(grads, inputs, needs, attrs)
         x, gamma, _ = inputs
         return batch_norm_grad(grads[0], x, gamma, outputs[1], outputs[2], **attrs)
 
@@ -89,6 +92,7 @@ class BatchNormInference(Op):
     """As `batch_norm`, with given statistics [C]: (x - mean) / sqrt(variance + eps) * gamma + beta."""
 
     inplace = {0: 0}
+    precision = PrecisionClass.MIXED
 
     def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1) -> Spec:
         return batch_norm.infer_spec(x, gamma, beta, eps=eps, axis=axis)[0]
@@ -107,6 +111,8 @@ class LayerNorm(Op):
 
     gamma and beta have the shape of those axes.
     """
+
+    precision = PrecisionClass.MIXED
 
     def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, axis: Any, eps: float) -> Spec:
         over = normalize_axes(axis, x.ndim, self)
@@ -154,6 +160,7 @@ class GroupNorm(Op):
     C / groups neighbouring channels; gamma and beta [C]."""
 
     decompose_without_kernel = True
+    precision = PrecisionClass.MIXED
 
     def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, groups: int, eps: float) -> Spec:
         if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
@@ -207,6 +214,7 @@ class ChannelWindowSum(Op):
     """The sum over a window of ``size`` neighbouring channels (axis 1), zeros beyond the ends."""
 
     derivatives = (lambda g, y, x, size: channel_window_sum(g, size=size),)
+    preserves_batch = only_first_batched
 
     def infer_spec(self, x: Spec, size: int) -> Spec:
         if size % 2 == 0:
@@ -244,7 +252,7 @@ class Lrn(Op):
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         if grads[0] is None or grads[1] is not None:
-            return self._vjp_by_decomposition(grads, outputs, inputs, needs, attrs)
+            return self.vjp_by_decomposition(grads, inputs, needs, attrs)
         return [lrn_grad(grads[0], inputs[0], outputs[1], **attrs)]
 
 

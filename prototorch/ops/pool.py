@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.ops.core import Op
+from prototorch.ops.facts import flops_per_input, no_flops, only_first_batched, pool_flops
 from prototorch.ops.windows import kernel_offsets, num_windows, pad_for_windows, unpad, window_slices
 from prototorch.spec import Spec
 
@@ -35,6 +36,9 @@ class MaxPool(Op):
     NaN wins, so that a fault upstream is seen.
     """
 
+    flops = pool_flops
+    preserves_batch = only_first_batched
+
     def infer_spec(self, x: Spec, kernel, strides, pads, ceil: bool = False) -> tuple[Spec, Spec]:
         shape = (*x.shape[:2], *_check_windows(self, x, kernel, strides, pads, ceil))
         return Spec(shape, x.dtype), Spec(shape, "int32")
@@ -64,6 +68,7 @@ class MaxPoolGrad(Op):
     """The adjoint of `max_pool`: each value added where its window's largest element was."""
 
     derivatives = (lambda g, y, dy, number, size, **a: gather_pool_indices(g, number, **a), None)
+    flops = flops_per_input
 
     def infer_spec(self, g: Spec, number: Spec, size, kernel, strides, pads, ceil: bool = False) -> Spec:
         return Spec((*g.shape[:2], *size), g.dtype)
@@ -82,6 +87,7 @@ class GatherPoolIndices(Op):
     """Of each window the element with the given number: what `max_pool` gives, for a choice already made."""
 
     derivatives = (lambda g, y, x, number, **a: max_pool_grad(g, number, size=tuple(x.shape[2:]), **a), None)
+    flops = no_flops
 
     def infer_spec(self, x: Spec, number: Spec, kernel, strides, pads, ceil: bool = False) -> Spec:
         return Spec(number.shape, x.dtype)
@@ -112,6 +118,8 @@ class AvgPool(Op):
     """The mean of each window; ``include_pad`` counts the padding's zeros as elements."""
 
     derivatives = (lambda g, y, x, **a: avg_pool_grad(g, size=tuple(x.shape[2:]), **a),)
+    flops = pool_flops
+    preserves_batch = only_first_batched
 
     def infer_spec(self, x: Spec, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:
         return Spec((*x.shape[:2], *_check_windows(self, x, kernel, strides, pads, ceil)), x.dtype)
@@ -130,6 +138,7 @@ class AvgPoolGrad(Op):
     """The adjoint of `avg_pool`: each value shared out over its window."""
 
     derivatives = (lambda g, y, dy, size, **a: avg_pool(g, **a),)
+    flops = pool_flops
 
     def infer_spec(self, g: Spec, size, kernel, strides, pads, ceil: bool = False, include_pad: bool = False) -> Spec:
         return Spec((*g.shape[:2], *size), g.dtype)

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any, NamedTuple, cast
 
 from prototorch.ops.core import Op
+from prototorch.ops.facts import no_flops
 from prototorch.ops.operators import OPS
 from prototorch.ops.shape import reshape, slice_
 from prototorch.spec import Spec
@@ -31,6 +32,8 @@ class OperandUse(NamedTuple):
 class Prepack(Op):
     """``arrange(w, use=, size=)``: the operand of a use in the order in which the kernel for that use reads it, in
     ``size`` numbers. Uses of equal ``form`` want the same numbers in the same order; None: this use alone."""
+
+    flops = no_flops
 
     def infer_spec(self, w: Spec, use: OperandUse, size: int, form: Any = None) -> Spec:
         if size < w.size:

@@ -13,6 +13,7 @@ import numpy as np
 
 from prototorch.ops.core import Op, resolve_dtype
 from prototorch.ops.elementwise import cos, log, sqrt
+from prototorch.ops.facts import BATCHED, INDEPENDENT, Attrs, Dependences, PrecisionClass, Specs
 from prototorch.spec import Spec
 
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
@@ -58,6 +59,7 @@ class RandomBits(Op):
     """Random uint32 of a shape: the low, then the high half of each raw word."""
 
     derivatives = (None,)
+    is_random = True
 
     def infer_spec(self, key: Spec, site: int, shape: tuple[int, ...]) -> Spec:
         if key != Spec((2,), "uint64"):
@@ -78,6 +80,8 @@ class RandomUniform(Op):
     """Uniform in [low, high) with 24 random bits (float32) of a shape."""
 
     derivatives = (None,)
+    is_random = True
+    precision = PrecisionClass.FLOAT32
 
     def infer_spec(self, key: Spec, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
              dtype: str = "float32") -> Spec:  # fmt: skip
@@ -103,6 +107,7 @@ class Dropout(Op):
 
     inplace = {0: 0}
     derivatives = (lambda g, y, x, key, **a: dropout(g, key, **a), None)
+    whole_inputs = (1,)
 
     def infer_spec(
         self, x: Spec, key: Spec, rate: float, site: int, noise_shape: tuple[int, ...] | None = None
@@ -121,6 +126,11 @@ class Dropout(Op):
     def reference(self, xp: Any, x: Any, key: Any, rate: float, site: int, noise_shape: Any = None) -> Any:
         kept = dropout_mask(xp, key, rate, site, x.shape if noise_shape is None else noise_shape)
         return x * (xp.astype(kept, x.dtype) * (1 / (1 - rate)))
+
+    def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+        noise = attrs.get("noise_shape")
+        whole = noise is None or noise[0] in (1, ins[0].shape[0])
+        return dependences[0] is BATCHED and dependences[1] is INDEPENDENT and whole
 
 
 def dropout_mask(xp: Any, key: Any, rate: float, site: int, shape: tuple[int, ...]) -> Any:

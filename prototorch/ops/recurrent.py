@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch.ops import activation as act
-from prototorch.ops.core import Op, narrowable
+from prototorch.ops.core import Op
 from prototorch.ops.elementwise import full, tanh, where
+from prototorch.ops.facts import BATCHED, INDEPENDENT, Attrs, Dependences, PrecisionClass, Specs, recurrent_flops
 from prototorch.ops.linear import matmul
 from prototorch.ops.operators import OPS
 from prototorch.ops.shape import reshape, split, stack
@@ -39,6 +40,7 @@ class RecurrentSequence(Op):
     gates = 1
     states = 1
     weights = 1
+    precision = PrecisionClass.LOW
 
     def infer_spec(
         self, x: Spec, *rest: Spec, masked: bool = False, reverse: bool = False, **attrs: Any
@@ -93,7 +95,7 @@ class RecurrentSequence(Op):
     def vjp(self, grads, outputs, inputs, needs, attrs):
         kept = self.states + 1
         if any(g is not None for g in grads[kept:]):
-            return self._vjp_by_decomposition(grads, outputs, inputs, needs, attrs)
+            return self.vjp_by_decomposition(grads, inputs, needs, attrs)
         given = [
             full(shape=tuple(y.shape), value=0.0, dtype=y.dtype) if g is None else g
             for g, y in zip(grads[:kept], outputs[:kept], strict=True)
@@ -101,19 +103,25 @@ class RecurrentSequence(Op):
         found = OPS[f"{self.name}_grad"](*inputs, outputs[0], *outputs[kept:], *given, **attrs)
         return [*found, *[None] * (len(inputs) - len(found))]
 
-    @narrowable
     def cell(self, x: Any, weights: Any, states: Any, **attrs: Any) -> list[Any]:
         """One step, in ops."""
         raise TypeError(f"{self.name} does not define cell")
 
-    @narrowable
     def make_step(self, xp: Any, weights: Any, **attrs: Any) -> Callable[..., Any]:
         """One step on arrays: (x, *states) to the new states."""
         raise TypeError(f"{self.name} does not define stepper")
 
+    def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+        batch = ins[0].shape[:1]
+        return dependences[0] is BATCHED and all(
+            d is not INDEPENDENT or s.shape[:1] != batch for s, d in zip(ins, dependences, strict=True)
+        )
+
 
 class SimpleRnnSequence(RecurrentSequence):
     """h = activation(x + h @ u). x [N, T, units], u [units, units], h [N, units]."""
+
+    flops = recurrent_flops(1, 2)
 
     def cell(self, x: Any, weights: Any, states: Any, activation: str = "tanh") -> list[Any]:
         return [GATE_ACTIVATIONS[activation](x + matmul(states[0], weights[0]))]
@@ -130,6 +138,7 @@ class LstmSequence(RecurrentSequence):
     """
 
     gates, states = 4, 2
+    flops = recurrent_flops(1, 4)
 
     def cell(self, x, weights, states, activation="tanh", recurrent_activation="sigmoid"):
         h, c = states
@@ -160,6 +169,7 @@ class GruSequence(RecurrentSequence):
     """
 
     gates, weights = 3, 2
+    flops = recurrent_flops(1, 4)
 
     def cell(self, x, weights, states, activation="tanh", recurrent_activation="sigmoid", reset_after=True):
         (h,), (u, bias) = states, weights

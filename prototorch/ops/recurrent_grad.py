@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.core import ArrayInterpreter, Op, gradients, narrowable, use_interpreter
+from prototorch.ops.core import ArrayInterpreter, Op, gradients, use_interpreter
 from prototorch.ops.elementwise import full
+from prototorch.ops.facts import recurrent_flops
 from prototorch.ops.recurrent import (
     GATE_ACTIVATIONS,
     RecurrentSequence,
@@ -96,7 +97,6 @@ class RecurrentSequenceGrad(Op):
         dx = xp.flip(dx, axis=0) if reverse else dx
         return (xp.permute_dims(dx, (1, 0, 2)), *found)
 
-    @narrowable
     def backward(
         self, xp: Any, x: Any, weights: Any, before: Any, after: Any, g: Any, last: Any, keep: Any, **attrs: Any
     ) -> Any:
@@ -109,6 +109,7 @@ class SimpleRnnSequenceGrad(RecurrentSequenceGrad):
     """The gradient of `simple_rnn_sequence`."""
 
     forward = simple_rnn_sequence
+    flops = recurrent_flops(3, 4)
 
     def backward(self, xp, x, weights, before, after, g, last, keep, activation="tanh"):
         (u,), (hs,) = weights, before
@@ -128,6 +129,7 @@ class LstmSequenceGrad(RecurrentSequenceGrad):
     """The gradient of `lstm_sequence`."""
 
     forward = lstm_sequence
+    flops = recurrent_flops(3, 8)
 
     def backward(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid"):
         (u,), (hs, cs) = weights, before
@@ -167,6 +169,7 @@ class GruSequenceGrad(RecurrentSequenceGrad):
     """The gradient of `gru_sequence`."""
 
     forward = gru_sequence
+    flops = recurrent_flops(3, 8)
 
     def backward(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid",
              reset_after=True):  # fmt: skip

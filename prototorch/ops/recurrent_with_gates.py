@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch.ops.core import Op
+from prototorch.ops.facts import recurrent_flops
 from prototorch.ops.recurrent import LstmSequence, array_activation, lstm_sequence
 from prototorch.ops.recurrent_grad import LstmSequenceGrad
 from prototorch.spec import Spec
@@ -52,6 +53,7 @@ class LstmSequenceWithGatesGrad(LstmSequenceGrad):
 
     inplace = {0: 0}
     decompose = Op.decompose
+    flops = recurrent_flops(2, 8)  # the gates are not computed again
 
     def gate_derivatives(
         self, xp: Any, x: Any, hs: Any, u: Any, activation: str, recurrent_activation: str

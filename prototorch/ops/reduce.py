@@ -6,6 +6,17 @@ from math import prod
 from typing import Any
 
 from prototorch.ops.core import Op
+from prototorch.ops.facts import (
+    INDEPENDENT,
+    UNIFORM,
+    Attrs,
+    BatchDependence,
+    Dependences,
+    Specs,
+    axis_batched,
+    flops_per_input,
+    no_flops,
+)
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
@@ -32,6 +43,8 @@ class Reduction(Op):
     array_function = ""
     allows_empty = False
     float_only = False
+    flops = flops_per_input
+    preserves_batch = axis_batched()
 
     def infer_spec(self, x: Spec, axis: AxisLike = None, keepdims: bool = False) -> Spec:
         over = normalize_axes(axis, x.ndim, self)
@@ -120,6 +133,8 @@ class _ArgReduction(Op):
     """The index along one axis, int32; among equals the first."""
 
     array_function = ""
+    flops = flops_per_input
+    preserves_batch = axis_batched()
 
     def infer_spec(self, x: Spec, axis: int) -> Spec:
         over = normalize_axes(axis, x.ndim, self)
@@ -143,6 +158,7 @@ class Cumsum(Op):
     """The running sum along an axis; ``reverse=True`` sums from the end."""
 
     derivatives = (lambda g, y, x, axis, reverse=False: cumsum(g, axis=axis, reverse=not reverse),)
+    preserves_batch = axis_batched()
 
     def infer_spec(self, x: Spec, axis: int, reverse: bool = False) -> Spec:
         normalize_axes(axis, x.ndim, self)
@@ -158,6 +174,7 @@ class BroadcastTo(Op):
     """The input repeated along axes of size 1, to a shape."""
 
     derivatives = (lambda g, y, x, shape: sum_to(g, x.shape),)
+    flops = no_flops
 
     def infer_spec(self, x: Spec, shape: tuple[int, ...]) -> Spec:
         padded = (1,) * (len(shape) - x.ndim) + x.shape
@@ -167,6 +184,12 @@ class BroadcastTo(Op):
 
     def reference(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
         return xp.broadcast_to(x, shape)
+
+    def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+        return ins[0].ndim == outs[0].ndim
+
+    def unbatched_dependence(self, ins: Specs, out: Spec, attrs: Attrs, dependences: Dependences) -> BatchDependence:
+        return UNIFORM if out.ndim > ins[0].ndim else INDEPENDENT
 
 
 sum_, mean, max_, min_, prod_, all_, any_ = Sum(), Mean(), Max(), Min(), Prod(), All(), Any_()

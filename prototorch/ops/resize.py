@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.ops.core import Op
+from prototorch.ops.facts import all_batched, flops_per_output
 from prototorch.ops.indexing import scatter_add
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
@@ -60,6 +61,9 @@ class AffineSample(Op):
     (``fill_value``), "nearest", "reflect" (the border pixel twice), "wrap". No gradient passes to the matrices.
     """
 
+    flops = flops_per_output(8)
+    preserves_batch = all_batched
+
     def infer_spec(self, x: Spec, matrices: Spec, fill_mode: str = "reflect", fill_value: float = 0.0,
              interpolation: str = "bilinear") -> Spec:  # fmt: skip
         if x.ndim != 4 or matrices.shape != (x.shape[0], 2, 3):
@@ -86,6 +90,8 @@ class AffineSample(Op):
 
 class AffineSampleGrad(Op):
     """The adjoint of `affine_sample` by the pictures."""
+
+    flops = flops_per_output(8)
 
     def infer_spec(self, g: Spec, matrices: Spec, **attrs: Any) -> Spec:
         return Spec(g.shape, g.dtype)

@@ -8,6 +8,7 @@ from typing import Any
 
 from prototorch.errors import ShapeError
 from prototorch.ops.core import Op
+from prototorch.ops.facts import Attrs, Dependences, Specs, axis_batched, no_flops, only_first_batched, total_bytes
 from prototorch.ops.operators import OPS
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
@@ -20,6 +21,8 @@ class Reshape(Op):
 
     is_view = True
     derivatives = (lambda g, y, x, shape: reshape(g, shape=tuple(x.shape)),)
+    flops = no_flops
+    preserves_batch = only_first_batched  # the elements of a sample are contiguous
 
     def infer_spec(self, x: Spec, shape: tuple[int, ...]) -> Spec:
         known = prod(n for n in shape if n != -1)
@@ -41,6 +44,7 @@ class Transpose(Op):
     """The axes in another order."""
 
     derivatives = (lambda g, y, x, order: transpose(g, order=_inverse_permutation(order)),)
+    flops = no_flops
 
     def infer_spec(self, x: Spec, order: tuple[int, ...]) -> Spec:
         if sorted(order) != list(range(x.ndim)):
@@ -50,6 +54,9 @@ class Transpose(Op):
     def reference(self, xp: Any, x: Any, order: tuple[int, ...]) -> Any:
         return xp.permute_dims(x, order)
 
+    def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+        return attrs["order"][0] == 0
+
 
 def _inverse_permutation(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
@@ -57,6 +64,9 @@ def _inverse_permutation(order: tuple[int, ...]) -> tuple[int, ...]:
 
 class Concat(Op):
     """Any number of inputs joined along one axis."""
+
+    flops = no_flops
+    preserves_batch = axis_batched()
 
     def infer_spec(self, *specs: Spec, axis: int) -> Spec:
         first = specs[0]
@@ -93,6 +103,7 @@ class Slice(Op):
     derivatives = (
         lambda g, y, x, start, stop, step: slice_grad(g, shape=tuple(x.shape), start=start, stop=stop, step=step),
     )
+    flops = no_flops
 
     def infer_spec(self, x: Spec, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]) -> Spec:
         shape = tuple(len(range(a, b, s)) for a, b, s in zip(start, stop, step, strict=True))
@@ -101,11 +112,19 @@ class Slice(Op):
     def reference(self, xp: Any, x: Any, start: Any, stop: Any, step: Any) -> Any:
         return x[tuple(map(slice, start, stop, step))]
 
+    def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+        start, stop, step = (attrs[k][0] for k in ("start", "stop", "step"))
+        return start == 0 and stop == ins[0].shape[0] and step == 1
+
+    def bytes_moved(self, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+        return 2 * total_bytes(outs)
+
 
 class SliceGrad(Op):
     """Zeros of a shape, with the input at the places that `slice_` takes."""
 
     derivatives = (lambda g, y, x, shape, start, stop, step: slice_(g, start=start, stop=stop, step=step),)
+    flops = no_flops
 
     def infer_spec(self, x: Spec, shape: tuple[int, ...], start: Any, stop: Any, step: Any) -> Spec:
         return Spec(shape, x.dtype)
@@ -119,6 +138,8 @@ class SliceGrad(Op):
 class Pad(Op):
     """The input with ``pads`` = ((before, after), ...) per axis, filled by ``mode``: a constant ``value``, or its own
     elements ("reflect", "edge"/"wrap")."""
+
+    flops = no_flops
 
     def infer_spec(self, x: Spec, pads: Pads, mode: str = "constant", value: float = 0.0) -> Spec:
         if len(pads) != x.ndim:
@@ -151,6 +172,9 @@ class Pad(Op):
                 g = OPS["static_scatter_add"](g, indices=where_from, axis=axis, size=n)
         return [g]
 
+    def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+        return tuple(attrs["pads"][0]) == (0, 0)
+
 
 def pad_source_indices(n: int, before: int, after: int, mode: str) -> list[int]:
     """For each place of a padded axis, the index of the element it repeats."""
@@ -166,6 +190,8 @@ class Flip(Op):
     """The elements in reverse order along the axes."""
 
     derivatives = (lambda g, y, x, axis: flip(g, axis=axis),)
+    flops = no_flops
+    preserves_batch = axis_batched()
 
     def infer_spec(self, x: Spec, axis: int | tuple[int, ...]) -> Spec:
         normalize_axes(axis, x.ndim, self)

@@ -7,6 +7,7 @@ from typing import Any
 from prototorch.ops.activation import softplus
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import cast, exp, isfinite, log, stop_gradient, where, zeros_like
+from prototorch.ops.facts import axis_batched, flops_per_output
 from prototorch.ops.indexing import one_hot, take_along_axis
 from prototorch.ops.reduce import max_, normalize_axes, sum_
 from prototorch.ops.shape import reshape
@@ -18,6 +19,8 @@ class Softmax(Op):
 
     inplace = {0: 0}
     derivatives = (lambda g, y, x, axis=-1: softmax_grad(g, y, axis=axis),)
+    flops = flops_per_output(5)
+    preserves_batch = axis_batched(-1)
 
     def infer_spec(self, x: Spec, axis: int = -1) -> Spec:
         normalize_axes(axis, x.ndim, self)
@@ -45,6 +48,8 @@ class LogSoftmax(Op):
 
     inplace = {0: 0}
     derivatives = (lambda g, y, x, axis=-1: g - exp(y) * sum_(g, axis=axis, keepdims=True),)
+    flops = flops_per_output(5)
+    preserves_batch = axis_batched(-1)
 
     def infer_spec(self, x: Spec, axis: int = -1) -> Spec:
         normalize_axes(axis, x.ndim, self)

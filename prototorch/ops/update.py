@@ -11,6 +11,7 @@ import math
 from typing import Any, ClassVar
 
 from prototorch.ops.core import Op
+from prototorch.ops.facts import flops_per_output
 from prototorch.spec import Spec
 
 
@@ -48,6 +49,8 @@ class Update(Op):
 class SgdUpdate(Update):
     """w - rate * (g + l2 * w)."""
 
+    flops = flops_per_output(2)
+
     def compute_update(self, xp, w, g, rate, t, l2=0.0):
         return (w - rate * (g + l2 * w if l2 else g),)
 
@@ -56,6 +59,7 @@ class MomentumUpdate(Update):
     """v = momentum * v - rate * g; w + v, or w + momentum * v - rate * g (Nesterov). ``l2`` adds l2 * w to g."""
 
     slots = 1
+    flops = flops_per_output(4)
 
     def compute_update(self, xp, w, g, rate, t, v, momentum, nesterov=False, l2=0.0):
         step = rate * (g + l2 * w if l2 else g)
@@ -67,6 +71,7 @@ class AdamUpdate(Update):
     """Adam (Kingma and Ba, 2015); with ``decay`` AdamW."""
 
     slots = 2
+    flops = flops_per_output(12)
 
     def compute_update(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
         m = m + (g - m) * (1 - beta_1)
@@ -79,6 +84,7 @@ class AmsgradUpdate(Update):
     """Adam with the largest second moment so far (Reddi et al., 2018)."""
 
     slots = 3
+    flops = flops_per_output(13)
 
     def compute_update(self, xp, w, g, rate, t, m, v, top, beta_1, beta_2, epsilon):
         m = m + (g - m) * (1 - beta_1)
@@ -100,6 +106,7 @@ class NadamUpdate(Update):
     """
 
     slots = 2
+    flops = flops_per_output(14)
 
     def compute_update(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
         u_t = beta_1 * (1 - 0.5 * 0.96**t)
@@ -120,6 +127,7 @@ class RmspropUpdate(Update):
     """RMSprop (Hinton's lecture 6): the slot is the mean square of the gradient."""
 
     slots = 1
+    flops = flops_per_output(8)
 
     def compute_update(self, xp, w, g, rate, t, v, rho, epsilon):
         v = rho * v + (1 - rho) * g * g
@@ -130,6 +138,7 @@ class RmspropMomentumUpdate(Update):
     """RMSprop with momentum: slots are the mean square and the momentum."""
 
     slots = 2
+    flops = flops_per_output(10)
 
     def compute_update(self, xp, w, g, rate, t, v, b, rho, momentum, epsilon):
         v = rho * v + (1 - rho) * g * g
@@ -141,6 +150,7 @@ class CenteredRmspropUpdate(Update):
     """RMSprop by the variance: slots are the mean square, the momentum and the mean of the gradient."""
 
     slots = 3
+    flops = flops_per_output(12)
 
     def compute_update(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon):
         v = rho * v + (1 - rho) * g * g
@@ -153,6 +163,7 @@ class AdagradUpdate(Update):
     """Adagrad (Duchi et al., 2011)."""
 
     slots = 1
+    flops = flops_per_output(6)
 
     def compute_update(self, xp, w, g, rate, t, a, epsilon):
         a = a + g * g
@@ -163,6 +174,7 @@ class AdadeltaUpdate(Update):
     """Adadelta (Zeiler, 2012)."""
 
     slots = 2
+    flops = flops_per_output(12)
 
     def compute_update(self, xp, w, g, rate, t, a, d, rho, epsilon):
         a = rho * a + (1 - rho) * g * g
@@ -175,6 +187,7 @@ class AdamaxUpdate(Update):
     """Adamax, Adam with the infinity norm (Kingma and Ba, 2015)."""
 
     slots = 2
+    flops = flops_per_output(10)
 
     def compute_update(self, xp, w, g, rate, t, m, u, beta_1, beta_2, epsilon):
         m = m + (g - m) * (1 - beta_1)
@@ -186,6 +199,7 @@ class LionUpdate(Update):
     """Lion (Chen et al., 2023): the sign of an interpolated momentum."""
 
     slots = 1
+    flops = flops_per_output(9)
 
     def compute_update(self, xp, w, g, rate, t, m, beta_1, beta_2):
         w = w - rate * xp.sign(m * beta_1 + g * (1 - beta_1))

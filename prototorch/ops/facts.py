@@ -1,0 +1,150 @@
+"""Facts that ops declare about themselves, for cost models, mixed precision and batch analysis.
+
+`Op` documents which facts there are and their defaults. This module holds the vocabulary of the facts and the
+declarations that several ops share: functions that an op's class takes as methods, for example ``flops = no_flops``.
+All of them work on specs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from math import prod
+from typing import Any
+
+from prototorch.spec import Spec
+
+Specs = tuple[Spec, ...]
+Attrs = Mapping[str, Any]
+
+
+class PrecisionClass(Enum):
+    """How an op takes part in mixed precision (automatic casting)."""
+
+    #: computes in the dtype of its inputs: in low precision as soon as one input is
+    FOLLOWS = "follows"
+    #: reads low-precision copies of its float32 inputs: most of the time of a step is spent in such ops
+    LOW = "low"
+    #: takes inputs of different dtypes as they are
+    MIXED = "mixed"
+    #: returns float32: a narrow dtype has too few values for the result
+    FLOAT32 = "float32"
+
+
+class BatchDependence(Enum):
+    """How a value depends on the samples of a batch."""
+
+    #: not at all
+    INDEPENDENT = "independent"
+    #: not at all, and it is equal at all positions of its first axis
+    UNIFORM = "uniform"
+    #: its first axis runs over the samples in order, with an equal number of positions for each
+    BATCHED = "batched"
+    #: in any other way
+    MIXED = "mixed"
+
+
+INDEPENDENT, UNIFORM = BatchDependence.INDEPENDENT, BatchDependence.UNIFORM
+BATCHED, MIXED = BatchDependence.BATCHED, BatchDependence.MIXED
+Dependences = Sequence[BatchDependence]
+
+
+def total_bytes(specs: Sequence[Spec]) -> int:
+    """Bytes of arrays of these specs."""
+    return sum(s.nbytes for s in specs)
+
+
+# --- floating-point operations
+
+
+def no_flops(op: Any, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+    """Of ops that only move elements."""
+    return 0
+
+
+def flops_per_input(op: Any, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+    """Of reductions: one operation for each element of input 0."""
+    return ins[0].size
+
+
+def flops_per_output(count: int) -> Callable[..., Any]:
+    """Of ops that take ``count`` operations for each element of output 0."""
+
+    def flops(op: Any, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+        return count * outs[0].size
+
+    return flops
+
+
+def pool_flops(op: Any, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+    """Of pooling: one operation for each element of each window."""
+    return min(ins[0].size, outs[0].size) * prod(attrs["kernel"])
+
+
+def recurrent_flops(products: int, each: int) -> Callable[..., Any]:
+    """Of recurrent ops: ``products`` products of the state with the recurrent weights in each time step, and ``each``
+    operations for each element of the gates. Inputs: x [N, T, gates * units], weights [units, gates * units]."""
+
+    def flops(op: Any, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+        return ins[0].size * (2 * products * ins[1].shape[0] + each)
+
+    return flops
+
+
+# --- bytes moved
+
+
+def lookup_bytes(op: Any, ins: Specs, outs: Specs, attrs: Attrs) -> int:
+    """Of ops that read only as much of input 0 as they write."""
+    return total_bytes(ins[1:]) + 2 * total_bytes(outs)
+
+
+# --- the batch axis: whether the outputs are BATCHED where an input is
+
+
+def only_first_batched(op: Any, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+    """Input 0 has the batch axis; the others (weights) do not depend on the samples."""
+    return dependences[0] is BATCHED and all(d in (INDEPENDENT, UNIFORM) for d in dependences[1:])
+
+
+def all_batched(op: Any, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+    """All inputs have the batch axis."""
+    return all(d is BATCHED for d in dependences)
+
+
+def last_axis_batched(op: Any, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+    """The op works along the last axis, which is not the batch axis."""
+    return all(d is BATCHED for d in dependences) and all(s.ndim > 1 for s in ins)
+
+
+def axis_batched(default: int | None = None) -> Callable[..., Any]:
+    """The op works along its attribute ``axis`` (``default`` where there is none), which is not the batch axis."""
+
+    def preserves(op: Any, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
+        x = ins[0]
+        if not all(d in (BATCHED, UNIFORM) and s.shape[0] == x.shape[0] for s, d in zip(ins, dependences, strict=True)):
+            return False
+        axis = attrs.get("axis", default)
+        axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+        return all(a % x.ndim != 0 for a in axes)
+
+    return preserves
+
+
+def elementwise_batched(ins: Specs, outs: Specs, dependences: Dependences) -> bool:
+    """Inputs with the batch axis have it in full; the others broadcast along it or are uniform."""
+    out = outs[0]
+
+    def matches(spec: Spec, dependence: BatchDependence) -> bool:
+        full = spec.ndim == out.ndim and spec.shape[0] == out.shape[0]
+        if dependence is BATCHED:
+            return full
+        return spec.ndim < out.ndim or spec.shape[:1] == (1,) or (dependence is UNIFORM and full)
+
+    return all(matches(s, d) for s, d in zip(ins, dependences, strict=True))
+
+
+def elementwise_uniform(ins: Specs, out: Spec, dependences: Dependences) -> BatchDependence:
+    """UNIFORM where every input is, or broadcasts along the first axis; else INDEPENDENT."""
+    uniform = (d is UNIFORM or s.ndim < out.ndim or s.shape[:1] == (1,) for s, d in zip(ins, dependences, strict=True))
+    return UNIFORM if out.ndim and all(uniform) else INDEPENDENT
