@@ -40,7 +40,7 @@ def load_builtin_dataset(name: str, folder: str | os.PathLike[str] | None = None
 
     Args:
         name: one of `DATASET_NAMES`.
-        folder: the folder that is searched first, for sets that are not in the package.
+        folder: the folder that is candidate first, for sets that are not in the package.
 
     Raises:
         DataError: the files are not found (the message lists files and folders), damaged, or not of this set.
@@ -48,19 +48,19 @@ def load_builtin_dataset(name: str, folder: str | os.PathLike[str] | None = None
     if name == "fashion-mnist-mini":
         return _load_mini()
     folders = search_folders(name, folder)
-    for searched in folders:
-        paths = find_idx_files(searched)
+    for candidate in folders:
+        paths = find_idx_files(candidate)
         if paths:
             splits = read_idx_splits(paths, _LOCAL_DATASETS[name], name)
             for split, dataset in splits.items():
                 if dataset.columns["image"].shape != (1, 28, 28):
                     raise DataError(
-                        f"{printable_path(searched)}: expected 28 x 28 images in the {split} split of {name}, "
+                        f"{printable_path(candidate)}: expected 28 x 28 images in the {split} split of {name}, "
                         f"got {dataset}"
                     )
             return splits
     files = ", ".join(f"{split}-{kind}-ubyte[.gz]" for split in SPLIT_FILES.values() for kind in _IDX_KINDS)
-    listing = "\n".join(f"  {printable_path(searched)}" for searched in folders)
+    listing = "\n".join(f"  {printable_path(candidate)}" for candidate in folders)
     raise DataError(
         f"the files of {name!r} are not on this machine. Expected {files} in one of\n{listing}\n"
         f"(the environment variable PROTOTORCH_DATA names the folder that contains {name}/); {_INSTALL_HINTS[name]}. "
@@ -69,7 +69,7 @@ def load_builtin_dataset(name: str, folder: str | os.PathLike[str] | None = None
 
 
 def search_folders(name: str, folder: str | os.PathLike[str] | None = None) -> list[Path]:
-    """The folders that are searched for a named set, in order."""
+    """The folders that are candidate for a named set, in order."""
     folders = []
     if folder is not None:
         folders += [expand_path(folder) / name, expand_path(folder)]

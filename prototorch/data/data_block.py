@@ -84,8 +84,8 @@ class Data(Block):
         return splits[self.part]
 
     def _limit(self, dataset: Dataset) -> Dataset:
-        limited = dataset if self.limit is None else dataset.take(self.limit)
-        return SiamesePairs(limited) if self.pairs else limited
+        samples = dataset if self.limit is None else dataset.take(self.limit)
+        return SiamesePairs(samples) if self.pairs else samples
 
     def _reader(self, shape: tuple[int | None, ...] | None) -> ImageReader:
         image = shape if shape is not None and len(shape) == 3 else (None, None, None)

@@ -137,9 +137,9 @@ class Dataset(ABC):
         try:
             return self.columns[column]
         except KeyError:
-            known = ", ".join(self.columns)
+            listing = ", ".join(self.columns)
             raise DataError(
-                f"{self.name} has no column {column!r}; it has {known}.{did_you_mean(column, self.columns)}"
+                f"{self.name} has no column {column!r}; it has {listing}.{did_you_mean(column, self.columns)}"
             ) from None
 
     def summary(self) -> str:
@@ -232,8 +232,8 @@ class Subset(Dataset):
         try:
             return self._dataset.read(self._indices[indices])
         except SampleError as error:
-            here = indices[np.flatnonzero(self._indices[indices] == error.index)[0]]
-            raise SampleError(str(error), int(here), error.origin) from None
+            own_index = indices[np.flatnonzero(self._indices[indices] == error.index)[0]]
+            raise SampleError(str(error), int(own_index), error.origin) from None
 
     def origin(self, index: int) -> str:
         return self._dataset.origin(int(self._indices[index]))

@@ -212,8 +212,8 @@ class Loader:
     ) -> InlinePool[Batch | None] | OrderedPool[Batch | None]:
         if not threads:
             return InlinePool(work)
-        ahead = self.prefetch * work.num_splits
-        return OrderedPool(work, tasks, threads=threads, ahead=ahead, timeout=self.timeout, describe=describe)
+        read_ahead = self.prefetch * work.num_splits
+        return OrderedPool(work, tasks, threads=threads, read_ahead=read_ahead, timeout=self.timeout, describe=describe)
 
     def _describe(self, indices: np.ndarray) -> str:
         if not len(indices):
@@ -223,11 +223,11 @@ class Loader:
     def _count_skipped(self, errors: list[SampleError]) -> None:
         for error in errors:
             self.skipped_samples[error.index] = str(error)
-        skipped, limit = len(self.skipped_samples), math.ceil(self.skip_limit * len(self.dataset))
-        if skipped > limit:
+        num_skipped, limit = len(self.skipped_samples), math.ceil(self.skip_limit * len(self.dataset))
+        if num_skipped > limit:
             examples = "\n".join(f"  {message}" for message in list(self.skipped_samples.values())[:5])
             raise DataError(
-                f"{self.dataset.name}: {skipped} of {len(self.dataset):,} samples cannot be read, more than the "
+                f"{self.dataset.name}: {num_skipped} of {len(self.dataset):,} samples cannot be read, more than the "
                 f"{limit} that skip_limit {self.skip_limit:g} allows. The first ones:\n{examples}"
             )
 

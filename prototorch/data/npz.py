@@ -70,14 +70,14 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, name: str) -> None
         raise DataError(f"{name}: has no arrays")
     if len(members) > MAX_MEMBERS:
         raise DataError(f"{name}: has {len(members):,} members; the limit is {MAX_MEMBERS}")
-    seen: set[str] = set()
+    names: set[str] = set()
     for member in members:
         where = f"{name}, member {member.filename[:100]!r}"
         if not member.filename.endswith(".npy"):
             raise DataError(f"{where}: expected only .npy arrays in an npz file")
-        if member.filename in seen:
+        if member.filename in names:
             raise DataError(f"{where}: occurs twice")
-        seen.add(member.filename)
+        names.add(member.filename)
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise DataError(f"{where}: compression method {member.compress_type} is not supported; expected deflate")
         if member.flag_bits & 1:
@@ -105,10 +105,10 @@ def _decode_npy(content: bytes | bytearray, name: str) -> np.ndarray:
         raise DataError(f"{name}: holds elements of dtype {dtype}, not numbers")
     if len(shape) > MAX_DIMENSIONS or any(not isinstance(n, int) or n < 0 for n in shape):
         raise DataError(f"{name}: has the impossible shape {str(shape)[:80]}")
-    expected, actual = prod(shape) * dtype.itemsize, len(content) - offset
-    if expected != actual:
-        problem = "truncated" if expected > actual else "too long"
-        raise DataError(f"{name}: {problem}: shape {list(shape)} of {dtype} needs {expected:,} bytes, got {actual:,}")
+    nbytes, available = prod(shape) * dtype.itemsize, len(content) - offset
+    if nbytes != available:
+        problem = "truncated" if nbytes > available else "too long"
+        raise DataError(f"{name}: {problem}: shape {list(shape)} of {dtype} needs {nbytes:,} bytes, got {available:,}")
     array = np.frombuffer(content, dtype, offset=offset)
     array = array.reshape(shape[::-1]).T if is_fortran else array.reshape(shape)
     array = np.require(array, dtype.newbyteorder("="), ["C", "ALIGNED"]).reshape(shape)

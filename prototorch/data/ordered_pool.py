@@ -1,6 +1,6 @@
 """Threads that run numbered tasks ahead of their use and deliver the results in order.
 
-Read-ahead is bounded (at most ``ahead`` results wait), an exception is raised where its result would have been
+Read-ahead is bounded (at most ``read_ahead`` results wait), an exception is raised where its result would have been
 delivered, and a task that takes too long, or a thread that has died, is an error instead of an endless wait.
 """
 
@@ -27,7 +27,7 @@ class OrderedPool(Generic[T]):
         work: runs one task.
         count: the number of tasks.
         threads: the number of threads, at least 1.
-        ahead: the largest number of results that wait to be taken.
+        read_ahead: the largest number of results that wait to be taken.
         timeout: seconds that one task may take.
         describe: the description of a task, for messages.
     """
@@ -38,17 +38,17 @@ class OrderedPool(Generic[T]):
         count: int,
         *,
         threads: int,
-        ahead: int,
+        read_ahead: int,
         timeout: float,
         describe: Callable[[int], str],
     ):
-        self._work, self._count, self._window = work, count, threads + ahead
+        self._work, self._count, self._window = work, count, threads + read_ahead
         self._timeout, self._describe = timeout, describe
         self._condition = threading.Condition()
         self._num_started = self._num_taken = 0
         self._running: dict[int, tuple[float, str]] = {}  # task -> start time, name of its thread
         self._results: dict[int, tuple[T | None, BaseException | None]] = {}
-        self._closed = False
+        self._is_closed = False
         self._threads = [
             threading.Thread(target=self._run, name=f"loader-{i}", daemon=True) for i in range(min(threads, count))
         ]
@@ -79,7 +79,7 @@ class OrderedPool(Generic[T]):
     def close(self, patience: float = 1.0) -> None:
         """Stop the threads; those still running after ``patience`` seconds are abandoned (they are daemons)."""
         with self._condition:
-            self._closed = True
+            self._is_closed = True
             self._results.clear()
             self._condition.notify_all()
         deadline = time.monotonic() + patience
@@ -100,7 +100,7 @@ class OrderedPool(Generic[T]):
                 error = caught
             with self._condition:
                 self._running.pop(number, None)
-                if self._closed:
+                if self._is_closed:
                     return
                 self._results[number] = (value, error)
                 self._condition.notify_all()
@@ -109,12 +109,12 @@ class OrderedPool(Generic[T]):
         """The next task to run, as soon as there is room for its result; None when there are no more."""
         with self._condition:
             while (
-                not self._closed
+                not self._is_closed
                 and self._num_started < self._count
                 and self._num_started - self._num_taken >= self._window
             ):
                 self._condition.wait()
-            if self._closed or self._num_started >= self._count:
+            if self._is_closed or self._num_started >= self._count:
                 return None
             number = self._num_started
             self._num_started += 1
@@ -143,7 +143,7 @@ def map_in_threads(work: Callable[[A], T], items: Sequence[A]) -> list[T]:
         lambda i: work(items[i]),
         len(items),
         threads=len(items),
-        ahead=0,
+        read_ahead=0,
         timeout=math.inf,
         describe=lambda i: f"{items[i]}",
     )

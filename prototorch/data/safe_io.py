@@ -74,12 +74,12 @@ def _read_exactly(handle: int, size: int, path: str | os.PathLike[str]) -> bytes
     buffer = bytearray(size)
     buffer[: len(data)] = data
     with os.fdopen(os.dup(handle), "rb", buffering=0) as file:
-        view, done = memoryview(buffer), len(data)
-        while done < size:
-            count = file.readinto(view[done:])
+        view, offset = memoryview(buffer), len(data)
+        while offset < size:
+            count = file.readinto(view[offset:])
             if not count:
-                raise DataError(f"{printable_path(path)}: truncated while it was read: got {done:,} of {size:,} bytes")
-            done += count
+                raise DataError(f"{printable_path(path)}: truncated while being read: got {offset:,} of {size:,} bytes")
+            offset += count
         view.release()
     return buffer
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from prototorch.data.array_conversion import as_dataset
 from prototorch.data.batch import Batch, BatchContext, BatchTransform, cast_columns
-from prototorch.data.binding import BoundDataset, IndexRange, Shape, TargetSpec, bind
+from prototorch.data.binding import IndexRange, Shape, TargetSpec, bind
 from prototorch.data.checks import check_target
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.ordered_pool import OrderedPool, closing
@@ -35,7 +35,6 @@ class BatchStream:
 
     Attributes:
         wait_seconds: seconds spent waiting for batches so far.
-        bound: the first batch, bound to the model; None before it is read.
         position: batches of this epoch taken so far. (``batch_size`` is 1: a stream counts batches.)
         indices: inputs that a layer uses as table indices, as for `bind`.
         inputs, targets, indices, transform, dtypes: may be changed between `peek` and the iteration.
@@ -68,7 +67,6 @@ class BatchStream:
         self.steps, self.seed, self.epoch, self.position = steps, seed, epoch, 0
         self._prefetch, self._timeout = prefetch, timeout
         self.wait_seconds = 0.0
-        self.bound: BoundDataset | None = None
         self._iterator: Iterator[Any] | None = None  # of this epoch, after `peek`
 
     def __len__(self) -> int:
@@ -114,7 +112,7 @@ class BatchStream:
             make,
             count,
             threads=1,
-            ahead=self._prefetch,
+            read_ahead=self._prefetch,
             timeout=self._timeout,
             describe=lambda number: f"batch {skip + number} of {self.name}",
         )
@@ -179,7 +177,6 @@ class BatchStream:
     def _batch(self, item: Any, number: int, position: int) -> Batch:
         dataset = self._as_dataset(item, number)
         bound = bind(dataset, self.inputs, self.targets, indices=self.indices)
-        self.bound = self.bound or bound
         for output, target in self.targets.items():
             column = bound.target_columns[output]
             values = bound.column_array(column)

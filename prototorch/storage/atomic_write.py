@@ -89,7 +89,7 @@ def check_writable(folder: str | os.PathLike[str], size: int, count: int = 1) ->
     """
     folder = os.path.abspath(os.fspath(folder))
     trial = os.path.join(folder, f".probe-{secrets.token_hex(4)}")
-    needed = size * count
+    total_bytes = size * count
     try:
         os.makedirs(folder, exist_ok=True)
         write_bytes(trial, b"prototorch")
@@ -98,11 +98,11 @@ def check_writable(folder: str | os.PathLike[str], size: int, count: int = 1) ->
     except OSError as error:
         cause = error if isinstance(error, FileError) else _describe_error(error)
         raise SnapshotError(
-            f"{folder}: checkpoints cannot be written here ({needed:,} bytes needed): {cause}"
+            f"{folder}: checkpoints cannot be written here ({total_bytes:,} bytes needed): {cause}"
         ) from error
-    if free is not None and free < needed:
+    if free is not None and free < total_bytes:
         files = f"{count} checkpoints of {size:,} bytes" if count > 1 else "a checkpoint"
-        raise SnapshotError(f"{folder}: not enough space for {files} ({needed:,} bytes needed, {free:,} free)")
+        raise SnapshotError(f"{folder}: not enough space for {files} ({total_bytes:,} bytes needed, {free:,} free)")
     limit = _file_size_limit()
     if limit is not None and limit < size:
         raise SnapshotError(
@@ -115,7 +115,7 @@ def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
 
     Files of running processes stay, and so do those of other hosts that are less than a week old.
     """
-    removed = []
+    removed_paths = []
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -129,8 +129,8 @@ def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
         with contextlib.suppress(OSError):
             if writer.is_dead() or (writer.is_elsewhere() and time.time() - path.stat().st_mtime > _REMOTE_ORPHAN_AGE):
                 path.unlink()
-                removed.append(path)
-    return removed
+                removed_paths.append(path)
+    return removed_paths
 
 
 def sha256_hexdigest(pieces: Iterable[BytesLike]) -> str:
@@ -182,25 +182,25 @@ def _write_temporary(path: str, views: Sequence[memoryview], size: int) -> None:
 
 
 def _write_all(fd: int, view: memoryview) -> None:
-    done, empty_writes = 0, 0
-    while done < view.nbytes:
-        count = _retry_interrupted(os.write, fd, view[done : done + _MAX_WRITE_BYTES])
+    offset, empty_writes = 0, 0
+    while offset < view.nbytes:
+        count = _retry_interrupted(os.write, fd, view[offset : offset + _MAX_WRITE_BYTES])
         empty_writes = 0 if count else empty_writes + 1
         if empty_writes == 100:
             raise OSError(errno.EIO, "the system accepts no more bytes")
-        done += count
+        offset += count
 
 
 def _compare_contents(path: str, views: Sequence[memoryview]) -> None:
     """Read the file back and compare it with what was written."""
     with open(path, "rb", buffering=0) as file:
         for view in views:
-            done = 0
-            while done < view.nbytes:
-                block = _retry_interrupted(file.read, min(view.nbytes - done, 1 << 22))
-                if not block or block != view[done : done + len(block)]:
-                    raise OSError(errno.EIO, f"the bytes read back differ from those written, from byte {done} on")
-                done += len(block)
+            offset = 0
+            while offset < view.nbytes:
+                block = _retry_interrupted(file.read, min(view.nbytes - offset, 1 << 22))
+                if not block or block != view[offset : offset + len(block)]:
+                    raise OSError(errno.EIO, f"the bytes read back differ from those written, from byte {offset} on")
+                offset += len(block)
         if _retry_interrupted(file.read, 1):
             raise OSError(errno.EIO, "the file read back is longer than what was written")
 

@@ -84,12 +84,12 @@ def read(path: str | os.PathLike[str]) -> ContainerContents:
         memory = np.empty(size, np.uint8)
         view = memory.data
         file.seek(0)
-        done = 0
-        while done < size:
-            count = file.readinto(view[done : done + _READ_BYTES])
+        offset = 0
+        while offset < size:
+            count = file.readinto(view[offset : offset + _READ_BYTES])
             if not count:
-                raise _truncation_error(path, size, done)
-            done += count
+                raise _truncation_error(path, size, offset)
+            offset += count
     _check_digest(path, digest, hashlib.sha256(view[USER_BLOCK:]).hexdigest())
     entries = _read_entries(path, lambda offset, count: view[offset : offset + count].tobytes(), size)
     arrays, meta = {}, {}
@@ -130,13 +130,13 @@ def verify(path: str | os.PathLike[str], digest: str | None = None) -> str:
         declared, size = _check_header(path, file)
         if digest is not None:
             _check_digest(path, digest, declared)
-        total, done = hashlib.sha256(), USER_BLOCK
+        total, offset = hashlib.sha256(), USER_BLOCK
         file.seek(USER_BLOCK)
         while block := file.read(_READ_BYTES):
             total.update(block)
-            done += len(block)
-    if done != size:
-        raise _truncation_error(path, size, done)
+            offset += len(block)
+    if offset != size:
+        raise _truncation_error(path, size, offset)
     _check_digest(path, declared, total.hexdigest())
     return declared
 
@@ -201,14 +201,14 @@ def _check_header(path: str | os.PathLike[str], file: io.FileIO) -> tuple[str, i
     return match[2].decode(), size
 
 
-def _truncation_error(path: str | os.PathLike[str], expected: int, found: int) -> ModelFileError:
-    word = "truncated" if found < expected else "damaged"
-    return ModelFileError(f"{os.fspath(path)}: {word}: expected {expected:,} bytes, found {found:,}")
+def _truncation_error(path: str | os.PathLike[str], expected: int, actual: int) -> ModelFileError:
+    word = "truncated" if actual < expected else "damaged"
+    return ModelFileError(f"{os.fspath(path)}: {word}: expected {expected:,} bytes, found {actual:,}")
 
 
-def _check_digest(path: str | os.PathLike[str], expected: str, found: str) -> None:
-    if found != expected:
-        raise ModelFileError(f"{os.fspath(path)}: damaged: expected sha256 {expected}, found {found}")
+def _check_digest(path: str | os.PathLike[str], expected: str, actual: str) -> None:
+    if actual != expected:
+        raise ModelFileError(f"{os.fspath(path)}: damaged: expected sha256 {expected}, found {actual}")
 
 
 def _read_entries(
@@ -238,5 +238,5 @@ def _decode_array(path: str | os.PathLike[str], name: str, entry: DatasetEntry, 
     dtype = np.dtype(entry.dtype)
     if dtype == np.bool_ and part.size and part.max() > 1:
         raise ModelFileError(f"{os.fspath(path)}: {name}: a boolean that is neither 0 nor 1")
-    aligned = part if part.ctypes.data % dtype.itemsize == 0 else part.copy()
-    return aligned.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(entry.shape)
+    buffer = part if part.ctypes.data % dtype.itemsize == 0 else part.copy()
+    return buffer.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(entry.shape)

@@ -218,12 +218,12 @@ class _ReaderSession:
         except MemoryError as error:
             raise self._error(f"{name}: not enough memory for an array of {list(shape)}") from error
         view = data.reshape(-1).view(np.uint8)
-        done = 0
-        while done < view.nbytes:
-            count = self.process.stdout.readinto(view[done:].data)  # type: ignore[attr-defined]
+        count_read = 0
+        while count_read < view.nbytes:
+            count = self.process.stdout.readinto(view[count_read:].data)  # type: ignore[attr-defined]
             if not count:
                 raise self._failure()
-            done += count
+            count_read += count
         if dtype == "|b1":
             if view.nbytes and view.max() > 1:
                 raise self._error(f"{name}: a boolean that is neither 0 nor 1")

@@ -34,8 +34,8 @@ class DatasetEntry:
     nbytes: int
 
 
-def _integer_type(size: int, signed: bool) -> bytes:
-    return struct.pack("<B3BIHH", 0x10, 8 if signed else 0, 0, 0, size, 0, 8 * size)
+def _integer_type(size: int, is_signed: bool) -> bytes:
+    return struct.pack("<B3BIHH", 0x10, 8 if is_signed else 0, 0, 0, size, 0, 8 * size)
 
 
 def _float_type(size: int, exponent: int, mantissa: int) -> bytes:
@@ -75,7 +75,7 @@ class _TreeReader:
 
     def __init__(self, read_at: Callable[[int, int], bytes], size: int, base: int):
         self.read_at, self.size, self.base = read_at, size, base
-        self.visited: set[int] = set()
+        self.visited_addresses: set[int] = set()
 
     def read(self, address: int, count: int, what: str) -> bytes:
         offset = address + self.base
@@ -89,11 +89,11 @@ class _TreeReader:
         return data
 
     def mark_visited(self, address: int, what: str) -> None:
-        if address in self.visited:
+        if address in self.visited_addresses:
             raise HDF5FormatError(f"{what}: the same address is used twice")
-        if len(self.visited) >= _MAX_OBJECTS:
+        if len(self.visited_addresses) >= _MAX_OBJECTS:
             raise HDF5FormatError(f"{what}: more than {_MAX_OBJECTS:,} structures")
-        self.visited.add(address)
+        self.visited_addresses.add(address)
 
     def walk(self) -> Iterator[tuple[str, DatasetEntry]]:
         head = self.read(0, 96, "superblock")
@@ -194,12 +194,12 @@ class _TreeReader:
         layout = messages[8]
         if len(layout) < 18 or layout[:2] != b"\x03\x01":
             raise HDF5FormatError(f"{what}: not contiguous")
-        address, stored = struct.unpack_from("<QQ", layout, 2)
+        address, stored_bytes = struct.unpack_from("<QQ", layout, 2)
         nbytes = prod(shape) * itemsize
         if prod(max(length, 1) for length in shape) * itemsize >= 1 << 62:
             raise HDF5FormatError(f"{what}: the shape {list(shape)} is too large")
-        if stored != nbytes:
-            raise HDF5FormatError(f"{what}: {nbytes:,} bytes declared, {stored:,} stored")
+        if stored_bytes != nbytes:
+            raise HDF5FormatError(f"{what}: {nbytes:,} bytes declared, {stored_bytes:,} stored")
         if nbytes == 0:
             return DatasetEntry(dtype, shape, self.base, 0)
         if address == _UNDEFINED_ADDRESS or address + self.base + nbytes > self.size:
@@ -214,7 +214,7 @@ class _TreeReader:
     def dtype(self, body: bytes, what: str) -> tuple[str, int]:
         if body[:4] == _TEXT_TYPE and len(body) >= 8:
             return "text", struct.unpack_from("<I", body, 4)[0]
-        for encoded, dtype in _TYPES.items():
-            if body.startswith(encoded) and not any(body[len(encoded) :]):
+        for encoding, dtype in _TYPES.items():
+            if body.startswith(encoding) and not any(body[len(encoding) :]):
                 return dtype
         raise HDF5FormatError(f"{what}: an unsupported element type")

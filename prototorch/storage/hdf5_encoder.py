@@ -45,15 +45,16 @@ class _SparseFile(io.RawIOBase):
 
     def write(self, data) -> int:
         view = memoryview(data).cast("B")
-        done = 0
-        while done < len(view):
-            number, start = divmod(self.position + done, _PAGE_BYTES)
-            count = min(_PAGE_BYTES - start, len(view) - done)
-            self.pages.setdefault(number, bytearray(_PAGE_BYTES))[start : start + count] = view[done : done + count]
-            done += count
-        self.position += done
+        count_written = 0
+        while count_written < len(view):
+            number, start = divmod(self.position + count_written, _PAGE_BYTES)
+            count = min(_PAGE_BYTES - start, len(view) - count_written)
+            page = self.pages.setdefault(number, bytearray(_PAGE_BYTES))
+            page[start : start + count] = view[count_written : count_written + count]
+            count_written += count
+        self.position += count_written
         self.size = max(self.size, self.position)
-        return done
+        return count_written
 
     def readinto(self, data) -> int:
         view = memoryview(data).cast("B")
@@ -139,12 +140,12 @@ def _encode_scalar(key: str, value: Scalar) -> np.ndarray:
         value = value.item()
     if isinstance(value, str):
         try:
-            encoded = value.encode()
+            data = value.encode()
         except UnicodeEncodeError:
             raise UsageError(f"{META_GROUP}/{key}: a string with a lone surrogate cannot be stored") from None
         if "\0" in value:
             raise UsageError(f"{META_GROUP}/{key}: a string with a NUL character cannot be stored")
-        return np.array(encoded, dtype=f"S{max(1, len(encoded))}")
+        return np.array(data, dtype=f"S{max(1, len(data))}")
     if isinstance(value, bool):
         return np.array(value)
     if isinstance(value, int) and -(2**63) <= value < 2**63:

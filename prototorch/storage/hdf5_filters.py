@@ -24,7 +24,7 @@ def max_stored_bytes(filters: Sequence[int], size: int) -> int:
     return size + checks + (size // 1000 + 64 if DEFLATE in filters else 0)
 
 
-def decode_chunk(stored: bytes, filters: Sequence[int], skip_mask: int, size: int, itemsize: int) -> bytes:
+def decode_chunk(data: bytes, filters: Sequence[int], skip_mask: int, size: int, itemsize: int) -> bytes:
     """Decode the ``size`` bytes of a chunk from its stored bytes.
 
     ``filters`` are in the order of encoding, each at most once; ``skip_mask`` has a bit set for each filter that was
@@ -42,22 +42,22 @@ def decode_chunk(stored: bytes, filters: Sequence[int], skip_mask: int, size: in
     for code, length in zip(reversed(applied), reversed(input_sizes), strict=True):
         if code == DEFLATE:
             assert length is not None
-            stored = _inflate(stored, length)
+            data = _inflate(data, length)
         elif code == FLETCHER32:
-            stored = _strip_checksum(stored)
+            data = _strip_checksum(data)
         elif code == SHUFFLE:
-            stored = _unshuffle(stored, itemsize)
+            data = _unshuffle(data, itemsize)
         else:
             raise FilterError(f"filter {code} is not allowed")
-    if len(stored) != size:
-        raise FilterError(f"a chunk of {size:,} bytes decodes to {len(stored):,}")
-    return stored
+    if len(data) != size:
+        raise FilterError(f"a chunk of {size:,} bytes decodes to {len(data):,}")
+    return data
 
 
-def _inflate(stored: bytes, size: int) -> bytes:
+def _inflate(data: bytes, size: int) -> bytes:
     decompressor = zlib.decompressobj()
     try:
-        data = decompressor.decompress(stored, size + 1)
+        data = decompressor.decompress(data, size + 1)
     except zlib.error as error:
         raise FilterError(f"deflate: {error}") from error
     if len(data) != size or not decompressor.eof:
@@ -66,18 +66,18 @@ def _inflate(stored: bytes, size: int) -> bytes:
     return data
 
 
-def _unshuffle(stored: bytes, itemsize: int) -> bytes:
-    count = len(stored) // itemsize
+def _unshuffle(data: bytes, itemsize: int) -> bytes:
+    count = len(data) // itemsize
     if itemsize == 1 or count <= 1:
-        return stored
-    planes = np.frombuffer(stored, np.uint8, count * itemsize).reshape(itemsize, count)
-    return planes.T.tobytes() + stored[count * itemsize :]
+        return data
+    planes = np.frombuffer(data, np.uint8, count * itemsize).reshape(itemsize, count)
+    return planes.T.tobytes() + data[count * itemsize :]
 
 
-def _strip_checksum(stored: bytes) -> bytes:
-    if len(stored) < 4:
+def _strip_checksum(data: bytes) -> bytes:
+    if len(data) < 4:
         raise FilterError("a chunk without its checksum")
-    data, expected = stored[:-4], int.from_bytes(stored[-4:], "little")
+    data, expected = data[:-4], int.from_bytes(data[-4:], "little")
     actual = fletcher32(data)
     if (expected & 0xFFFF) % 65535 != (actual & 0xFFFF) or (expected >> 16) % 65535 != actual >> 16:
         raise FilterError(f"a chunk's checksum is wrong: expected {expected:08x}, found {actual:08x}")

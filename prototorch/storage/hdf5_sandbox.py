@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 def _stub_packages() -> None:
     """Register empty packages, so that importing the few modules needed does not import all of prototorch."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    for name, folder in (("prototorch", os.path.dirname(here)), ("prototorch.storage", here)):
+    folder_path = os.path.dirname(os.path.abspath(__file__))
+    for name, folder in (("prototorch", os.path.dirname(folder_path)), ("prototorch.storage", folder_path)):
         module = types.ModuleType(name)
         module.__path__ = [folder]
         sys.modules[name] = module
@@ -87,10 +87,10 @@ def _drop_privileges(budget: int, seconds: int) -> None:
         return
     try:
         with open("/proc/self/statm", "rb") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
+            memory_used = int(file.read().split()[0]) * resource.getpagesize()
     except OSError:
-        used = 1 << 30
-    space = used + 2 * min(budget, 1 << 50) + _ADDRESS_SPACE_SLACK
+        memory_used = 1 << 30
+    space = memory_used + 2 * min(budget, 1 << 50) + _ADDRESS_SPACE_SLACK
     for name, limit in (("AS", space), ("CPU", seconds), ("FSIZE", 0), ("CORE", 0), ("NPROC", 0), ("NOFILE", 0)):
         kind = getattr(resource, f"RLIMIT_{name}", None)
         if kind is None:

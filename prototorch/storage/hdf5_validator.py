@@ -68,8 +68,8 @@ class HDF5Validator:
 
     def __init__(self, file: h5py.File, size: int, budget: int, names: Sequence[str] | None = None):
         self.file, self.size, self.budget, self.remaining_budget = file, size, budget, budget
-        self.visited: set[int] = set()
-        self.resolved: dict[str, h5g.GroupID | h5d.DatasetID] = {}
+        self.visited_addresses: set[int] = set()
+        self.handles: dict[str, h5g.GroupID | h5d.DatasetID] = {}
         self.objects: list[tuple[str, h5g.GroupID | h5d.DatasetID]] = []
         self.datasets: list[DatasetInfo] = []
         root = self._open(file.id, b"/", "/")
@@ -99,16 +99,16 @@ class HDF5Validator:
             if not isinstance(handle, h5g.GroupID) or not handle.links.exists(part.encode()):
                 raise UnsafeFileError(f"{name}: there is no such dataset")
             path = f"{path}/{part}" if path else part
-            if path not in self.resolved:
+            if path not in self.handles:
                 self._check_link(handle.links.get_info(part.encode()).type, path)
-                self.resolved[path] = self._open(handle, part.encode(), path)
-            handle = self.resolved[path]
+                self.handles[path] = self._open(handle, part.encode(), path)
+            handle = self.handles[path]
         if not isinstance(handle, h5d.DatasetID):
             raise UnsafeFileError(f"{path}: expected a dataset, found a group")
         self.datasets.append(self._validate_dataset(handle, path))
 
     def _links(self, group: h5g.GroupID, path: str) -> list[str]:
-        remaining = MAX_OBJECTS - len(self.visited)
+        remaining = MAX_OBJECTS - len(self.visited_addresses)
         links: list[tuple[bytes, int]] = []
 
         def collect(raw: bytes, info: h5py.h5l.LinkInfo) -> bool | None:  # h5py would lose an exception raised here
@@ -148,10 +148,10 @@ class HDF5Validator:
     def _open(self, group: h5g.GroupID, name: bytes, path: str) -> h5g.GroupID | h5d.DatasetID:
         handle = h5o.open(group, name)
         address = h5o.get_info(handle).addr
-        if address in self.visited and path != "/":
+        if address in self.visited_addresses and path != "/":
             raise UnsafeFileError(f"{path:.200}: another name of an object that has been visited")
-        self.visited.add(address)
-        if len(self.visited) > MAX_OBJECTS:
+        self.visited_addresses.add(address)
+        if len(self.visited_addresses) > MAX_OBJECTS:
             raise UnsafeFileError(f"{path:.200}: more than {MAX_OBJECTS:,} objects in the file")
         if not isinstance(handle, h5g.GroupID | h5d.DatasetID):
             raise UnsafeFileError(f"{path:.200}: expected a group or dataset, found a {type(handle).__name__}")
@@ -188,12 +188,12 @@ class HDF5Validator:
     def _check_contiguous(self, dataset: DatasetInfo) -> None:
         if dataset.handle.get_create_plist().get_nfilters():
             raise UnsafeFileError(f"{dataset.path}: contiguous, but with filters")
-        stored, offset = dataset.handle.get_storage_size(), dataset.handle.get_offset()
+        stored_bytes, offset = dataset.handle.get_storage_size(), dataset.handle.get_offset()
         if dataset.nbytes == 0:
             return
-        if stored != dataset.nbytes or offset is None:
+        if stored_bytes != dataset.nbytes or offset is None:
             raise UnsafeFileError(
-                f"{dataset.path}: {dataset.nbytes:,} bytes declared, {stored if offset else 0:,} stored"
+                f"{dataset.path}: {dataset.nbytes:,} bytes declared, {stored_bytes if offset else 0:,} stored"
             )
         if not 0 < offset <= self.size - dataset.nbytes:
             raise UnsafeFileError(f"{dataset.path}: its {dataset.nbytes:,} bytes are not within the file")
@@ -222,9 +222,9 @@ class HDF5Validator:
         count = prod(-(-length // step) for length, step in zip(dataset.shape, dataset.chunk, strict=True))
         if count > MAX_CHUNKS:
             raise UnsafeFileError(f"{dataset.path}: {count:,} chunks; at most {MAX_CHUNKS:,} are allowed")
-        stored = dataset.handle.get_num_chunks()
-        if stored != count:
-            raise UnsafeFileError(f"{dataset.path}: {count:,} chunks declared, {stored:,} stored")
+        num_stored = dataset.handle.get_num_chunks()
+        if num_stored != count:
+            raise UnsafeFileError(f"{dataset.path}: {count:,} chunks declared, {num_stored:,} stored")
 
 
 def numpy_dtype_of(kind: h5t.TypeID, path: str) -> str:
@@ -249,13 +249,13 @@ def iter_bytes(dataset: DatasetInfo, file: io.FileIO) -> Iterator[bytes]:
     if dataset.nbytes == 0:
         return
     if dataset.offset is not None:
-        done = 0
-        while done < dataset.nbytes:
-            file.seek(dataset.offset + done)  # the library seeks before each of its own reads
-            block = file.read(min(_READ_BYTES, dataset.nbytes - done))
+        count_read = 0
+        while count_read < dataset.nbytes:
+            file.seek(dataset.offset + count_read)  # the library seeks before each of its own reads
+            block = file.read(min(_READ_BYTES, dataset.nbytes - count_read))
             if not block:
-                raise UnsafeFileError(f"{dataset.path}: the file ends at byte {dataset.offset + done:,}")
-            done += len(block)
+                raise UnsafeFileError(f"{dataset.path}: the file ends at byte {dataset.offset + count_read:,}")
+            count_read += len(block)
             yield block
         return
     data = np.empty(dataset.shape, np.dtype(dataset.dtype))
@@ -275,10 +275,10 @@ def _read_chunks(dataset: DatasetInfo, data: np.ndarray) -> None:
             raise UnsafeFileError(
                 f"{dataset.path}: the chunk at {start} has {info.size:,} bytes; at most {limit:,} are possible"
             )
-        mask, stored = dataset.handle.read_direct_chunk(start)
-        stored = stored[: info.size]  # h5py pads a short unfiltered chunk with uninitialized memory
+        mask, content = dataset.handle.read_direct_chunk(start)
+        content = content[: info.size]  # h5py pads a short unfiltered chunk with uninitialized memory
         try:
-            decoded = decode_chunk(bytes(stored), dataset.filters, mask, size, data.dtype.itemsize)
+            decoded = decode_chunk(bytes(content), dataset.filters, mask, size, data.dtype.itemsize)
         except FilterError as error:
             raise UnsafeFileError(f"{dataset.path}: the chunk at {start}: {error}") from None
         block = np.frombuffer(decoded, data.dtype).reshape(dataset.chunk)

@@ -52,7 +52,7 @@ class RunLock:
             problem = _try_lock(self._fd)
             if problem in _CONTENTION_ERRORS:
                 self._raise_if_held()
-            self._token = self._claim(locked=problem is None)
+            self._token = self._claim(has_flock=problem is None)
         except BaseException as error:
             self._close()
             if isinstance(error, OSError) and not isinstance(error, FileError):
@@ -97,7 +97,7 @@ class RunLock:
             time.sleep(0.05)
         raise _in_use_error(self.folder, {})
 
-    def _claim(self, locked: bool) -> str:
+    def _claim(self, has_flock: bool) -> str:
         """Create ``.lock.json``. One of a process that has ended is replaced; raises FileError for a running one."""
         path = self.folder / ".lock.json"
         current = ProcessIdentity.current()
@@ -109,7 +109,7 @@ class RunLock:
                 "started": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
                 "place": current.namespace,
                 "start": current.start,
-                "locked": locked,
+                "locked": has_flock,
                 "mark": token,
             }
         )
@@ -117,7 +117,7 @@ class RunLock:
             try:
                 fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             except FileExistsError:
-                self._remove_stale(path, locked)
+                self._remove_stale(path, has_flock)
                 continue
             with os.fdopen(fd, "w", encoding="utf-8") as file:
                 file.write(text)
@@ -126,16 +126,16 @@ class RunLock:
             return token
         raise _in_use_error(self.folder, _read_holder(self.folder))
 
-    def _remove_stale(self, path: Path, locked: bool) -> None:
+    def _remove_stale(self, path: Path, has_flock: bool) -> None:
         """Remove a stale ``.lock.json``, or raise FileError if its writer may still run."""
         holder = _read_holder(self.folder)
         process = _holder_process(holder)
-        if process is None and not locked:
+        if process is None and not has_flock:
             time.sleep(0.05)  # it may be incomplete because it is being written
             holder = _read_holder(self.folder)
             process = _holder_process(holder)
         # This process has the lock, so a holder that had the lock has ended, on whatever host.
-        has_ended = process is None or process.is_dead() or (locked and bool(holder.get("locked")))
+        has_ended = process is None or process.is_dead() or (has_flock and bool(holder.get("locked")))
         if not has_ended:
             raise _in_use_error(self.folder, holder)
         stale = path.with_name(f".lock.json.stale-{secrets.token_hex(4)}")

@@ -43,7 +43,7 @@ class _SnapshotList:
 
     names: list[str] = field(default_factory=list)
     best: str | None = None
-    pinned: set[str] = field(default_factory=set)
+    pins: set[str] = field(default_factory=set)
 
 
 class SnapshotFolder:
@@ -84,15 +84,15 @@ class SnapshotFolder:
         meta: Mapping[str, Scalar] | None = None,
         *,
         best: bool = False,
-        pinned: bool = False,
+        pin: bool = False,
     ) -> Path:
         """Write a snapshot of ``arrays`` and ``meta``, then prune; returns its path.
 
         Raises SnapshotError if it cannot be written; all earlier ones then still exist.
         """
-        return self.add(step, lambda path: container.write(path, arrays, meta), best=best, pinned=pinned)
+        return self.add(step, lambda path: container.write(path, arrays, meta), best=best, pin=pin)
 
-    def add(self, step: int, write: Callable[[Path], object], *, best: bool = False, pinned: bool = False) -> Path:
+    def add(self, step: int, write: Callable[[Path], object], *, best: bool = False, pin: bool = False) -> Path:
         """As `save`, with the file written by ``write``, which must use `container.write`."""
         path = self.path_of(step)
         self._prune(self._list_snapshots())  # after a crash, so that there is never more than one in excess
@@ -101,17 +101,17 @@ class SnapshotFolder:
         current = self._list_snapshots()
         current.names = [name for name in current.names if name != path.name] + [path.name]
         current.best = path.name if best else current.best
-        current.pinned |= {path.name} if pinned else set()
+        current.pins |= {path.name} if pin else set()
         self._write_list(current)
         self._prune(current)
         return path
 
-    def pin(self, step: int, pinned: bool = True) -> None:
+    def pin(self, step: int, pin: bool = True) -> None:
         """Exempt the snapshot of a step from pruning, or no longer. Raises UsageError if there is none."""
         current, name = self._list_snapshots(), self.path_of(step).name
         if name not in current.names:
             raise UsageError(f"{self.directory}: there is no snapshot of step {step}")
-        current.pinned = current.pinned | {name} if pinned else current.pinned - {name}
+        current.pins = current.pins | {name} if pin else current.pins - {name}
         self._write_list(current)
 
     def paths(self) -> list[Path]:
@@ -161,21 +161,21 @@ class SnapshotFolder:
         except OSError as error:
             raise SnapshotError(f"{self.directory}: cannot list its snapshots: {error.strerror}") from error
         current = self._read_list()
-        listed = [name for name in dict.fromkeys(current.names) if name in steps]
-        unlisted = sorted(steps.keys() - set(listed), key=lambda name: steps[name])
+        names = [name for name in dict.fromkeys(current.names) if name in steps]
+        new_names = sorted(steps.keys() - set(names), key=lambda name: steps[name])
         best = current.best if current.best in steps else None
-        return _SnapshotList(listed + unlisted, best, current.pinned & steps.keys())
+        return _SnapshotList(names + new_names, best, current.pins & steps.keys())
 
     def _read_list(self) -> _SnapshotList:
         try:
             with open(self.list_path, encoding="utf-8") as file:
                 content = json.loads(file.read(_MAX_LIST_BYTES))
-            names, best, pinned = content["snapshots"], content["best"], content["pinned"]
+            names, best, pins = content["snapshots"], content["best"], content["pinned"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return _SnapshotList()
         snapshots = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-        exempt = {name for name in pinned if isinstance(name, str)} if isinstance(pinned, list) else set()
-        return _SnapshotList(snapshots, best if isinstance(best, str) else None, exempt)
+        pinned_names = {name for name in pins if isinstance(name, str)} if isinstance(pins, list) else set()
+        return _SnapshotList(snapshots, best if isinstance(best, str) else None, pinned_names)
 
     def _write_list(self, current: _SnapshotList) -> None:
         content = {
@@ -183,12 +183,12 @@ class SnapshotFolder:
             "latest": current.names[-1] if current.names else None,
             "snapshots": current.names,
             "best": current.best,
-            "pinned": sorted(current.pinned),
+            "pinned": sorted(current.pins),
         }
         write_bytes(self.list_path, json.dumps(content, indent=1).encode())
 
     def _prune(self, current: _SnapshotList) -> None:
-        prunable = [name for name in current.names if name != current.best and name not in current.pinned]
+        prunable = [name for name in current.names if name != current.best and name not in current.pins]
         for name in prunable[: -self.keep]:
             _remove_file(self.directory / name)
 

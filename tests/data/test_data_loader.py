@@ -190,7 +190,7 @@ def test_a_thread_that_never_comes_back_is_an_error_that_names_it():
 
 
 def test_threads_that_are_gone_are_an_error():
-    pool = OrderedPool(lambda i: i, 3, threads=1, ahead=0, timeout=60, describe=lambda i: f"piece {i}")
+    pool = OrderedPool(lambda i: i, 3, threads=1, read_ahead=0, timeout=60, describe=lambda i: f"piece {i}")
     assert pool.take() == 0
     pool.close()
     with pytest.raises(DataError, match="threads have ended before piece"):

@@ -61,11 +61,11 @@ def test_an_empty_or_missing_folder(tmp_path):
 def test_best_and_pinned_are_never_pruned(tmp_path):
     folder = SnapshotFolder(tmp_path, keep=2)
     for step in range(1, 10):
-        folder.save(step, arrays(step), best=step in (2, 5), pinned=step == 3)
+        folder.save(step, arrays(step), best=step in (2, 5), pin=step == 3)
     assert steps(folder) == [3, 5, 8, 9]
     assert folder.best_snapshot() == folder.path_of(5)
     folder.pin(8)
-    folder.pin(3, pinned=False)
+    folder.pin(3, pin=False)
     folder.save(10, arrays(10))
     folder.save(11, arrays(11))
     assert steps(folder) == [5, 8, 10, 11]
