@@ -122,7 +122,7 @@ class _ArrayTable:
     def of(self, value: Value) -> ArrayDesc:
         """The array of a value."""
         if id(value) not in self.made:
-            place, spec = self.plan.allocations[id(value)], value.spec
+            place, spec = self.plan.allocations[value], value.spec
             address = place.offset
             if place.kind != "arena":
                 self.end += 1 << 40

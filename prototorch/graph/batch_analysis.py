@@ -29,9 +29,9 @@ __all__ = [
 
 
 def analyze_batch_axis(
-    nodes: Iterable[Node], batch: int, inputs: Mapping[int, BatchDependence]
-) -> dict[int, BatchDependence]:
-    """How each value depends on the samples of a batch, by id. ``inputs`` holds it for the graph's inputs; values that
+    nodes: Iterable[Node], batch: int, inputs: Mapping[Value, BatchDependence]
+) -> dict[Value, BatchDependence]:
+    """How each value depends on the samples of a batch. ``inputs`` holds it for the graph's inputs; values that
     are neither there nor computed (states) are INDEPENDENT."""
     dependences = dict(inputs)
 
@@ -39,25 +39,25 @@ def analyze_batch_axis(
         if value.kind == "constant":
             array = np.asarray(value.array)
             return UNIFORM if array.ndim and len(array) and bool((array == array[:1]).all()) else INDEPENDENT
-        return dependences.get(id(value), INDEPENDENT)
+        return dependences.get(value, INDEPENDENT)
 
     for node in nodes:
         of_outputs = _output_dependences(node, [dependence(v) for v in node.inputs], batch)
-        dependences.update((id(v), d) for v, d in zip(node.outputs, of_outputs, strict=True))
+        dependences.update((v, d) for v, d in zip(node.outputs, of_outputs, strict=True))
     return dependences
 
 
-def analyze_graph(graph: Graph, batch: int) -> dict[int, BatchDependence]:
+def analyze_graph(graph: Graph, batch: int) -> dict[Value, BatchDependence]:
     """`analyze_batch_axis` of a traced graph, all inputs of which but the random key have the batch axis first."""
-    inputs = {id(v): INDEPENDENT if name == RANDOM_KEY else BATCHED for name, v in graph.inputs.items()}
-    return analyze_batch_axis(graph.nodes, batch, inputs)
+    inputs = {v: INDEPENDENT if name == RANDOM_KEY else BATCHED for name, v in graph.inputs.items()}
+    return analyze_batch_axis(graph, batch, inputs)
 
 
 def is_batch_size_independent(one: Graph, other: Graph) -> bool:
     """Whether two graphs, traced for two batch sizes, are the same program: no number in them follows from the size."""
-    if len(one.nodes) != len(other.nodes):
+    if one.num_nodes != other.num_nodes:
         return False
-    return all(_is_same_node(a, b) for a, b in zip(one.nodes, other.nodes, strict=True))
+    return all(_is_same_node(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _is_same_node(a: Node, b: Node) -> bool:
@@ -99,6 +99,5 @@ def _analyze_decomposition(node: Node, dependences: Sequence[BatchDependence], b
     values = [graph.input(str(i), v.spec) for i, v in enumerate(node.inputs)]
     with use_interpreter(graph):
         result = node.op.decompose(*values, **node.attrs)
-    inputs = {id(v): d for v, d in zip(values, dependences, strict=True)}
-    analyzed = analyze_batch_axis(graph.nodes, batch, inputs)
-    return [analyzed.get(id(v), MIXED) for v in (result if isinstance(result, tuple) else (result,))]
+    analyzed = analyze_batch_axis(graph, batch, dict(zip(values, dependences, strict=True)))
+    return [analyzed.get(v, MIXED) for v in (result if isinstance(result, tuple) else (result,))]

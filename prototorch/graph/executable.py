@@ -16,17 +16,11 @@ __all__ = ["make_executable"]
 
 def make_executable(plan: Plan) -> ExecutablePlan:
     """The executable plan of a plan."""
-    buffers = {key: _buffer(value, plan) for key, value in plan.values.items()}
-
-    def buffer(value: Value) -> Buffer:
-        if id(value) not in buffers:
-            buffers[id(value)] = _buffer(value, plan)
-        return buffers[id(value)]
-
+    buffers = {value: _buffer(value, plan) for value in plan.allocations}
     steps = tuple(
         ExecutableStep(
-            step.node.op, tuple(map(buffer, step.inputs)), tuple(map(buffer, step.outputs)), step.node.attrs,
-            step.node.phase, step.node.scope, step.node.loop.trip_count if step.node.loop else 1,
+            step.node.op, tuple(buffers[v] for v in step.inputs), tuple(buffers[v] for v in step.outputs),
+            step.node.attrs, step.node.phase, step.node.scope, step.node.loop.trip_count if step.node.loop else 1,
         )
         for step in plan.steps
     )  # fmt: skip
@@ -34,9 +28,9 @@ def make_executable(plan: Plan) -> ExecutablePlan:
         steps=steps,
         schedule=tuple(plan.schedule()),
         inputs={name: v.spec for name, v in plan.inputs.items()},
-        outputs={name: buffer(v) for name, v in plan.outputs.items()},
+        outputs={name: buffers[v] for name, v in plan.outputs.items()},
         states={name: v.spec for name, v in plan.states.items()},
-        state_copies=tuple((name, buffer(v)) for name, v in plan.state_copies),
+        state_copies=tuple((name, buffers[v]) for name, v in plan.state_copies),
         written_states=plan.written_states(),
         guarded_states=plan.guarded_states,
         arena_bytes=plan.arena_bytes,
@@ -48,26 +42,26 @@ def make_executable(plan: Plan) -> ExecutablePlan:
 
 
 def _buffer(value: Value, plan: Plan) -> Buffer:
-    place = plan.allocations[id(value)]
+    place = plan.allocations[value]
     constant = None if place.kind != "constant" or place.value is None else place.value.array
     return Buffer(place.kind, value.spec, place.offset, place.name, constant, place.stride)
 
 
 def _persistent_tensors(plan: Plan) -> list[PersistentTensor]:
     """The persistent outputs of the setup steps, each with a key of the computation that gives it."""
-    known: dict[int, tuple[Hashable, frozenset[str]]] = {}
+    known: dict[Value, tuple[Hashable, frozenset[str]]] = {}
 
     def computation(value: Value) -> tuple[Hashable, frozenset[str]]:
-        place = plan.allocations[id(value)]
+        place = plan.allocations[value]
         if place.kind == "state":
             return ("state", place.name, value.spec), frozenset((place.name,))
         if value.kind == "constant":
             return ("constant", value.spec, np.asarray(value.array).tobytes()), frozenset()
-        if id(value) not in known:  # a view of a value that is known
-            assert value.node is not None
-            key, names = computation(value.node.inputs[0])
-            known[id(value)] = ("view", value.spec, key), names
-        return known[id(value)]
+        if value not in known:  # a view of a value that is known
+            assert value.producer is not None
+            key, names = computation(value.producer.inputs[0])
+            known[value] = ("view", value.spec, key), names
+        return known[value]
 
     tensors: list[PersistentTensor] = []
     for step in plan.steps[: plan.setup_steps]:
@@ -76,8 +70,8 @@ def _persistent_tensors(plan: Plan) -> list[PersistentTensor]:
         head = step.node.op.name, _attrs_key(step.node), tuple(key for key, _ in operands)
         for i, value in enumerate(step.outputs):
             key = (*head, i, value.spec)
-            known[id(value)] = key, states
-            place = plan.allocations[id(value)]
+            known[value] = key, states
+            place = plan.allocations[value]
             if place.kind == "persistent":
                 tensors.append(PersistentTensor(place.offset, value.spec.nbytes, key, tuple(sorted(states))))
     return tensors

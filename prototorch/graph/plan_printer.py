@@ -21,7 +21,8 @@ from typing import Any
 
 from prototorch.backends.core import Backend
 from prototorch.graph.ir import Value
-from prototorch.graph.plan import Plan, Step
+from prototorch.graph.liveness import Step
+from prototorch.graph.plan import Plan
 from prototorch.spec import Spec
 
 _PHASES = {"forward": "fwd", "backward": "bwd", "update": "upd", "setup": "one"}
@@ -136,17 +137,17 @@ class _ValueNames:
     """What each value of a plan is called."""
 
     def __init__(self, plan: Plan):
-        self.made: dict[int, str] = {}
+        self.made: dict[Value, str] = {}
         for i, step in enumerate(plan.steps, 1):
             for k, v in enumerate(step.outputs):
-                self.made[id(v)] = f"#{i}.{k}" if k else f"#{i}"
+                self.made[v] = f"#{i}.{k}" if k else f"#{i}"
 
     def of(self, value: Value, layer: str = "") -> str:
         """The name; a layer's own states are said shorter."""
-        while id(value) not in self.made and value.node is not None and value.node.op.is_view:
-            value = value.node.inputs[0]
-        if id(value) in self.made:
-            return self.made[id(value)]
+        while value not in self.made and value.producer is not None and value.producer.op.is_view:
+            value = value.producer.inputs[0]
+        if value in self.made:
+            return self.made[value]
         if value.kind == "constant":
             return f"{value.array.item():.6g}" if value.array.size == 1 else f"constant {format_spec(value.spec)}"
         return shorten_state_name(value.name, layer)
@@ -191,11 +192,11 @@ def _describe_step(number: int, step: Step, plan: Plan, backend: Backend, names:
 
 
 def _describe_output(value: Value, step: Step, plan: Plan, names: _ValueNames) -> StepOutput:
-    spec, place = value.spec, plan.allocations[id(value)]
+    spec, place = value.spec, plan.allocations[value]
     over = ""
     if place.kind == "arena":
         for v in step.inputs:
-            theirs = plan.allocations[id(v)]
+            theirs = plan.allocations[v]
             if theirs.kind == "arena" and theirs.offset == place.offset and v.spec.size:
                 over = names.of(v)
                 break

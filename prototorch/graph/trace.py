@@ -54,7 +54,7 @@ class Trace:
     weights: dict[str, WeightSpec] = field(default_factory=dict)
     updates: dict[str, Value] = field(default_factory=dict)
     losses: list[Value] = field(default_factory=list)
-    masks: dict[int, Value] = field(default_factory=dict)
+    masks: dict[Value, Value] = field(default_factory=dict)
     compute_dtype: str | None = None
     key_name: str = RANDOM_KEY  # of the input that random numbers are drawn by
 
@@ -122,12 +122,12 @@ class LayerContext:
 
     def mask(self, value: Value) -> Value | None:
         """See `Context.mask`."""
-        return self.trace.masks.get(id(value))
+        return self.trace.masks.get(value)
 
     def set_mask(self, value: Value, mask: Value | None) -> None:
         """See `Context.set_mask`."""
         if mask is not None:
-            self.trace.masks[id(value)] = mask
+            self.trace.masks[value] = mask
 
     def sublayer(self, name: str, layer: Layer, *inputs: Value) -> Any:
         """See `Context.sublayer`."""
@@ -199,7 +199,7 @@ def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | N
 
     A mistake in a layer raises ShapeError, or, with a report, is noted there; what depends on it is then left out.
     """
-    result = Trace(graph or Graph(), training, compute_dtype=compute_dtype)
+    result = Trace(graph if graph is not None else Graph(), training, compute_dtype=compute_dtype)
     for node in net.inputs:
         value = result.graph.input(node.name, inputs[node.name])
         if preparation is not None and node.name == preparation.name:
@@ -225,8 +225,8 @@ def _outputs_to_float32(net: Net, result: Trace) -> None:
         value = result.values.get(name)
         if value is not None:
             wide = result.values[name] = to_float32(value)
-            if id(value) in result.masks:
-                result.masks[id(wide)] = result.masks[id(value)]
+            if value in result.masks:
+                result.masks[wide] = result.masks[value]
 
 
 def _record_node(result: Trace, node: LayerNode) -> None:

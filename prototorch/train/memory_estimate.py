@@ -80,7 +80,7 @@ def bytes_by_layer(net: Net, plan: Plan) -> dict[str, tuple[int, int]]:
     made = {node.name: [0, 0] for node in net.nodes}
     for step in plan.steps:
         if step.node.phase == "forward" and step.node.scope in names:
-            outputs = (v for v in step.outputs if plan.allocations[id(v)].kind == "arena")
+            outputs = (v for v in step.outputs if plan.allocations[v].kind == "arena")
             made[step.node.scope][0] += sum(align_up(v.spec.nbytes) for v in outputs)
     for name, value in plan.states.items():
         owner = next((layer for key, layer in keys if name.removeprefix(SLOT_PREFIX).startswith(key + "/")), None)

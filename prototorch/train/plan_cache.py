@@ -205,8 +205,8 @@ class PlanCache:
         known = analyze_graph(graph, batch)
         return (
             is_batch_size_independent(graph, graphs[1][0])
-            and all(known.get(id(v)) == BATCHED and v.shape[0] == batch for v in rows)
-            and all(known.get(id(v), INDEPENDENT) in (INDEPENDENT, UNIFORM) for v in free)
+            and all(known.get(v) == BATCHED and v.shape[0] == batch for v in rows)
+            and all(known.get(v, INDEPENDENT) in (INDEPENDENT, UNIFORM) for v in free)
         )
 
     def _make_plan(self, phase: str, specs: Mapping[str, Spec], preparation: InputPreprocessing | None = None,
@@ -347,7 +347,7 @@ class PlanCache:
     def _mask(self, traced: Trace, output: str) -> Value | None:
         """The mask of an output: places where it is False count neither in the loss nor in the metrics."""
         value = traced.values[output]
-        mask = traced.masks.get(id(value))
+        mask = traced.masks.get(value)
         if mask is not None and mask.shape != value.shape[: mask.ndim]:
             raise ShapeError(
                 f"the output {output!r} of shape {list(value.shape)} has a mask of shape {list(mask.shape)}, "

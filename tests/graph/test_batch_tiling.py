@@ -9,8 +9,10 @@ from prototorch.backends.cpu import cpu, native
 from prototorch.graph.cost import estimate_cost
 from prototorch.graph.ir import Graph
 from prototorch.graph.passes.batch_tiling import tile_batch
+from prototorch.graph.passes.context import PassContext
 from prototorch.graph.plan import make_plan
 from prototorch.graph.plan_printer import describe_plan
+from prototorch.graph.verify import verify
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.plan_timing import time_plan
 from prototorch.runtime.variables import Variables
@@ -147,9 +149,13 @@ def test_random_numbers_are_not_drawn_twice():
     s = Said()
     x, key = s.x(4, 9, 9), s.graph.input("random_key", Spec((2,), "uint64"))
     y = ops.dropout(ops.relu(s.conv(x, 8)), key, rate=0.5, site=1)
-    made = tile_batch(s.graph, s.graph.nodes, {"y": y}, {}, 12_000)
-    assert any(node.loop for node in made)
-    assert all(node.loop is None for node in made if node.op.name == "dropout")
+    s.graph.set_results({"y": y}, {})
+    backend = cpu("native")
+    backend.cache_bytes = 12_000
+    assert tile_batch(s.graph, PassContext(backend))
+    verify(s.graph)
+    assert any(node.loop for node in s.graph)
+    assert all(node.loop is None for node in s.graph if node.op.name == "dropout")
 
 
 def test_small_batches_and_small_nets_stay_whole(monkeypatch):

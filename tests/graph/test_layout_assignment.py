@@ -141,4 +141,4 @@ def test_nets_without_convolutions_stay_as_they_are():
     for model in ("transformer", "mlp", "lstm"):
         program = program_of(model, LAID)
         plan = program.plan(TRAIN, specs_of(program, 2), create=False)
-        assert all(v.spec.layout is None for v in plan.values.values())
+        assert all(v.spec.layout is None for v in plan.allocations)

@@ -48,7 +48,7 @@ def test_a_prediction_arranges_its_weights_once_and_again_when_they_change():
     plan = made.plan(PREDICT, specs_of(made))
     once = [s for s in plan.steps if s.node.op.name == "prepack"]
     assert len(once) == 4
-    assert all(s.node.phase == "setup" and plan.allocations[id(s.outputs[0])].kind == "persistent" for s in once)
+    assert all(s.node.phase == "setup" and plan.allocations[s.outputs[0]].kind == "persistent" for s in once)
     assert plan.persistent_bytes >= sum(s.outputs[0].spec.nbytes for s in once)
     run, given = make_executor(plan, made.backend, made.variables), numbers(plan)
     other = program("plain", made.variables)

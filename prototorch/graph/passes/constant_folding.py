@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from prototorch.graph.ir import Node
+from prototorch.graph.ir import Graph, Value
+from prototorch.graph.passes.context import PassContext
 
-_MAX_ELEMENTS = 4096  # elements; larger constants would only take memory
+__all__ = ["fold_constants"]
+
+_MAX_ELEMENTS = 4096  # of an output; larger constants would only take memory
 
 
-def fold_constants(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes that remain; the others' outputs have become constants."""
-    kept = []
-    for node in nodes:
+def fold_constants(graph: Graph, context: PassContext) -> bool:
+    """Replace the outputs of such nodes by constants."""
+    changed = False
+    for node in graph:
         known = all(v.kind == "constant" for v in node.inputs)
         if not known or any(v.spec.size > _MAX_ELEMENTS for v in node.outputs):
-            kept.append(node)
             continue
-        made = node.op.reference(np, *(v.array for v in node.inputs), **node.attrs)
-        for value, array in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True):
-            value.kind, value.node, value.array = "constant", None, np.array(array, dtype=value.dtype, order="C")
-    return kept
+        computed = node.op.reference(np, *(v.array for v in node.inputs), **node.attrs)
+        for value, array in zip(node.outputs, computed if isinstance(computed, tuple) else (computed,), strict=True):
+            folded = np.array(array, dtype=value.dtype, order="C")
+            graph.replace_all_uses(value, Value(graph, value.spec, "constant", value.name, folded))
+        graph.erase(node)
+        changed = True
+    return changed

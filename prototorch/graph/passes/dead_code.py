@@ -1,18 +1,13 @@
-"""Dead code: nodes that nothing wanted depends on are left out."""
+"""Dead code elimination: nodes that no result depends on are removed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from prototorch.graph.ir import Graph
+from prototorch.graph.passes.context import PassContext
 
-from prototorch.graph.ir import Node, Value
+__all__ = ["eliminate_dead_code"]
 
 
-def eliminate_dead_code(nodes: Sequence[Node], live_out: Iterable[Value]) -> list[Node]:
-    """The nodes, in their order, that the wanted values depend on."""
-    needed = {id(v) for v in live_out}
-    kept = []
-    for node in reversed(nodes):
-        if any(id(v) in needed for v in node.outputs):
-            needed.update(id(v) for v in node.inputs)
-            kept.append(node)
-    return kept[::-1]
+def eliminate_dead_code(graph: Graph, context: PassContext) -> bool:
+    """Remove the nodes whose outputs nobody reads, and then those that only these have read."""
+    return graph.erase_dead_nodes()

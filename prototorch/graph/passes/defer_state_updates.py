@@ -1,25 +1,34 @@
-"""What the forward pass computes for new states alone (running statistics, totals of metrics) waits for the update.
+"""What the forward pass computes for new states alone (running statistics, totals of metrics) is deferred to the
+update phase.
 
-A state may then be written in place, as in the update itself: the guard of the runner has seen the loss before.
+A state may then be written in place, as in the update itself: the executor's guard has seen the loss before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from prototorch.graph.ir import Graph, Node, Value
+from prototorch.graph.passes.context import PassContext
 
-from prototorch.graph.ir import Node, Value
+__all__ = ["defer_state_updates"]
 
-_MAX_BYTES = 1 << 20  # bytes that may stay in memory for it
+_MAX_BYTES = 1 << 20  # of the inputs of a node, which stay in memory for it
 
 
-def defer_state_updates(nodes: Sequence[Node], outputs: Mapping[str, Value]) -> None:
-    """Give those nodes the phase "update", in a plan that has this phase."""
-    if not any(node.phase == "update" for node in nodes):
-        return
-    needed = {id(v) for v in outputs.values()}
+def defer_state_updates(graph: Graph, context: PassContext) -> bool:
+    """Give those nodes the phase "update", in a graph that has this phase."""
+    nodes = graph.nodes
+    first_update = next((node for node in nodes if node.phase == "update"), None)
+    if first_update is None:
+        return False
+    needed: set[Value] = set(graph.outputs.values())
+    deferred: list[Node] = []
     for node in reversed(nodes):
-        free = node.phase == "forward" and not any(id(v) in needed for v in node.outputs)
+        free = node.phase == "forward" and needed.isdisjoint(node.outputs)
         if free and sum(v.spec.nbytes for v in node.inputs) <= _MAX_BYTES:
             node.phase = "update"
+            deferred.append(node)
         elif node.phase != "update":
-            needed.update(id(v) for v in node.inputs)
+            needed.update(node.inputs)
+    for node in reversed(deferred):
+        graph.move_before(first_update, node)
+    return bool(deferred)

@@ -1,83 +1,76 @@
-"""Gradients that are zero nearly everywhere are worked on while they are small.
+"""The derivative of an activation is applied where its gradient is small.
 
-Through a maximum pooling a gradient is the pooled one, put where each window's largest element was. The slope of the
-activation before it is needed there alone, where the activation's value is the pooled value itself: so the slope is
-taken before the gradient is spread out, the activation's full output need not be kept for it, and sums over all places
-are taken before as well. In the same way what dropout gives tells the slope wherever dropout lets anything through.
+Through a maximum pooling a gradient is the pooled one, put where each window's largest element was. The derivative of
+the activation before it is needed there alone, where the activation's value is the pooled value itself: so the
+derivative is applied before the gradient is spread out, the activation's full output need not be saved for it, and sums
+over all pixels are taken before as well. In the same way the output of a dropout tells the derivative wherever the
+dropout passes anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from prototorch.graph.ir import Node, Value
-from prototorch.graph.passes.clone_graph import set_producer
+from prototorch.graph.ir import Graph, Node, Value
+from prototorch.graph.passes.context import PassContext
 from prototorch.ops.activation import leaky_relu_grad, relu6_grad, relu_grad
 from prototorch.ops.pool import max_pool, max_pool_grad
 from prototorch.ops.random import dropout
 from prototorch.ops.reduce import normalize_axes, sum_
 
-#: gradients g * slope(y), y being the activation's output
+__all__ = ["hoist_activation_gradient"]
+
+#: gradients g * f'(y), y being the activation's output
 _ACTIVATION_GRADIENTS = (relu_grad, relu6_grad, leaky_relu_grad)
-#: of these, those whose slope follows from the sign, which a dropout's factor leaves as it is
+#: of these, those whose derivative follows from the sign, which the factor of a dropout does not change
 _SIGN_GRADIENTS = (relu_grad, leaky_relu_grad)
 
 
-def hoist_activation_gradient(nodes: Sequence[Node], live_out: Iterable[Value]) -> list[Node]:
-    """The nodes in another order, some with other inputs."""
-    made = list(nodes)
-    held = {id(v) for v in live_out}
-    readers: dict[int, int] = {}
+def hoist_activation_gradient(graph: Graph, context: PassContext) -> bool:
+    """Exchange such gradients with the pooling's, and let the others read the smaller or the later value."""
+    nodes = graph.nodes
     dropped: dict[tuple[object, ...], Value] = {}
-    place = {id(node): i for i, node in enumerate(made)}
-    for node in made:
-        for v in node.inputs:
-            readers[id(v)] = readers.get(id(v), 0) + 1
+    for node in nodes:
         if node.op is dropout:
             dropped.setdefault(_dropout_key(node, node.inputs[0]), node.outputs[0])
+    changed = False
     for node in nodes:
-        source = node.inputs[0].node if node.inputs else None
+        source = node.inputs[0].producer if node.inputs else None
         if source is None:
             continue
-        if (
-            node.op in _ACTIVATION_GRADIENTS
-            and source.op is max_pool_grad
-            and _is_gradient_of_pool(source, node.inputs[1])
-        ):
-            if readers[id(node.inputs[0])] == 1 and id(node.inputs[0]) not in held:
-                i, j = place[id(source)], place[id(node)]
-                made[i], made[j] = node, source
-                place[id(node)], place[id(source)] = i, j
-                _swap(source, node)
+        if node.op in _ACTIVATION_GRADIENTS and source.op is max_pool_grad and _is_gradient_of_pool(source, node):
+            if graph.has_single_use(node.inputs[0]):
+                _exchange(graph, source, node)
+                changed = True
         elif node.op in _SIGN_GRADIENTS and source.op is dropout:
-            seen = dropped.get(_dropout_key(source, node.inputs[1]))
-            node.inputs = node.inputs if seen is None else (node.inputs[0], seen)
+            output = dropped.get(_dropout_key(source, node.inputs[1]))
+            if output is not None:
+                graph.set_inputs(node, (node.inputs[0], output))
+                changed = True
         elif node.op is sum_ and source.op is max_pool_grad:
             ndim = node.inputs[0].ndim
             if set(range(2, ndim)) <= set(normalize_axes(node.attrs.get("axis"), ndim)):
-                node.inputs = (source.inputs[0],)
-    return made
+                graph.set_inputs(node, (source.inputs[0],))
+                changed = True
+    return changed
 
 
 def _dropout_key(node: Node, x: Value) -> tuple[object, ...]:
-    """A dropout's mask, and what it is applied to."""
-    return id(x), id(node.inputs[1]), tuple(sorted(node.attrs.items()))
+    """The mask of a dropout, and what it is applied to."""
+    return x, node.inputs[1], tuple(sorted(node.attrs.items()))
 
 
-def _is_gradient_of_pool(spread: Node, y: Value) -> bool:
-    """Whether a gradient is spread out by the pooling of this very value."""
-    pool = spread.inputs[1].node
+def _is_gradient_of_pool(spread: Node, gradient: Node) -> bool:
+    """Whether a gradient is spread out by the pooling of the very value that the activation's gradient reads."""
+    pool = spread.inputs[1].producer
     attrs = {k: v for k, v in spread.attrs.items() if k != "size"}
-    return pool is not None and pool.op is max_pool and pool.inputs[0] is y and pool.attrs == attrs
+    return pool is not None and pool.op is max_pool and pool.inputs[0] is gradient.inputs[1] and pool.attrs == attrs
 
 
-def _swap(spread: Node, slope: Node) -> None:
-    """slope(spread(g), y) becomes spread(slope(g, pooled y))."""
-    g, number = spread.inputs
-    assert number.node is not None
-    small = Value(g.interpreter, g.spec, "node")
-    slope.inputs = (g, number.node.outputs[0])
-    spread.inputs = (small, number)
-    spread.outputs, slope.outputs = slope.outputs, (small,)
-    set_producer(spread)
-    set_producer(slope)
+def _exchange(graph: Graph, spread: Node, gradient: Node) -> None:
+    """gradient(spread(g), y) becomes spread(gradient(g, pooled y)); each takes the place of the other."""
+    g, index = spread.inputs
+    assert index.producer is not None
+    small = Value(graph, g.spec)
+    inputs = (small, index)
+    graph.replace_node(gradient, Node(spread.op, inputs, spread.attrs, gradient.outputs, spread.scope, spread.phase))
+    inputs = (g, index.producer.outputs[0])
+    graph.replace_node(spread, Node(gradient.op, inputs, gradient.attrs, (small,), gradient.scope, gradient.phase))

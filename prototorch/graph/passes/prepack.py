@@ -1,60 +1,58 @@
-"""Weights that no run changes are brought into the order in which kernels read them once, not in each run.
+"""Weight prepacking: weights that no run changes are brought into the order in which kernels read them, in the setup
+phase instead of in each run.
 
-Only plans without a backward pass: in training weights change with each step, and what a frozen one would save there is
-small beside the memory.
+Only graphs without a backward pass: in training weights change with each step, and what a frozen one would save there
+is small beside the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prototorch.backends.core import Backend
-from prototorch.graph.ir import Node, Value
-from prototorch.graph.passes.clone_graph import set_producer
-from prototorch.graph.passes.runtime_constant_folding import SETUP
+from prototorch.graph.ir import SETUP, Graph, Node, Value
+from prototorch.graph.passes.context import PassContext
 from prototorch.ops.prepack import OperandUse, apply_prepacked, prepack
 
+__all__ = ["prepack_weights"]
 
-def prepack_weights(nodes: Sequence[Node], updates: Mapping[str, Value], backend: Backend) -> list[Node]:
-    """The nodes with `prepack` nodes of the phase "once" among them, where the backend has a use for it."""
+
+def prepack_weights(graph: Graph, context: PassContext) -> bool:
+    """Insert `prepack` nodes of the setup phase, where a kernel of the backend requests one, and read their outputs."""
+    nodes = graph.nodes
     if any(node.phase == "backward" for node in nodes):
-        return list(nodes)
-    known = {id(v) for node in nodes if node.phase == SETUP for v in node.outputs}
-    after: dict[int, list[Node]] = {}  # the new nodes by what they read, so that it need not wait long in memory
-    made: dict[tuple[int, Any, int], Value] = {}
+        return False
+    setup = [node for node in nodes if node.phase == SETUP]
+    known = {v for node in setup for v in node.outputs}
+    packing: dict[Value, list[Node]] = {}  # the new nodes by what they read, so that it need not wait long in memory
+    packed: dict[tuple[Value, Any, int], Value] = {}
     others = []
     for node in nodes:
         if node.phase == SETUP:
             continue
         others.append(node)
-        ins, outs = tuple(v.spec for v in node.inputs), tuple(v.spec for v in node.outputs)
-        found = backend.pack_request(node.op, ins, outs, node.attrs)
-        if found is None:
+        ins, outs = node.input_specs, node.output_specs
+        request = context.kernels.pack_request(node.op, ins, outs, node.attrs)
+        if request is None:
             continue
-        w = node.inputs[found.operand]
-        if not (w.kind == "constant" or (w.kind == "state" and w.name not in updates) or id(w) in known):
+        w = node.inputs[request.operand]
+        if not (w.kind == "constant" or (w.kind == "state" and w.name not in graph.updates) or w in known):
             continue
-        use = OperandUse(node.op.name, tuple(sorted(node.attrs.items())), ins, outs, found.operand, found.level)
-        key = (id(w), found.layout_key or use, found.size)
-        held = made.get(key)
-        if held is None:
-            spec = prepack.infer_spec(w.spec, use=use, size=found.size)
-            held = made[key] = Value(w.interpreter, spec, "node")
-            new = Node(
-                prepack, (w,), {"use": use, "size": found.size, "form": found.layout_key}, (held,), node.scope, SETUP
-            )
-            set_producer(new)
-            after.setdefault(id(w), []).append(new)
-        inputs = (*node.inputs[: found.operand], held, *node.inputs[found.operand + 1 :])
+        use = OperandUse(node.op.name, tuple(sorted(node.attrs.items())), ins, outs, request.operand, request.level)
+        key = (w, request.layout_key or use, request.size)
+        if key not in packed:
+            attrs = {"use": use, "size": request.size, "form": request.layout_key}
+            packed[key] = Value(graph, prepack.infer_spec(w.spec, use=use, size=request.size))
+            packing.setdefault(w, []).append(Node(prepack, (w,), attrs, (packed[key],), node.scope, SETUP))
+        inputs = (*node.inputs[: request.operand], packed[key], *node.inputs[request.operand + 1 :])
         others[-1] = Node(
             apply_prepacked, inputs, {"use": use}, node.outputs, node.scope, node.phase, node.scopes, loop=node.loop
         )
-        set_producer(others[-1])
-    once: list[Node] = []
-    for node in nodes:
-        if node.phase == SETUP:
-            once.append(node)
-            for v in node.outputs:
-                once += after.pop(id(v), ())
-    return [*once, *(new for few in after.values() for new in few), *others]
+    if not packed:
+        return False
+    ordered: list[Node] = []
+    for node in setup:
+        ordered.append(node)
+        for v in node.outputs:
+            ordered += packing.pop(v, ())
+    graph.rebuild([*ordered, *(new for news in packing.values() for new in news), *others])
+    return True

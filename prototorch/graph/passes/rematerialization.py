@@ -1,11 +1,11 @@
-"""Recomputation: what only the backward pass still needs, and what is cheap, is computed again instead of being kept.
+"""Rematerialization: what only the backward pass still needs, and what is cheap, is computed again instead of saved.
 
-``compile { memory: low }``. A value of the forward pass that nobody reads for long is given up: its node is said once
-more just before the first reader of the backward pass, on the same inputs, so that the results have the same bits (a
-random op's key is an input: dropout draws the same mask). Values are given up greedily where the plan needs the most
+``compile { memory: low }``. A value of the forward pass that nobody reads for long is given up: its node is applied
+once more just before the first reader of the backward pass, to the same inputs, so that the results have the same bits
+(a random op's key is an input: dropout draws the same mask). Values are given up greedily where the plan needs the most
 memory, those that save the most bytes for their cost first; after each choice the memory is planned anew, and a choice
 that does not lower its peak is taken back. Convolutions, matrix products and the like come last, whole stretches of a
-net between the values that are kept, as long as all of them together cost less than a small share of the step (Chen,
+net between the values that are saved, as long as all of them together cost less than a small share of the step (Chen,
 Xu, Zhang and Guestrin, 2016, "Training deep nets with sublinear memory cost").
 
 This runs after fusion: a group is computed again by the kernel that computed it before.
@@ -14,225 +14,218 @@ This runs after fusion: a group is computed again by the kernel that computed it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 from prototorch.backends.core import Backend
+from prototorch.graph.allocation import MemoryPeak, memory_peak, plan_memory
 from prototorch.graph.cost import estimate_cost
-from prototorch.graph.ir import Node, Value
+from prototorch.graph.ir import SETUP, Graph, Node, Value
 from prototorch.graph.memory_planner import align_up
-from prototorch.graph.passes.clone_graph import set_producer
+from prototorch.graph.passes.context import PassContext
 from prototorch.ops.fused import FusedInstruction, OperandRef, fused
 
+__all__ = ["rematerialize"]
+
 MAX_RECOMPUTE_SHARE = 0.1  # of a step's cost: what products that are computed again may cost together
-_FLOPS_PER_BYTE = (
-    5.0  # operations in the time of moving a byte, on common processors: what weighs bytes against operations
-)
-_PRODUCT_INTENSITY = 32  # operations for each number of the outputs: what does more is a product, whatever its name
+_FLOPS_PER_BYTE = 5.0  # operations in the time of moving a byte, on common processors
+_PRODUCT_INTENSITY = 32  # operations for each element of the outputs: what does more is a product, whatever its name
 _PRODUCTS = ("conv", "conv_input_grad", "conv_weight_grad", "matmul")
 _MIN_SHARE = 1 / 2000  # of the peak: smaller values are not worth a step
-_STEP_SHARES = (1 / 24, 1 / 60)  # of the peak: what a choice wants to save at once; the better of these searches counts
+_STEP_SHARES = (1 / 24, 1 / 60)  # of the peak: what a choice should save at once; the better of these searches counts
 _MAX_FAILURES = 6  # choices in a row that gain nothing before the next kind of choice is tried
 
-
-class MemoryPeak(NamedTuple):
-    """The memory of an order of nodes: the most bytes that are alive at once, how many nodes see that many, and the
-    first of them."""
-
-    peak: int
-    often: int
-    node: Node
+MeasurePeak = Callable[[Sequence[Node]], MemoryPeak]
 
 
-MeasureMemory = Callable[[list[Node]], MemoryPeak]
-
-
-def rematerialize(nodes: Sequence[Node], live_out: Iterable[Value], backend: Backend | None,
-               measure: MeasureMemory) -> list[Node]:  # fmt: skip
-    """The nodes with those among them that are computed again (`Node.is_rematerialized`); as they were if that saves
-    nothing.
-
-    nodes: in their order, with their phases; they are not changed, but their outputs may have other nodes afterwards.
-    wanted: values that are read after the step. measure: plans the memory of some nodes.
-    """
+def rematerialize(graph: Graph, context: PassContext) -> bool:
+    """Insert nodes that compute values again (`Node.is_rematerialized`), if that saves memory."""
+    context.bytes_before_rematerialization = plan_memory(graph).arena_bytes
+    nodes = graph.nodes
     if not any(node.phase == "backward" for node in nodes):
-        return list(nodes)
-    held = {id(v) for v in live_out}
-    made = {id(v): _without_product(v, node, backend) or node for node in nodes for v in node.outputs}
-    best = min((_Search(list(nodes), made, held, measure, bite) for bite in _STEP_SHARES), key=lambda s: s.run().peak)
-    for node in best.order:
-        set_producer(node)
-    return best.order
+        return False
+    recompute = {v: _without_product(v, node, context.backend) or node for node in nodes for v in node.outputs}
+    measure = partial(memory_peak, graph=graph)
+    searches = [_Search(graph, nodes, recompute, measure, share) for share in _STEP_SHARES]
+    best = min(searches, key=lambda search: search.run().nbytes)
+    if best.order is nodes:
+        return False
+    graph.rebuild(best.order)
+    return True
 
 
 @dataclass(slots=True)
 class _Candidate:
-    """Values (ids) to be given up together, the bytes that this saves, and what it costs."""
+    """Values to be given up together, the bytes that this saves, and what it costs."""
 
-    values: frozenset[int]
+    values: frozenset[Value]
     saved: int
-    effort: float
+    cost: float
 
 
 class _Search:
-    def __init__(self, nodes: list[Node], made: dict[int, Node], wanted: set[int], measure: MeasureMemory, bite: float):
-        self.nodes, self.measure, self.bite = nodes, measure, bite
-        self.root: dict[int, Value] = {}
-        self.made = made  # by value: the node that computes it again
+    def __init__(self, graph: Graph, nodes: list[Node], recompute: dict[Value, Node], measure: MeasurePeak,
+                 step_share: float):  # fmt: skip
+        self.graph, self.nodes, self.measure, self.step_share = graph, nodes, measure, step_share
+        self.recompute = recompute  # the node that computes a value again
+        self.view_storage: dict[Value, Value] = {}
         for node in nodes:
             if node.op.is_view:
-                self.root[id(node.outputs[0])] = self.find(node.inputs[0])
-        self.fixed = wanted | {id(self.root[key]) for key in wanted if key in self.root}
-        self.effort = {id(node): _compute_cost(node) for node in (*nodes, *made.values())}
-        self.product = {id(node) for node in (*nodes, *made.values()) if _is_product(node)}
-        self.budget = MAX_RECOMPUTE_SHARE * sum(self.effort[id(node)] for node in nodes)
-        self.given: frozenset[int] = frozenset()
+                self.view_storage[node.outputs[0]] = self.storage(node.inputs[0])
+        results = graph.results
+        self.fixed = {*results, *(self.storage(v) for v in results)}
+        every = dict.fromkeys((*nodes, *recompute.values()))
+        self.cost = {node: _compute_cost(node) for node in every}
+        self.products = {node for node in every if _is_product(node)}
+        self.budget = MAX_RECOMPUTE_SHARE * sum(self.cost[node] for node in nodes)
+        self.given_up: frozenset[Value] = frozenset()
         self.order = nodes
-        self.load = measure(nodes)
-        self.copies: dict[int, Value] = {}
+        self.peak = measure(nodes)
+        self.copies: dict[Value, Value] = {}
 
-    def find(self, value: Value) -> Value:
-        return self.root.get(id(value), value)
+    def storage(self, value: Value) -> Value:
+        """The value whose memory a view shows; any other value itself."""
+        return self.view_storage.get(value, value)
 
     def run(self) -> MemoryPeak:
         """The memory when nothing more helps. Chosen are first what is cheap, then products; first so that no
-        value that was given up is wanted earlier because of another, then so as well."""
+        value that is given up is needed earlier because of another, then so as well."""
         for products in (False, True):
             for chains in (False, True):
                 self._descend(products, chains)
-        return self.load
+        return self.peak
 
     def _descend(self, products: bool, chains: bool) -> None:
-        banned: set[frozenset[int]] = set()
-        while len(banned) < _MAX_FAILURES:
-            found = [c for c in self._choices(products, chains) if c.values not in banned]
-            take = _take_candidates(found, self.load.peak * self.bite)
-            if not take:
+        failed: set[frozenset[Value]] = set()
+        while len(failed) < _MAX_FAILURES:
+            candidates = [c for c in self._candidates(products, chains) if c.values not in failed]
+            chosen = _take_candidates(candidates, self.peak.nbytes * self.step_share)
+            if not chosen:
                 return
-            while not self._taken(take):
-                if len(take) == 1:
-                    banned.add(take[0].values)
+            while not self._accept(chosen):
+                if len(chosen) == 1:
+                    failed.add(chosen[0].values)
                     break
-                take = take[: len(take) // 2]
+                chosen = chosen[: len(chosen) // 2]
 
-    def _taken(self, choices: Sequence[_Candidate]) -> bool:
-        """Give these values up, if they may be and that helps."""
-        given = self.given.union(*(c.values for c in choices))
-        if not self._affordable(given):
+    def _accept(self, candidates: Sequence[_Candidate]) -> bool:
+        """Give these values up, if that is affordable and lowers the peak."""
+        given_up = self.given_up.union(*(c.values for c in candidates))
+        if not self._is_affordable(given_up):
             return False
-        order, copies = self._said(given)
-        load = self.measure(order)
-        if (load.peak, load.often) >= (self.load.peak, self.load.often):
+        order, copies = self._rewritten(given_up)
+        peak = self.measure(order)
+        if peak[:2] >= self.peak[:2]:
             return False
-        self.given, self.order, self.copies, self.load = given, order, copies, load
+        self.given_up, self.order, self.copies, self.peak = given_up, order, copies, peak
         return True
 
-    def _affordable(self, given: frozenset[int]) -> bool:
+    def _is_affordable(self, given_up: frozenset[Value]) -> bool:
         """Whether the products among what is given up are within their share of the step."""
-        again = {id(self.made[key]) for key in given} & self.product
-        return sum(self.effort[key] for key in again) <= self.budget
+        again = {self.recompute[v] for v in given_up} & self.products
+        return sum(self.cost[node] for node in again) <= self.budget
 
-    def _said(self, given: frozenset[int]) -> tuple[list[Node], dict[int, Value]]:
-        """The nodes with these values computed again, and the values that then stand for them (by id)."""
-        stands: dict[int, Value] = {}
-        made: list[Node] = []
+    def _rewritten(self, given_up: frozenset[Value]) -> tuple[list[Node], dict[Value, Value]]:
+        """The nodes with these values computed again, and the values that then replace them."""
+        copies: dict[Value, Value] = {}
+        order: list[Node] = []
 
         def again(value: Value, phase: str) -> Value:
-            if id(self.find(value)) not in given or id(value) in stands:
-                return stands.get(id(value), value)
-            node = self.made[id(value)]
+            if self.storage(value) not in given_up or value in copies:
+                return copies.get(value, value)
+            node = self.recompute[value]
             inputs = tuple(again(v, phase) for v in node.inputs)
-            if id(value) in stands:  # by a group that gives one of the inputs as well
-                return stands[id(value)]
-            outputs = tuple(Value(v.interpreter, v.spec, "node", v.name) for v in node.outputs)
-            for v, new in zip(node.outputs, outputs, strict=True):
-                new.index = v.index
-                if id(self.find(v)) in given:
-                    stands[id(v)] = new
-            made.append(Node(node.op, inputs, node.attrs, outputs, node.scope, phase, node.scopes, True))
-            return stands[id(value)]
+            if value in copies:  # by a group that defines one of the inputs as well
+                return copies[value]
+            outputs = tuple(Value(self.graph, v.spec, "node", v.name) for v in node.outputs)
+            for i, (v, new) in enumerate(zip(node.outputs, outputs, strict=True)):
+                new.index = i
+                if self.storage(v) in given_up:
+                    copies[v] = new
+            order.append(Node(node.op, inputs, node.attrs, outputs, node.scope, phase, node.scopes, True))
+            return copies[value]
 
         for node in self.nodes:
             if node.phase in ("backward", "update"):
                 inputs = tuple(again(v, node.phase) for v in node.inputs)
                 if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
                     node = Node(node.op, inputs, node.attrs, node.outputs, node.scope, node.phase, node.scopes)
-            made.append(node)
-        return made, stands
+            order.append(node)
+        return order, copies
 
-    # ---------------------------------------------------------------- what could be given up
+    # ------------------------------------------------------------------ what could be given up
 
-    def _choices(self, products: bool, chains: bool) -> list[_Candidate]:
+    def _candidates(self, products: bool, chains: bool) -> list[_Candidate]:
         """What would save memory where the most is needed, the best first."""
-        peak = next(i for i, node in enumerate(self.order) if node is self.load.node)
-        root = dict(self.root)
-        forward: dict[int, int] = {}  # value -> its last reader in the forward pass
-        first: dict[int, int] = {}  # value -> its first reader afterwards
-        last: dict[int, int] = {}
-        born: dict[int, int] = {}
+        peak = next(i for i, node in enumerate(self.order) if node is self.peak.node)
+        storage = dict(self.view_storage)
+        last_forward: dict[Value, int] = {}  # value -> its last reader in the forward pass
+        first_after: dict[Value, int] = {}  # value -> its first reader afterwards
+        last_use: dict[Value, int] = {}
+        first_def: dict[Value, int] = {}
         for i, node in enumerate(self.order):
             if node.op.is_view:
-                root[id(node.outputs[0])] = root.get(id(node.inputs[0]), node.inputs[0])
+                storage[node.outputs[0]] = storage.get(node.inputs[0], node.inputs[0])
                 continue
             for v in node.outputs:
-                born[id(v)] = i
-                forward.setdefault(id(v), i)
+                first_def[v] = i
+                last_forward.setdefault(v, i)
             for v in node.inputs:
-                key = id(root.get(id(v), v))
-                last[key] = i
+                root = storage.get(v, v)
+                last_use[root] = i
                 if node.phase == "forward":
-                    forward[key] = i
+                    last_forward[root] = i
                 else:
-                    first.setdefault(key, i)
-        self._born, self._last, self._peak = born, last, peak
-        found = []
+                    first_after.setdefault(root, i)
+        self._first_def, self._last_use, self._peak_index = first_def, last_use, peak
+        smallest = self.peak.nbytes * _MIN_SHARE
+        candidates = []
         for node in self.order:
             if node.phase != "forward" or node.op.is_view:
                 continue
             for v in node.outputs:
-                key = id(v)
-                if key in self.given or v.spec.nbytes < self.load.peak * _MIN_SHARE or not self._may(v, products):
+                if v in self.given_up or v.spec.nbytes < smallest or not self._may_give_up(v, products):
                     continue
-                if key in first and forward[key] < peak < first[key]:
-                    choice = self._closure(v, first[key], products, chains)
-                    if choice is not None:
-                        found.append(choice)
-        return sorted(found, key=lambda c: -c.saved / c.effort)
+                if v in first_after and last_forward[v] < peak < first_after[v]:
+                    candidate = self._closure(v, first_after[v], products, chains)
+                    if candidate is not None:
+                        candidates.append(candidate)
+        return sorted(candidates, key=lambda c: -c.saved / c.cost)
 
-    def _may(self, value: Value, products: bool) -> bool:
-        node = self.made.get(id(value))
-        if node is None or node.phase != "forward" or id(value) in self.fixed:
+    def _may_give_up(self, value: Value, products: bool) -> bool:
+        node = self.recompute.get(value)
+        if node is None or node.phase != "forward" or value in self.fixed:
             return False
-        return products or id(node) not in self.product
+        return products or node not in self.products
 
     def _closure(self, value: Value, at: int, products: bool, chains: bool) -> _Candidate | None:
-        """Giving up a value that is wanted at a place, with what must be computed again for it."""
-        taken: dict[int, Value] = {id(value): value}
+        """Giving up a value that is needed at a node, with what must be computed again for it."""
+        taken: dict[Value, None] = {value: None}
         saved = align_up(value.spec.nbytes)
         left = [value]
-        seen: set[int] = set()
+        seen: set[Value] = set()
         while left:
-            for v in map(self.find, self.made[id(left.pop())].inputs):
-                if id(v) in seen or id(v) in taken or v.kind != "node" or self.made[id(v)].phase == "setup":
+            for v in map(self.storage, self.recompute[left.pop()].inputs):
+                if v in seen or v in taken or v.kind != "node" or self.recompute[v].phase == SETUP:
                     continue
-                seen.add(id(v))
-                copy = self.copies.get(id(v))
-                if copy is not None and id(v) in self.given:
-                    if self._born[id(copy)] > at and not chains:
+                seen.add(v)
+                copy = self.copies.get(v)
+                if copy is not None and v in self.given_up:
+                    if self._first_def[copy] > at and not chains:
                         return None
-                    if self._born[id(copy)] < self._peak and self._last.get(id(copy), 0) < self._peak:
+                    if self._first_def[copy] < self._peak_index and self._last_use.get(copy, 0) < self._peak_index:
                         saved -= align_up(v.spec.nbytes)
-                elif self._last.get(id(v), 0) < self._peak:
-                    if self._may(v, products):
-                        taken[id(v)] = v
+                elif self._last_use.get(v, 0) < self._peak_index:
+                    if self._may_give_up(v, products):
+                        taken[v] = None
                         left.append(v)
                     else:
                         saved -= align_up(v.spec.nbytes)
-        already = {id(self.made[key]) for key in self.given}
-        nodes = {id(self.made[key]) for key in taken} - already
-        effort = sum(self.effort[key] for key in nodes)
-        return _Candidate(frozenset(taken), saved, max(effort, 1.0)) if saved > 0 else None
+        known = {self.recompute[v] for v in self.given_up}
+        nodes = dict.fromkeys(self.recompute[v] for v in taken)
+        cost = sum(self.cost[node] for node in nodes if node not in known)
+        return _Candidate(frozenset(taken), saved, max(cost, 1.0)) if saved > 0 else None
 
 
 def _without_product(value: Value, node: Node, backend: Backend | None) -> Node | None:
@@ -248,67 +241,59 @@ def _without_product(value: Value, node: Node, backend: Backend | None) -> Node 
         return None
     program, refs = node.attrs["program"], node.attrs["outputs"]
     others = {ref: v for ref, v in zip(refs, node.outputs, strict=True) if v is not value}
-    inputs: list[Value] = []
+    inputs: dict[Value, int] = {}
     lines: list[FusedInstruction] = []
-    where: dict[int, int] = {}  # line of the group -> line
+    new_line: dict[int, int] = {}  # line of the group -> line
 
-    def given(v: Value) -> OperandRef:
-        if not any(v is known for known in inputs):
-            inputs.append(v)
-        return "in", next(i for i, known in enumerate(inputs) if known is v)
-
-    def said(ref: OperandRef) -> OperandRef:
+    def translate(ref: OperandRef) -> OperandRef:
         if ref[0] == "const":
             return ref
         if ref[0] == "in" or ref in others:
-            return given(node.inputs[ref[1]] if ref[0] == "in" else others[ref])
-        if ref[1] not in where:
+            return "in", inputs.setdefault(node.inputs[ref[1]] if ref[0] == "in" else others[ref], len(inputs))
+        if ref[1] not in new_line:
             name, operands, attrs = program[ref[1]]
-            lines.append((name, tuple(map(said, operands)), attrs))
-            where[ref[1]] = len(lines) - 1
-        return "node", where[ref[1]], ref[2]
+            lines.append((name, tuple(map(translate, operands)), attrs))
+            new_line[ref[1]] = len(lines) - 1
+        return "node", new_line[ref[1]], ref[2]
 
-    own = said(refs[value.index])
-    if not _has_same_readers(program, refs, lines, where):
+    own = translate(refs[value.index])
+    if not _has_same_readers(program, refs, lines, new_line):
         return None
     attrs = {"program": tuple(lines), "outputs": (own,), "inplace": ()}
-    made = Node(fused, tuple(inputs), attrs, (value,), node.scope, node.phase, node.scopes)
-    taken = backend.has_kernel(fused, tuple(v.spec for v in inputs), (value.spec,), attrs)
-    return made if taken and not _is_product(made) else None
+    new = Node(fused, tuple(inputs), attrs, (value,), node.scope, node.phase, node.scopes)
+    known = backend.has_kernel(fused, new.input_specs, new.output_specs, attrs)
+    return new if known and not _is_product(new) else None
 
 
-def _has_same_readers(
-    program: Sequence[FusedInstruction],
-    refs: Sequence[OperandRef],
-    lines: Sequence[FusedInstruction],
-    where: Mapping[int, int],
-) -> bool:
-    """Whether the lines of a group that stay (``where``: line of the group -> line) have as many readers as before."""
+def _has_same_readers(program: Sequence[FusedInstruction], refs: Sequence[OperandRef],
+                      lines: Sequence[FusedInstruction], new_line: Mapping[int, int]) -> bool:  # fmt: skip
+    """Whether the lines of a group that stay (``new_line``: line of the group -> line) have as many readers as
+    before."""
     before = Counter(ref for _, operands, _ in program for ref in operands) + Counter(refs)
     after = Counter(ref for _, operands, _ in lines for ref in operands)
-    back = {new: old for old, new in where.items()}
-    return all(count == before["node", back[ref[1]], ref[2]] for ref, count in after.items() if ref[0] == "node")
+    old_line = {new: old for old, new in new_line.items()}
+    return all(count == before["node", old_line[ref[1]], ref[2]] for ref, count in after.items() if ref[0] == "node")
 
 
-def _take_candidates(choices: Sequence[_Candidate], wanted: float) -> list[_Candidate]:
-    """The first choices that together save what is wanted."""
+def _take_candidates(candidates: Sequence[_Candidate], nbytes: float) -> list[_Candidate]:
+    """The first candidates that together save so many bytes."""
     taken: list[_Candidate] = []
-    for choice in choices:
-        if taken and sum(c.saved for c in taken) >= wanted:
+    for candidate in candidates:
+        if taken and sum(c.saved for c in taken) >= nbytes:
             break
-        taken.append(choice)
+        taken.append(candidate)
     return taken
 
 
 def _compute_cost(node: Node) -> float:
     """What a node costs, in operations; moving bytes counts as well."""
-    found = estimate_cost(node.op, tuple(v.spec for v in node.inputs), tuple(v.spec for v in node.outputs), node.attrs)
-    return max(float(found.flops), _FLOPS_PER_BYTE * found.nbytes)
+    cost = estimate_cost(node.op, node.input_specs, node.output_specs, node.attrs)
+    return max(float(cost.flops), _FLOPS_PER_BYTE * cost.nbytes)
 
 
 def _is_product(node: Node) -> bool:
     names = [line[0] for line in node.attrs["program"]] if "program" in node.attrs else [node.op.name]
     if any(name in _PRODUCTS for name in names):
         return True
-    found = estimate_cost(node.op, tuple(v.spec for v in node.inputs), tuple(v.spec for v in node.outputs), node.attrs)
-    return found.flops > _PRODUCT_INTENSITY * sum(v.spec.size for v in node.outputs)
+    cost = estimate_cost(node.op, node.input_specs, node.output_specs, node.attrs)
+    return cost.flops > _PRODUCT_INTENSITY * sum(v.spec.size for v in node.outputs)

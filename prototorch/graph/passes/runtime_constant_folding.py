@@ -1,31 +1,40 @@
-"""What follows from the states alone, and from states that the plan does not change, is computed once.
+"""Runtime constant folding: what depends only on states that the plan does not change is computed in a setup phase.
 
-Such nodes get the phase "once". They run before all others, and again only where the states have changed since.
+Such nodes get the phase "setup". They run before all others, and again only where one of the states has changed since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from prototorch.graph.ir import SETUP, Graph, Value
+from prototorch.graph.passes.context import PassContext
+from prototorch.ops.elementwise import full
 
-from prototorch.graph.ir import Node, Value
-
-SETUP = "setup"
-_CHEAP_OPS = ("full",)  # quicker to write again than to keep
+__all__ = ["mark_setup_nodes"]
 
 
-def mark_setup_nodes(nodes: Sequence[Node], outputs: Mapping[str, Value], updates: Mapping[str, Value]) -> None:
-    """Give those nodes their phase. What is wanted itself is computed in every run, into memory that the run owns."""
-    wanted: set[int] = set()
-    for v in (*outputs.values(), *updates.values()):
-        wanted.add(id(v))
-        while v.node is not None and v.node.op.is_view:
-            v = v.node.inputs[0]
-            wanted.add(id(v))
-    known: set[int] = set()
-    for node in nodes:
-        fixed = (
-            v.kind == "constant" or (v.kind == "state" and v.name not in updates) or id(v) in known for v in node.inputs
+def mark_setup_nodes(graph: Graph, context: PassContext) -> bool:
+    """Give those nodes their phase, and move them to the beginning. Results themselves are computed in every run, into
+    memory that the run owns."""
+    owned: set[Value] = set()
+    for value in graph.results:
+        owned.add(value)
+        while value.producer is not None and value.producer.op.is_view:
+            value = value.producer.inputs[0]
+            owned.add(value)
+    known: set[Value] = set()
+    changed = False
+    first = next(iter(graph), None)
+    for node in graph.nodes:
+        fixed = all(
+            v in known or v.kind == "constant" or (v.kind == "state" and v.name not in graph.updates)
+            for v in node.inputs
         )
-        if all(fixed) and node.op.name not in _CHEAP_OPS and not any(id(v) in wanted for v in node.outputs):
-            known.update(id(v) for v in node.outputs)
+        if fixed and node.op is not full and owned.isdisjoint(node.outputs):
+            known.update(node.outputs)
             node.phase = SETUP
+            changed = True
+            if node is first:
+                first = node.next
+            elif first is not None:
+                graph.move_before(first, node)
+    return changed
