@@ -177,7 +177,7 @@ def once(steps, rounds, least):
 def small(monkeypatch):
     """Sizes that the CPU does at once, and PyTorch's figures of a GPU."""
     for module in (gpu_cell, gpu_checks):
-        monkeypatch.setattr(module, "row_of", lambda name: WORKLOADS["lenet"])
+        monkeypatch.setattr(module, "find_workload", lambda name: WORKLOADS["lenet"])
     monkeypatch.setattr(gpu_checks, "CAPTURED_NETS", (("lenet", 2, 5),))
     monkeypatch.setattr(gpu_checks, "MATMUL_CASES", ((3, 4, 5, {}), (3, 4, 5, {"transpose_b": True})))
     monkeypatch.setattr(gpu_checks, "CONV_LAYERS", (("conv", (2, 3, 8, 8), (4, 3, 3, 3), 1, 1, 1),))

@@ -44,7 +44,7 @@ def choices(monkeypatch, tmp_path, autotune=True):
 
 
 def plan(*names):
-    return SimpleNamespace(request=REQUEST, graph=Graph(*([names] if names else [])))
+    return SimpleNamespace(desc=REQUEST, graph=Graph(*([names] if names else [])))
 
 
 def test_without_autotune_the_first_that_works(monkeypatch, tmp_path):
