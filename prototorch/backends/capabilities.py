@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
+from prototorch.backends.registry import resolve
 from prototorch.spec import Spec
 
 __all__ = [
@@ -76,6 +77,7 @@ def register_fusion_role(level: str, role: str, *names: str) -> None:
 
 def fusion_role_at(level: str, name: str) -> str | None:
     """The role of an op in a level's fused groups; None where it cannot be fused."""
+    resolve(level, name)
     return _FUSION_ROLES.get(level, {}).get(name)
 
 
@@ -87,6 +89,7 @@ def register_channels_last(level: str, policy: str, *names: str, ins: tuple[int,
 
 def layout_support_at(level: str, name: str) -> LayoutSupport | None:
     """How a level's kernels for an op support channels_last; None where they do not."""
+    resolve(level, name)
     return _LAYOUT_SUPPORT.get(level, {}).get(name)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from prototorch.spec import Spec
 
-__all__ = ["KernelFn", "PrepareFn", "kernel", "kernels_of"]
+__all__ = ["KernelFn", "PrepareFn", "kernel", "kernels_of", "register_resolver", "resolve"]
 
 #: a prepared kernel: called with the input arrays and the output arrays
 KernelFn = Callable[[Sequence[Any], Sequence[Any]], None]
@@ -25,6 +25,8 @@ PrepareFn = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], Kerne
 #: level -> op name -> prepare functions in the order in which they are tried
 _KERNELS: dict[str, dict[str, list[PrepareFn]]] = {}
 _SPECIALIZED: set[PrepareFn] = set()
+_RESOLVERS: dict[str, list[Callable[[str], None]]] = {}
+_RESOLVED: set[tuple[str, str]] = set()
 
 
 def kernel(level: str, *names: str, special: bool = False) -> Callable[[PrepareFn], PrepareFn]:
@@ -46,6 +48,21 @@ def kernel(level: str, *names: str, special: bool = False) -> Callable[[PrepareF
     return register
 
 
+def register_resolver(level: str, resolver: Callable[[str], None]) -> None:
+    """Register a function that is called with an op's name when a level's kernels for the op are first looked up. It
+    registers a generated kernel where the op's facts allow one, so that a new elementwise op needs no kernel file."""
+    _RESOLVERS.setdefault(level, []).append(resolver)
+
+
+def resolve(level: str, name: str) -> None:
+    """Have the resolvers of a level register their kernels for an op, once."""
+    if (level, name) not in _RESOLVED:
+        _RESOLVED.add((level, name))
+        for resolver in _RESOLVERS.get(level, ()):
+            resolver(name)
+
+
 def kernels_of(level: str, name: str) -> Sequence[PrepareFn]:
     """The prepare functions of a level for an op, in the order in which they are tried."""
+    resolve(level, name)
     return _KERNELS.get(level, {}).get(name, ())

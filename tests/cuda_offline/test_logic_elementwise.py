@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prototorch.backends.core import Backend
 from prototorch.backends.cuda.kernels import elementwise, multi_tensor_cast, optimizer_update, reduce
-from prototorch.backends.cuda.kernels.elementwise import ELEMENTWISE
+from prototorch.backends.cuda.kernels.elementwise import is_elementwise
 from prototorch.backends.cuda.kernels.launch import use_device
+from prototorch.ops.elementwise import UnaryOp
 from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
@@ -34,8 +36,8 @@ def test_unary(device, name, dtype):
 def test_every_activation_gradient(device):
     x, g = numbers(3, 8), numbers(3, 8, seed=1)
     attrs = {"leaky_relu_grad": {"negative_slope": 0.2}, "elu_grad": {"alpha": 1.0}, "gelu_grad": {"approximate": True}}
-    for name in ELEMENTWISE:
-        if name.endswith("_grad"):
+    for name in OPS:
+        if name.endswith("_grad") and is_elementwise(name):
             check(device, name, [g, x], attrs.get(name, {}))
 
 
@@ -231,3 +233,21 @@ def test_casts_of_many_arrays_are_one_launch(device):
     assert device.launched[before:] == ["multi_tensor_cast"]
     for a, b in zip(arrays, made, strict=True):
         np.testing.assert_array_equal(b, a.astype("bfloat16"))
+
+
+def test_a_new_elementwise_op_has_a_kernel_and_is_fused_without_a_file_of_its_own(device):
+    class ShiftedSquare(UnaryOp):
+        """x * x + 0.5"""
+
+        def reference(self, xp, x):
+            return x * x + 0.5
+
+    name = ShiftedSquare().name
+    try:
+        check(device, name, [numbers(3, 5)])
+        program = (("add", (("in", 0), ("in", 1)), ()), (name, (("node", 0, 0),), ()))
+        attrs = {"program": program, "outputs": (("node", 1, 0),)}
+        check(device, "fused", [numbers(3, 5), numbers(3, 5, seed=1)], attrs)
+        assert Backend("", np, ("cuda",)).fusion_role(name) == "elementwise"
+    finally:
+        del OPS[name]

@@ -14,7 +14,7 @@ from prototorch.backends.cuda.kernels.batch_norm import (
     BatchNormGeometry,
 )
 from prototorch.backends.cuda.kernels.channelwise import channelwise_source
-from prototorch.backends.cuda.kernels.elementwise import TRACEABLE_OPS, trace_program
+from prototorch.backends.cuda.kernels.elementwise import is_traceable, trace_program
 from prototorch.backends.cuda.kernels.launch import InputArg, LaunchSequence, OutputArg, WorkspaceArg, cuda_kernel
 from prototorch.ops.fused import OperandRef
 from prototorch.spec import Spec
@@ -43,9 +43,7 @@ class _NormEpilogue:
         self.statistics = [results.index(r) if r in results else None for r in (("node", 0, 1), ("node", 0, 2))]
         like = [*(ins[i] for i in extras), *(outs[k] for k in at)]
         self.traced = None
-        if all((s.shape, s.layout) == (x.shape, x.layout) for s in like) and all(
-            n in TRACEABLE_OPS for n, _, _ in rest
-        ):
+        if all((s.shape, s.layout) == (x.shape, x.layout) for s in like) and all(is_traceable(n) for n, _, _ in rest):
             self.traced = trace_program(
                 rest, tuple(moved(results[k]) for k in at), (*(ins[i].dtype for i in extras), x.dtype)
             )

@@ -26,10 +26,25 @@ from prototorch.backends.cuda.kernels.launch import (
     vector_width,
 )  # fmt: skip
 from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer, TracedScalar, UntraceableError, trace_op
+from prototorch.backends.registry import register_resolver
+from prototorch.ops.core import Op
 from prototorch.ops.fused import FusedProgram, OperandRef
 from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
+
+_BROADCASTS = ("broadcast_to", "full")  # one element of the output from at most one of the input
+
+
+def is_elementwise(name: str) -> bool:
+    """Whether an op computes each element of its outputs from the same element of its inputs."""
+    op = OPS.get(name)
+    return isinstance(op, Op) and op.elementwise and not op.is_view
+
+
+def is_traceable(name: str) -> bool:
+    """Whether an elementwise kernel may contain an op: its reference implementation can be run on scalars."""
+    return is_elementwise(name) or name in _BROADCASTS or name == "batch_norm_inference"
 
 
 def merge_axes(out: Spec, ins: Sequence[Spec]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
@@ -144,7 +159,7 @@ def elementwise_launches(
     program: FusedProgram, results: tuple[OperandRef, ...], ins: tuple[Spec, ...], outs: tuple[Spec, ...]
 ) -> LaunchSequence | None:
     """The launch that computes a program; None where it is not elementwise or its outputs do not lie alike."""
-    if not all(name in TRACEABLE_OPS for name, _, _ in program):
+    if not all(is_traceable(name) for name, _, _ in program):
         return None
     first = outs[0]
     if any(o.shape != first.shape or memory_order(o) != memory_order(first) for o in outs):
@@ -214,27 +229,17 @@ def _register(name: str) -> None:
         return prepare_elementwise(((name, refs, tuple(sorted(attrs.items()))),), (("node", 0, 0),), ins, outs)
 
 
-ELEMENTWISE = (
-    "negative", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "square", "abs", "sign", "floor", "ceil", "round",
-    "tanh", "sin", "cos", "is_finite", "logical_not", "cast", "add", "subtract", "multiply", "divide", "floor_divide",
-    "remainder", "power", "maximum", "minimum", "less", "less_equal", "equal", "not_equal", "logical_and", "logical_or",
-    "where", "erf", "prelu", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "sigmoid", "silu", "mish",
-    "softplus", "log_sigmoid", "softsign", "hard_sigmoid", "hard_swish", "relu_grad", "relu6_grad", "leaky_relu_grad",
-    "elu_grad", "gelu_grad", "sigmoid_grad", "silu_grad", "mish_grad", "softsign_grad", "hard_sigmoid_grad",
-    "hard_swish_grad",
-)  # fmt: skip
-#: what a sweep may consist of
-TRACEABLE_OPS = {
-    *ELEMENTWISE,
-    "broadcast_to",
-    "full",
-    "batch_norm_inference",
-    *(n for n, o in OPS.items() if isinstance(o, Update)),
-}
+def _resolve(name: str) -> None:
+    """Generate the kernel of an elementwise op from its reference implementation."""
+    op = OPS.get(name)
+    if is_elementwise(name) and not isinstance(op, Update):
+        _register(name)
+        register_fusion_role("cuda", "elementwise", name)
 
-for _name in (*ELEMENTWISE, "broadcast_to", "full"):
+
+register_resolver("cuda", _resolve)
+for _name in _BROADCASTS:
     _register(_name)
-register_fusion_role("cuda", "elementwise", *ELEMENTWISE)
 
 
 @cuda_kernel("fused", layouts=True)

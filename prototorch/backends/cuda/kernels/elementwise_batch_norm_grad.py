@@ -9,7 +9,7 @@ from typing import Any
 from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cuda.kernels.batch_norm import INPUT_GRAD_EXPR, BatchNormGeometry
 from prototorch.backends.cuda.kernels.channelwise import AHEAD, channelwise_source
-from prototorch.backends.cuda.kernels.elementwise import TRACEABLE_OPS, trace_program
+from prototorch.backends.cuda.kernels.elementwise import is_traceable, trace_program
 from prototorch.backends.cuda.kernels.launch import (
     ITEM_BYTES,
     InputArg,
@@ -32,7 +32,7 @@ def elementwise_batch_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) 
     *lines, (last, refs, given) = attrs["program"]
     results, end = attrs["outputs"], len(lines)
     ends = tuple(("node", end, k) for k in range(3))
-    if last != "batch_norm_grad" or not lines or any(n not in TRACEABLE_OPS for n, _, _ in lines):
+    if last != "batch_norm_grad" or not lines or any(not is_traceable(n) for n, _, _ in lines):
         return None
     if refs[0][0] != "node" or any(r[0] != "in" for r in refs[1:]) or any(r not in results for r in ends):
         return None

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from prototorch.backends.capabilities import register_fusion_role
-from prototorch.backends.cuda.kernels.elementwise import TRACEABLE_OPS, trace_program
+from prototorch.backends.cuda.kernels.elementwise import is_traceable, trace_program
 from prototorch.backends.cuda.kernels.launch import (
     ITEM_BYTES,
     InputArg,
@@ -48,7 +48,7 @@ def elementwise_channel_sum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> L
     program, results = attrs["program"], attrs["outputs"]
     *lines, (last, refs, given) = program
     total = ("node", len(lines), 0)
-    if last != "sum" or not lines or any(n not in TRACEABLE_OPS for n, _, _ in lines) or total not in results:
+    if last != "sum" or not lines or any(not is_traceable(n) for n, _, _ in lines) or total not in results:
         return None
     grid = max((*ins, *outs), key=lambda s: s.size)
     channel = 1 if grid.layout else grid.ndim - 1

@@ -26,6 +26,7 @@ from prototorch.backends.cuda.kernels.launch import (
     use_device,
 )  # fmt: skip
 from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer
+from prototorch.backends.registry import register_resolver
 from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
@@ -53,12 +54,11 @@ def prepare_update(
 
 
 def _register(name: str) -> None:
-    cuda_kernel(name)(partial(prepare_update, name))
+    if isinstance(OPS.get(name), Update):
+        cuda_kernel(name)(partial(prepare_update, name))
 
 
-for _name, _op in OPS.items():
-    if isinstance(_op, Update):
-        _register(_name)
+register_resolver("cuda", _register)
 
 
 def _multi_tensor_source(first: ElementwiseKernel) -> str | None:
