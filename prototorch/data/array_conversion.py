@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from prototorch.data.columns import as_column
 from prototorch.data.dataset import ArrayDataset
 from prototorch.errors import DataError
+
+__all__ = ["as_dataset", "datasets_from_arrays", "is_stream"]
 
 TARGET_NAMES = ("y", "label", "labels", "target", "targets")
 WEIGHT_NAME = "sample_weight"
@@ -20,9 +21,9 @@ _SPLIT_ALIASES = {"val": "validation", "valid": "validation"}
 
 
 def as_dataset(
-    x: Any,
-    y: Any = None,
-    sample_weight: Any = None,
+    x: object,
+    y: object = None,
+    sample_weight: object = None,
     *,
     inputs: Sequence[str] = ("x",),
     outputs: Sequence[str] = ("y",),
@@ -107,7 +108,7 @@ def _split_of(key: str) -> tuple[str, str]:
     return _SPLIT_ALIASES.get(split, split), match["stem"] or match["stem2"] or "x"
 
 
-def is_stream(x: Any) -> bool:
+def is_stream(x: object) -> bool:
     """Whether ``x`` yields batches: an iterator, a function that returns one, or a sequence that is not an array."""
     if callable(x) or hasattr(x, "__next__"):
         return True
@@ -116,7 +117,7 @@ def is_stream(x: Any) -> bool:
     )  # fmt: skip
 
 
-def _arrays_by_name(arrays: Any, names: Sequence[str], kind: str, data: str) -> dict[str, np.ndarray]:
+def _arrays_by_name(arrays: object, names: Sequence[str], kind: str, data: str) -> dict[str, np.ndarray]:
     """Name -> array, from one array, a list or tuple in the order of ``names``, or a dict."""
     if isinstance(arrays, Mapping):
         if set(arrays) != set(names):
@@ -125,18 +126,18 @@ def _arrays_by_name(arrays: Any, names: Sequence[str], kind: str, data: str) -> 
                 f"the model's {kind}s are {', '.join(map(repr, names))}"
             )
         return {n: as_column(arrays[n], n, data) for n in names}
-    is_sequence = isinstance(arrays, list | tuple)
-    holds_arrays = is_sequence and len(arrays) > 0 and all(hasattr(array, "shape") for array in arrays)
-    if len(names) == 1 and not (holds_arrays and len(arrays) == 1):
-        if holds_arrays:
+    sequence = arrays if isinstance(arrays, list | tuple) else None
+    holds_arrays = sequence is not None and len(sequence) > 0 and all(hasattr(array, "shape") for array in sequence)
+    if len(names) == 1 and not (sequence is not None and holds_arrays and len(sequence) == 1):
+        if sequence is not None and holds_arrays:
             raise DataError(
-                f"{data}: {len(arrays)} arrays are given for the one {kind} {names[0]!r}; "
+                f"{data}: {len(sequence)} arrays are given for the one {kind} {names[0]!r}; "
                 "give one array [samples, ...] (np.stack makes one out of samples)"
             )
         return {names[0]: as_column(arrays, names[0], data)}
-    if not is_sequence or len(arrays) != len(names):
-        count = len(arrays) if is_sequence else 1
+    if sequence is None or len(sequence) != len(names):
+        count = 1 if sequence is None else len(sequence)
         raise DataError(
             f"{data}: {count} array{'s' if count != 1 else ''} for {len(names)} {kind}s ({', '.join(map(repr, names))})"
         )
-    return {n: as_column(array, n, data) for n, array in zip(names, arrays, strict=True)}
+    return {n: as_column(array, n, data) for n, array in zip(names, sequence, strict=True)}

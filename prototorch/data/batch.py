@@ -10,6 +10,8 @@ import numpy as np
 from prototorch.data.dataset import Columns, SampleError
 from prototorch.data.shuffling import batch_generator, batch_key
 
+__all__ = ["Batch", "BatchContext", "BatchTransform", "cast_columns"]
+
 
 @dataclass(frozen=True)
 class BatchContext:

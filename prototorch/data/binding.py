@@ -12,6 +12,8 @@ from prototorch.data.dataset import Columns, Dataset, SampleError
 from prototorch.errors import DataError
 from prototorch.spec import Spec
 
+__all__ = ["BoundDataset", "IndexRange", "Shape", "TargetSpec", "bind"]
+
 Shape = tuple[int | None, ...]
 ColumnAdapter = Callable[[np.ndarray], np.ndarray]
 

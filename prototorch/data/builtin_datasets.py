@@ -15,6 +15,16 @@ from prototorch.data.ordered_pool import map_in_threads
 from prototorch.data.safe_io import expand_path, printable_path, read_file
 from prototorch.errors import DataError
 
+__all__ = [
+    "DATASET_NAMES",
+    "find_idx_files",
+    "find_labels_file",
+    "load_builtin_dataset",
+    "read_idx_pair",
+    "read_idx_splits",
+    "search_folders",
+]
+
 FILES = Path(__file__).parent / "files"
 FASHION_MNIST_CLASSES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",

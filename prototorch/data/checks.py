@@ -14,6 +14,8 @@ from prototorch.data.dataset import Dataset
 from prototorch.data.shuffling import philox
 from prototorch.errors import DataError
 
+__all__ = ["DataWarning", "check_dataset", "check_overlap", "check_target", "check_values"]
+
 CHUNK_ELEMENTS = 1 << 24  # elements that are checked at a time
 MAX_IMBALANCE = 100  # samples of the largest class by those of the smallest; more than this is noted
 MIN_SAMPLES = 20  # sets of fewer samples get no notes

@@ -9,6 +9,8 @@ import numpy as np
 
 from prototorch.errors import DataError
 
+__all__ = ["as_column", "as_slice", "check_equal_lengths", "dtype_name", "gather"]
+
 
 def gather(array: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """The rows with these indices, as a new C-contiguous array."""

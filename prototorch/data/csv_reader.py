@@ -13,6 +13,8 @@ from prototorch.data.dataset import ArrayDataset
 from prototorch.data.safe_io import printable_path, read_file
 from prototorch.errors import DataError, did_you_mean
 
+__all__ = ["read_csv"]
+
 MAX_CELL = 4096  # characters of a number
 MAX_COLUMNS = 1 << 20
 

@@ -11,6 +11,8 @@ from prototorch.data.sources import DatasetSplits, SourceOptions, open_source
 from prototorch.errors import DataError
 from prototorch.schema import Block, Ints, example, field
 
+__all__ = ["Data"]
+
 
 class Data(Block):
     """Source of the samples.

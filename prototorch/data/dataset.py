@@ -13,6 +13,8 @@ from prototorch.data.shuffling import permutation
 from prototorch.errors import DataError, did_you_mean
 from prototorch.spec import Spec
 
+__all__ = ["ArrayDataset", "Columns", "Dataset", "SampleError"]
+
 Columns = dict[str, np.ndarray]
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from prototorch.data.safe_io import inflate, inflate_head, is_gzip, printable_path, read_file
 from prototorch.errors import DataError
 
+__all__ = ["decode_idx", "encode_idx", "is_idx", "read_idx"]
+
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _CODES = {np.dtype(name).newbyteorder("="): code for code, name in _TYPES.items()}
 MAX_DIMENSIONS = 8

@@ -15,6 +15,17 @@ from prototorch.data.safe_io import expand_path, printable_path, read_file
 from prototorch.errors import DataError, did_you_mean
 from prototorch.spec import Spec
 
+__all__ = [
+    "TINY_FILE_BYTES",
+    "ImageFileDataset",
+    "find_image_files",
+    "find_splits",
+    "list_class_names",
+    "open_image_files",
+    "open_image_folder",
+    "open_image_list",
+]
+
 MAX_DEPTH = 16  # of nested folders inside a class folder
 MAX_LIST_BYTES = 1 << 30  # bytes of a list file
 TINY_FILE_BYTES = 1 << 12  # decoding files below this size is mostly Python code, which threads do not speed up

@@ -17,6 +17,8 @@ from PIL import Image, ImageOps
 from prototorch.data.safe_io import printable_path, read_file
 from prototorch.errors import DataError
 
+__all__ = ["IMAGE_SUFFIXES", "ImageReader"]
+
 IMAGE_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".pbm", ".tif", ".tiff"})
 MAX_FILE_BYTES = 256 << 20  # bytes

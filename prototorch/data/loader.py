@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from prototorch.data.ordered_pool import InlinePool, OrderedPool, closing
 from prototorch.data.shuffling import permutation
 from prototorch.data.split_batches import SplitBatches
 from prototorch.errors import DataError, PrototorchError, UsageError
+
+__all__ = ["MAX_AUTO_THREADS", "SMALL_BATCH_BYTES", "Loader"]
 
 SMALL_BATCH_BYTES = 1 << 21  # bytes; copying less than this costs about as much as a hand-over between threads
 MAX_AUTO_THREADS = 8  # the largest number of threads chosen for ``threads=None``
@@ -208,7 +210,11 @@ class Loader:
         return DataError(f"{self._describe(indices)}: {type(error).__name__}: {error}")
 
     def _make_pool(
-        self, work: Any, tasks: int, threads: int, describe: Any
+        self,
+        work: SplitBatches[ReadResult, Batch],
+        tasks: int,
+        threads: int,
+        describe: Callable[[int], str],
     ) -> InlinePool[Batch | None] | OrderedPool[Batch | None]:
         if not threads:
             return InlinePool(work)

@@ -10,12 +10,13 @@ import os
 import zipfile
 import zlib
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from prototorch.data.safe_io import DEFLATE_RATIO, check_memory, open_file, printable_path, read_file
 from prototorch.errors import DataError
+
+__all__ = ["is_npy", "is_zip", "read_npy", "read_npz"]
 
 MAX_MEMBERS = 1000
 MAX_HEADER_LENGTH = 10_000  # characters of an array's header
@@ -116,7 +117,7 @@ def _decode_npy(content: bytes | bytearray, name: str) -> np.ndarray:
     return array
 
 
-def _read_header(content: bytes | bytearray, name: str) -> tuple[tuple[Any, ...], bool, np.dtype, int]:
+def _read_header(content: bytes | bytearray, name: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """Shape, whether in Fortran order, dtype, and the offset of the elements."""
     if not is_npy(bytes(content[:6])) or len(content) < 8:
         raise DataError(f"{name}: is not an .npy array")

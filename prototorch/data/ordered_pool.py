@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 from prototorch.backends.cpu.worker_pool import single_threaded
 from prototorch.errors import DataError
 
+__all__ = ["InlinePool", "OrderedPool", "closing", "map_in_threads"]
+
 A = TypeVar("A")
 T = TypeVar("T")
 

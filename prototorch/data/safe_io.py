@@ -16,6 +16,20 @@ from pathlib import Path
 
 from prototorch.errors import DataError, ResourceError
 
+__all__ = [
+    "DEFLATE_RATIO",
+    "check_memory",
+    "expand_path",
+    "inflate",
+    "inflate_head",
+    "is_gzip",
+    "open_file",
+    "physical_memory",
+    "printable_path",
+    "read_file",
+    "read_head",
+]
+
 DEFLATE_RATIO = 1100  # deflate cannot expand more than 1032 to 1
 MAX_SINGLE_READ = 1 << 30  # bytes read by one system call; larger files are read in several
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)

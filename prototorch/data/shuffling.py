@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+__all__ = ["batch_generator", "batch_key", "permutation", "philox"]
+
 _MASK = (1 << 64) - 1
 
 

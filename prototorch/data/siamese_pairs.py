@@ -9,6 +9,8 @@ from prototorch.data.shuffling import philox
 from prototorch.errors import DataError
 from prototorch.spec import Spec
 
+__all__ = ["SiamesePairs"]
+
 
 class SiamesePairs(Dataset):
     """Each sample with a partner: half of the partners have the same class, half another one. The pairs are fixed.

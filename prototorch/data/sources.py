@@ -27,6 +27,8 @@ from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, printable_path, read_head
 from prototorch.errors import DataError, did_you_mean
 
+__all__ = ["DatasetSplits", "SourceOptions", "open_source", "register_array_format"]
+
 DatasetSplits = dict[str, Dataset]
 ArrayFileReader = Callable[[Path], dict[str, np.ndarray]]
 

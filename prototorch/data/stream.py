@@ -18,6 +18,8 @@ from prototorch.data.dataset import ArrayDataset
 from prototorch.data.ordered_pool import OrderedPool, closing
 from prototorch.errors import DataError, PrototorchError
 
+__all__ = ["BatchStream"]
+
 
 class BatchStream:
     """Batches of an iterable, read ahead by one thread and bound to the names and shapes of a model.
@@ -45,7 +47,7 @@ class BatchStream:
 
     def __init__(
         self,
-        source: Iterable[Any] | Callable[[], Iterable[Any]],
+        source: Iterable[object] | Callable[[], Iterable[object]],
         inputs: Mapping[str, Shape],
         targets: Mapping[str, TargetSpec] | None = None,
         *,
@@ -67,7 +69,7 @@ class BatchStream:
         self.steps, self.seed, self.epoch, self.position = steps, seed, epoch, 0
         self._prefetch, self._timeout = prefetch, timeout
         self.wait_seconds = 0.0
-        self._iterator: Iterator[Any] | None = None  # of this epoch, after `peek`
+        self._iterator: Iterator[object] | None = None  # of this epoch, after `peek`
 
     def __len__(self) -> int:
         """The number of batches per epoch. Raises TypeError if it is unknown until the iterable ends."""
@@ -138,11 +140,11 @@ class BatchStream:
         """Continue from ``state``: earlier batches are read and discarded. Exact if the source is deterministic."""
         self.seed, self.epoch, self.position = int(state["seed"]), int(state["epoch"]), int(state["position"])
 
-    def _take_iterator(self) -> Iterator[Any]:
+    def _take_iterator(self) -> Iterator[object]:
         iterator, self._iterator = self._iterator, None
         return self._new_iterator() if iterator is None else iterator
 
-    def _new_iterator(self) -> Iterator[Any]:
+    def _new_iterator(self) -> Iterator[object]:
         if callable(self._source):
             return iter(self._source())
         source: Any = self._source
@@ -150,7 +152,7 @@ class BatchStream:
             return (source[i] for i in range(len(source)))
         return iter(source)
 
-    def _drop(self, items: Iterator[Any], count: int) -> int:
+    def _drop(self, items: Iterator[object], count: int) -> int:
         """Read and discard ``count`` batches; the number of samples in them."""
         samples = 0
         for number in range(count):
@@ -166,7 +168,7 @@ class BatchStream:
         if self.steps is not None:
             raise DataError(f"{self.name}: ends after {count} batches, expected {self.steps} per epoch")
 
-    def _as_dataset(self, item: Any, number: int) -> ArrayDataset:
+    def _as_dataset(self, item: object, number: int) -> ArrayDataset:
         x, y, weight = self._unpack(item)
         name = f"{self.name}, batch {number}"
         dataset = as_dataset(x, y, weight, inputs=tuple(self.inputs), outputs=tuple(self.targets) or ("y",), name=name)
@@ -174,7 +176,7 @@ class BatchStream:
             raise DataError(f"{name}: is empty")
         return dataset
 
-    def _batch(self, item: Any, number: int, position: int) -> Batch:
+    def _batch(self, item: object, number: int, position: int) -> Batch:
         dataset = self._as_dataset(item, number)
         bound = bind(dataset, self.inputs, self.targets, indices=self.indices)
         for output, target in self.targets.items():
@@ -186,7 +188,7 @@ class BatchStream:
         columns = cast_columns(bound.read(np.arange(len(dataset))), self.dtypes)
         return Batch(columns if self.transform is None else self.transform(columns, context), context)
 
-    def _unpack(self, item: Any) -> tuple[Any, Any, Any]:
+    def _unpack(self, item: object) -> tuple[object, object, object]:
         """(x, y, sample_weight) of an item."""
         if isinstance(item, tuple):
             if not 1 <= len(item) <= 3:

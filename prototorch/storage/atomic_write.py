@@ -30,6 +30,8 @@ if sys.platform != "win32":
 if sys.platform == "darwin":
     import fcntl
 
+__all__ = ["check_writable", "remove_orphans", "sha256_hexdigest", "write_bytes"]
+
 BytesLike = bytes | bytearray | memoryview
 _Result = TypeVar("_Result")
 _MAX_WRITE_BYTES = 1 << 30  # per call; systems reject or shorten calls of 2 GiB and more

@@ -21,6 +21,8 @@ from prototorch.errors import ModelFileError, UsageError, WeightsError, did_you_
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
 from prototorch.storage import container
 
+__all__ = ["Checkpoint", "LoadReport", "assign_weights", "compare_weights", "load", "load_weights_into", "save"]
+
 FORMAT_VERSION = 1
 
 
@@ -180,7 +182,7 @@ def _variable_of_path(path: str) -> str | None:
     return None
 
 
-def _extract_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _extract_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
     """The value as JSON; arrays are added to ``arrays`` and replaced by their paths."""
     if isinstance(value, np.ndarray):
         path = f"state/{sum(p.startswith('state/') for p in arrays)}"

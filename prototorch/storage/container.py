@@ -31,6 +31,8 @@ from prototorch.storage.atomic_write import sha256_hexdigest, write_bytes
 from prototorch.storage.hdf5_decoder import DatasetEntry, HDF5FormatError, read_entries
 from prototorch.storage.tree_paths import META_GROUP, Scalar
 
+__all__ = ["ContainerContents", "has_container_header", "is_container", "peek", "read", "verify", "write"]
+
 VERSION = 1
 USER_BLOCK = 512
 _NOTE = "An HDF5 file: h5py, h5dump and HDFView read it.\n"

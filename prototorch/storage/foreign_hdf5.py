@@ -17,13 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 import numpy as np
 
 from prototorch.errors import ModelFileError
 from prototorch.spec import Spec
 from prototorch.storage.tree_paths import find_path_error
+
+__all__ = ["map_datasets", "read_dataset_specs", "read_datasets", "read_tree"]
 
 _INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
 _FIXED_VARIABLES = {
@@ -48,7 +50,7 @@ class HDF5Tree:
     """
 
     arrays: dict[str, np.ndarray]
-    attributes: dict[str, dict[str, Any]]
+    attributes: dict[str, dict[str, object]]
 
 
 class ReaderProcess(Protocol):
@@ -129,7 +131,7 @@ def _request_rows(
 
 def _request_arrays(
     path: str | os.PathLike[str], budget: int, names: Sequence[str] | None, attributes: bool
-) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
+) -> tuple[dict[str, np.ndarray], dict[str, dict[str, object]]]:
     with _ReaderSession(path, budget, names, attributes, arrays=True) as session:
         rows, attributes_by_path = session.read_head()
         arrays = {name: session.read_array(name, dtype, shape) for name, dtype, shape, _ in rows}
@@ -185,7 +187,7 @@ class _ReaderSession:
         self.process.stdout.close()
         self.process.stderr.close()
 
-    def read_head(self) -> tuple[list[DatasetRow], dict[str, dict[str, Any]]]:
+    def read_head(self) -> tuple[list[DatasetRow], dict[str, dict[str, object]]]:
         """The rows and attributes, validated: the process may have been taken over by a hostile file."""
         length = int.from_bytes(self._bytes(8), "little")
         if length > _MAX_HEAD_BYTES:
@@ -266,7 +268,7 @@ class _ReaderSession:
         return self._error(reason or f"the process that read it ended with status {status}")
 
 
-def _start_process(request: dict[str, Any]) -> ReaderProcess:
+def _start_process(request: dict[str, object]) -> ReaderProcess:
     environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | _FIXED_VARIABLES
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-B", str(Path(__file__).with_name("hdf5_sandbox.py"))],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import h5py
 import numpy as np
@@ -11,14 +10,16 @@ from h5py import h5a, h5d, h5g, h5s, h5t
 
 from prototorch.storage.hdf5_validator import UnsafeFileError, numpy_dtype_of
 
+__all__ = ["read_attributes"]
+
 MAX_ATTRIBUTES = 1_000
 MAX_ELEMENTS = 65_536
 MAX_TEXT_BYTES = 64 << 20  # bytes of all attributes of a file
 
 
-def read_attributes(objects: list[tuple[str, h5g.GroupID | h5d.DatasetID]]) -> dict[str, dict[str, Any]]:
+def read_attributes(objects: list[tuple[str, h5g.GroupID | h5d.DatasetID]]) -> dict[str, dict[str, object]]:
     """Object path -> its attributes: int, float, bool, str, or a list of these. Raises UnsafeFileError."""
-    attributes: dict[str, dict[str, Any]] = {}
+    attributes: dict[str, dict[str, object]] = {}
     remaining = MAX_TEXT_BYTES
     for path, handle in objects:
         count = h5a.get_num_attrs(handle)

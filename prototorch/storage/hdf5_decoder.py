@@ -15,6 +15,8 @@ from math import prod
 
 from prototorch.storage.tree_paths import MAX_DEPTH, find_name_error
 
+__all__ = ["DatasetEntry", "HDF5FormatError", "read_entries"]
+
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MAX_OBJECTS = 1_000_000
 _UNDEFINED_ADDRESS = 0xFFFFFFFFFFFFFFFF

@@ -18,6 +18,8 @@ from h5py import h5d, h5p, h5s, h5t
 from prototorch.errors import UsageError
 from prototorch.storage.tree_paths import META_GROUP, Scalar, find_path_error
 
+__all__ = ["DTYPES"]
+
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
 )  # fmt: skip

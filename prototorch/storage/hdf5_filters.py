@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+__all__ = ["DEFLATE", "FLETCHER32", "SHUFFLE", "FilterError", "decode_chunk", "fletcher32", "max_stored_bytes"]
+
 DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
 _CHECKSUM_WORDS = 1 << 20  # words per step of a checksum
 

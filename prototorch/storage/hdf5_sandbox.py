@@ -37,6 +37,8 @@ from prototorch.storage.hdf5_validator import HDF5Validator, UnsafeFileError, it
 if sys.platform != "win32":
     import resource
 
+__all__ = ["serve"]
+
 EXIT_REFUSED = 3  # exit status; the reason is on standard error
 _ADDRESS_SPACE_SLACK = 192 << 20  # bytes of address space in addition to twice the budget
 

@@ -22,6 +22,8 @@ from h5py import h5d, h5g, h5o, h5s, h5t
 from prototorch.storage.hdf5_filters import DEFLATE, FLETCHER32, SHUFFLE, FilterError, decode_chunk, max_stored_bytes
 from prototorch.storage.tree_paths import MAX_DEPTH, find_name_error, find_path_error
 
+__all__ = ["HDF5Validator", "UnsafeFileError", "iter_bytes", "numpy_dtype_of"]
+
 MAX_OBJECTS = 20_000
 MAX_CHUNKS = 1_000_000
 ALWAYS_ALLOWED_CHUNK_BYTES = 1 << 20  # allowed for a chunk of any dataset, however small

@@ -13,6 +13,8 @@ import socket
 import sys
 from dataclasses import dataclass
 
+__all__ = ["ProcessIdentity"]
+
 _UNKNOWN = "00000000"
 
 

@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from prototorch.errors import SnapshotError
 from prototorch.storage.atomic_write import remove_orphans, write_bytes
 from prototorch.storage.run_lock import RunLock
 from prototorch.storage.snapshot_folder import SnapshotFolder
+
+__all__ = ["RunFolder"]
 
 
 class _SupportsSave(Protocol):
@@ -92,7 +94,7 @@ class RunFolder:
         """Save the training state at a step; returns the path."""
         return self.snapshots.add(step, model.save)
 
-    def append_log(self, entry: Mapping[str, Any]) -> None:
+    def append_log(self, entry: Mapping[str, object]) -> None:
         """Append an entry to the log."""
         try:
             with open(self.log_path, "a", encoding="utf-8") as file:
@@ -100,7 +102,7 @@ class RunFolder:
         except OSError as error:
             raise SnapshotError(f"{self.log_path}: cannot write it: {error.strerror}") from error
 
-    def save_result(self, model: _SupportsSave, history: Mapping[str, Any]) -> Path:
+    def save_result(self, model: _SupportsSave, history: Mapping[str, object]) -> Path:
         """Save the trained model and its history; returns the path of the model."""
         path = self.path / "model.h5"
         model.save(path)

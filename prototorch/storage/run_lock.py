@@ -18,13 +18,14 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from prototorch.errors import FileError
 from prototorch.storage.process_identity import ProcessIdentity
 
 if sys.platform != "win32":
     import fcntl
+
+__all__ = ["RunLock"]
 
 _CONTENTION_ERRORS = (errno.EAGAIN, errno.EACCES)
 _MAX_ATTEMPTS = 10  # to read the identity of a holder that has just started, 50 ms apart
@@ -161,11 +162,11 @@ def _try_lock(fd: int) -> int | None:
     return None
 
 
-def _read_holder(folder: Path) -> dict[str, Any]:
+def _read_holder(folder: Path) -> dict[str, object]:
     return _read_json(folder / ".lock.json")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, object]:
     try:
         with open(path, encoding="utf-8") as file:
             content = json.loads(file.read(4096))
@@ -174,14 +175,14 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _holder_process(holder: dict[str, Any]) -> ProcessIdentity | None:
+def _holder_process(holder: dict[str, object]) -> ProcessIdentity | None:
     pid, namespace, start = holder.get("pid"), holder.get("place"), holder.get("start")
     if isinstance(pid, int) and isinstance(namespace, str) and isinstance(start, str):
         return ProcessIdentity(pid, namespace, start)
     return None
 
 
-def _in_use_error(folder: Path, holder: dict[str, Any]) -> FileError:
+def _in_use_error(folder: Path, holder: dict[str, object]) -> FileError:
     if not holder:
         return FileError(f"{folder}: another process is using this run folder")
     description = f"process {holder.get('pid')} on {holder.get('host')}, since {holder.get('started')}"

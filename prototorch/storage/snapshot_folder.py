@@ -21,7 +21,9 @@ import numpy as np
 from prototorch.errors import ModelFileError, SnapshotError, UsageError
 from prototorch.storage import container
 from prototorch.storage.atomic_write import check_writable, remove_orphans, write_bytes
-from prototorch.storage.container import Scalar
+from prototorch.storage.tree_paths import Scalar
+
+__all__ = ["SnapshotFolder"]
 
 _Read = TypeVar("_Read")
 _LIST_NAME = "latest.json"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+__all__ = ["MAX_DEPTH", "META_GROUP", "Scalar", "find_name_error", "find_path_error"]
+
 META_GROUP = "@meta"  # the group of a file's scalars and strings
 Scalar = str | int | float | bool
 MAX_NAME_LENGTH = 255
