@@ -24,7 +24,7 @@ from benchmarks.peers.torch_nets import NETS
 from benchmarks.peers.torch_weights import load
 from benchmarks.prototorch_contender import PrototorchContender
 from benchmarks.workloads import DECAY, INFERENCE, MOMENTUM, RATE, TRAINING, Workload, find_workload
-from prototorch.train.plan_cache import PREDICT, TRAIN
+from prototorch.train.step_inputs import PREDICT, TRAIN
 
 #: PyTorch's ways, in the order in which they are tried
 MODES = ("eager", "channels_last", "compile", "graph")

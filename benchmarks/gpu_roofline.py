@@ -27,7 +27,8 @@ from prototorch.graph.plan import Plan
 from prototorch.graph.plan_printer import PlannedStep, describe_plan
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import PREDICT, TRAIN
 
 #: seconds of a kernel as a node of a CUDA graph, of those that wait for each other: 1.5 to 2 microseconds
 LAUNCH_SECONDS = 1.7e-6

@@ -12,8 +12,8 @@ from benchmarks.contender import Contender, Setup, Weights
 from benchmarks.workloads import DECAY, EPOCH_RATE, MOMENTUM, RATE, Workload
 from prototorch.model import Model
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import LEARNING_RATE as RATE_INPUT
-from prototorch.train.plan_cache import PREDICT, SAMPLE_WEIGHT_PREFIX, STEP, TARGET_PREFIX, TRAIN, random_key
+from prototorch.train.step_inputs import LEARNING_RATE as RATE_INPUT
+from prototorch.train.step_inputs import PREDICT, SAMPLE_WEIGHT_PREFIX, STEP, TARGET_PREFIX, TRAIN, random_key
 
 
 def build_model(row: Workload, threads: int | None = None, dropout: bool = True) -> Model:

@@ -19,7 +19,7 @@ from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_document, load_text
 from prototorch.text.syntax_tree import Body, Document
 from prototorch.train.config import Compile, Fit
-from prototorch.train.trainer import FIT_STATE_KEYS, STATE_KEYS
+from prototorch.train.fit_state import FIT_STATE_KEYS, STATE_KEYS
 
 
 def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **params: Any) -> Model:

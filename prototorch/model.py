@@ -28,11 +28,13 @@ from prototorch.train.builtin_callbacks import History
 from prototorch.train.callbacks import Callback, CallbackList, callback_list
 from prototorch.train.config import Compile, Fit, OutputLoss, record_class_names
 from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
+from prototorch.train.loss_terms import resolve_loss_terms
 from prototorch.train.on_batch import OnBatchRunner
-from prototorch.train.plan_cache import PREDICT, TEST, TRAIN, PlanCache, resolve_loss_terms
+from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 from prototorch.train.profiler import OPEN, Profiler
 from prototorch.train.progress import format_logs, progress_callbacks
+from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import summarize, trace_net
 from prototorch.train.trainer import Trainer
 
@@ -352,7 +354,7 @@ class Model:
         program, intake = self._compiled_trainer().plan_cache, self._data_adapter()
         with self.trainer.lock:
             self._on_batch_runner.run(phase, intake, intake.arrays(x, y, sample_weight), class_weight)
-            return program.metric_results(phase)
+            return program.metrics.results(phase)
 
     def _data_adapter(self) -> DataAdapter:
         return DataAdapter(self.net, self.trainer, self._build)
@@ -369,7 +371,7 @@ class Model:
         with self.trainer.lock:
             if self._weight_specs is None:
                 self._weight_specs = trace(self.net, specs, False).weights
-            self.trainer.plan_cache.check_weights(self._weight_specs.values())
+            self.trainer.plan_cache.check_weights_fit(self._weight_specs.values())
             seed = self.compile_block.seed if self.compile_block is not None else 0
             for weight in self._weight_specs.values():
                 if weight.name not in self.variables:

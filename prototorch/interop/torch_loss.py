@@ -11,7 +11,7 @@ from torch import Tensor
 from prototorch import losses
 from prototorch.errors import UsageError
 from prototorch.losses.base import EPSILON
-from prototorch.train.plan_cache import LossTerm
+from prototorch.train.loss_terms import LossTerm
 
 TorchLoss = Callable[[Tensor, Tensor], Tensor]
 

@@ -13,7 +13,7 @@ from prototorch.graph.net import Net
 from prototorch.interop.torch_loss import torch_losses
 from prototorch.interop.torch_net import torch_net
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import LossTerm
+from prototorch.train.loss_terms import LossTerm
 
 
 class TorchPeer:

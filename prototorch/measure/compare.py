@@ -16,7 +16,7 @@ from prototorch.interop import torch_module
 from prototorch.model import Model
 from prototorch.optimizers.sgd import SGD
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, TARGET_PREFIX, TEST, TRAIN
+from prototorch.train.step_inputs import PREDICT, TARGET_PREFIX, TEST, TRAIN
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
 

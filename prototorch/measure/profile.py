@@ -15,7 +15,7 @@ from prototorch.measure.machine import Peaks, measure_peaks
 from prototorch.model import Model
 from prototorch.runtime.plan_timing import PlanTiming, StepTime, time_plan
 from prototorch.train.memory_estimate import bytes_by_layer, bytes_by_purpose
-from prototorch.train.plan_cache import PREDICT
+from prototorch.train.step_inputs import PREDICT
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
 
@@ -114,7 +114,7 @@ def profile_step(
     plan = program.bound_plan(phase, specs)
     timing = time_plan(executor, make_synthetic_batch(program, executor.plan, specs), rounds)
     if phase != PREDICT:
-        program.reset_metrics(phase)
+        program.metrics.reset(phase)
     what = {"train": "training step", "test": "evaluation step", "predict": "prediction"}[phase]
     title = f"{model.net.name}: {what}, batch {batch}, {program.backend.name}"
     described = describe_plan(plan, program.backend, title)

@@ -10,7 +10,7 @@ from prototorch.backends.cpu.native import unavailable_reason
 from prototorch.checking import default_batch_size, resolve_phase
 from prototorch.errors import BackendError
 from prototorch.model import Model
-from prototorch.train.plan_cache import PREDICT, TEST, TRAIN
+from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import step_specs
 
 

@@ -14,16 +14,10 @@ from prototorch.data.dataset import Columns, Dataset
 from prototorch.errors import DataError, ShapeError, UsageError
 from prototorch.graph.net import Net
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import (
-    PREDICT,
-    SAMPLE_MASK,
-    SAMPLE_WEIGHT_PREFIX,
-    TARGET_PREFIX,
-    TRAIN,
-    LossTerm,
-    PlanCache,
-)
+from prototorch.train.loss_terms import LossTerm
+from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
+from prototorch.train.step_inputs import PREDICT, SAMPLE_MASK, SAMPLE_WEIGHT_PREFIX, TARGET_PREFIX, TRAIN
 
 
 def make_target(term: LossTerm, output: Spec) -> TargetSpec:

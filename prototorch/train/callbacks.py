@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 from prototorch.errors import UsageError
@@ -179,6 +181,31 @@ def callback_list(callbacks: Any) -> list[Callback]:
             hint = f"; {callback.__name__}() makes one" if made else ""
             raise UsageError(f"callbacks: {callback!r} is no prototorch.Callback{hint}")
     return found
+
+
+class DeferredActions(threading.local):
+    """Actions that callbacks want to run after all callbacks of the same hook; each thread has its own."""
+
+    _pending: list[Callable[[], None]] | None = None
+
+    def defer(self, action: Callable[[], None]) -> None:
+        """Run an action at the end of the innermost `collect` of this thread; at once where there is none."""
+        if self._pending is None:
+            action()
+        else:
+            self._pending.append(action)
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Collect the actions that are deferred inside, and run them at the end, unless it ends with an error."""
+        outer, actions = self._pending, list[Callable[[], None]]()
+        self._pending = actions
+        try:
+            yield
+        finally:
+            self._pending = outer
+        for action in actions:
+            action()
 
 
 class CallbackList:

@@ -17,8 +17,9 @@ from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.spec import Spec
 from prototorch.train.batch_feeder import bind_dataset, index_inputs, input_specs, make_target
+from prototorch.train.batch_source import BatchSource
 from prototorch.train.config import Fit
-from prototorch.train.trainer import BatchSource, Trainer
+from prototorch.train.trainer import Trainer
 
 MAX_COMPARED_BYTES = 1 << 26  # bytes of training data that are searched for validation samples
 

@@ -13,7 +13,8 @@ from prototorch.graph.net import LayerNode
 from prototorch.graph.trace import InputPreprocessing, Trace, trace
 from prototorch.ops.core import use_interpreter
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import SAMPLE_WEIGHT_PREFIX, TARGET_PREFIX, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import SAMPLE_WEIGHT_PREFIX, TARGET_PREFIX
 
 MAX_SAMPLES_SHOWN = 8  # samples named
 ValueRange = tuple[float, float]  # the smallest and the largest number
@@ -54,7 +55,7 @@ def find_cause(program: PlanCache, specs: Mapping[str, Spec], inputs: Mapping[st
         program.net, specs, True, graph, compute_dtype=program.backend.precision.low_dtype, preparation=preparation
     )
     with use_interpreter(graph):
-        losses = program.build_losses(graph, traced)
+        losses = program.steps.build_losses(graph, traced)
     makers: dict[int, LayerNode] = {}
     for node in program.net.nodes:
         for top in node.tops:

@@ -13,7 +13,7 @@ from prototorch.data.checks import check_values
 from prototorch.data.dataset import ArrayDataset
 from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.data_adapter import DataAdapter
-from prototorch.train.plan_cache import PREDICT, TRAIN
+from prototorch.train.step_inputs import PREDICT, TRAIN
 from prototorch.train.trainer import Trainer
 
 MAX_CACHED_BINDINGS = 16  # kinds of batches that are remembered
@@ -55,7 +55,7 @@ class OnBatchRunner:
             columns = feed.preprocess(columns, place)
         feed.data = held
         if phase != PREDICT:
-            trainer.plan_cache.reset_metrics(phase)
+            trainer.plan_cache.metrics.reset(phase)
         try:
             outputs = trainer.run_step(phase, feed, Batch(columns, place), len(held))
             trainer.synchronize()

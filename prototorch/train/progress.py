@@ -118,7 +118,7 @@ class _ProgressBar(_ProgressDisplay):
         rate = self.model.trainer.samples_seen / max(spent, 1e-9)
         left = f"{format_duration(spent / batch * (steps - batch) if batch else 0.0)} left" if steps else ""
         table = Table.grid(padding=(0, 1))
-        running = self.model.trainer.plan_cache.metric_results("train") if batch else {}
+        running = self.model.trainer.plan_cache.metrics.results("train") if batch else {}
         bar = ProgressBar(total=steps, completed=batch, width=24)
         table.add_row(self.title, bar, f"{batch}/{steps or '?'}", f"{rate:,.0f}/s", left, format_logs(running))
         self.live.update(table, refresh=True)

@@ -10,7 +10,8 @@ from prototorch.graph.trace import Trace, trace
 from prototorch.spec import Spec
 from prototorch.text.diagnostics import Report
 from prototorch.train.memory_estimate import SCRATCH, bytes_by_purpose, format_bytes
-from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import PREDICT, TRAIN
 
 _PROBE_SIZES = (32, 64, 128, 224, 256)  # sizes tried for a dimension that only data tell
 

@@ -10,13 +10,13 @@ import numpy as np
 from prototorch.backends.executable_plan import ExecutablePlan
 from prototorch.graph.trace import RANDOM_KEY
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import (
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import (
     LEARNING_RATE,
     SAMPLE_MASK,
     SAMPLE_WEIGHT_PREFIX,
     STEP,
     TARGET_PREFIX,
-    PlanCache,
     random_key,
 )
 

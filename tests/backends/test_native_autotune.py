@@ -8,7 +8,7 @@ from prototorch import layers as L
 from prototorch.backends.cpu import cpu, native
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, TRAIN
+from prototorch.train.step_inputs import PREDICT, TRAIN
 
 pytestmark = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")
 if native.unavailable_reason() is None:

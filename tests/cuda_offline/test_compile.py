@@ -20,7 +20,8 @@ from prototorch.ops.operators import OPS
 from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import PREDICT, TRAIN
 from tests.cuda_offline.collect_device import CollectDevice, PlanDevice
 from tests.cuda_offline.nvrtc import TARGETS, compiled
 from tests.ops import op_case

@@ -17,7 +17,8 @@ from prototorch.ops.core import run_on_arrays
 from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import PREDICT, TRAIN
 from tests.cuda_offline.collect_device import PlanDevice
 from tests.cuda_offline.logic_check import laid, over_inputs, room
 from tests.cuda_offline.shim_device import COMPILER, ShimDevice

@@ -19,7 +19,8 @@ from prototorch.ops.operators import OPS
 from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import PREDICT, TRAIN
 from tests.cuda_offline.offline_cudnn import driver, offline
 
 MISSING = [n for n in ("cupy", "cudnn") if importlib.util.find_spec(n) is None]

@@ -16,14 +16,14 @@ from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import (
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import (
     LEARNING_RATE,
     PREDICT,
     SAMPLE_WEIGHT_PREFIX,
     STEP,
     TARGET_PREFIX,
     TRAIN,
-    PlanCache,
     random_key,
 )
 

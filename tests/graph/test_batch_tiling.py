@@ -17,7 +17,8 @@ from prototorch.runtime.executor import make_executor
 from prototorch.runtime.plan_timing import time_plan
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, TEST, TRAIN, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import step_specs
 
 pytestmark = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native level here")

@@ -12,7 +12,8 @@ from prototorch.backends.devices import backend_for
 from prototorch.graph.plan_printer import member_ops
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import TRAIN, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import TRAIN
 
 
 def plan_device(monkeypatch):

@@ -13,7 +13,7 @@ from prototorch.graph.plan import make_plan
 from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import TRAIN
+from prototorch.train.step_inputs import TRAIN
 from tests.graph.fusing import BARE, LEVEL, names, predict, program_of, specs_of, train
 
 FUSING, PLAIN = Backend("fusing", np, (LEVEL,)), Backend("plain", np, ())

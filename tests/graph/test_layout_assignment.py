@@ -13,7 +13,7 @@ from prototorch.graph.plan import make_plan
 from prototorch.ops.layout import layouts_coincide
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, TRAIN
+from prototorch.train.step_inputs import PREDICT, TRAIN
 from tests.graph.fusing import LAID, LEVEL, names, predict, program_of, specs_of, train
 
 LAYING, PLAIN = Backend("laying", np, (LAID,)), Backend("plain", np, ())

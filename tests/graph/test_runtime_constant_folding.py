@@ -13,7 +13,8 @@ from prototorch.graph.plan import make_plan
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import PREDICT
 from tests.graph.fusing import LAID, LEVEL, names, predict, specs_of, train
 
 FUSING, LAYING, PLAIN = (Backend("", np, levels) for levels in ((LEVEL,), (LAID,), ()))

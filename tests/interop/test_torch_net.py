@@ -15,7 +15,7 @@ from prototorch.load import model_from_text
 from prototorch.spec import Spec
 from prototorch.testing.case import Case, cases
 from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
-from prototorch.train.plan_cache import PREDICT
+from prototorch.train.step_inputs import PREDICT
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
 

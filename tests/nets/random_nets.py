@@ -28,7 +28,8 @@ from prototorch.testing.layer_graph import trace_layer
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
 from prototorch.train.config import Compile
-from prototorch.train.plan_cache import TRAIN, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import TRAIN
 from tests.nets.random_fields import drawn
 from tests.nets.random_heads import ends, measured
 

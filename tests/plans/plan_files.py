@@ -23,7 +23,8 @@ from prototorch.backends.cpu import LEVELS, cpu, native
 from prototorch.graph.plan_printer import describe_plan
 from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import Variables
-from prototorch.train.plan_cache import TRAIN, PlanCache
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import TRAIN
 from prototorch.train.summary import step_specs
 
 FOLDER = Path(__file__).parent

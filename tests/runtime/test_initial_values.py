@@ -9,7 +9,7 @@ from prototorch.graph.trace import WeightSpec
 from prototorch.initializers import Initializer
 from prototorch.runtime.variables import Variables, initial_value
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import initial_slot
+from prototorch.train.variable_inits import initial_slot
 
 LARGE = (1300, 1700)  # three streams
 #: the standard error of the mean of so many numbers is 1 / 1487 of their deviation, that of the deviation less

@@ -11,7 +11,7 @@ from prototorch.backends.core import Backend
 from prototorch.backends.host_memory import free_bytes
 from prototorch.errors import ResourceError, UsageError
 from prototorch.train.memory_estimate import SCRATCH, bytes_by_layer, bytes_by_purpose, format_bytes
-from prototorch.train.plan_cache import PREDICT, TEST, TRAIN
+from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 
 MIB = 1 << 20
 X, Y = np.random.default_rng(0).normal(size=(512, 64)).astype(np.float32), np.zeros(512, np.int64)

@@ -188,13 +188,13 @@ def test_too_little_memory_to_look(monkeypatch):
     def full(*args):
         raise MemoryError
 
-    monkeypatch.setattr("prototorch.train.trainer.find_cause", full)
+    monkeypatch.setattr("prototorch.train.step_runner.find_cause", full)
     assert "there is not enough memory to look for the layer" in failure(net(Logarithm()))
 
 
 def test_nothing_is_looked_at_before(monkeypatch):
-    monkeypatch.setattr("prototorch.train.trainer.find_cause", None)
-    monkeypatch.setattr("prototorch.train.trainer.make_sample_namer", None)
+    monkeypatch.setattr("prototorch.train.step_runner.find_cause", None)
+    monkeypatch.setattr("prototorch.train.step_runner.make_sample_namer", None)
     net().fit(X, Y, verbose=0)
 
 

@@ -13,7 +13,7 @@ from prototorch.graph.ir import Graph
 from prototorch.layers.base import Layer
 from prototorch.ops.core import use_interpreter
 from prototorch.spec import Spec
-from prototorch.train.plan_cache import PREDICT, TEST, TRAIN
+from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 
 CLASSES = "sparse_categorical_crossentropy"
 needs_native = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")

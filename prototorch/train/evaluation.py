@@ -1,0 +1,57 @@
+"""Evaluation and prediction over the batches of a data set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from prototorch.train.batch_source import BatchSource
+from prototorch.train.callbacks import CallbackList
+from prototorch.train.signals import closing_batches
+from prototorch.train.step_inputs import PREDICT, TEST
+from prototorch.train.step_runner import StepRunner
+
+__all__ = ["evaluate", "predict"]
+
+
+def evaluate(runner: StepRunner, data: BatchSource, calls: CallbackList, steps: int | None = None) -> dict[str, Any]:
+    """Loss and metrics over a data set, or over its first ``steps`` batches. An interrupted fit ends it early."""
+    with runner.evaluation_lock:
+        feeder, metrics = runner.make_feeder(data, False), runner.plan_cache.metrics
+        metrics.reset(TEST)
+        runner.call_hooks(calls, "on_test_begin")
+        needs_logs = calls.overrides("on_test_batch_end")
+        data.batches.epoch, data.batches.position = 0, 0
+        with closing_batches(iter(data.batches)) as batches:
+            for number, batch in enumerate(batches):
+                runner.call_hooks(calls, "on_test_batch_begin", number)
+                runner.run_step(TEST, feeder, batch, batch.num_samples)
+                runner.call_hooks(calls, "on_test_batch_end", number, metrics.results(TEST) if needs_logs else {})
+                if (runner.is_fitting and runner.interrupt_signal is not None) or number + 1 == steps:
+                    break
+        logs = metrics.results(TEST)
+        runner.call_hooks(calls, "on_test_end", logs)
+        return logs
+
+
+def predict(
+    runner: StepRunner, data: BatchSource, calls: CallbackList, steps: int | None = None
+) -> dict[str, np.ndarray]:
+    """The net's outputs [samples, ...] by name, for every sample in order, or for the first ``steps`` batches."""
+    feeder, to_numpy = runner.make_feeder(data, False), runner.plan_cache.backend.to_numpy
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in runner.plan_cache.net.outputs}
+    runner.call_hooks(calls, "on_predict_begin")
+    with closing_batches(iter(data.batches)) as batches:
+        for number, batch in enumerate(batches):
+            runner.call_hooks(calls, "on_predict_batch_begin", number)
+            with runner.lock:
+                outputs = runner.run_step(PREDICT, feeder, batch, batch.num_samples)
+                copies = {name: np.array(to_numpy(array)) for name, array in outputs.items()}
+            for name, array in copies.items():
+                parts[name].append(array)
+            runner.call_hooks(calls, "on_predict_batch_end", number, {"outputs": copies})
+            if number + 1 == steps:
+                break
+    runner.call_hooks(calls, "on_predict_end")
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}

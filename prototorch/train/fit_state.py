@@ -1,0 +1,135 @@
+"""The state of a training: position, learning rate, loader and callbacks; what a checkpoint keeps of it.
+
+The keys of the saved state are part of the file format and stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from prototorch.data.loader import Loader
+from prototorch.data.stream import BatchStream
+from prototorch.errors import TrainingError, UsageError
+from prototorch.train.callbacks import Callback
+
+__all__ = ["FIT_STATE_KEYS", "STATE_KEYS", "EpochState", "FitState"]
+
+#: the keys of `FitState.state`, and of its entry ``fit``
+STATE_KEYS = {"step", "passes", "set_rate", "fit"}
+FIT_STATE_KEYS = {"epoch", "batch", "seen", "inside", "trained", "over", "stopped", "kind", "loader", "callbacks"}
+
+
+class EpochState(Enum):
+    """The progress of a fit within its epoch."""
+
+    BETWEEN_EPOCHS = "between epochs"
+    TRAINING = "training"  # the epoch has begun
+    VALIDATING = "validating"  # its training steps are done
+    FINISHED = "finished"  # the fit has ended, and was not interrupted
+
+    @staticmethod
+    def from_saved(state: Mapping[str, Any]) -> EpochState:
+        """The state that a saved fit was in."""
+        if state["trained"]:
+            return EpochState.VALIDATING
+        if state["inside"]:
+            return EpochState.TRAINING
+        return EpochState.FINISHED if state["over"] else EpochState.BETWEEN_EPOCHS
+
+
+class FitState:
+    """Everything besides the variables that decides how a training continues.
+
+    Attributes:
+        step: training steps so far, over all fits.
+        dataset_epochs: passes through the data so far, over all fits: it decides the order of the next pass, so that
+            two fits of one epoch are one fit of two.
+        epoch, batch: the current epoch (from 0), and the steps done in it.
+        samples_seen: samples of this epoch so far.
+        epoch_state: the progress within the epoch.
+        learning_rate_override: a learning rate that was set by hand or by a callback, None for the optimizer's own.
+        stop_training: set to end the epoch after this step, and the fit after the epoch.
+        interrupt_signal: the signal that ended the last fit, or None.
+        resume_state: the saved state of an earlier fit, for the next one to continue from.
+    """
+
+    def __init__(self) -> None:
+        self.step = self.dataset_epochs = 0
+        self.epoch = self.batch = self.samples_seen = 0
+        self.epoch_state = EpochState.BETWEEN_EPOCHS
+        self.learning_rate_override: float | None = None
+        self.stop_training = False
+        self.interrupt_signal: int | None = None
+        self.loader: Loader | BatchStream | None = None
+        self.callbacks: list[Callback] = []
+        self.resume_state: dict[str, Any] | None = None
+
+    def state(self) -> dict[str, Any]:
+        """The state as a checkpoint keeps it: with the variables, enough to continue bit for bit."""
+        return {
+            "step": self.step,
+            "passes": self.dataset_epochs,
+            "set_rate": self.learning_rate_override,
+            "fit": self.resume_state if self.loader is None else self._fit_state(self.loader),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Take over a `state`; the next fit continues from there."""
+        self.step, self.dataset_epochs, self.learning_rate_override = state["step"], state["passes"], state["set_rate"]
+        self.resume_state = state["fit"]
+
+    def _fit_state(self, loader: Loader | BatchStream) -> dict[str, Any]:
+        return {
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "seen": self.samples_seen,
+            "inside": self.epoch_state in (EpochState.TRAINING, EpochState.VALIDATING),
+            "trained": self.epoch_state is EpochState.VALIDATING,
+            "over": self.epoch_state is EpochState.FINISHED,
+            "stopped": self.stop_training and self.interrupt_signal is None,
+            "kind": loader.state_kind,
+            "loader": loader.state(),
+            "callbacks": [{"class": type(c).__name__, "state": c.state()} for c in self.callbacks if not c.display],
+        }
+
+    def _take_resume_state(self, resume: bool | None, epochs: int) -> dict[str, Any] | None:
+        """The state to continue from, None to begin a new training; a saved state is used only once."""
+        state, self.resume_state = self.resume_state, None
+        if resume is None:
+            unfinished = state is not None and not (state["over"] or state["stopped"]) and state["epoch"] < epochs
+            return state if unfinished else None
+        if not resume:
+            return None
+        if state is None and self.loader is not None:
+            state = self._fit_state(self.loader)
+        if state is None:
+            raise UsageError(
+                "resume: this model holds no training that could go on; save the whole model while it trains"
+            )
+        return state
+
+    def _restore_position(self, state: Mapping[str, Any], loader: Loader | BatchStream) -> None:
+        """Continue at the position of a saved fit. Raises TrainingError where the loader is of another kind."""
+        kind = loader.state_kind
+        if state["kind"] != kind:
+            raise TrainingError(
+                f"the training cannot go on exactly: its data came from a {state['kind']}, now from a {kind}; "
+                "fit(..., resume=False) begins a new one with these weights"
+            )
+        loader.restore(state["loader"])
+        self.epoch, self.batch, self.samples_seen = state["epoch"], state["batch"], state["seen"]
+        self.epoch_state, self.stop_training = EpochState.from_saved(state), state["stopped"]
+
+    def _restore_callbacks(self, state: Mapping[str, Any]) -> None:
+        """Give the callbacks their saved states. Raises TrainingError where they are of other classes."""
+        callbacks = [c for c in self.callbacks if not c.display]
+        saved = state["callbacks"]
+        if [c["class"] for c in saved] != (names := [type(c).__name__ for c in callbacks]):
+            raise TrainingError(
+                f"the training cannot go on exactly: it had the callbacks {', '.join(c['class'] for c in saved)}, now "
+                f"{', '.join(names)}; fit(..., resume=False) begins a new one with these weights"
+            )
+        for callback, one in zip(callbacks, saved, strict=True):
+            callback.restore(one["state"])

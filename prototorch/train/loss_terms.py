@@ -1,0 +1,113 @@
+"""The losses and metrics of a compiled model, each resolved to an output of the net."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prototorch.errors import ShapeError, UsageError, did_you_mean
+from prototorch.graph.net import Net
+from prototorch.graph.trace import Trace
+from prototorch.losses import Loss
+from prototorch.metrics import Metric, resolve_metric
+from prototorch.spec import Spec
+from prototorch.train.config import Compile
+
+__all__ = ["LossTerm", "MetricTerm", "check_metrics", "resolve_loss_terms", "resolve_metric_terms"]
+
+
+@dataclass(frozen=True)
+class LossTerm:
+    """A loss at an output.
+
+    factor: its weight in the total; name: its name in the logs; target: the data column it is compared with, None for
+    the column with the output's name (or the next one in order).
+    """
+
+    output: str
+    loss: Loss
+    factor: float
+    name: str
+    target: str | None = None
+
+    def target_spec(self, output: Spec) -> Spec:
+        """The spec of the targets for an output of this spec, see `Loss.target_spec`. Raises ShapeError."""
+        try:
+            return self.loss.target_spec(output)
+        except ShapeError as exc:
+            raise ShapeError(f"loss at {self.output!r}: {exc}") from exc
+
+
+@dataclass(frozen=True)
+class MetricTerm:
+    """A metric at an output. name: its name in the logs; is_weighted: whether sample weights enter into it."""
+
+    output: str
+    metric: Metric
+    name: str
+    is_weighted: bool = False
+
+
+def resolve_loss_terms(net: Net, config: Compile) -> tuple[LossTerm, ...]:
+    """The losses, each at its output. Raises UsageError for an unknown output, or where the output is ambiguous."""
+    terms: list[LossTerm] = []
+    for i, item in enumerate(config.loss):
+        output = item.output
+        if output is None:
+            if len(config.loss) == len(net.outputs):
+                output = net.outputs[i]
+            elif len(net.outputs) == 1:
+                output = net.outputs[0]
+            else:
+                raise UsageError(
+                    f"the net has {len(net.outputs)} outputs ({', '.join(net.outputs)}): say loss {{ output: ... }}"
+                )
+        _check_output(net, output, "loss")
+        before = sum(t.output == output for t in terms)
+        name = f"{output}_loss_{before + 1}" if before else f"{output}_loss"
+        terms.append(LossTerm(output, item.type, item.weight, name, item.target))
+    return tuple(terms)
+
+
+def check_metrics(net: Net, config: Compile, loss_terms: Sequence[LossTerm]) -> None:
+    """Raise UsageError for a metric at an output that does not exist, or that has no loss and therefore no target."""
+    with_loss = {t.output for t in loss_terms}
+    for item in (*config.metrics, *config.weighted_metrics):
+        if item.output is not None:
+            _check_output(net, item.output, "metrics")
+            if item.output not in with_loss:
+                raise UsageError(f"metrics: the output {item.output!r} has no loss, and so no target to compare with")
+
+
+def resolve_metric_terms(
+    net: Net, config: Compile, loss_terms: Sequence[LossTerm], traced: Trace
+) -> tuple[MetricTerm, ...]:
+    """The metrics with their names in the logs: the bare name for one output, ``output_name`` for several.
+
+    Words such as "accuracy" become a metric by the loss and the output's shape.
+    """
+    outputs = list(dict.fromkeys(t.output for t in loss_terms))
+    items = [(item, False) for item in config.metrics] + [(item, True) for item in config.weighted_metrics]
+    terms: list[MetricTerm] = []
+    for item, is_weighted in items:
+        for output in outputs if item.output is None else [item.output]:
+            loss = next((t.loss for t in loss_terms if t.output == output), None)
+            metric = item.type
+            word = metric if isinstance(metric, str) else None
+            if isinstance(metric, str):
+                metric = resolve_metric(metric, loss, traced.values[output].spec)
+            name = word or metric.name
+            name = name if len(outputs) <= 1 else f"{output}_{name}"
+            stem, n = name, 1
+            while any(t.name == name for t in terms):
+                name, n = f"{stem}_{n}", n + 1
+            terms.append(MetricTerm(output, metric, name, is_weighted))
+    return tuple(terms)
+
+
+def _check_output(net: Net, output: str, what: str) -> None:
+    if output not in net.outputs:
+        raise UsageError(
+            f"{what}: the net has no output {output!r}; it has {', '.join(net.outputs)}."
+            f"{did_you_mean(output, net.outputs)}"
+        )

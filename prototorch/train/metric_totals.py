@@ -1,0 +1,46 @@
+"""The running totals of the loss and the metrics, which steps update and the logs read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.runtime.variables import METRIC_PREFIX, Variables
+from prototorch.train.loss_terms import LossTerm, MetricTerm
+
+__all__ = ["MetricTotals"]
+
+
+class MetricTotals:
+    """Totals by phase, in variables named ``metric:PHASE:NAME:STATE``. ``metric_terms`` are known after a trace."""
+
+    def __init__(
+        self,
+        variables: Variables,
+        loss_terms: Sequence[LossTerm],
+        metric_terms: Callable[[], Sequence[MetricTerm]],
+    ):
+        self._variables, self._loss_terms, self._metric_terms = variables, loss_terms, metric_terms
+
+    def results(self, phase: str) -> dict[str, Any]:
+        """The mean loss and the metrics of a phase since `reset`: floats, or lists for metrics that are arrays."""
+        variables = self._variables
+        total = f"{METRIC_PREFIX}{phase}:loss:count"
+        count = float(variables.borrow(total)) if total in variables else 0.0
+        names = ["loss", *([t.name for t in self._loss_terms] if len(self._loss_terms) > 1 else [])]
+        logs: dict[str, Any] = {}
+        if count:
+            logs = {n: float(variables.borrow(f"{METRIC_PREFIX}{phase}:{n}:sum")) / count for n in names}
+        for term in self._metric_terms():
+            prefix = f"{METRIC_PREFIX}{phase}:{term.name}:"
+            states = {k[len(prefix) :]: a for k, a in variables.borrow_prefix(prefix)}
+            if states:
+                result = np.asarray(term.metric.result(states))
+                logs[term.name] = float(result) if result.ndim == 0 else result.tolist()
+        return logs
+
+    def reset(self, phase: str) -> None:
+        """Set the totals of a phase to zero."""
+        self._variables.zero_prefix(f"{METRIC_PREFIX}{phase}:")

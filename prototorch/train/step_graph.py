@@ -1,0 +1,264 @@
+"""The graph of a step: the net, and for training and evaluation loss, metrics, backward pass and optimizer updates.
+
+The whole step is one graph, so that one plan (and on a GPU one CUDA graph) holds it: passes see the forward and the
+backward computation together, and nothing returns to Python between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.backends.core import Backend
+from prototorch.backends.executable_plan import APPLY, LOSS
+from prototorch.errors import ShapeError, UsageError
+from prototorch.graph.batch_analysis import BATCHED, INDEPENDENT, UNIFORM, analyze_graph, is_batch_size_independent
+from prototorch.graph.ir import Graph, Value
+from prototorch.graph.net import Net
+from prototorch.graph.trace import InputPreprocessing, Trace, error_scope, trace
+from prototorch.metrics.base import apply_mask
+from prototorch.ops.core import backward_pass, use_interpreter
+from prototorch.optimizers import Optimizer
+from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, initial_value
+from prototorch.spec import Spec
+from prototorch.train.config import Compile
+from prototorch.train.loss_scale import LossScaler
+from prototorch.train.loss_terms import MetricTerm, check_metrics, resolve_loss_terms, resolve_metric_terms
+from prototorch.train.step_inputs import (
+    LEARNING_RATE,
+    PREDICT,
+    SAMPLE_MASK,
+    SAMPLE_WEIGHT_PREFIX,
+    STEP,
+    TARGET_PREFIX,
+    TRAIN,
+)
+from prototorch.train.variable_inits import VariableInits, initial_slot
+
+__all__ = ["LossValues", "StepGraph", "StepGraphBuilder"]
+
+
+class StepGraph(NamedTuple):
+    """A step before planning: its graph, the values that are read after a run (by name), the new values of states (by
+    the state's name), the states that change only where updates are applied, and initial values of all states."""
+
+    graph: Graph
+    outputs: dict[str, Value]
+    updates: dict[str, Value]
+    guarded_states: frozenset[str]
+    inits: VariableInits
+
+
+class LossValues(NamedTuple):
+    """A loss in a graph: the inputs it compares with (by output), the loss of each sample [batch] and the mean of each
+    term (by the term's name), and the sum of all terms and penalties."""
+
+    targets: dict[str, Value]
+    weights: dict[str, Value]
+    per_sample: dict[str, Value]
+    per_term: dict[str, Value]
+    total: Value
+
+
+class StepGraphBuilder:
+    """Builds the graphs of one model's steps. Raises UsageError for losses and metrics that do not fit the net."""
+
+    def __init__(self, net: Net, backend: Backend, config: Compile | None):
+        self.net, self.backend, self.config = net, backend, config
+        self.seed = config.seed if config is not None else 0
+        self.loss_terms = resolve_loss_terms(net, config) if config is not None else ()
+        if config is not None:
+            check_metrics(net, config, self.loss_terms)
+        self.metric_terms: tuple[MetricTerm, ...] = ()
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer. Raises UsageError where the model is not compiled."""
+        if self.config is None or not self.loss_terms:
+            raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
+        return self.config.optimizer
+
+    def build(self, phase: str, specs: Mapping[str, Spec], preprocessing: InputPreprocessing | None = None,
+              with_mask: bool = False) -> StepGraph:  # fmt: skip
+        """The step of a phase for inputs of these specs.
+
+        preprocessing: makes one of the inputs inside the graph. with_mask: the graph has the input `SAMPLE_MASK`.
+        Raises UsageError where the phase needs a loss and there is none.
+        """
+        graph, inits = Graph(), VariableInits()
+        traced = trace(self.net, specs, phase == TRAIN, graph, None, self.backend.precision.low_dtype, preprocessing)
+        for weight in traced.weights.values():
+            inits[weight.name] = weight.spec, partial(initial_value, weight, self.seed)
+        if phase == PREDICT:
+            outputs = {name: traced.values[name] for name in self.net.outputs}
+            return StepGraph(graph, outputs, {}, frozenset(), inits)
+        _ = self.optimizer
+        step = StepGraph(graph, {}, {}, frozenset(), inits)
+        with use_interpreter(graph):
+            return self._add_step(step, traced, phase, with_mask)
+
+    def build_losses(self, graph: Graph, traced: Trace, count: Value | float | None = None) -> LossValues:
+        """The loss of a traced net, in its graph; ``count`` is the number of samples that count (None: all)."""
+        batch = next(iter(graph.inputs.values())).shape[0]
+        share = 1.0 / (float(batch) if count is None else count)
+        targets: dict[str, Value] = {}
+        weights: dict[str, Value] = {}
+        for name in dict.fromkeys(t.output for t in self.loss_terms):
+            term = next(t for t in self.loss_terms if t.output == name)
+            targets[name] = graph.input(TARGET_PREFIX + name, term.target_spec(traced.values[name].spec))
+            weights[name] = graph.input(SAMPLE_WEIGHT_PREFIX + name, Spec((batch,)))
+        total: Value | None = None
+        per_sample: dict[str, Value] = {}
+        per_term: dict[str, Value] = {}
+        for term in self.loss_terms:
+            with error_scope(graph, f"loss {term.name}"):
+                mask = output_mask(traced, term.output)
+                masks = {} if mask is None else {"mask": mask}
+                samples = per_sample[term.name] = term.loss.per_sample_loss(
+                    targets[term.output], traced.values[term.output], **masks
+                )
+                mean = per_term[term.name] = ops.sum(samples * weights[term.output]) * share
+                mean = mean if term.factor == 1.0 else mean * term.factor
+                total = mean if total is None else total + mean
+        with graph.scope("penalties"):
+            for penalty in (*traced.losses, *traced.regularization_losses()):
+                total = penalty if total is None else total + penalty
+        assert total is not None
+        return LossValues(targets, weights, per_sample, per_term, total)
+
+    def resolve_metrics(self, specs: Mapping[str, Spec]) -> None:
+        """Resolve the metrics before any step: a resumed training may have no step left in its epoch."""
+        self._metrics_of(trace(self.net, specs, False))
+
+    def is_samplewise(self, phase: str, specs: Mapping[str, Spec]) -> bool:
+        """Whether the samples of a batch are independent in a phase, so that a smaller batch may be padded.
+
+        No sample may depend on another one, and no value on the size of the batch: compared are the graphs of two batch
+        sizes, and how each value depends on the batch axis.
+        """
+        batch = next(iter(specs.values())).shape[0]
+        if batch < 2 or any(s.shape[:1] != (batch,) for s in specs.values()):
+            return False
+        graphs = []
+        for size in (batch, batch + 1):
+            graph = Graph()
+            resized = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
+            traced = trace(self.net, resized, phase == TRAIN, graph)
+            batched, uniform = [traced.values[name] for name in self.net.outputs], list[Value]()
+            with use_interpreter(graph):
+                if phase != PREDICT:
+                    masks = [output_mask(traced, t.output) for t in self.loss_terms]
+                    count = ops.sum(graph.input(SAMPLE_MASK, Spec((size,))))
+                    per_sample = self.build_losses(graph, traced, count).per_sample
+                    batched += [*per_sample.values(), *(m for m in masks if m is not None)]
+                    uniform = [*traced.losses, *traced.regularization_losses(), *traced.updates.values()]
+            graphs.append((graph, batched, uniform))
+        graph, batched, uniform = graphs[0]
+        known = analyze_graph(graph, batch)
+        return (
+            is_batch_size_independent(graph, graphs[1][0])
+            and all(known.get(v) == BATCHED and v.shape[0] == batch for v in batched)
+            and all(known.get(v, INDEPENDENT) in (INDEPENDENT, UNIFORM) for v in uniform)
+        )
+
+    def _metrics_of(self, traced: Trace) -> tuple[MetricTerm, ...]:
+        if not self.metric_terms and self.config is not None:
+            self.metric_terms = resolve_metric_terms(self.net, self.config, self.loss_terms, traced)
+        return self.metric_terms
+
+    def _add_step(self, step: StepGraph, traced: Trace, phase: str, with_mask: bool) -> StepGraph:
+        graph = step.graph
+        batch = next(iter(graph.inputs.values())).shape[0]
+        count: Value | float = float(batch)
+        sample_mask = graph.constant(np.ones(batch, np.float32))
+        if with_mask:
+            sample_mask = graph.input(SAMPLE_MASK, Spec((batch,)))
+            with graph.scope("samples that count"):
+                count = ops.sum(sample_mask)
+        losses = self.build_losses(graph, traced, count)
+        per_term = losses.per_term if len(self.loss_terms) > 1 else {}
+        _add_loss_totals(step, phase, count, {"loss": losses.total, **per_term})
+        self._add_metrics(step, traced, phase, losses, sample_mask)
+        step.outputs[LOSS] = losses.total
+        if phase != TRAIN:
+            return step
+        step.updates.update(traced.updates)
+        return step._replace(guarded_states=self._add_optimizer(step, traced, losses.total))
+
+    def _add_metrics(self, step: StepGraph, traced: Trace, phase: str, losses: LossValues, sample_mask: Value) -> None:
+        for term in self._metrics_of(traced):
+            with error_scope(step.graph, f"metric {term.name}"):
+                output = traced.values[term.output]
+                states = _add_states(step, f"{METRIC_PREFIX}{phase}:{term.name}:", term.metric.states(output.spec))
+                weight = losses.weights[term.output] if term.is_weighted else sample_mask
+                mask = output_mask(traced, term.output)
+                weight = weight if mask is None else apply_mask(weight, mask)
+                new = term.metric.update(states, losses.targets[term.output], output, weight)
+                step.updates.update({states[k].name: v for k, v in new.items()})
+
+    def _add_optimizer(self, step: StepGraph, traced: Trace, total: Value) -> frozenset[str]:
+        """The backward pass and the optimizer's updates; gives the names of the states that the optimizer changes."""
+        optimizer, graph = self.optimizer, step.graph
+        weights = [w for w in traced.weights.values() if w.trainable]
+        values = [graph.states[w.name] for w in weights]
+        with graph.phase("backward"):
+            entries = list(graph.nodes)
+            scaler = LossScaler(graph, step.inits) if self.backend.precision.loss_scaling else None
+            seeds = [(total, graph.constant(np.float32(1)) if scaler is None else scaler.scale)]
+            gradients = backward_pass(entries, seeds, values, within=lambda node: graph.scope(node.scope))
+            if scaler is not None:
+                gradients = scaler.unscale(gradients)
+                step.outputs[APPLY] = scaler.update(gradients, step.updates)
+        triples = [(w, v, g) for w, v, g in zip(weights, values, gradients, strict=True) if g is not None]
+        unguarded = set(step.updates)
+        with graph.phase("update"):
+            rate, number = graph.input(LEARNING_RATE, Spec(())), graph.input(STEP, Spec((), "int64"))
+            clipped = optimizer.clip([g for _, _, g in triples])
+            for (weight, value, _), gradient in zip(triples, clipped, strict=True):
+                with graph.scope(weight.name):
+                    slots = {}
+                    for name, start in optimizer.initial_slots(weight).items():
+                        array, slot = np.asarray(start), f"{SLOT_PREFIX}{weight.name}:{name}"
+                        step.inits[slot] = Spec(array.shape, str(array.dtype)), partial(initial_slot, array)
+                        slots[name] = graph.state(slot, step.inits[slot][0])
+                    new, new_slots = optimizer.apply(value, gradient, slots, rate, number, weight)
+                    step.updates[weight.name] = new if weight.constraint is None else weight.constraint.project(new)
+                    step.updates.update({slots[k].name: v for k, v in new_slots.items()})
+        return frozenset(step.updates.keys() - unguarded)
+
+
+def output_mask(traced: Trace, output: str) -> Value | None:
+    """The mask of an output, None where it has none: elements where it is False do not count in losses and metrics.
+
+    Raises ShapeError where the mask's shape is not a prefix of the output's.
+    """
+    value = traced.values[output]
+    mask = traced.masks.get(value)
+    if mask is not None and mask.shape != value.shape[: mask.ndim]:
+        raise ShapeError(
+            f"the output {output!r} of shape {list(value.shape)} has a mask of shape {list(mask.shape)}, "
+            "which does not belong to it"
+        )
+    return mask
+
+
+def _add_states(step: StepGraph, prefix: str, specs: Mapping[str, Spec]) -> dict[str, Value]:
+    states = {}
+    for name, spec in specs.items():
+        step.inits[prefix + name] = spec, partial(np.zeros, spec.shape, spec.dtype)
+        states[name] = step.graph.state(prefix + name, spec)
+    return states
+
+
+def _add_loss_totals(step: StepGraph, phase: str, count: Value | float, losses: Mapping[str, Value]) -> None:
+    """Sums of the losses times their number of samples, and the number of samples, in float64."""
+    count = ops.cast(count, dtype="float64") if isinstance(count, Value) else count
+    for name, value in losses.items():
+        total = _add_states(step, f"{METRIC_PREFIX}{phase}:{name}:", {"sum": Spec((), "float64")})["sum"]
+        step.updates[total.name] = total + ops.cast(value, dtype="float64") * count
+    samples = _add_states(step, f"{METRIC_PREFIX}{phase}:loss:", {"count": Spec((), "float64")})["count"]
+    step.updates[samples.name] = samples + count

@@ -1,0 +1,31 @@
+"""The phases of a step, and the names of the inputs that a step's plan has beside those of the net.
+
+``target:NAME`` and ``weight:NAME`` are the targets and the sample weights of an output; ``learning_rate`` (float32
+scalar) and ``step`` (int64 scalar, from 1) are read by the optimizer; ``counted`` is the sample mask of a plan whose
+batches may be padded: 1 for each sample of the batch, 0 for padding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = [
+    "LEARNING_RATE",
+    "PREDICT",
+    "SAMPLE_MASK",
+    "SAMPLE_WEIGHT_PREFIX",
+    "STEP",
+    "TARGET_PREFIX",
+    "TEST",
+    "TRAIN",
+    "random_key",
+]
+
+TRAIN, TEST, PREDICT = "train", "test", "predict"
+TARGET_PREFIX, SAMPLE_WEIGHT_PREFIX = "target:", "weight:"
+LEARNING_RATE, STEP, SAMPLE_MASK = "learning_rate", "step", "counted"
+
+
+def random_key(seed: int, step: int) -> np.ndarray:
+    """The random key of a step: uint64 [2], the seed and a counter."""
+    return np.array([seed & (2**64 - 1), step], np.uint64)

@@ -1,0 +1,206 @@
+"""Running single steps: inputs of a batch, random keys, learning rate, and the report of a loss that is not finite."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+import numpy as np
+
+from prototorch.data.batch import Batch
+from prototorch.data.loader import Loader
+from prototorch.errors import TrainingError, UsageError
+from prototorch.graph.trace import RANDOM_KEY
+from prototorch.optimizers import Schedule
+from prototorch.train.batch_feeder import BatchFeeder
+from prototorch.train.batch_source import BatchSource
+from prototorch.train.callbacks import CallbackList, DeferredActions, LazyLogs
+from prototorch.train.fit_state import FitState
+from prototorch.train.nan_diagnosis import (
+    ADVICE,
+    NonFiniteLossError,
+    find_cause,
+    make_sample_namer,
+    raise_if_not_finite,
+)
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.precompile import BackgroundCompilation
+from prototorch.train.preprocessing import AUGMENT_KEY, Preprocessor
+from prototorch.train.profiler import CALLBACKS, PREPARE, Profiler
+from prototorch.train.step_inputs import LEARNING_RATE, PREDICT, STEP, TRAIN, random_key
+
+__all__ = ["StepRunner"]
+
+_runners: WeakSet[StepRunner] = WeakSet()
+
+
+def _reset_locks_after_fork() -> None:
+    """A forked child has none of the threads that may have held a lock."""
+    for runner in _runners:
+        runner._make_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_locks_after_fork)
+
+
+class StartedStep(NamedTuple):
+    """A training step that has been started: its position, and its batch."""
+
+    step: int
+    batch: int
+    feeder: BatchFeeder
+    inputs: Mapping[str, Any]
+    columns: Mapping[str, np.ndarray]
+    num_samples: int
+
+
+class StepRunner(FitState):
+    """Runs the steps of one model, from any thread: steps exclude each other.
+
+    Attributes:
+        lock: held while a step runs; hold it from a step until its outputs have been read.
+        profiler: seconds of the last fit by purpose; epoch_seconds: those of its last epoch. They are in no state.
+        is_fitting: whether a fit is running in some thread.
+    """
+
+    def __init__(self, plan_cache: PlanCache, preprocessor: Preprocessor):
+        super().__init__()
+        self.plan_cache, self.preprocessor = plan_cache, preprocessor
+        self.profiler, self.epoch_seconds = Profiler(), dict[str, float]()
+        self.is_fitting = False
+        self._recent_steps: list[StartedStep] = []
+        self._deferred = DeferredActions()
+        self._unread_logs: LazyLogs | None = None
+        self._precompilation: BackgroundCompilation | None = None
+        self._make_locks()
+        _runners.add(self)
+
+    def _make_locks(self) -> None:
+        self.lock, self.evaluation_lock = threading.RLock(), threading.RLock()
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next step. Raises UsageError for a value that is no finite number >= 0."""
+        if self.learning_rate_override is not None:
+            return self.learning_rate_override
+        rate = self.plan_cache.optimizer.learning_rate
+        return rate.value(self.step) if isinstance(rate, Schedule) else float(rate)
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        is_number = not isinstance(value, bool | str | bytes) and np.ndim(value) == 0 and value is not None
+        rate = float(value) if is_number else math.nan
+        if not 0 <= rate < math.inf:
+            raise UsageError(f"learning_rate must be a number of at least 0, not {value!r}")
+        self.learning_rate_override = rate
+
+    def ensure_idle(self, what: str) -> None:
+        """Raise UsageError where a fit is running: ``what`` cannot be done beside it."""
+        if self.is_fitting:
+            raise UsageError(
+                f"{what}: the model is in the middle of a fit (this is called by a callback, or another thread trains "
+                "it); set model.stop_training = True to end that one, and wait for it"
+            )
+
+    def make_feeder(
+        self, data: BatchSource, training: bool, class_weight: Mapping[int, float] | None = None
+    ) -> BatchFeeder:
+        """The feeder of its batches; where preprocessing is no part of the step, it runs in the loader's threads."""
+        loader = data.batches
+        full_batch = loader.batch_size if isinstance(loader, Loader) and loader.has_smaller_batches else 0
+        feeder = BatchFeeder(self.plan_cache, data.dataset, self.preprocessor, training, class_weight, full_batch)
+        if self.preprocessor.has_layers and not feeder.preprocesses_on_device:
+            loader.transform = feeder.preprocess
+            if isinstance(loader, Loader):
+                loader.transform_bytes = feeder.preprocess_bytes(data.full_batch())
+        return feeder
+
+    def run_step(
+        self, phase: str, feeder: BatchFeeder, columns: Mapping[str, np.ndarray], count: int
+    ) -> dict[str, Any]:
+        """Run one step on a batch. The outputs are the plan's memory, valid until the next step: hold `lock` until
+        they have been read.
+
+        Raises TrainingError with the cause where the loss of a training step is not finite; the weights are then as
+        they were before the step.
+        """
+        with self.lock:
+            if self._unread_logs is not None:
+                self._unread_logs.keys()  # they belong to the step before
+            return self._run_step(phase, feeder, columns, count)
+
+    def synchronize(self) -> None:
+        """Wait until all steps are done, and check their losses.
+
+        Raises TrainingError as `run_step` does. A GPU reports a loss that is not finite some steps later; no weight has
+        been changed since.
+        """
+        with self.lock:
+            for executor in self.plan_cache.executors():
+                self._with_nan_guard(partial(executor.synchronize, raise_if_not_finite))
+            self._recent_steps = []
+
+    def defer(self, action: Callable[[], None]) -> None:
+        """Run an action after all callbacks of the current hook, so that what it saves is the state of all of them."""
+        self._deferred.defer(action)
+
+    def call_hooks(self, calls: CallbackList, hook: str, *args: Any) -> None:
+        """Call a hook of all callbacks, then the actions that they deferred."""
+        with self.profiler(CALLBACKS), self._deferred.collect():
+            calls.call(hook, *args)
+
+    def _run_step(
+        self, phase: str, feeder: BatchFeeder, columns: Mapping[str, np.ndarray], count: int
+    ) -> dict[str, Any]:
+        executor = feeder.executor(phase, count)
+        if executor is None:
+            with self.profiler(PREPARE):
+                if self._precompilation is not None:
+                    self._precompilation.wait()
+                executor = feeder.prepare_executor(phase, count)
+        inputs = feeder.inputs(columns)
+        if phase != PREDICT:
+            inputs.update(feeder.targets_and_weights(columns))
+        if RANDOM_KEY in executor.plan.inputs:
+            inputs[RANDOM_KEY] = random_key(self.plan_cache.seed, self.step)
+        if AUGMENT_KEY in executor.plan.inputs:
+            inputs[AUGMENT_KEY] = random_key(columns.context.key if isinstance(columns, Batch) else 0, 0)
+        if phase != TRAIN:
+            outputs = executor(feeder.pad(phase, count, inputs))
+            is_padded = phase == PREDICT and feeder.plan_batch_size(phase, count) != count
+            return {name: array[:count] for name, array in outputs.items()} if is_padded else outputs
+        inputs[LEARNING_RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(self.step + 1)
+        started = StartedStep(self.step, self.batch, feeder, inputs, columns, count)
+        self._recent_steps = [*self._recent_steps, started][-1 - executor.report_lag :]
+        padded = feeder.pad(phase, count, inputs)
+        outputs = self._with_nan_guard(lambda: executor(padded, raise_if_not_finite))
+        self.step += 1
+        return outputs
+
+    def _with_nan_guard(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except NonFiniteLossError as error:
+            started = self._recent_steps[-1 - error.steps_since]
+            self.step, self.batch, self._recent_steps = started.step, started.batch, []
+            raise TrainingError(self._describe_failure(error.loss, started)) from None
+
+    def _describe_failure(self, loss: float, started: StartedStep) -> str:
+        _, _, feeder, inputs, columns, count = started
+        at = f"step {self.batch + 1} of epoch {self.epoch + 1}" if self.is_fitting else f"step {self.step + 1}"
+        indices = columns.context.indices if isinstance(columns, Batch) else None
+        if indices is not None and (len(indices) != count or int(indices.max()) >= len(feeder.data)):
+            indices = None  # the batch is not made of samples of the data set
+        sample = make_sample_namer(count, indices, feeder.data.origin if indices is not None else None)
+        preprocessing = self.preprocessor if feeder.preprocesses_on_device else None
+        try:
+            cause = find_cause(self.plan_cache, feeder.fed_specs(count), inputs, sample, preprocessing)
+        except MemoryError:
+            cause = "there is not enough memory to look for the layer"
+        return f"the loss is {loss} at {at}: {cause}. No weight has been changed by this step. {ADVICE}"
