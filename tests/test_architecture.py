@@ -58,8 +58,11 @@ RANKS: tuple[tuple[str, ...], ...] = (
     # ---- train: declared blocks and parts, the plans of a step, the training loop
     ("prototorch.train",),
     ("prototorch.train.plan_cache",),
-    ("prototorch.train.batch_feeder", "prototorch.train.nan_diagnosis", "prototorch.train.precompile",
+    ("prototorch.train.preprocessing", "prototorch.train.nan_diagnosis", "prototorch.train.precompile",
      "prototorch.train.summary", "prototorch.train.synthetic_batch"),
+    ("prototorch.train.batch_feeder",),
+    ("prototorch.train.step_runner",),
+    ("prototorch.train.evaluation",),
     ("prototorch.train.trainer",),
     ("prototorch.train.data_adapter",),
     ("prototorch.train.on_batch",),
