@@ -1,22 +1,40 @@
-"""The ops: what a network is said in.
+"""The ops that networks are expressed in: ``ops.conv``, ``ops.sum``, ``ops.softmax_cross_entropy``.
 
-Each is called with values (of the recorder or of the eager tape) or numbers positional, and attributes by keyword.
-Every public function and op of the modules in this folder is a name of this package; presence is registration.
+An op is called with values or numbers as positional arguments, and with attributes as keyword arguments. The package
+holds ops and functions of ops alone, by their usual names: every op of the modules in this folder (`sum_` is named
+``sum`` here) and every function that its module marks with `op_function`. What those who define ops need is in
+`prototorch.ops.core`.
 """
 
-import importlib
-import pkgutil
-from typing import Any
+import importlib as _importlib
+import pkgutil as _pkgutil
+import typing as _typing
 
-from prototorch.ops.core import Op
-
-for _info in pkgutil.iter_modules(__path__):
-    _module = importlib.import_module(f"{__name__}.{_info.name}")
-    for _name, _thing in list(vars(_module).items()):
-        _home = getattr(type(_thing) if isinstance(_thing, Op) else _thing, "__module__", None)
-        if not _name.startswith("_") and _home == _module.__name__ and not isinstance(_thing, type):
-            globals()[_name.rstrip("_")] = _thing  # `sum_` is `ops.sum`
+from prototorch.errors import did_you_mean as _did_you_mean
+from prototorch.ops.core import Op as _Op
+from prototorch.ops.operators import FUNCTIONS as _FUNCTIONS
 
 
-def __getattr__(name: str) -> Any:  # for type checkers: the names above are found by looking
-    raise AttributeError(f"there is no op {name!r}")
+def _collect() -> dict[str, _typing.Any]:
+    names = [info.name for info in _pkgutil.iter_modules(__path__)]
+    found: dict[str, _typing.Any] = {}
+    for module in [_importlib.import_module(f"{__name__}.{name}") for name in names]:
+        for name, value in vars(module).items():
+            if isinstance(value, _Op) and type(value).__module__ == module.__name__ and not name.startswith("_"):
+                found[name.rstrip("_")] = value
+    for name in names:  # modules are imported by their full name; as an attribute one would hide an op of its name
+        globals().pop(name, None)
+    return {**found, **_FUNCTIONS}
+
+
+_PUBLIC = _collect()
+globals().update(_PUBLIC)
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> _typing.Any:
+    raise AttributeError(f"prototorch.ops has no op {name!r}.{_did_you_mean(name, __all__)}")
+
+
+def __dir__() -> list[str]:
+    return __all__

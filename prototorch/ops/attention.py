@@ -11,6 +11,7 @@ from prototorch.ops.core import Op
 from prototorch.ops.elementwise import broadcast_shapes, where
 from prototorch.ops.facts import PrecisionClass
 from prototorch.ops.linear import matmul
+from prototorch.ops.operators import op_function
 from prototorch.ops.shape import transpose
 from prototorch.ops.softmax import softmax, softmax_grad
 from prototorch.spec import Spec
@@ -117,6 +118,7 @@ def _swap_heads_and_time(x: Any) -> Any:
 attention_heads, attention_heads_grad = AttentionHeads(), AttentionHeadsGrad()
 
 
+@op_function
 def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float | None = None) -> Any:
     """Scaled dot-product attention: q [N, H, T, D], k [N, H, S, D], v [N, H, S, E] give [N, H, T, E].
 

@@ -15,6 +15,7 @@ from prototorch.ops.facts import (
     Specs,
     no_flops,
 )
+from prototorch.ops.operators import op_function
 from prototorch.ops.reduce import sum_to
 from prototorch.spec import Spec
 
@@ -330,26 +331,31 @@ less, less_equal, equal, not_equal = Less(), LessEqual(), Equal(), NotEqual()
 logical_and, logical_or, where, full = LogicalAnd(), LogicalOr(), Where(), Full()
 
 
+@op_function
 def zeros_like(x: Any) -> Any:
     """A zero that broadcasts to x (a scalar of its type)."""
     return full(shape=(), value=0, dtype=x.dtype)
 
 
+@op_function
 def ones_like(x: Any) -> Any:
     """A one that broadcasts to x (a scalar of its type)."""
     return full(shape=(), value=1, dtype=x.dtype)
 
 
+@op_function
 def greater(a: Any, b: Any) -> Any:
     """a > b."""
     return less(b, a)
 
 
+@op_function
 def greater_equal(a: Any, b: Any) -> Any:
     """a >= b."""
     return less_equal(b, a)
 
 
+@op_function
 def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
     """x held between two numbers; the gradient is 0 outside."""
     x = x if low is None else maximum(x, low)

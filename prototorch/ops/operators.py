@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 #: Ops by name. An op enters itself here when it is made, so that the operators find it when they are used.
 OPS: dict[str, Callable[..., Any]] = {}
+
+#: Functions of ops that are names of `prototorch.ops`, beside the ops themselves.
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def op_function(function: _Function) -> _Function:
+    """Make a function that is expressed in ops a name of `prototorch.ops`."""
+    FUNCTIONS[function.__name__] = function
+    return function
 
 
 def _binary_operator(name: str, swap: bool = False):

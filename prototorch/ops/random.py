@@ -14,6 +14,7 @@ import numpy as np
 from prototorch.ops.core import Op, resolve_dtype
 from prototorch.ops.elementwise import cos, log, sqrt
 from prototorch.ops.facts import BATCHED, INDEPENDENT, Attrs, Dependences, PrecisionClass, Specs
+from prototorch.ops.operators import op_function
 from prototorch.spec import Spec
 
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
@@ -149,6 +150,7 @@ def dropout_mask(xp: Any, key: Any, rate: float, site: int, shape: tuple[int, ..
 random_bits, random_uniform, dropout = RandomBits(), RandomUniform(), Dropout()
 
 
+@op_function
 def random_normal(key: Any, site: int, shape: tuple[int, ...], mean: float = 0.0, stddev: float = 1.0,
                   dtype: str = "float32") -> Any:  # fmt: skip
     """Normal numbers of a shape, by Box and Muller's transform of two uniform ones."""

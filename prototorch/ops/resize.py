@@ -11,6 +11,7 @@ from prototorch.ops.core import Op
 from prototorch.ops.facts import all_batched, flops_per_output
 from prototorch.ops.indexing import scatter_add
 from prototorch.ops.linear import matmul
+from prototorch.ops.operators import op_function
 from prototorch.spec import Spec
 
 
@@ -43,6 +44,7 @@ def _cubic(d: float, a: float = -0.5) -> float:
     return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
 
 
+@op_function
 def resize(x: Any, size: tuple[int, int], method: str = "bilinear", align_corners: bool = False) -> Any:
     """x [N, C, H, W] brought to [N, C, *size]."""
     for axis, wanted in ((2, size[0]), (3, size[1])):

@@ -9,7 +9,7 @@ from typing import Any
 from prototorch.errors import ShapeError
 from prototorch.ops.core import Op
 from prototorch.ops.facts import Attrs, Dependences, Specs, axis_batched, no_flops, only_first_batched, total_bytes
-from prototorch.ops.operators import OPS
+from prototorch.ops.operators import OPS, op_function
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
@@ -205,6 +205,7 @@ reshape, transpose, concat, slice_, slice_grad = Reshape(), Transpose(), Concat(
 pad, flip = Pad(), Flip()
 
 
+@op_function
 def getitem(x: Any, key: Any) -> Any:
     """Basic slicing, in `slice_`, `flip` and `reshape`."""
     key = key if isinstance(key, tuple) else (key,)
@@ -249,12 +250,14 @@ def getitem(x: Any, key: Any) -> Any:
 OPS["getitem"] = getitem
 
 
+@op_function
 def expand_dims(x: Any, axis: int) -> Any:
     """A new axis of size 1 at a place of the result."""
     axis %= x.ndim + 1
     return reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
 
 
+@op_function
 def squeeze(x: Any, axis: int) -> Any:
     """Without an axis of size 1."""
     (axis,) = normalize_axes(axis, x.ndim, reshape)
@@ -263,11 +266,13 @@ def squeeze(x: Any, axis: int) -> Any:
     return reshape(x, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
+@op_function
 def stack(values: Any, axis: int = 0) -> Any:
     """Values of one shape along a new axis."""
     return concat(*(expand_dims(v, axis) for v in values), axis=axis % (values[0].ndim + 1))
 
 
+@op_function
 def split(x: Any, parts: int, axis: int) -> list[Any]:
     """Equal parts along an axis."""
     (axis,) = normalize_axes(axis, x.ndim, slice_)
@@ -278,6 +283,7 @@ def split(x: Any, parts: int, axis: int) -> list[Any]:
     return [getitem(x, (*lead, slice(i * size, (i + 1) * size))) for i in range(parts)]
 
 
+@op_function
 def swap_axes(x: Any, a: int, b: int) -> Any:
     """Two axes exchanged."""
     order = list(range(x.ndim))
@@ -285,6 +291,7 @@ def swap_axes(x: Any, a: int, b: int) -> Any:
     return transpose(x, order=tuple(order))
 
 
+@op_function
 def repeat(x: Any, times: int, axis: int) -> Any:
     """Each element repeated next to itself."""
     (axis,) = normalize_axes(axis, x.ndim, reshape)

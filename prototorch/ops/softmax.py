@@ -9,6 +9,7 @@ from prototorch.ops.core import Op
 from prototorch.ops.elementwise import cast, exp, isfinite, log, stop_gradient, where, zeros_like
 from prototorch.ops.facts import axis_batched, flops_per_output
 from prototorch.ops.indexing import one_hot, take_along_axis
+from prototorch.ops.operators import op_function
 from prototorch.ops.reduce import max_, normalize_axes, sum_
 from prototorch.ops.shape import reshape
 from prototorch.spec import Spec
@@ -96,6 +97,7 @@ sparse_softmax_cross_entropy = SparseSoftmaxCrossEntropy()
 sparse_softmax_cross_entropy_grad = SparseSoftmaxCrossEntropyGrad()
 
 
+@op_function
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))), without overflow."""
     top = stop_gradient(max_(x, axis=axis, keepdims=True))
@@ -104,11 +106,13 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return total if keepdims else sum_(total, axis=axis)
 
 
+@op_function
 def softmax_cross_entropy(logits: Any, targets: Any) -> Any:
     """-sum(targets * log(softmax(logits))) over the last axis; targets are distributions of the same shape."""
     return -sum_(log_softmax(logits) * cast(targets, dtype=logits.dtype), axis=-1)
 
 
+@op_function
 def sigmoid_cross_entropy(logits: Any, targets: Any) -> Any:
     """Binary cross entropy from logits, element by element: softplus(x) - x * target."""
     return softplus(logits) - logits * cast(targets, dtype=logits.dtype)

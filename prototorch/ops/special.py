@@ -1,4 +1,4 @@
-"""The error function and the quantile of the normal distribution, in plain array arithmetic.
+"""The error function, in array arithmetic.
 
 The coefficients were fitted for this file: in float64 Chebyshev series of erf(x)/x on [0, 1] and of erfc(x) exp(x*x) on
 [1, 6], within 2 units in the last place; in float32 the polynomial R with erf(x) = tanh(x R(x*x)), within 1.5e-7. That
@@ -51,20 +51,6 @@ def erf_array(xp: Any, x: Any) -> Any:
     near = x * _evaluate_polynomial(_NEAR, 2 * xp.minimum(square, xp.asarray(1, dtype=x.dtype)) - 1)
     far = 1 - xp.exp(-square) * _evaluate_polynomial(_FAR, ((size - 3) / (size + 3) + 1 / 12) * 2.4)
     return xp.where(size <= 1, near, xp.sign(x) * far)
-
-
-def normal_quantile(xp: Any, p: Any) -> Any:
-    """The x below which a standard normal variable lies with probability p, 0 < p < 1.
-
-    Newton's steps on the error function from Winitzki's closed form; in float64 within 1e-9 for |x| < 5.
-    """
-    z = 2 * p - 1
-    level = xp.log1p(-z * z)
-    half = 2 / (3.141592653589793 * 0.147) + 0.5 * level
-    x = xp.sign(z) * xp.sqrt(2 * (xp.sqrt(half * half - level / 0.147) - half))
-    for _ in range(3):
-        x = x - (erf_array(xp, x * 0.5**0.5) - z) * 1.2533141373155003 * xp.exp(0.5 * x * x)
-    return x
 
 
 class Erf(UnaryOp):
