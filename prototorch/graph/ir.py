@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from prototorch.errors import ShapeError
 from prototorch.graph.mixed_precision import Autocast
 from prototorch.ops.core import Op, use_interpreter
-from prototorch.ops.operators import OperatorMixin
+from prototorch.ops.operators import OPS, OperatorMixin
 from prototorch.spec import Spec
 
 __all__ = ["PHASE_ORDER", "SETUP", "BatchLoop", "Graph", "Node", "Value"]
@@ -93,6 +93,13 @@ class Node:
     previous: Node | None = field(default=None, repr=False)
     next: Node | None = field(default=None, repr=False)
     is_erased: bool = field(default=False, repr=False)
+
+    @property
+    def member_ops(self) -> tuple[Op, ...]:
+        """The ops of a fused group; of another node its own op."""
+        return (
+            tuple(cast(Op, OPS[line[0]]) for line in self.attrs["program"]) if "program" in self.attrs else (self.op,)
+        )
 
     @property
     def input_specs(self) -> tuple[Spec, ...]:

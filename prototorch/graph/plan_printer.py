@@ -1,31 +1,47 @@
-"""A plan as a person reads it: a line a step, with the kernel that runs it and the memory that it writes.
+"""A plan as a person reads it: a line for each step, with the kernel that runs it and the memory that it writes.
 
-The text says what the plan says and nothing of the machine, so that plans can be kept and compared.
+The text depends on the plan alone and on nothing of the machine, so that plans can be saved and compared.
 
     12 fwd conv2d_2  conv + add + relu  native/conv  #11 ./kernel ./bias -> 2x50x8x8 @18432+25600
 
-is step 12, of the forward pass, said by the layer conv2d_2: a fused group of three ops, run by a kernel of the family
-"conv" at the level "native". It reads what step 11 wrote (``#11.1`` would be the second output of that step) and the
-layer's own weights, and writes 25600 bytes of the arena from byte 18432 on; ``over #11`` says that this is the memory
-of an input that nobody reads any more, ``in ./kernel`` that a state is written in its place. ``rec`` instead of the
-phase marks a step of the forward pass that is computed again (``compile { memory: low }``); ``x8`` behind the ops marks
-a step of a loop, which with its neighbours runs for each of 8 slices of the batch.
+is step 12, of the forward pass and the layer conv2d_2: a fused group of three ops, run by a kernel of the family "conv"
+at the level "native". It reads what step 11 wrote (``#11.1`` would be the second output of that step) and the layer's
+own weights, and writes 25600 bytes of the arena from byte 18432 on; ``over #11`` means the memory of an input that
+nobody reads any more, ``in ./kernel`` that a state is updated in place. ``rec`` instead of the phase marks a step of
+the forward pass that is computed again (``compile { memory: low }``); ``x8`` behind the ops marks a step of a loop,
+which with its neighbours runs for each of 8 slices of the batch. ``set`` marks the setup steps, which run again only
+when weights have changed; they write memory that is persistent between runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from prototorch.backends.core import Backend
-from prototorch.graph.ir import Value
+from prototorch.graph.ir import SETUP, Value
 from prototorch.graph.liveness import Step
 from prototorch.graph.plan import Plan
+from prototorch.ops.core import Op
+from prototorch.ops.operators import OPS
+from prototorch.ops.prepack import apply_prepacked
 from prototorch.spec import Spec
 
-_PHASES = {"forward": "fwd", "backward": "bwd", "update": "upd", "setup": "one"}
+__all__ = [
+    "PHASE_LABELS",
+    "PlanDescription",
+    "PlannedStep",
+    "StepOutput",
+    "describe_plan",
+    "format_constant",
+    "format_spec",
+    "member_ops",
+    "shorten_state_name",
+]
+
+PHASE_LABELS = {"forward": "fwd", "backward": "bwd", "update": "upd", SETUP: "set"}
 _REMATERIALIZED = "rec"
 _LAYOUTS = {"channels_last": "cl"}
 _DTYPES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u"}
@@ -34,23 +50,31 @@ _MAX_LISTED = 8  # inputs and outputs of a step that are listed one by one
 
 @dataclass(frozen=True)
 class StepOutput:
-    """An output of a step. ``place``: "arena", "kept" or "state"; ``over``: the input whose memory it takes; bytes."""
+    """An output of a step: its spec, and its allocation: "arena", "persistent" or "state" (with the name of the state),
+    offset and bytes. ``alias_of`` is the input whose memory it takes."""
 
     shape: tuple[int, ...]
     dtype: str
     layout: str | None
-    place: str
+    allocation: str
     offset: int
     nbytes: int
     state: str = ""
-    over: str = ""
+    alias_of: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "shape": self.shape, "dtype": self.dtype, "layout": self.layout, "place": self.allocation,
+            "offset": self.offset, "nbytes": self.nbytes, "state": self.state, "over": self.alias_of,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step of a plan. ``member_ops`` are the ops of a fused group, else the one op; ``layers`` whose they are;
-    ``again``: it computes once more what the forward pass did not keep; ``times``: it runs for each of so many slices
-    of the batch, with the other steps of its loop."""
+    """A step of a plan. ``members`` are the ops of a fused group, else the one op; ``layers`` the layers they are
+    of; ``level`` and ``kernel`` the kernel that runs it. ``is_rematerialized``: it computes again what the forward pass
+    did not save. ``trip_count``: it runs for each of so many slices of the batch, with the other steps of its loop."""
 
     number: int
     phase: str
@@ -62,26 +86,34 @@ class PlannedStep:
     kernel: str
     reads: tuple[str, ...]
     writes: tuple[StepOutput, ...]
-    again: bool = False
-    times: int = 1
+    is_rematerialized: bool = False
+    trip_count: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "number": self.number, "phase": self.phase, "layer": self.layer, "layers": self.layers, "op": self.op,
+            "members": self.members, "level": self.level, "kernel": self.kernel, "reads": self.reads,
+            "writes": [w.as_dict() for w in self.writes], "again": self.is_rematerialized, "times": self.trip_count,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PlanDescription:
-    """A whole plan. ``title`` says of what; sizes are bytes; ``outputs`` and ``copies`` map names to what they are;
-    ``saved`` are the bytes by which the arena is smaller because some steps are computed again."""
+    """A whole plan. Sizes are bytes; ``outputs`` and ``state_copies`` map names to the values they are read from;
+    ``saved_bytes``: by how much rematerialization makes the arena smaller."""
 
     title: str
     steps: tuple[PlannedStep, ...]
-    arena: int
-    states: int
-    inputs: int
+    arena_bytes: int
+    state_bytes: int
+    input_bytes: int
     outputs: dict[str, str] = field(default_factory=dict)
-    copies: dict[str, str] = field(default_factory=dict)
-    kept: int = 0
-    saved: int = 0
+    state_copies: dict[str, str] = field(default_factory=dict)
+    persistent_bytes: int = 0
+    saved_bytes: int = 0
 
-    def counts(self) -> dict[str, dict[str, int]]:
+    def count_steps(self) -> dict[str, dict[str, int]]:
         """How many steps there are by phase, by level, and how many are fused groups."""
         return {
             "phase": dict(Counter(s.phase for s in self.steps)),
@@ -92,33 +124,38 @@ class PlanDescription:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "totals": self.counts()}
+        return {
+            "title": self.title, "steps": [s.as_dict() for s in self.steps], "arena": self.arena_bytes,
+            "states": self.state_bytes, "inputs": self.input_bytes, "outputs": self.outputs,
+            "copies": self.state_copies, "kept": self.persistent_bytes, "saved": self.saved_bytes,
+            "totals": self.count_steps(),
+        }  # fmt: skip
 
     def lines(self, offsets: bool = True) -> Iterator[str]:
-        """The text, line by line; without ``offsets`` a change in one place leaves most other lines as they are."""
+        """The text, line by line; without ``offsets`` a change of one step leaves most other lines as they are."""
         yield self.title
         for step in self.steps:
             yield _format_step(step, offsets)
         for name, source in self.outputs.items():
             yield f"output {name} = {source}"
-        for name, source in self.copies.items():
+        for name, source in self.state_copies.items():
             yield f"copied at the end: {source} to {name}"
-        found = self.counts()
-        yield f"{len(self.steps)} steps: {_format_counts(found['phase'])}; kernels: {_format_counts(found['level'])}"
-        if found["fused"]["groups"]:
-            yield f"{found['fused']['members']} ops are fused into {found['fused']['groups']} of these steps"
-        again = sum(s.again for s in self.steps)
-        if again:
-            yield f"{again} steps are computed again, which saves {self.saved:,} bytes"
-        kept = f"kept {self.kept:,}, " if self.kept else ""
-        yield f"bytes: arena {self.arena:,}, {kept}states {self.states:,}, inputs {self.inputs:,}"
+        counts = self.count_steps()
+        yield f"{len(self.steps)} steps: {_format_counts(counts['phase'])}; kernels: {_format_counts(counts['level'])}"
+        if counts["fused"]["groups"]:
+            yield f"{counts['fused']['members']} ops are fused into {counts['fused']['groups']} of these steps"
+        rematerialized = sum(s.is_rematerialized for s in self.steps)
+        if rematerialized:
+            yield f"{rematerialized} steps are computed again, which saves {self.saved_bytes:,} bytes"
+        persistent = f"persistent {self.persistent_bytes:,}, " if self.persistent_bytes else ""
+        yield f"bytes: arena {self.arena_bytes:,}, {persistent}states {self.state_bytes:,}, inputs {self.input_bytes:,}"
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
 
 def describe_plan(plan: Plan, backend: Backend, title: str) -> PlanDescription:
-    """What a plan does on a backend. Kernels are chosen, but nothing is run and no array is made."""
+    """A plan as a backend would run it. Kernels are chosen, but nothing is run and no array is created."""
     names = _ValueNames(plan)
     return PlanDescription(
         title,
@@ -126,31 +163,34 @@ def describe_plan(plan: Plan, backend: Backend, title: str) -> PlanDescription:
         plan.arena_bytes,
         sum(v.spec.nbytes for v in plan.states.values()),
         sum(v.spec.nbytes for v in plan.inputs.values()),
-        {name: names.of(v) for name, v in plan.outputs.items()},
-        {name: names.of(v) for name, v in plan.state_copies},
+        {name: names.name(v) for name, v in plan.outputs.items()},
+        {name: names.name(v) for name, v in plan.state_copies},
         plan.persistent_bytes,
         plan.saved_bytes,
     )
 
 
 class _ValueNames:
-    """What each value of a plan is called."""
+    """The names of a plan's values in its text."""
 
     def __init__(self, plan: Plan):
-        self.made: dict[Value, str] = {}
+        self._outputs: dict[Value, str] = {}
         for i, step in enumerate(plan.steps, 1):
             for k, v in enumerate(step.outputs):
-                self.made[v] = f"#{i}.{k}" if k else f"#{i}"
+                self._outputs[v] = f"#{i}.{k}" if k else f"#{i}"
 
-    def of(self, value: Value, layer: str = "") -> str:
-        """The name; a layer's own states are said shorter."""
-        while value not in self.made and value.producer is not None and value.producer.op.is_view:
+    def name(self, value: Value, layer: str = "") -> str:
+        """The name; the states of the layer itself have shorter ones."""
+        while value not in self._outputs and value.producer is not None and value.producer.op.is_view:
             value = value.producer.inputs[0]
-        if value in self.made:
-            return self.made[value]
-        if value.kind == "constant":
-            return f"{value.array.item():.6g}" if value.array.size == 1 else f"constant {format_spec(value.spec)}"
-        return shorten_state_name(value.name, layer)
+        if value in self._outputs:
+            return self._outputs[value]
+        return format_constant(value) if value.kind == "constant" else shorten_state_name(value.name, layer)
+
+
+def format_constant(value: Value) -> str:
+    """A constant of one element as a number, another one by its spec."""
+    return f"{value.array.item():.6g}" if value.array.size == 1 else f"constant {format_spec(value.spec)}"
 
 
 def shorten_state_name(name: str, layer: str) -> str:
@@ -163,28 +203,34 @@ def shorten_state_name(name: str, layer: str) -> str:
     return f".{name[len(key) :]}" if key and name.startswith(f"{key}/") else name
 
 
-def member_ops(op: str, attrs: dict[str, Any]) -> tuple[str, ...]:
-    """The ops that a step stands for."""
-    if op == "apply_prepacked":
-        return member_ops(attrs["use"].op, dict(attrs["use"].attrs))
-    return tuple(part[0] for part in attrs["program"]) if "program" in attrs else (op,)
+def member_ops(op: Op, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the ops that a step applies: those of a fused group, else the one."""
+    if op is apply_prepacked:
+        return member_ops(cast(Op, OPS[attrs["use"].op]), dict(attrs["use"].attrs))
+    return tuple(line[0] for line in attrs["program"]) if "program" in attrs else (op.name,)
+
+
+def format_spec(spec: Spec | StepOutput) -> str:
+    """A shape with its dtype and layout where they are not the usual ones: ``2x50x8x8``, ``2:i32``, ``2x50x8x8:cl`` for
+    channels last."""
+    shape = "x".join(map(str, spec.shape)) or "1"
+    dtype = "" if spec.dtype == "float32" else f":{_short_dtype(spec.dtype)}"
+    return f"{shape}{dtype}{f':{_LAYOUTS.get(spec.layout, spec.layout)}' if spec.layout else ''}"
 
 
 def _describe_step(number: int, step: Step, plan: Plan, backend: Backend, names: _ValueNames) -> PlannedStep:
     node = step.node
-    choice = backend.choose_kernel(
-        node.op, tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs), node.attrs
-    )
+    choice = backend.choose_kernel(node.op, node.input_specs, node.output_specs, node.attrs)
     return PlannedStep(
         number,
         node.phase,
         node.scope,
         node.scopes or (node.scope,),
         node.op.name,
-        member_ops(node.op.name, node.attrs),
+        member_ops(node.op, node.attrs),
         choice.level,
         choice.family,
-        tuple(names.of(v, node.scope) for v in step.inputs),
+        tuple(names.name(v, node.scope) for v in step.inputs),
         tuple(_describe_output(v, step, plan, names) for v in step.outputs),
         node.is_rematerialized,
         node.loop.trip_count if node.loop else 1,
@@ -192,24 +238,18 @@ def _describe_step(number: int, step: Step, plan: Plan, backend: Backend, names:
 
 
 def _describe_output(value: Value, step: Step, plan: Plan, names: _ValueNames) -> StepOutput:
-    spec, place = value.spec, plan.allocations[value]
-    over = ""
-    if place.kind == "arena":
+    spec, allocation = value.spec, plan.allocations[value]
+    alias_of = ""
+    if allocation.kind == "arena":
         for v in step.inputs:
             theirs = plan.allocations[v]
-            if theirs.kind == "arena" and theirs.offset == place.offset and v.spec.size:
-                over = names.of(v)
+            if theirs.kind == "arena" and theirs.offset == allocation.offset and v.spec.size:
+                alias_of = names.name(v)
                 break
-    state = shorten_state_name(place.name, step.node.scope) if place.kind == "state" else ""
-    return StepOutput(spec.shape, spec.dtype, spec.layout, place.kind, place.offset, spec.nbytes, state, over)
-
-
-def format_spec(spec: Spec | StepOutput) -> str:
-    """A shape with its type and layout where they are not the usual ones: ``2x50x8x8``, ``2:i32``, ``2x50x8x8:cl`` for
-    channels last."""
-    shape = "x".join(map(str, spec.shape)) or "1"
-    kind = "" if spec.dtype == "float32" else f":{_short_dtype(spec.dtype)}"
-    return f"{shape}{kind}{f':{_LAYOUTS.get(spec.layout, spec.layout)}' if spec.layout else ''}"
+    state = shorten_state_name(allocation.name, step.node.scope) if allocation.kind == "state" else ""
+    return StepOutput(
+        spec.shape, spec.dtype, spec.layout, allocation.kind, allocation.offset, spec.nbytes, state, alias_of
+    )
 
 
 def _short_dtype(dtype: str) -> str:
@@ -217,20 +257,22 @@ def _short_dtype(dtype: str) -> str:
     return _DTYPES.get(stem, stem) + dtype[len(stem) :]
 
 
-def _format_allocation(w: StepOutput, offsets: bool) -> str:
-    if w.place == "state":
-        return f"in {w.state}"
-    at = f"@{w.offset if offsets else ''}+{w.nbytes}"
-    return f"kept {at}" if w.place == "persistent" else at + (f" over {w.over}" if w.over else "")
+def _format_allocation(output: StepOutput, offsets: bool) -> str:
+    if output.allocation == "state":
+        return f"in {output.state}"
+    at = f"@{output.offset if offsets else ''}+{output.nbytes}"
+    if output.allocation == "persistent":
+        return f"persistent {at}"
+    return at + (f" over {output.alias_of}" if output.alias_of else "")
 
 
 def _format_step(step: PlannedStep, offsets: bool) -> str:
     kernel = f"{step.level}/{step.kernel}" if step.kernel else step.level
     reads = _join_shortened(step.reads, " ")
     writes = _join_shortened([f"{format_spec(w)} {_format_allocation(w, offsets)}" for w in step.writes], ", ")
-    phase = _REMATERIALIZED if step.again else _PHASES.get(step.phase, step.phase)
-    said = " + ".join(step.members) + (f" x{step.times}" if step.times > 1 else "")
-    head = f"{step.number:4} {phase} {step.layer or '-':20} {said:20} {kernel:18}"
+    phase = _REMATERIALIZED if step.is_rematerialized else PHASE_LABELS.get(step.phase, step.phase)
+    ops = " + ".join(step.members) + (f" x{step.trip_count}" if step.trip_count > 1 else "")
+    head = f"{step.number:4} {phase} {step.layer or '-':20} {ops:20} {kernel:18}"
     return f"{head} {reads} -> {writes}" if reads else f"{head} -> {writes}"
 
 
@@ -240,5 +282,5 @@ def _join_shortened(items: list[str] | tuple[str, ...], between: str) -> str:
     return between.join(items[: _MAX_LISTED // 2]) + f"{between}... ({len(items)} in all)"
 
 
-def _format_counts(counted: dict[str, int]) -> str:
-    return ", ".join(f"{name} {n}" for name, n in counted.items())
+def _format_counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in counts.items())

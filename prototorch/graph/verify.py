@@ -113,6 +113,7 @@ class _Verifier:
         for out, source in node.op.inplace_map(node.attrs).items():
             if out >= len(node.outputs) or source >= len(node.inputs):
                 self._report(node, f"output {out} may be written over input {source}, which does not exist")
+                return
         for out, source in node.attrs.get("inplace", ()):
             y, x = node.outputs[out], node.inputs[source]
             if y.spec != x.spec:

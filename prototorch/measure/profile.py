@@ -92,7 +92,7 @@ class Profile:
             "layers": [told(p) for p in self.layers],
             "total": told(self.total()),
             "steps": [
-                {**asdict(s), "seconds": p.total, **asdict(p.cost), **p.rates(self.machine)} for s, p in self.steps
+                {**s.as_dict(), "seconds": p.total, **asdict(p.cost), **p.rates(self.machine)} for s, p in self.steps
             ],
             "memory": self.memory,
         }
@@ -161,7 +161,7 @@ def _match_pieces(
         ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
         key = step.node.op.name, step.node.scope, step.node.phase
         once = estimate_cost(step.node.op, ins, outs, step.node.attrs)
-        waiting.setdefault(key, []).append((told, sum([once] * (told.times - 1), once)))
+        waiting.setdefault(key, []).append((told, sum([once] * (told.trip_count - 1), once)))
     found: list[tuple[PlannedStep | None, StepTime, Cost]] = []
     for piece in timing.steps:
         steps = waiting.get((piece.op, piece.scope, piece.phase))

@@ -83,3 +83,38 @@ def test_wrong_usage_is_told(shell, args, told):
     code, _, err = shell("show", "lenet", *args)
     assert code == 2
     assert told in err
+
+
+def test_the_graph_after_a_pass(shell):
+    code, out, _ = shell("show", "lenet", "--plan", "--batch", "4", "--phase", "predict", "--after", "fold_constants")
+    assert code == 0
+    head, *lines = out.splitlines()
+    assert head.startswith("lenet: prediction, batch 4, cpu")
+    assert head.endswith("after fold_constants")
+    assert re.search(r"^%\d+ +fwd conv2d_1 +conv image \./kernel \{strides: .*\} -> 4x20x24x24$", out, re.MULTILINE)
+    assert lines[-1].startswith("output logits = %")
+    code, out, _ = shell("show", "lenet", "--plan", "--after", "fold_constants", "--json")
+    assert code == 0
+    assert {"nodes", "outputs", "updates"} == json.loads(out).keys()
+
+
+def test_the_passes_with_what_they_changed(shell):
+    code, out, _ = shell("show", "lenet", "--plan", "--passes")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[1].split() == ["pass", "changed", "nodes", "before", "nodes", "after", "ms"]
+    assert any(line.startswith("eliminate_common_subexpressions") for line in lines)
+    code, out, _ = shell("show", "lenet", "--plan", "--passes", "--json")
+    assert {"name", "changed", "nodes_before", "nodes_after", "seconds"} == json.loads(out)[0].keys()
+
+
+def test_a_pass_that_is_not_there_or_does_not_run(shell):
+    code, _, err = shell("show", "lenet", "--plan", "--after", "fuse_op")
+    assert code == 2
+    assert "there is no pass 'fuse_op'. Did you mean 'fuse_ops'?" in err
+    code, _, err = shell("show", "lenet", "--plan", "--after", "rematerialize")
+    assert code == 2
+    assert "the pass rematerialize does not run for lenet: training step" in err
+    code, _, err = shell("show", "lenet", "--passes")
+    assert code == 2
+    assert "--passes belongs to --plan" in err

@@ -40,7 +40,7 @@ def ops_of(model, backend):
     program = PlanCache(model.net, Variables(), backend, model.compile_block)
     (name,) = model.inputs
     plan = program.plan(TRAIN, {name: Spec((4, 3, 8, 8))}, create=False)
-    return [op for step in plan.steps for op in member_ops(step.node.op.name, step.node.attrs)]
+    return [op for step in plan.steps for op in member_ops(step.node.op, step.node.attrs)]
 
 
 @pytest.mark.parametrize(("activation", "slope"), [("ReLU", "relu_grad"), ("ReLU6", "relu6_grad")])

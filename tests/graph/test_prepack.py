@@ -80,4 +80,4 @@ def test_the_plan_names_what_is_run():
     text = str(describe_plan(plan, made.backend, "a net"))
     assert "conv + add + relu" in text
     assert "prepack" in text
-    assert f"kept {plan.persistent_bytes:,}" in text
+    assert f"persistent {plan.persistent_bytes:,}" in text

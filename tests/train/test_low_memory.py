@@ -105,14 +105,14 @@ def test_what_is_computed_again_is_shown():
     model.compile("sgd", LOSS, memory="low")
     shown = describe_plan(model, batch=16)
     text = str(shown)
-    again = [step for step in shown.steps if step.again]
-    assert shown.saved > 0
-    assert f"{len(again)} steps are computed again, which saves {shown.saved:,} bytes" in text
+    again = [step for step in shown.steps if step.is_rematerialized]
+    assert shown.saved_bytes > 0
+    assert f"{len(again)} steps are computed again, which saves {shown.saved_bytes:,} bytes" in text
     assert sum(line[4:9] == " rec " for line in text.splitlines()) == len(again)
     assert {step.phase for step in again} <= {"backward", "update"}
     memory = summary(model, 16).memory
-    assert memory["saved, computed again"] == shown.saved
-    assert memory["both, sharing memory"] == shown.arena
+    assert memory["saved, computed again"] == shown.saved_bytes
+    assert memory["both, sharing memory"] == shown.arena_bytes
     assert "memory: low" in model.to_text()
 
 
@@ -125,4 +125,4 @@ def test_predictions_and_evaluations_stay_as_they_are():
     model = mlp()
     model.compile("sgd", LOSS, memory="low")
     for phase in (TEST, PREDICT):
-        assert not any(step.again for step in describe_plan(model, phase, 16).steps)
+        assert not any(step.is_rematerialized for step in describe_plan(model, phase, 16).steps)

@@ -16,18 +16,13 @@ from prototorch.backends.core import Backend
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.passes.context import PassContext
 from prototorch.graph.passes.fusion_groups import FusionGroups
-from prototorch.ops.core import Op
 from prototorch.ops.fused import FusedInstruction, OperandRef, fused
-from prototorch.ops.linear import matmul
-from prototorch.ops.random import dropout
 from prototorch.spec import Spec
 
 __all__ = ["MAX_ARRAYS", "MAX_OPS", "fuse_ops"]
 
 MAX_OPS = 48  # in a group: code longer than that takes long to compile and runs out of registers
 MAX_ARRAYS = 24  # that a group reads and writes: more streams than that are slower than two sweeps
-_CHANNELS_LAST_ANCHORS: tuple[Op, ...] = (matmul,)  # their channels are the last axis; those of others are axis 1
-_NON_ELEMENTWISE_INPUTS: dict[Op, tuple[int, ...]] = {dropout: (1,)}  # a random key
 
 
 def fuse_ops(graph: Graph, context: PassContext) -> bool:
@@ -123,7 +118,7 @@ class _Fusion:
         phases = [n.phase for n in rest][:1]
         if not phases:
             phases = [anchor.phase, "update"] if _can_defer(anchor) else [anchor.phase]
-        axis = y.ndim - 1 if anchor.op in _CHANNELS_LAST_ANCHORS else 1
+        axis = anchor.op.channel_axis % max(y.ndim, 1)
         readers = {r for v in inside for r in self.groups.readers.get(v, ())} - set(members)
         following = []
         for i in sorted(readers):
@@ -132,9 +127,8 @@ class _Fusion:
                 continue
             if node.phase not in phases:
                 continue
-            other = _NON_ELEMENTWISE_INPUTS.get(node.op, ())
             if all(
-                v in inside or k in other or _is_broadcast_operand(v.shape, y.shape, axis)
+                v in inside or k in node.op.whole_inputs or _is_broadcast_operand(v.shape, y.shape, axis)
                 for k, v in enumerate(node.inputs)
             ):
                 following.append(i)

@@ -31,7 +31,6 @@ __all__ = ["rematerialize"]
 MAX_RECOMPUTE_SHARE = 0.1  # of a step's cost: what products that are computed again may cost together
 _FLOPS_PER_BYTE = 5.0  # operations in the time of moving a byte, on common processors
 _PRODUCT_INTENSITY = 32  # operations for each element of the outputs: what does more is a product, whatever its name
-_PRODUCTS = ("conv", "conv_input_grad", "conv_weight_grad", "matmul")
 _MIN_SHARE = 1 / 2000  # of the peak: smaller values are not worth a step
 _STEP_SHARES = (1 / 24, 1 / 60)  # of the peak: what a choice should save at once; the better of these searches counts
 _MAX_FAILURES = 6  # choices in a row that gain nothing before the next kind of choice is tried
@@ -292,8 +291,7 @@ def _compute_cost(node: Node) -> float:
 
 
 def _is_product(node: Node) -> bool:
-    names = [line[0] for line in node.attrs["program"]] if "program" in node.attrs else [node.op.name]
-    if any(name in _PRODUCTS for name in names):
+    if any(op.is_product for op in node.member_ops):
         return True
     cost = estimate_cost(node.op, node.input_specs, node.output_specs, node.attrs)
     return cost.flops > _PRODUCT_INTENSITY * sum(v.spec.size for v in node.outputs)

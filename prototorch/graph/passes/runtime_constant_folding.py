@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from prototorch.graph.ir import SETUP, Graph, Value
 from prototorch.graph.passes.context import PassContext
-from prototorch.ops.elementwise import full
 
 __all__ = ["mark_setup_nodes"]
 
@@ -29,7 +28,7 @@ def mark_setup_nodes(graph: Graph, context: PassContext) -> bool:
             v in known or v.kind == "constant" or (v.kind == "state" and v.name not in graph.updates)
             for v in node.inputs
         )
-        if fixed and node.op is not full and owned.isdisjoint(node.outputs):
+        if fixed and not node.op.cheap_to_recompute and owned.isdisjoint(node.outputs):
             known.update(node.outputs)
             node.phase = SETUP
             changed = True
