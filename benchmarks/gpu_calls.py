@@ -42,7 +42,7 @@ def calls(say: Report, folder: Path) -> None:
 
     add()
     total(2, "a kernel, with a float as its argument")
-    with device.running():
+    with device.stream_context():
         device.begin_capture()
         add()
         graph = device.end_capture()
@@ -108,7 +108,7 @@ def check_capture(say: Report, device: Any) -> None:
         ("a temporary of CuPy's", True, temporaries),
     ):  # fmt: skip
         try:
-            with device.running():
+            with device.stream_context():
                 device.begin_capture()
                 work()
                 device.end_capture()

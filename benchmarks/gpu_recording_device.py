@@ -73,7 +73,7 @@ class RecordingDevice:
     name = "recording"
     compute_stream = copy_stream = None
     xp = CapturableNamespace(np)
-    running = staticmethod(nullcontext)
+    stream_context = staticmethod(nullcontext)
 
     def __init__(self, precision: str):
         self.settings = ExecutionSettings(resolve_precision(precision, gpu=True))

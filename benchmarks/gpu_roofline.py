@@ -20,7 +20,8 @@ from typing import Any
 from benchmarks.gpu_recording_device import ArrayDesc, LaunchCost, RecordingDevice
 from benchmarks.prototorch_contender import build_model
 from benchmarks.workloads import GPU_WORKLOADS, INFERENCE, TRAINING, Workload, find_workload
-from prototorch.backends.cuda.backend import CudaBackend, StreamKernel
+from prototorch.backends.cuda.backend import CudaBackend
+from prototorch.backends.cuda.stream_kernel import StreamKernel
 from prototorch.graph.cost import Cost, estimate_cost
 from prototorch.graph.ir import Value
 from prototorch.graph.plan import Plan

@@ -32,7 +32,7 @@ ALLOWED = {
     ): "starts this package's own compiling process, without a shell",
     ("ctypes library", "backends/cpu/native/elf_loader.py"): "asks this process for memset, pow and their like",
     ("ctypes library", "backends/cuda/availability.py"): "asks NVIDIA's driver, under its fixed name, for its version",
-    ("load_module", "backends/cuda/device.py"): "compiles this package's own CUDA sources",
+    ("load_module", "backends/cuda/cupy_device.py"): "compiles this package's own CUDA sources",
     ("load_module", "backends/cuda/dry_run_device.py"): "hands that on, where a plan's memory is counted",
     ("load_module", "testing/fake_device.py"): "stands in for that in tests",
     ("subprocess", "storage/foreign_hdf5.py"): "starts this package's own reading process, without a shell",

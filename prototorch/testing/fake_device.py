@@ -1,8 +1,8 @@
-"""A stand-in for a GPU, for tests: its memory is NumPy's, and it keeps a log of what it was asked.
+"""A fake CUDA device, for tests without a GPU: its memory is NumPy's, and it keeps a log of all calls.
 
-It is as lazy as a GPU may be: what a stream is given is done when the host waits for it, not before. So a host buffer
-that is written too early, a result that is read without waiting, or a missing event show as wrong numbers. New memory
-is full of 0xFF (NaN). What would break a capture raises CaptureError.
+It is as asynchronous as a GPU may be: the work of a stream runs when the host waits for it, not before. So a host
+buffer that is written too early, a result that is read without waiting, or a missing event give wrong results. New
+memory is filled with 0xFF (NaN). A call that CUDA does not allow during a capture raises CaptureError.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.cuda.array_namespace import CapturableNamespace
-from prototorch.backends.cuda.device import ALIGNMENT, LossCheckState, out_of_memory_error
+from prototorch.backends.cuda.device import ALIGNMENT, out_of_memory_error
+from prototorch.backends.cuda.device_sources import LossCheckState
 from prototorch.backends.precision import ExecutionSettings
+
+__all__ = ["CaptureError", "FakeDevice", "FakeEvent", "FakeGraph", "FakeStream"]
 
 
 class CaptureError(RuntimeError):
-    """Something was asked while a stream records that CUDA does not allow then."""
+    """A call that CUDA does not allow during a capture."""
 
 
 class FakeEvent:
-    """A mark; it counts how often it was given to a stream, and how often it was passed."""
+    """An event; it counts how often it was recorded, and how often it has happened."""
 
     def __init__(self, number: int):
         self.number, self.times_recorded, self.times_completed = number, 0, 0
@@ -32,7 +35,7 @@ class FakeEvent:
 
 
 class FakeStream:
-    """Work that waits to be done."""
+    """A queue of work that has not run yet."""
 
     def __init__(self, name: str):
         self.name = name
@@ -43,7 +46,7 @@ class FakeStream:
 
 
 class FakeGraph:
-    """What was recorded."""
+    """The captured work."""
 
     def __init__(self, work: list[tuple[str, Callable[[], None]]]):
         self.work = work
@@ -53,20 +56,20 @@ class FakeDevice:
     """See the module's text.
 
     Attributes:
-        log: what was asked, in order: ("alloc", bytes), ("copy_in", stream, bytes), ("run", op), ("graph", number of
-            calls), ("fetch", bytes), ...
-        player: plays kernels, as `Device.load_module` and `Device.launch` do but at once; None: they are only noted.
-        refuses: names of ops that cannot be captured: they raise while a stream records.
+        log: the calls, in order: ("alloc", bytes), ("copy_from_host", stream, bytes), ("run", op), ("graph", number of
+            calls), ("download", bytes), ...
+        emulator: runs kernels synchronously, by the methods ``load_module`` and ``launch``; None: they do not run.
+        uncapturable_ops: names of ops that raise CaptureError during a capture.
     """
 
-    name = "stand-in"
+    name = "fake"
     capability = (9, 0)
 
     def __init__(self, settings: ExecutionSettings | None = None, memory: int = 1 << 32):
         self.settings, self.memory, self.used = settings or ExecutionSettings(), memory, 0
         self.emulator: Any = None
         self.xp: Any = CapturableNamespace(np)
-        self.compute_stream, self.copy_stream = FakeStream("main"), FakeStream("copies")
+        self.compute_stream, self.copy_stream = FakeStream("compute"), FakeStream("copy")
         self.log: list[tuple[Any, ...]] = []
         self.uncapturable_ops: set[str] = set()
         self._captured: list[tuple[str, Callable[[], None]]] | None = None
@@ -99,9 +102,9 @@ class FakeDevice:
 
     def upload(self, array: np.ndarray) -> Any:
         array = np.asarray(array, order="C")
-        made = self.empty(array.shape, array.dtype.name)
-        made[...] = array
-        return made
+        copy = self.empty(array.shape, array.dtype.name)
+        copy[...] = array
+        return copy
 
     def owns(self, array: Any) -> bool:
         return (
@@ -111,19 +114,19 @@ class FakeDevice:
         )
 
     def download(self, array: Any) -> np.ndarray:
-        self._forbid_in_capture("fetch")
-        self.log.append(("fetch", array.nbytes))
+        self._forbid_in_capture("download")
+        self.log.append(("download", array.nbytes))
         self._run_all(self.compute_stream)
         return np.array(array)
 
     def overwrite(self, target: Any, array: np.ndarray) -> None:
-        self._forbid_in_capture("store")
-        self.log.append(("store", target.nbytes))
+        self._forbid_in_capture("overwrite")
+        self.log.append(("overwrite", target.nbytes))
         self._run_all(self.compute_stream)
         target[...] = array
 
     def alloc_pinned(self, nbytes: int) -> np.ndarray:
-        self.log.append(("pinned", nbytes))
+        self.log.append(("alloc_pinned", nbytes))
         return np.full(nbytes, 0xFF, np.uint8)
 
     def free_bytes(self) -> int | None:
@@ -138,7 +141,7 @@ class FakeDevice:
             self._workspace = self.alloc(self._workspace_bytes)
         return self._workspace
 
-    # ---------------------------------------------------------------- order
+    # ---------------------------------------------------------------- streams and events
 
     def create_event(self, timing: bool = False) -> Any:
         self._events += 1
@@ -148,42 +151,44 @@ class FakeDevice:
         event.times_recorded += 1
         event.stream = stream
         number = event.times_recorded
-        self._enqueue(stream, ("record", stream.name, event.number), lambda: setattr(event, "times_completed", number))
+        self._enqueue(
+            stream, ("record_event", stream.name, event.number), lambda: setattr(event, "times_completed", number)
+        )
 
     def wait_event(self, stream: FakeStream, event: FakeEvent) -> None:
         number, source = event.times_recorded, event.stream
-        self._enqueue(stream, ("wait", stream.name, event.number), lambda: self._run_until(source, event, number))
+        self._enqueue(stream, ("wait_event", stream.name, event.number), lambda: self._run_until(source, event, number))
 
     def synchronize_event(self, event: FakeEvent) -> None:
-        self._forbid_in_capture("wait_host")
-        self.log.append(("wait_host", event.number))
+        self._forbid_in_capture("synchronize_event")
+        self.log.append(("synchronize_event", event.number))
         self._run_until(event.stream, event, event.times_recorded)
 
     def elapsed_ms(self, start: FakeEvent, end: FakeEvent) -> float:
         return 1.0
 
     def copy_from_host(self, target: Any, source: np.ndarray, stream: FakeStream) -> None:
-        self._forbid_in_capture("copy_in")
-        self._enqueue(stream, ("copy_in", stream.name, source.nbytes), lambda: np.copyto(target, source))
+        self._forbid_in_capture("copy_from_host")
+        self._enqueue(stream, ("copy_from_host", stream.name, source.nbytes), lambda: np.copyto(target, source))
 
     def copy_to_host(self, target: np.ndarray, source: Any, stream: FakeStream) -> None:
-        self._forbid_in_capture("copy_out")
-        self._enqueue(stream, ("copy_out", stream.name, target.nbytes), lambda: np.copyto(target, source))
+        self._forbid_in_capture("copy_to_host")
+        self._enqueue(stream, ("copy_to_host", stream.name, target.nbytes), lambda: np.copyto(target, source))
 
     def copy_on_device(self, target: Any, source: Any) -> None:
-        self._enqueue(self.compute_stream, ("copy", target.nbytes), lambda: np.copyto(target, source))
+        self._enqueue(self.compute_stream, ("copy_on_device", target.nbytes), lambda: np.copyto(target, source))
 
     def check_loss(self, block: Any, loss: Any, apply: Any | None) -> None:
         def check() -> None:
             (fields,) = block.view(LossCheckState)
-            fine = bool(np.isfinite(loss))
-            if fields["is_finite"] and not fine:
+            finite = bool(np.isfinite(loss))
+            if fields["is_finite"] and not finite:
                 fields["loss"] = loss
-            fields["is_finite"] = fields["is_finite"] and fine
+            fields["is_finite"] = fields["is_finite"] and finite
             fields["finite_steps"] += fields["is_finite"]
             fields["apply_updates"] = fields["is_finite"] and (apply is None or bool(apply))
 
-        self._enqueue(self.compute_stream, ("guard",), check)
+        self._enqueue(self.compute_stream, ("check_loss",), check)
 
     def make_conditional_copy(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
         def copy() -> None:
@@ -199,7 +204,7 @@ class FakeDevice:
         self._enqueue(self.compute_stream, ("run", name), work)
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def stream_context(self) -> Iterator[None]:
         yield
 
     # ---------------------------------------------------------------- graphs
@@ -238,7 +243,7 @@ class FakeDevice:
     def pointer(self, array: Any) -> int:
         return int(array.ctypes.data)
 
-    # ---------------------------------------------------------------- within
+    # ---------------------------------------------------------------- running the queues
 
     def _enqueue(self, stream: FakeStream, entry: tuple[Any, ...], work: Callable[[], None]) -> None:
         self.log.append(entry)
@@ -249,12 +254,12 @@ class FakeDevice:
 
     def _forbid_in_capture(self, what: str) -> None:
         if self._captured is not None:
-            raise CaptureError(f"{what} while a stream records")
+            raise CaptureError(f"{what} during a capture")
 
     def _run_until(self, stream: FakeStream | None, event: FakeEvent, number: int) -> None:
         while event.times_completed < number:
             assert stream is not None
-            assert stream.queue, f"event {event.number} will never be passed"
+            assert stream.queue, f"event {event.number} will never happen"
             self._run_one(stream)
 
     def _run_all(self, stream: FakeStream) -> None:

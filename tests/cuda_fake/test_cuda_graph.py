@@ -12,7 +12,15 @@ from tests.cuda_fake.fake_gpu import FakeDevice, compiled, data, fake, plain_cpu
 
 BATCH = 4
 #: what a step may ask of the device once its graph is there
-INSIDE = {"wait_host", "wait", "copy_in", "record", "copy", "graph", "copy_out"}
+INSIDE = {
+    "synchronize_event",
+    "wait_event",
+    "copy_from_host",
+    "record_event",
+    "copy_on_device",
+    "graph",
+    "copy_to_host",
+}
 
 
 def fitted(backend, x, y, **options):
@@ -105,7 +113,7 @@ def test_nothing_is_allocated_or_waited_for_inside_a_step():
     inside = device.log[first : last + 1]
     assert {e[0] for e in inside} <= INSIDE
     steps = sum(e[0] == "graph" for e in inside)
-    reports = [e for e in inside if e[0] == "copy_out"]
+    reports = [e for e in inside if e[0] == "copy_to_host"]
     assert len(reports) <= steps // REPORT_INTERVAL + 1
     assert {e[2] for e in reports} <= {16}
 
@@ -131,10 +139,10 @@ def test_order_of_a_step():
     x, y = data(8 * BATCH)
     fitted(fake(device), x, y, epochs=1)
     at = [i for i, e in enumerate(device.log) if e[0] == "graph"][2]
-    before = [e for e in device.log[:at] if e[0] not in ("copy_out",)][-7:]
-    kinds = [(e[0], e[1]) if e[0] in ("wait", "record", "copy_in") else e[0] for e in before]
-    assert kinds == ["wait_host", ("wait", "copies"), ("copy_in", "copies"), ("record", "copies"), ("wait", "main"),
-                     "copy", ("record", "main")]  # fmt: skip
+    before = [e for e in device.log[:at] if e[0] not in ("copy_to_host",)][-7:]
+    kinds = [(e[0], e[1]) if e[0] in ("wait_event", "record_event", "copy_from_host") else e[0] for e in before]
+    assert kinds == ["synchronize_event", ("wait_event", "copy"), ("copy_from_host", "copy"), ("record_event", "copy"),
+                     ("wait_event", "compute"), "copy_on_device", ("record_event", "compute")]  # fmt: skip
     assert before[0][1] == before[3][2] == before[4][2]  # a pinned block's own event
     assert before[1][2] == before[6][2]  # the inputs are taken over
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cuda.device import LossCheckState
+from prototorch.backends.cuda.device_sources import LossCheckState
 from prototorch.backends.cuda.executor.loss_check import MAX_REPORT_LAG
 from prototorch.errors import ResourceError, TrainingError
 from tests.cuda_fake.fake_gpu import FakeDevice, compiled, data, fake, on, plain_cpu, runner_of, same
@@ -96,7 +96,7 @@ def test_logs_nobody_reads_are_not_waited_for():
 
     fit(compiled(fake(device)), x, y, epochs=1, callbacks=[Silent()])
     graphs = [i for i, e in enumerate(device.log) if e[0] == "graph"]
-    assert not any(e[0] == "fetch" for e in device.log[graphs[0] : graphs[-1]])
+    assert not any(e[0] == "download" for e in device.log[graphs[0] : graphs[-1]])
 
 
 # ---------------------------------------------------------------- files

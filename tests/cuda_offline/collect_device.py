@@ -47,7 +47,7 @@ class PlanDevice(CollectDevice):
 
     compute_stream = copy_stream = None
     xp = CapturableNamespace(np)
-    running = staticmethod(nullcontext)
+    stream_context = staticmethod(nullcontext)
     name = "planning"
 
     def __init__(self, precision: str, deterministic: bool = False):

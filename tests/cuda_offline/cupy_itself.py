@@ -28,7 +28,7 @@ from cupy.cuda import compiler
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.cudnn.context import set_context
-from prototorch.backends.cuda.device import CupyDevice
+from prototorch.backends.cuda.cupy_device import CupyDevice
 from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from tests.cuda_fake.fake_gpu import compiled, plain_cpu, runner_of

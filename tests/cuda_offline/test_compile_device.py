@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from prototorch.backends.cuda.device import COPY_ALL_SOURCE, check_loss_source
+from prototorch.backends.cuda.device_sources import COPY_ALL_SOURCE, check_loss_source
 from tests.cuda_offline.nvrtc import TARGETS, compiled
 
 pytestmark = [

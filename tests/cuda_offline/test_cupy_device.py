@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cuda import device as device_module
+from prototorch.backends.cuda import cupy_device as device_module
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.device import CupyDevice
+from prototorch.backends.cuda.cupy_device import CupyDevice
 from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.errors import BackendError, ResourceError
@@ -60,10 +60,10 @@ def test_a_training(cupy, optimizer):
 def test_what_cupy_refuses_to_record_is_told(cupy):
     """A plain body that waits for the device cannot be recorded; the steps are made without."""
     backend = CudaBackend(CupyDevice(ExecutionSettings(resolve_precision("fp32", gpu=True))))
-    plain = backend.plain
+    reference = backend.reference
 
     def asking(op, attrs):
-        inner = plain(op, attrs)
+        inner = reference(op, attrs)
 
         def run(inputs, outputs):
             backend.device.compute_stream.synchronize()
@@ -71,7 +71,7 @@ def test_what_cupy_refuses_to_record_is_told(cupy):
 
         return run
 
-    backend.plain = asking
+    backend.reference = asking
     backend.levels = ()
     x, y = numbers()
     model = compiled(backend, dense)
@@ -85,7 +85,7 @@ def test_memory(cupy):
     device = CupyDevice()
     kept = device.alloc(1000)
     assert (kept.nbytes, kept.ctypes.data % 256) == (1000, 0)
-    with pytest.raises(ResourceError, match=r"no room for 3.9 KiB; 3.0 KiB are free of 4.0 KiB"):
+    with pytest.raises(ResourceError, match=r"no memory for 3.9 KiB; 3.0 KiB are free of 4.0 KiB"):
         device.alloc(4000)
     array = device.upload(np.arange(6, dtype=np.float32).reshape(2, 3))
     np.testing.assert_array_equal(device.download(array), [[0, 1, 2], [3, 4, 5]])
@@ -102,7 +102,7 @@ def test_memory(cupy):
 def test_a_recording_has_memory_of_its_own(cupy):
     """What is freed while a stream records is written to by the graph: nobody else gets it, and it is not given up."""
     device = CupyDevice()
-    with device.running():
+    with device.stream_context():
         device.begin_capture()
         taken = cupy.allocator(512)
         graph = device.end_capture()

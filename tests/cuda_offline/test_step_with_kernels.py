@@ -7,7 +7,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.device import COPY_ALL_SOURCE, LossCheckState, check_loss_source
+from prototorch.backends.cuda.device_sources import COPY_ALL_SOURCE, LossCheckState, check_loss_source
 from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.errors import TrainingError

@@ -1,8 +1,8 @@
-"""CuPy as the array module of plain bodies, so that these may be captured.
+"""CuPy as the array namespace of reference implementations, so that these can be captured in a CUDA graph.
 
-While a stream records, nothing may be copied from the host, and CuPy's `concat` and `stack` do so (they upload a list
-of addresses), as does every `asarray` of a number. Here constants are uploaded once and kept: a body that was run once
-asks for the same ones again. What is given back by `asarray` is shared, so bodies do not write into it.
+During a capture nothing may be copied from the host. CuPy's `concat` and `stack` do so (they upload a list of
+addresses), as does `asarray` of any scalar. Here constants are uploaded once and cached: a reference implementation
+that has run once needs the same ones again. The arrays that `asarray` returns are shared and must not be written to.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["CapturableNamespace"]
+
 
 class CapturableNamespace:
-    """The functions of an array module, a few of them put in another way. All others are the module's own."""
+    """The functions of an array module, some of them replaced by ones that can be captured."""
 
     def __init__(self, module: Any):
         self.module = module
@@ -24,32 +26,32 @@ class CapturableNamespace:
         return getattr(self.module, name)
 
     def asarray(self, array: Any, dtype: Any = None, **options: Any) -> Any:
-        """An array of the module; one made from numbers of the host is kept and given again."""
+        """An array of the module; one made from elements of the host is cached."""
         if isinstance(array, self.module.ndarray):
             return self.module.asarray(array, dtype=dtype, **options)
         host = np.asarray(array, dtype=dtype)
         key = (host.shape, host.dtype.name, host.tobytes())
-        found = self._constants.get(key)
-        if found is None:
-            found = self._constants[key] = self.module.asarray(host)
-        return found
+        constant = self._constants.get(key)
+        if constant is None:
+            constant = self._constants[key] = self.module.asarray(host)
+        return constant
 
     def argsort(self, array: Any, axis: int = -1, stable: bool = True) -> Any:
-        """The order of the elements along an axis; CuPy's sort is always stable, and knows no word for it."""
+        """The indices that sort an axis; CuPy's sort is always stable and has no argument for it."""
         return self.module.argsort(array, axis=axis, kind="stable")
 
     def concat(self, arrays: Sequence[Any], axis: int | None = 0) -> Any:
-        """Arrays one after the other, each copied to its place."""
+        """Arrays joined along an axis, each copied to its offset."""
         if axis is None:
             arrays, axis = [a.reshape(-1) for a in arrays], 0
         axis %= arrays[0].ndim
         shape = list(arrays[0].shape)
         shape[axis] = sum(a.shape[axis] for a in arrays)
         out = self.module.empty(tuple(shape), dtype=np.result_type(*(a.dtype for a in arrays)))
-        lead, at = (slice(None),) * axis, 0
+        leading, offset = (slice(None),) * axis, 0
         for array in arrays:
-            out[(*lead, slice(at, at + array.shape[axis]))] = array
-            at += array.shape[axis]
+            out[(*leading, slice(offset, offset + array.shape[axis]))] = array
+            offset += array.shape[axis]
         return out
 
     def stack(self, arrays: Sequence[Any], axis: int = 0) -> Any:

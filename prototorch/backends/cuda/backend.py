@@ -1,4 +1,4 @@
-"""The GPU as a backend: a kernel of the level "cuda" where there is one, else the plain body on CuPy's arrays."""
+"""The CUDA backend: kernels of the level "cuda", and reference implementations on CuPy's arrays where there is none."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend
+from prototorch.backends.core import Backend, KernelChoice
 from prototorch.backends.cuda.array_namespace import CapturableNamespace
-from prototorch.backends.cuda.device import CudaDevice, CupyDevice
+from prototorch.backends.cuda.cupy_device import CupyDevice
+from prototorch.backends.cuda.device import CudaDevice
 from prototorch.backends.cuda.dry_run_device import DryRunDevice
 from prototorch.backends.cuda.executor.cuda_graph import CudaGraphExecutor
 from prototorch.backends.cuda.executor.device_mirror import DeviceMirror
 from prototorch.backends.cuda.kernels.elementwise import ElementwiseKernel
 from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.backends.cuda.kernels.optimizer_update import fuse_updates
+from prototorch.backends.cuda.stream_kernel import BoundStreamKernel, StreamKernel
 from prototorch.backends.executable_plan import ExecutablePlan, StepSpec
 from prototorch.backends.precision import ExecutionSettings, numpy_dtype
 from prototorch.backends.registry import KernelFn
@@ -26,168 +28,88 @@ from prototorch.ops.core import Op
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
+__all__ = ["LEVEL", "CudaBackend", "get_backend"]
+
 LEVEL = "cuda"
-#: a runner with the arrays it is bound to
-BoundStreamKernel = tuple["StreamKernel", Sequence[Any], Sequence[Any]]
-AddressRanges = Sequence[tuple[int, int]]  # addresses from and to
+AddressRanges = Sequence[tuple[int, int]]  # begin and end of each array
 _LOW_PRECISION = ("float16", "bfloat16")
 
 
-class StreamKernel:
-    """A runner that is given to the device's stream; ``scope`` and ``phase`` say where in a net it belongs, ``gate``
-    which of the step's flags it waits for ("": none).
-
-    A kernel's runner may have an attribute ``why_not_captured`` (why a step with it cannot be captured; absent or "":
-    it can), and, where it writes new weights, a method ``gated(flag)``, flag being int32[1] on the device, that gives a
-    runner which leaves its outputs as they are where flag is 0. One that has none is gated here, by a copy.
-    """
-
-    def __init__(self, device: CudaDevice, op: str, run: KernelFn, scope: str = "", phase: str = ""):
-        self.device, self.op, self.kernel, self.scope, self.phase = device, op, run, scope, phase
-        self.condition = ""
-        self.not_capturable_reason = getattr(run, "not_capturable_reason", "")
-        self.family = getattr(run, "family", "")
-
-    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Give it to the stream."""
-        self.device.enqueue(self.op, lambda: self.kernel(inputs, outputs))
-
-    def make_conditional(self, flag: Any) -> StreamKernel:
-        """The same work, done only where the flag is not 0."""
-        own = getattr(self.kernel, "make_conditional", None)
-        run = own(flag) if own is not None else _make_conditional(self.device.xp, self.kernel, flag)
-        return StreamKernel(self.device, self.op, run, self.scope, self.phase)
-
-
-def _ranges_overlap(some: AddressRanges, others: AddressRanges) -> bool:
-    return any(a < d and c < b for a, b in some for c, d in others)
-
-
-def _make_conditional(xp: Any, run: KernelFn, flag: Any) -> KernelFn:
-    """The results are made elsewhere, and copied where the flag is not 0.
-
-    An output that is also an input (an update in place) is read before it is written, for nothing is written before
-    all results are there.
-    """
-
-    def gated(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        made = [xp.empty(o.shape, dtype=o.dtype) for o in outputs]
-        run(inputs, made)
-        for target, source in zip(outputs, made, strict=True):
-            xp.copyto(target, source, where=flag.astype(bool)[0])
-
-    return gated
-
-
 class CudaBackend(Backend):
-    """The backend of a device. ``kernels=False`` leaves all to the plain bodies, which checks the kernels."""
+    """The backend of a device. ``kernels=False`` runs reference implementations alone, with which tests compare the
+    kernels."""
 
-    #: how often a plan's inputs lie on the device: where the step reads them, and where the next ones arrive
-    input_copies = 2
+    input_copies = 2  # the block that the step reads, and the one in which the next inputs arrive
     has_device_memory = True
     is_asynchronous = True
     can_precompile = False  # a kernel is compiled for its first launch
     preprocesses_in_step = True
     prefers_ghost_norm = False
-    #: a recorded step is for one batch size: the smaller last batch is filled up and goes through it, too
-    is_shape_specialized = True
+    is_shape_specialized = True  # a captured step has one batch size: a smaller last batch is padded to it
 
     def __init__(self, device: CudaDevice, kernels: bool = True):
-        xp = CapturableNamespace(device.xp.module)  # of this backend alone: it gets a product of its own
-        super().__init__(f"cuda ({device.name})", xp, (LEVEL,) if kernels else (), run_context=device.running)
+        xp = CapturableNamespace(device.xp.module)  # of this backend alone: its matmul is replaced below
+        super().__init__(f"cuda ({device.name})", xp, (LEVEL,) if kernels else (), run_context=device.stream_context)
         self.device = device
-        #: held by whoever gives the device work: while a thread records a step, another's work would be recorded, too
+        #: must be held by whoever enqueues work: during a capture the work of other threads would be captured as well
         self.lock = threading.RLock()
         self.precision = device.settings.precision
         if self.precision.low_dtype is not None:
-            numpy_dtype(self.precision.low_dtype)  # said now where it is missing
+            numpy_dtype(self.precision.low_dtype)  # raises now where the dtype is not installed
         self._matmul_kernels: dict[tuple[Spec, Spec], tuple[Spec, KernelFn | None]] = {}
         if kernels:
             self.xp.matmul = self.kernel_matmul
 
+    # ------------------------------------------------------------------ kernels
+
     def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> KernelFn:
         """See `Backend.prepare`; kernels are compiled here."""
         with self.lock, use_device(self.device):
-            run = super().prepare(op, ins, outs, attrs)
-        return run if isinstance(run, StreamKernel) else StreamKernel(self.device, op.name, run)
+            kernel = super().prepare(op, ins, outs, attrs)
+        return kernel if isinstance(kernel, StreamKernel) else StreamKernel(self.device, op.name, kernel)
 
-    def choose_kernel(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> Any:
+    def choose_kernel(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...],
+                      attrs: Mapping[str, Any]) -> KernelChoice:  # fmt: skip
         """See `Backend.choose_kernel`."""
         with use_device(DryRunDevice(self.device)):
             return super().choose_kernel(op, ins, outs, attrs)
 
     def scratch_bytes(self, steps: Iterable[StepSpec]) -> int:
-        """See `Backend.scratch_bytes`: the workspace, and what kernels hold of their own. What plain bodies make in
-        between
-        is not known before they run."""
-        asked = DryRunDevice(self.device)
-        with use_device(asked):
+        """See `Backend.scratch_bytes`: the workspace, and what kernels allocate for themselves. What reference
+        implementations allocate is not known before they run."""
+        dry_run = DryRunDevice(self.device)
+        with use_device(dry_run):
             for op, ins, outs, attrs in steps:
                 super().prepare(op, ins, outs, attrs)
-        return asked.workspace_bytes + asked.persistent_bytes
+        return dry_run.workspace_bytes + dry_run.persistent_bytes
 
     def reference(self, op: Op, attrs: Mapping[str, Any]) -> KernelFn:
-        """See `Backend.reference`. What is stored in a narrow type is computed with in float32, as kernels do."""
+        """See `Backend.reference`. Inputs of 16-bit dtypes are computed with in float32, as kernels do."""
         inner, xp = super().reference(op, attrs), self.xp
 
         def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-            wide = [xp.astype(a, xp.float32) if a.dtype.name in _LOW_PRECISION else a for a in inputs]
-            inner(wide, outputs)
+            inner([xp.astype(a, xp.float32) if a.dtype.name in _LOW_PRECISION else a for a in inputs], outputs)
 
         return run
 
-    def fuse_updates(self, calls: Sequence[BoundStreamKernel]) -> list[BoundStreamKernel]:
-        """Bound calls in which updates of one formula and one gate have become one launch, where nothing stands in the
-        way: an update is put off until the last of its group, past calls that neither write what it reads or writes nor
-        read what it writes."""
-        made: list[BoundStreamKernel] = []
-        waiting: list[tuple[BoundStreamKernel, AddressRanges, AddressRanges]] = []
-        for call in calls:
-            reads, writes = (list(map(self._address_range, arrays)) for arrays in call[1:])
-            if any(_ranges_overlap(w, [*reads, *writes]) or _ranges_overlap(writes, r) for _, r, w in waiting):
-                made += self._fuse_groups([one for one, _, _ in waiting])
-                waiting = []
-            if isinstance(call[0].kernel, ElementwiseKernel):
-                waiting.append((call, reads, writes))
-            else:
-                made.append(call)
-        return made + self._fuse_groups([one for one, _, _ in waiting])
-
-    def _fuse_groups(self, calls: Sequence[BoundStreamKernel]) -> list[BoundStreamKernel]:
-        made: list[BoundStreamKernel] = []
-        for gate in dict.fromkeys(work.condition for work, _, _ in calls):
-            some = [call for call in calls if call[0].condition == gate]
-            known = {id(work.kernel): work for work, _, _ in some}
-            with use_device(self.device):
-                joined = fuse_updates([(work.kernel, ins, outs) for work, ins, outs in some])
-            for run, ins, outs in joined:
-                work = known.get(id(run)) or StreamKernel(
-                    self.device, getattr(run, "label", "updates"), run, "all weights", "update"
-                )
-                work.condition = gate
-                made.append((work, ins, outs))
-        return made
-
-    def _address_range(self, array: Any) -> tuple[int, int]:
-        start = self.device.pointer(array)
-        return start, start + array.nbytes
-
     def kernel_matmul(self, a: Any, b: Any) -> Any:
-        """``a @ b`` inside a plain body: by the kernel of the op where there is one, which may be captured. CuPy's own
-        way is cuBLAS, which may not."""
+        """``a @ b`` inside a reference implementation, by the kernel of the op where there is one: CuPy's own matmul
+        calls cuBLAS, which cannot be captured."""
         specs = Spec(tuple(a.shape), a.dtype.name), Spec(tuple(b.shape), b.dtype.name)
         if specs not in self._matmul_kernels:
-            out = matmul.infer_spec(*specs)
-            assert isinstance(out, Spec)
+            spec = matmul.infer_spec(*specs)
+            assert isinstance(spec, Spec)
             with use_device(self.device):
-                found = (candidate(specs, (out,), {}) for _, candidate in self._candidates(matmul, (*specs, out)))
-                self._matmul_kernels[specs] = out, next((run for run in found if run is not None), None)
-        out, run = self._matmul_kernels[specs]
-        if run is None:
+                kernels = (prepare(specs, (spec,), {}) for _, prepare in self._candidates(matmul, (*specs, spec)))
+                self._matmul_kernels[specs] = spec, next((kernel for kernel in kernels if kernel is not None), None)
+        spec, kernel = self._matmul_kernels[specs]
+        if kernel is None:
             return self.xp.module.matmul(a, b)
-        made = self.xp.empty(out.shape, dtype=out.dtype)
-        run((self.xp.ascontiguousarray(a), self.xp.ascontiguousarray(b)), (made,))
-        return made
+        out = self.xp.empty(spec.shape, dtype=spec.dtype)
+        kernel((self.xp.ascontiguousarray(a), self.xp.ascontiguousarray(b)), (out,))
+        return out
+
+    # ------------------------------------------------------------------ running plans
 
     def make_executor(self, plan: ExecutablePlan, states: Any, arena: Any = None) -> CudaGraphExecutor:
         """See `Backend.make_executor`. Arrays of the host that have no mirror yet get one."""
@@ -198,35 +120,78 @@ class CudaBackend(Backend):
         """See `Backend.mirror_states`."""
         return DeviceMirror(host, self)
 
+    def fuse_updates(self, steps: Sequence[BoundStreamKernel]) -> list[BoundStreamKernel]:
+        """The steps, with updates of one formula and one condition fused into one launch where that is legal: an update
+        is postponed until the last of its group, past steps that neither write what it reads or writes nor read what it
+        writes."""
+        fused: list[BoundStreamKernel] = []
+        postponed: list[tuple[BoundStreamKernel, AddressRanges, AddressRanges]] = []
+        for step in steps:
+            reads, writes = (list(map(self._address_range, arrays)) for arrays in step[1:])
+            if any(_overlap(w, [*reads, *writes]) or _overlap(writes, r) for _, r, w in postponed):
+                fused += self._fuse_groups([update for update, _, _ in postponed])
+                postponed = []
+            if isinstance(step[0].kernel, ElementwiseKernel):
+                postponed.append((step, reads, writes))
+            else:
+                fused.append(step)
+        return fused + self._fuse_groups([update for update, _, _ in postponed])
+
+    def _fuse_groups(self, updates: Sequence[BoundStreamKernel]) -> list[BoundStreamKernel]:
+        fused: list[BoundStreamKernel] = []
+        for condition in dict.fromkeys(kernel.condition for kernel, _, _ in updates):
+            group = [update for update in updates if update[0].condition == condition]
+            stream_kernels = {id(kernel.kernel): kernel for kernel, _, _ in group}
+            with use_device(self.device):
+                launches = fuse_updates([(kernel.kernel, ins, outs) for kernel, ins, outs in group])
+            for launch, ins, outs in launches:
+                kernel = stream_kernels.get(id(launch)) or StreamKernel(
+                    self.device, getattr(launch, "label", "updates"), launch, "all weights", "update"
+                )
+                kernel.condition = condition
+                fused.append((kernel, ins, outs))
+        return fused
+
+    def _address_range(self, array: Any) -> tuple[int, int]:
+        start = self.device.pointer(array)
+        return start, start + array.nbytes
+
+    # ------------------------------------------------------------------ memory and arrays
+
     def empty(self, spec: Spec) -> Any:
         """See `Backend.empty`."""
         return self.device.empty(spec.shape, spec.dtype)
 
-    def allocate(self, count: int) -> Any:
+    def allocate(self, nbytes: int) -> Any:
         """See `Backend.allocate`."""
-        return self.device.alloc(count)
+        return self.device.alloc(nbytes)
 
     def free_bytes(self) -> int | None:
         """See `Backend.free_bytes`: of the GPU's memory."""
         return self.device.free_bytes()
 
     def asarray(self, array: Any, dtype: str | None = None) -> Any:
-        """See `Backend.asarray`; an array of the host is copied to the device now."""
+        """See `Backend.asarray`; an array of the host is copied to the device synchronously."""
         if self.device.owns(array):
             return array if dtype is None or array.dtype == np.dtype(dtype) else array.astype(dtype)
         with self.lock:
             return self.device.upload(np.asarray(array, dtype=dtype))
 
     def to_numpy(self, array: Any) -> np.ndarray:
-        """See `Backend.to_numpy`; this waits until all that was begun is done."""
+        """See `Backend.to_numpy`; waits until all enqueued work is done."""
         if not self.device.owns(array):
             return np.asarray(array)
         with self.lock:
             return self.device.download(array)
 
 
+def _overlap(some: AddressRanges, others: AddressRanges) -> bool:
+    return any(begin < other_end and other_begin < end for begin, end in some for other_begin, other_end in others)
+
+
 @lru_cache(maxsize=4)
 def get_backend(settings: ExecutionSettings, index: int = 0) -> CudaBackend:
-    """The backend of a GPU for these settings. Raises BackendError where there is none that can be used."""
+    """The backend of a GPU for these settings; index: of the GPU (default 0). Raises BackendError where no GPU can be
+    used."""
     importlib.import_module("prototorch.backends.cuda.kernels")
     return CudaBackend(CupyDevice(settings, index))

@@ -1,23 +1,26 @@
-"""A device that is only asked: kernels are prepared for it as for the one it stands for, but it takes no memory.
+"""A dry run of kernel preparation: kernels are prepared as for a device, but no memory is allocated.
 
-It counts what they would take, so that a plan's memory is known before any of it is taken.
+The bytes that they would allocate are counted, so that the memory of a plan is known before any of it is taken.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from prototorch.backends.cuda.kernels.launch import ITEM_BYTES, KernelDevice
 
+__all__ = ["DryRunDevice"]
+
 
 class DryRunDevice:
-    """Stands for a device while kernels say whether they take a step, and what they need.
+    """Takes the place of a device while kernels are selected.
 
     Attributes:
-        workspace_bytes: the largest workspace that was asked for, lent to each kernel in turn.
-        own_bytes: what kernels asked to hold for themselves as long as they live.
+        target: the device that it takes the place of.
+        workspace_bytes: the largest workspace that was requested; all kernels share it.
+        persistent_bytes: what kernels allocate for as long as they live.
     """
 
     def __init__(self, device: KernelDevice):
@@ -38,9 +41,9 @@ class DryRunDevice:
         """See `KernelDevice.load_module`."""
         return self.target.load_module(source)
 
-    def launch(self, *_: Any) -> None:
-        """Nothing runs here."""
-        raise AssertionError("a runner that was prepared to be asked is not run")
+    def launch(self, *_: Any) -> NoReturn:
+        """Raises AssertionError: kernels of a dry run are not launched."""
+        raise AssertionError("a kernel that was prepared in a dry run must not be launched")
 
     def pointer(self, array: Any) -> int:
         """See `KernelDevice.pointer`."""
@@ -52,7 +55,7 @@ class DryRunDevice:
         return array
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """See `KernelDevice.empty`: counted; an array of this shape, of one element."""
+        """See `KernelDevice.empty`: counted; an array of this shape over one element."""
         self.persistent_bytes += int(np.prod(shape, dtype=np.int64)) * ITEM_BYTES[dtype]
         return np.broadcast_to(np.zeros((), "uint16" if dtype == "bfloat16" else dtype), shape)
 
@@ -60,6 +63,6 @@ class DryRunDevice:
         """See `KernelDevice.reserve`: counted."""
         self.workspace_bytes = max(self.workspace_bytes, nbytes)
 
-    def workspace(self) -> Any:
-        """Nothing runs here."""
-        raise AssertionError("a runner that was prepared to be asked is not run")
+    def workspace(self) -> NoReturn:
+        """Raises AssertionError: kernels of a dry run are not launched."""
+        raise AssertionError("a kernel that was prepared in a dry run must not be launched")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototorch.backends.cuda.device import CudaDevice, LossCheckState
+from prototorch.backends.cuda.device import CudaDevice
+from prototorch.backends.cuda.device_sources import LossCheckState
 from prototorch.backends.executable_plan import LOSS
 from prototorch.backends.executor import LossGuard
 
