@@ -42,7 +42,7 @@ class Layer(Block, family="layer"):
         return type(self).outputs
 
     def index_count(self) -> int | None:
-        """How many whole numbers its input may hold, from 0 on, where it looks something up by them; None: any numbers.
+        """How many integers its input may hold, from 0 on, where it looks something up by them; None: any numbers.
 
         Data that feed the layer directly are held against it before the first step.
         """

@@ -30,7 +30,7 @@ class ColorChannels(Layer):
 
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim != 4 or x.shape[1] not in (1, 3):
-            ctx.fail("it wants pictures of 1 or 3 channels")
+            ctx.fail("the input must be images of 1 or 3 channels")
         if x.shape[1] == self.channels:
             return x
         if self.channels == 3:

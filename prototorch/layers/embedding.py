@@ -16,7 +16,7 @@ from prototorch.schema import example, field
 
 
 class Embedding(Layer):
-    """A vector for each whole number (Keras). Input [batch, ...], output [batch, ..., output_dim].
+    """A vector for each integer (Keras). Input [batch, ...], output [batch, ..., output_dim].
 
     The weight is ``embeddings`` [input_dim, output_dim]. Floating-point input is rounded towards 0 first.
     Data with numbers outside 0 ... input_dim - 1 are refused before the first step; a number that other layers have

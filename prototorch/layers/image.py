@@ -36,7 +36,7 @@ def center_crop(x: Any, height: int, width: int) -> Any:
 class Resizing(Layer):
     """Pictures brought to a size (Keras, channels first; no antialiasing).
 
-    Input [batch, channels, rows, columns], output [batch, channels, height, width]; whole numbers become float32.
+    Input [batch, channels, rows, columns], output [batch, channels, height, width]; integers become float32.
     """
 
     height: int = field(min=1, doc="Rows of the output.")
@@ -73,7 +73,7 @@ class Resizing(Layer):
 class CenterCrop(Layer):
     """The middle of pictures (Keras, channels first).
 
-    Input [batch, channels, rows, columns], output [batch, channels, height, width]; whole numbers become float32. A
+    Input [batch, channels, rows, columns], output [batch, channels, height, width]; integers become float32. A
     picture that is too small gives its largest part of that shape, resized.
     """
 

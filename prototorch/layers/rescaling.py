@@ -15,7 +15,7 @@ from prototorch.spec import FLOAT_DTYPES
 
 
 def as_float(x: Any) -> Any:
-    """x with floating-point elements: float32 where it has whole numbers, as pictures have."""
+    """x with floating-point elements: float32 where it has integers, as pictures have."""
     return x if x.dtype in FLOAT_DTYPES else ops.cast(x, dtype="float32")
 
 
@@ -29,7 +29,7 @@ def broadcast_along_axis(ctx: Context, x: Any, values: Sequence[float], axis: in
 
 
 class Rescaling(Layer):
-    """``x * scale + offset`` (Keras). Input and output [batch, ...]; whole numbers become float32.
+    """``x * scale + offset`` (Keras). Input and output [batch, ...]; integers become float32.
 
     A list has a number for each channel.
     """
@@ -51,7 +51,7 @@ class Rescaling(Layer):
 class Normalization(Layer):
     """``(x - mean) / sqrt(variance)`` with given numbers (Keras; channels first, so the default axis is the channels').
 
-    Input and output [batch, ...]; whole numbers become float32. A standard deviation below 1e-7 counts as that.
+    Input and output [batch, ...]; integers become float32. A standard deviation below 1e-7 counts as that.
     """
 
     mean: list[float] = field(doc="The mean, one for all or one for each place along the axis.")

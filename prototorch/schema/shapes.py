@@ -14,7 +14,7 @@ from prototorch.text.syntax_tree import ListValue, Scalar, Value, Word, to_value
 
 @dataclass(frozen=True)
 class Ints(FieldType):
-    """One whole number a dimension, as a tuple of ``rank``; a single number stands for all: ``5`` -> ``(5, 5)``."""
+    """One integer per dimension, as a tuple of ``rank``; a single number stands for all: ``5`` -> ``(5, 5)``."""
 
     rank: int
     min: int | None = None
@@ -40,7 +40,7 @@ class Ints(FieldType):
 
 @dataclass(frozen=True)
 class Dims(FieldType):
-    """A shape without the batch dimension: a tuple of whole numbers, ``none`` for one that is not known yet.
+    """A shape without the batch dimension: a tuple of integers, ``none`` for one that is not known yet.
 
     ``rank`` fixes the number of dimensions; ``unknown=False`` allows no ``none``; ``infer=True`` allows one -1.
     """
@@ -52,7 +52,7 @@ class Dims(FieldType):
 
     def describe(self) -> str:
         what = f"a list of {self.rank} dimensions" if self.rank is not None else "a list of dimensions"
-        kinds = [f"whole numbers of at least {self.min}"] + ["none"] * self.unknown + ["one -1"] * self.infer
+        kinds = [f"integers of at least {self.min}"] + ["none"] * self.unknown + ["one -1"] * self.infer
         return f"{what} ({', '.join(kinds)})"
 
     def label(self) -> str:
@@ -91,7 +91,7 @@ class Padding(FieldType):
 
     def describe(self) -> str:
         words = [f"'{w}'" for w in self.words]
-        numbers = "a whole number of at least 0"
+        numbers = "an integer of at least 0"
         if self.rank > 1:
             numbers += f", or a list of {self.rank} of them (or of pairs [before, after])"
         else:

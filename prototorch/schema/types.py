@@ -25,7 +25,7 @@ class FieldType(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """What a value must be, as in ``must be a whole number of at least 1``."""
+        """What a value must be, as in ``must be an integer of at least 1``."""
 
     def label(self) -> str:
         """The type's short name for a manual page."""
@@ -79,12 +79,12 @@ INT64_BOUNDS = Bounds(min=-(2**63), max=2**63 - 1)
 
 @dataclass(frozen=True)
 class Int(FieldType):
-    """A whole number of 64 bits."""
+    """An integer of 64 bits."""
 
     bounds: Bounds = NO_BOUNDS
 
     def describe(self) -> str:
-        return f"a whole number {self.bounds}".rstrip()
+        return f"an integer {self.bounds}".rstrip()
 
     def label(self) -> str:
         return "int"
@@ -96,7 +96,7 @@ class Int(FieldType):
             number = operator.index(value)
         except TypeError:
             whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
-            hint = f" Write {int(value)} (in an expression, // divides whole numbers)." if whole else ""
+            hint = f" Write {int(value)} (in an expression, // divides integers)." if whole else ""
             raise ValidationError(hint=hint) from None
         if not INT64_BOUNDS.contains(number):
             raise ValidationError("must fit in 64 bits", right_kind=True)

@@ -14,7 +14,7 @@ def check_param(name: str, old: Any, new: Any) -> str | None:
     """What is wrong with a caller's value for a param whose own value is ``old``; None where it fits."""
     if old is None or new is None or isinstance(old, InvalidValue) or _type_name(old) == _type_name(new):
         return None
-    if isinstance(old, float) and _type_name(new) == "a whole number":
+    if isinstance(old, float) and _type_name(new) == "an integer":
         return None
     return f"The param {name!r} is {_type_name(old)} ({render_value(old)}), and was given {render_value(new)}."
 
@@ -23,7 +23,7 @@ def _type_name(value: Any) -> str:
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, int):
-        return "a whole number"
+        return "an integer"
     if isinstance(value, float):
         return "a number"
     return "a string" if isinstance(value, str) else "a list" if isinstance(value, list) else "a block"
@@ -38,7 +38,7 @@ def check_arguments(block: BlockDef) -> list[tuple[str, Span | None]]:
             said = f"An argument cannot be called {argument.name!r}: every use of a block has it."
             wrong.append((said, argument.span))
         if argument.name in known:
-            wrong.append((f"The argument {argument.name!r} stands twice.", argument.span))
+            wrong.append((f"The argument {argument.name!r} is given twice.", argument.span))
         known.add(argument.name)
     return wrong
 

@@ -162,13 +162,13 @@ class Evaluator:
     def index(self, node: ex.Subscript) -> Any:
         value, index = self.value(node.value), self.value(node.index)
         if not isinstance(value, list):
-            raise EvaluationError(f"Only a list has places; this is {render_value(value)}.", node.value.span)
+            raise EvaluationError(f"Only a list can be indexed; this is {render_value(value)}.", node.value.span)
         if not isinstance(index, int) or isinstance(index, bool):
-            raise EvaluationError(f"A place in a list is a whole number, not {render_value(index)}.", node.index.span)
+            raise EvaluationError(f"A list index must be an integer, not {render_value(index)}.", node.index.span)
         if not -len(value) <= index < len(value):
-            places = f"0 to {len(value) - 1}" if value else "none"
-            said = f"There is no place {index} in this list: it has {len(value)} values (places {places})."
-            raise EvaluationError(said, node.index.span)
+            valid = f"0 to {len(value) - 1}" if value else "none"
+            message = f"The list index {index} is out of range: the list has {len(value)} values (valid: {valid})."
+            raise EvaluationError(message, node.index.span)
         return value[index]
 
     def template(self, node: ex.TemplateString) -> str:
@@ -179,7 +179,7 @@ class Evaluator:
                 continue
             value = self.value(part)
             if not isinstance(value, str | int | float):
-                raise EvaluationError(f"{render_value(value)} cannot stand in a string.", part.span)
+                raise EvaluationError(f"{render_value(value)} cannot be part of a string.", part.span)
             parts.append(value if isinstance(value, str) else render_value(value))
         return self._checked("".join(parts), node)
 
@@ -256,7 +256,7 @@ class Evaluator:
 
     @staticmethod
     def _too_large(node: Any) -> EvaluationError:
-        return EvaluationError("The result is too large: whole numbers have 64 bits.", node.span)
+        return EvaluationError("The result is too large: integers have 64 bits.", node.span)
 
 
 _METHODS: dict[type, Callable[[Evaluator, Any], Any]] = {
@@ -275,7 +275,7 @@ _SIGNATURES = {
     "min": "it takes numbers, or one list of numbers",
     "max": "it takes numbers, or one list of numbers",
     "len": "it takes one list or string",
-    "range": "it takes one to three whole numbers: stop, or start and stop, and a step that is not 0",
+    "range": "it takes one to three integers: stop, or start and stop, and a step that is not 0",
     "round": "it takes a finite number, and how many digits to keep",
     "int": "it takes one finite number",
     "float": "it takes one number",

@@ -365,7 +365,7 @@ class _Expander:
             if isinstance(count, list):
                 self.skip("A repeat over a list needs a name: repeat i in ...", at, place)
             elif not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                self.skip(f"A repeat takes a whole number of at least 0, not {render_value(count)}.", at, place)
+                self.skip(f"A repeat count must be an integer of at least 0, not {render_value(count)}.", at, place)
             elif count > limits.MAX_STEPS:
                 self.stop(f"A repeat of {count} times is above the limit of {limits.MAX_STEPS:,} steps.", at, place)
             else:
@@ -458,7 +458,7 @@ class _Expander:
     def include(self, statement: Include, place: _Scope) -> None:
         """Take in the params and blocks of another file."""
         if not place.top:
-            self.skip("An include stands at the top level of a file.", statement.span, place)
+            self.skip("An include must be at the top level of a file.", statement.span, place)
             return
         try:
             base = self.open_files[-1][:-1] if self.open_files else ()

@@ -153,16 +153,16 @@ class Lexer:
             job.report.add("A field is written with ':', not with '='.", job.span(at, stop))
             token = Token("COLON", ":", at, stop, job)
         elif c == "$":
-            said = "After '$' comes a name or an expression in parentheses: $name or $(a + b)."
+            said = "Expected a name or an expression in parentheses after '$': $name or $(a + b)."
             job.report.add(said, job.span(at, stop))
         elif c in _QUOTES:
             line_end = self._line_end(text, at, end)
             close = min((i for q in _QUOTES if (i := text.find(q, stop, line_end)) > 0), default=at)
-            job.report.add("Strings stand in straight quotes: \" or '.", job.span(at, close + 1))
+            job.report.add("Strings are written in straight quotes: \" or '.", job.span(at, close + 1))
             stop = close + 1
             token = Token("STRING", f'"{text[at + 1 : close]}"', at, stop, job) if close > at else token
         elif c == ".":
-            job.report.add("A '.' stands only in numbers; a string with it needs quotes.", job.span(at, stop))
+            job.report.add("'.' is allowed only in numbers; a string that contains it needs quotes.", job.span(at, stop))
         else:
             shown = repr(c) if c.isprintable() and c.isascii() else f"U+{ord(c):04X}"
             job.report.add(f"The character {shown} has no meaning here.", job.span(at, stop))
@@ -197,13 +197,13 @@ class BracketStack:
 
     def _close(self, value: str, at: int) -> bool:
         if not self.open:
-            hint = " A comparison stands in $( ): $(a > b)." if value == ">" else self._hint()
+            hint = " A comparison must be inside $( ): $(a > b)." if value == ">" else self._hint()
             self._say(f"This '{value}' closes nothing.{hint}", at)
             return False
         opener, where, self.in_expression = self.open.pop()
         if _PAIRS[opener] != value:
             if opener == "<":
-                self._say("This '<' is never closed by '>'. A comparison stands in $( ): $(a < b).", where)
+                self._say("This '<' is never closed by '>'. A comparison must be inside $( ): $(a < b).", where)
             else:
                 line, column = self.job.source.position(where)
                 self._say(f"This '{value}' cannot close the '{opener}' of line {line}, column {column}.", at)

@@ -133,12 +133,12 @@ def _check_characters(job: ParseContext) -> None:
     for bad, what in (("\0", "A NUL character"),):
         at = text.find(bad)
         if at >= 0:
-            job.report.add(f"{what} cannot stand in a text. Is this a text file?", job.span(at, at + 1))
+            job.report.add(f"{what} is not allowed in a text. Is this a text file?", job.span(at, at + 1))
             raise ParseAborted
     at = text.find("\r")
     while at >= 0:
         if text[at + 1 : at + 2] != "\n":
-            job.report.add("A carriage return stands only before a line feed.", job.span(at, at + 1))
+            job.report.add("A carriage return must be followed by a line feed.", job.span(at, at + 1))
             raise ParseAborted
         at = text.find("\r", at + 1)
     if not text.isascii():
@@ -146,7 +146,7 @@ def _check_characters(job: ParseContext) -> None:
             text.encode()
         except UnicodeEncodeError as bad_one:
             at = bad_one.start
-            job.report.add("Half a character (a lone surrogate) cannot stand in a text.", job.span(at, at + 1))
+            job.report.add("Half a character (a lone surrogate) is not allowed in a text.", job.span(at, at + 1))
             raise ParseAborted from None
 
 

@@ -24,7 +24,7 @@ def explain_unexpected_token(
         return _explain_end(tokens, accepts, job)
     token = tokens[at]
     if token.type == "STRING" and at + 1 < len(tokens) and tokens[at + 1].type == "COLON" and "IF" in accepts:
-        return f"A name stands without quotes: {token.value[1:-1]}: ...", token.span
+        return f"A name is written without quotes: {token.value[1:-1]}: ...", token.span
     message = (
         _explain_statement(tokens, at, accepts)
         or _explain_field(token, before, accepts)
@@ -33,15 +33,15 @@ def explain_unexpected_token(
     if message is not None:
         text, place = message
         return text, place.span
-    return f"{_quote_token(token)} was not expected here.", token.span
+    return f"Unexpected {_quote_token(token)}.", token.span
 
 
 def _explain_end(tokens: Sequence[Token], accepts: set[str], job: ParseContext) -> tuple[str, Span]:
     if not tokens:
-        return "There is nothing here.", job.span(0, len(job.source.text))
+        return "The text is empty.", job.span(0, len(job.source.text))
     last = tokens[-1]
     if last.type == "COLON":
-        return "A value is missing at the end.", last.span
+        return "Expected a value after ':' at the end of the text.", last.span
     if last.type in _NAMES and "COLON" in accepts:
         return _explain_missing_value(last)[0], last.span
     return f"The text ends too early, after {_quote_token(last)}.", last.span
@@ -52,36 +52,36 @@ def _explain_statement(tokens: Sequence[Token], at: int, accepts: set[str]) -> t
     token = tokens[at]
     first, second = _token_before(tokens, at, 1), _token_before(tokens, at, 2)
     if token.type == "ELSE":
-        return "This 'else' belongs to no 'if'.", token
+        return "'else' without an 'if'.", token
     if first.type == "REPEAT":
-        return "After 'repeat' comes a number, $name, $(...), or 'name in $range(...)'.", token
+        return "Expected a number, $name, $(...) or 'name in $range(...)' after 'repeat'.", token
     if second.type == "REPEAT" and first.type == "NAME" and token.type != "IN":
         if token.type == "LBRACE":
             return f"Write 'repeat ${first.value} {{' for a count, 'repeat {first.value} in ...' for a loop.", first
-        return f"After 'repeat {first.value}' comes 'in'.", token
+        return f"Expected 'in' after 'repeat {first.value}'.", token
     if first.type == "IN" and _token_before(tokens, at, 3).type == "REPEAT":
-        return f"A repeat goes over $name, $range(...), $(...) or a list: write '${token.value}'.", token
+        return f"A repeat iterates over $name, $range(...), $(...) or a list: write '${token.value}'.", token
     if first.type == "IF":
-        return "After 'if' comes $name, $(...), true or false.", token
+        return "Expected $name, $(...), true or false after 'if'.", token
     if _token_before(tokens, at, 2).type == "IF" and first.type == "NAME" and "LBRACE" in accepts:
         return f"A condition is $name or $(...): write '${first.value}' or '$({first.value} ...)'.", first
     if first.type == "BLOCK" and token.type != "NAME":
-        return "After 'block' comes its name.", token
+        return "Expected the block's name after 'block'.", token
     if second.type == "BLOCK" and first.type == "NAME":
-        return f"A block lists its arguments, also where it has none: block {first.value}() {{ ... }}.", first
+        return f"A block lists its arguments in parentheses, even if it has none: block {first.value}() {{ ... }}.", first
     if first.type == "PARAM":
-        return "After 'param' come its name and its value: param classes: 10.", token
+        return "Expected a name and a value after 'param': param classes: 10.", token
     if second.type == "PARAM" and first.type == "NAME":
         return f"A parameter has a value: param {first.value}: ...", first
     if first.type == "INCLUDE":
-        return 'The file of an include stands in quotes: include "blocks.proto".', token
+        return 'The file of an include is written in quotes: include "blocks.proto".', token
     return None
 
 
 def _explain_field(token: Token, before: Token | None, accepts: set[str]) -> tuple[str, Token] | None:
     """Names, colons and values."""
     if before is None:
-        return (f"A text starts with a name, not with {_quote_token(token)}.", token) if token.type != "ELSE" else None
+        return (f"A text starts with a name, got {_quote_token(token)}.", token) if token.type != "ELSE" else None
     if before.type in _NAMES and "COLON" in accepts:
         if token.type in _VALUES or (token.type in _NAMES and not _is_on_new_line(before, token)):
             return f"A ':' is missing between {before.value} and {_quote_token(token)}.", before
@@ -91,7 +91,7 @@ def _explain_field(token: Token, before: Token | None, accepts: set[str]) -> tup
     if before.type == "COLON":
         return f"A value is missing after the ':', before {_quote_token(token)}.", token
     if token.type == "COLON" and before.type in _VALUES | {"RSQUARE"}:
-        return f"A name stands before ':', not {_quote_token(before)}.", before
+        return f"Expected a name before ':', got {_quote_token(before)}.", before
     return None
 
 
@@ -102,17 +102,17 @@ def _explain_expression(tokens: Sequence[Token], at: int, accepts: set[str]) -> 
     inside = after or wanted
     if token.type in ("DOLLAR_NAME", "DOLLAR_LPAR") and inside:
         what = token.value[1:] or "("
-        return f"Inside $( ) names stand without '$': write {what}.", token
+        return f"Inside $( ) names are written without '$': write {what}.", token
     if inside and token.type == "LPAR":
         return "Only min, max, len, range, round, int and float can be called.", token
     if after:
-        return f"{_quote_token(token)} does not go on with the expression; an operator or ')' is missing.", token
+        return f"Expected an operator or ')' before {_quote_token(token)}.", token
     if inside:
         return f"A number or a name is missing before {_quote_token(token)}.", token
     if token.type == "LSQUARE" and before.type == "DOLLAR_NAME":
-        return f"An expression with an index stands in $( ): $({before.value[1:]}[...]).", before
+        return f"An expression with an index must be inside $( ): $({before.value[1:]}[...]).", before
     if token.type in _OPERATORS:
-        return f"Arithmetic and comparisons stand in $( ): $({_operand(before)} {token.value} ...).", token
+        return f"Arithmetic and comparisons must be inside $( ): $({_operand(before)} {token.value} ...).", token
     if "COMMA" in accepts and "RSQUARE" in accepts:
         return f"A ',' is missing before {_quote_token(token)}.", token
     if token.type == "LPAR" and before.type == "NAME":
@@ -120,7 +120,7 @@ def _explain_expression(tokens: Sequence[Token], at: int, accepts: set[str]) -> 
     if token.type in _VALUES and "NAME" in accepts:
         return f"A name and ':' are missing before {_quote_token(token)}; several values make a list: [a, b].", token
     if token.type in ("COMMA", "SEMICOLON"):
-        return f"This '{token.value}' follows no value.", token
+        return f"'{token.value}' must follow a value.", token
     return None
 
 

@@ -135,7 +135,7 @@ class TreeBuilder:
         elif token.value in ("inf", "nan"):
             value = float(token.value)
         else:
-            token.job.report.add(f"'-' stands before a number, not before {token.value}.", token.span)
+            token.job.report.add(f"'-' must be followed by a number, not by {token.value}.", token.span)
         if value is None:
             return InvalidValue(span)
         return Scalar(-value if negative else value, span, "-" * negative + token.value)

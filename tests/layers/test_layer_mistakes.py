@@ -11,7 +11,7 @@ from prototorch.testing.parse_example import parse_layer
 FIELDS = [
     ("Conv2D { kernel_size: 3 }", "Conv2D needs 'filters'"),
     ("Conv2D { filtres: 4  kernel_size: 3 }", "no field 'filtres'. Did you mean 'filters'?"),
-    ("Conv2D { filters: 0  kernel_size: 3 }", "filters must be a whole number of at least 1, not 0"),
+    ("Conv2D { filters: 0  kernel_size: 3 }", "filters must be an integer of at least 1, not 0"),
     ("Conv2D { filters: 4  kernel_size: [3] }", "list of 2"),
     ("Conv2D { filters: 4  kernel_size: 3  padding: smae }", "Did you mean 'same'?"),
     ("Conv2D { filters: 4  kernel_size: 3  padding: -1 }", "at least 0"),

@@ -59,9 +59,9 @@ def test_the_table_is_long_and_each_row_differs():
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (NET + "\rDense { units: 4 }", "2:1: A carriage return stands only before a line feed."),
-        (NET + "Dense { units: 4 }\0", "2:19: A NUL character cannot stand in a text. Is this a text file?"),
-        (NET + "Dense { units: \ud800 }", "2:16: Half a character (a lone surrogate) cannot stand in a text."),
+        (NET + "\rDense { units: 4 }", "2:1: A carriage return must be followed by a line feed."),
+        (NET + "Dense { units: 4 }\0", "2:19: A NUL character is not allowed in a text. Is this a text file?"),
+        (NET + "Dense { units: \ud800 }", "2:16: Half a character (a lone surrogate) is not allowed in a text."),
         (NET + "Dense {\x0c units: 4 }", "2:8: The character U+000C has no meaning here."),
         (NET + "Dense { units\u202e: 4 }", "2:14: The character U+202E has no meaning here."),
         ("", "1:1: The text has no layers."),
@@ -126,7 +126,7 @@ def test_a_message_shows_the_chain_of_blocks():
     report = Report()
     read_net(load_text(text, "m.proto", report=report), report)
     assert [str(m) for m in report.diagnostics] == [
-        "m.proto:2:18: Dense.units must be a whole number of at least 1, not 0.\n"
+        "m.proto:2:18: Dense.units must be an integer of at least 1, not 0.\n"
         "   2 |   Dense { units: $n }\n"
         "     |                  ^^\n"
         "   in tower at line 6, in repeat at line 5"
@@ -153,8 +153,8 @@ def test_control_characters_are_not_shown():
     ("params", "wanted"),
     [
         ({"clases": 10}, "The text has no param 'clases'. Did you mean 'classes'?"),
-        ({"classes": "ten"}, "The param 'classes' is a whole number (3), and was given \"ten\"."),
-        ({"classes": 2.5}, "The param 'classes' is a whole number (3), and was given 2.5."),
+        ({"classes": "ten"}, "The param 'classes' is an integer (3), and was given \"ten\"."),
+        ({"classes": 2.5}, "The param 'classes' is an integer (3), and was given 2.5."),
         ({"rate": "high"}, "The param 'rate' is a number (0.5), and was given \"high\"."),
         ({"sizes": 3}, "The param 'sizes' is a list ([1, 2]), and was given 3."),
     ],
@@ -171,7 +171,7 @@ def test_params_given_wrongly(params, wanted):
     [
         ("logit.units=3", "--set:1:1: There is no layer and no block named 'logit' to set. Did you mean 'logits'?"),
         ("logits.units.x=3", "--set:1:1: 'units' has no fields, so that 'x' cannot be set in it."),
-        ("logits.units=many", "--set:1:14: Dense.units must be a whole number of at least 1, not the word many."),
+        ("logits.units=many", "--set:1:14: Dense.units must be an integer of at least 1, not the word many."),
         ("logits.unit=3", "--set:1:1: Dense has no field 'unit'. Did you mean 'units'?"),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_schedule_works_far_out():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: O.ExponentialDecay(0.1, 0, 0.9), "decay_steps must be a whole number of at least 1"),
+        (lambda: O.ExponentialDecay(0.1, 0, 0.9), "decay_steps must be an integer of at least 1"),
         (lambda: O.PiecewiseConstantDecay([10], [0.1]), "1 boundaries want 2 values, not 1"),
         (lambda: O.PiecewiseConstantDecay([20, 10], [0.1, 0.2, 0.3]), "boundaries must rise, not [20, 10]"),
         (lambda: O.CosineDecay(0.1, 10, warmup_steps=5), "warmup_steps want a warmup_target"),

@@ -97,16 +97,16 @@ NO_FIL = " must be a filler: there is none named 'he_fil'. Did you mean 'he_fill
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({}, "Grid needs 'size' (a whole number of at least 1, or a list of 2 of them)."),
+        ({}, "Grid needs 'size' (an integer of at least 1, or a list of 2 of them)."),
         ({"size": 1, "cuont": 2}, "Grid has no field 'cuont'. Did you mean 'count'?"),
-        ({"size": 1, "count": 0}, "Grid.count must be a whole number of at least 1, not 0."),
-        ({"size": 1, "count": True}, "Grid.count must be a whole number of at least 1, not true."),
+        ({"size": 1, "count": 0}, "Grid.count must be an integer of at least 1, not 0."),
+        ({"size": 1, "count": True}, "Grid.count must be an integer of at least 1, not true."),
         ({"size": 1, "rate": 1}, "Grid.rate must be a number of at least 0 and below 1, not 1."),
         ({"size": 1, "rate": float("nan")}, "Grid.rate must be a number of at least 0 and below 1, not nan."),
         ({"size": 1, "mode": "fats"}, "Grid.mode must be 'fast' or 'slow', not \"fats\". Did you mean 'fast'?"),
         ({"size": 1, "filler": "he_fil"}, "Grid.filler" + NO_FIL),
         ({"size": 1, "filler": 3}, "Grid.filler must be a filler, not 3."),
-        ({"size": (1, 2, 3)}, "Grid.size must be a whole number of at least 1, or a list of 2 of them, not (1, 2, 3)."),
+        ({"size": (1, 2, 3)}, "Grid.size must be an integer of at least 1, or a list of 2 of them, not (1, 2, 3)."),
         ({"size": 1, "count": 13}, "Grid: count 13 brings bad luck"),
         ({"size": 1, "count": 2**70}, "Grid.count must fit in 64 bits."),
         ({"size": 1, "step": "he_fil"}, "Grid.step" + NO_FIL),
@@ -182,7 +182,7 @@ def test_from_fields_reports_all_mistakes():
     assert made is None
     assert mistakes == [
         "Grid has no field 'sise'. Did you mean 'size'?",
-        'Grid.count must be a whole number of at least 1, not "ten".',
+        'Grid.count must be an integer of at least 1, not "ten".',
         "Grid.mode must be 'fast' or 'slow', not the word fats. Did you mean 'fast'?",
         "Grid.rate is given twice.",
         "Grid.flag must be true or false, not the word yes. Write true.",

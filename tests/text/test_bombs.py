@@ -25,7 +25,7 @@ BOMBS = {
     "powers": ("a: $(" + "2 ** " * 5000 + "2)", "parts inside each other"),
     "conditions": ("a: $(" + "1 if true else " * 5000 + "2)", "parts inside each other"),
     "indexed": ("param a: [1]\nb: $(a" + "[0]" * 5000 + ")", "parts inside each other"),
-    "whole number": ("a: " + "9" * MILLION, "number has 1000000 characters"),
+    "integer": ("a: " + "9" * MILLION, "number has 1000000 characters"),
     "hex number": ("a: 0x" + "f" * MILLION, "number has 1000002 characters"),
     "exponent": ("a: 1e" + "9" * MILLION, "number has 1000002 characters"),
     "exponent, short": ("a: 1e999999", "too large for a float"),

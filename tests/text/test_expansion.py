@@ -73,11 +73,11 @@ def test_expressions(expression, wanted):
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("9223372036854775807 + 1", "The result is too large: whole numbers have 64 bits."),
-        ("-9223372036854775807 - 2", "The result is too large: whole numbers have 64 bits."),
-        ("2 ** 64", "The result is too large: whole numbers have 64 bits."),
-        ("9 ** 9 ** 9 ** 9", "The result is too large: whole numbers have 64 bits."),
-        ("2.0 ** 100000", "The result is too large: whole numbers have 64 bits."),
+        ("9223372036854775807 + 1", "The result is too large: integers have 64 bits."),
+        ("-9223372036854775807 - 2", "The result is too large: integers have 64 bits."),
+        ("2 ** 64", "The result is too large: integers have 64 bits."),
+        ("9 ** 9 ** 9 ** 9", "The result is too large: integers have 64 bits."),
+        ("2.0 ** 100000", "The result is too large: integers have 64 bits."),
         ("(-1) ** 0.5", "-1 ** 0.5 is not a real number."),
         ("0 ** -1", "Division by zero: 0 ** -1."),
         ("1 % 0", "Division by zero: 1 % 0."),
@@ -87,7 +87,7 @@ def test_expressions(expression, wanted):
         ("-true", "- takes numbers, not true."),
         ("not 3", "A condition is true or false, not 3. Write a comparison, such as $(n > 0)."),
         ('1 < "a"', '1 and "a" cannot be compared with <.'),
-        ("range(1, 2, 0)", "range(1, 2, 0): it takes one to three whole numbers: stop, or start and stop, and a step "
+        ("range(1, 2, 0)", "range(1, 2, 0): it takes one to three integers: stop, or start and stop, and a step "
          "that is not 0."),
         ("range(100001)", "A list of 100001 values is above the limit of 100000."),
         ("min()", "min(): it takes numbers, or one list of numbers."),
@@ -96,7 +96,7 @@ def test_expressions(expression, wanted):
         ("int(1e300 * 1e300)", "int(inf): it takes one finite number."),
         ("round(0.5, 1000)", "round(0.5, 1000): it takes a finite number, and how many digits to keep."),
         ("open(3)", "There is no function 'open'. There are min, max, len, range, round, int, float."),
-        ("[1, 2][true]", "A place in a list is a whole number, not true."),
+        ("[1, 2][true]", "A list index must be an integer, not true."),
         ("__import__", "There is no value named '__import__'. No param is defined before it."),
     ],
 )  # fmt: skip

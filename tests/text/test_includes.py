@@ -121,4 +121,4 @@ def test_a_text_without_a_folder_includes_nothing():
 
 def test_includes_stand_at_the_top_level(tree):
     path = tree(main='repeat 2 { include "a.proto" }', a="param x: 1")
-    assert mistakes(path) == ["main.proto:1: An include stands at the top level of a file."]
+    assert mistakes(path) == ["main.proto:1: An include must be at the top level of a file."]
