@@ -14,9 +14,9 @@ globals().update({_c.__name__: _c for _c in Layer.members().values()})
 
 def __getattr__(name: str) -> Any:
     """A class that was defined elsewhere; the ones of this folder are names of the module."""
-    found = Layer.members().get(name)
-    if found is not None:
-        return found
+    layer = Layer.members().get(name)
+    if layer is not None:
+        return layer
     raise AttributeError(f"there is no layer {name!r}.{did_you_mean(name, __dir__())}")
 
 

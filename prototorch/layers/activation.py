@@ -27,7 +27,7 @@ class ActivationLayer(Layer, abstract=True):
 
 
 class Linear(ActivationLayer):
-    """The input as it is."""
+    """The identity."""
 
     aliases = ("identity",)
     examples = [example("Linear { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
@@ -43,8 +43,8 @@ class ReLU(ActivationLayer):
     """
 
     max_value: float | None = field(default=None, min=0, doc="The largest output; none for no limit.")
-    negative_slope: float = field(default=0.0, min=0, doc="The slope below the threshold.")
-    threshold: float = field(default=0.0, min=0, doc="Below it the output is 0 (or follows negative_slope).")
+    negative_slope: float = field(default=0.0, min=0, doc="Factor on inputs below the threshold.")
+    threshold: float = field(default=0.0, min=0, doc="Inputs below it give 0 (or follow negative_slope).")
     examples = [
         example("ReLU { }", inputs=[(3, 2)]),
         example("ReLU { max_value: 1  negative_slope: 0.25  threshold: 0.5 }", inputs=[(7,)]),
@@ -73,7 +73,7 @@ class ReLU6(ActivationLayer):
 class LeakyReLU(ActivationLayer):
     """x where x > 0, else negative_slope * x (Keras)."""
 
-    negative_slope: float = field(default=0.3, min=0, doc="The slope below 0.")
+    negative_slope: float = field(default=0.3, min=0, doc="Factor on negative inputs.")
     examples = [
         example("LeakyReLU { }", inputs=[(5,)]),
         example("LeakyReLU { negative_slope: 0.01 }", inputs=[(2, 3, 1)]),

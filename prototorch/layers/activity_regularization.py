@@ -1,4 +1,4 @@
-"""A penalty on what a layer gives."""
+"""A penalty on a layer's output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prototorch.schema import example, field
 
 
 class ActivityRegularization(Layer):
-    """The input as it is; l1 * sum |x| + l2 * sum x^2 over the whole batch is added to the loss (Keras 3)."""
+    """The identity; l1 * sum |x| + l2 * sum x^2 over the whole batch is added to the loss (Keras 3)."""
 
     l1: float = field(default=0.0, min=0, doc="The factor on the sum of absolute values.")
     l2: float = field(default=0.0, min=0, doc="The factor on the sum of squares.")

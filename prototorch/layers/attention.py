@@ -20,31 +20,31 @@ class MultiHeadAttention(Layer):
     """Attention with several heads (Vaswani et al., 2017; Keras): each looks up values by keys, all at once.
 
     One input [batch, time, n] attends to itself. Two are query [batch, t, n] and value [batch, s, m]; a third is the
-    key [batch, s, k], the value itself where it is left out; a fourth a mask [batch, t, s], nonzero where a query sees
+    key [batch, s, k], the value itself if not given; a fourth a mask [batch, t, s], nonzero where a query sees
     a key. Keys that the value's or the key's own mask leaves out are not seen. Output [batch, t, output_shape], with
     ``return_attention_scores`` also the weights [batch, heads, t, s].
 
     Weights: ``query/kernel`` [n, heads, key_dim], ``key/kernel`` [k, heads, key_dim], ``value/kernel`` [m, heads,
-    value_dim], ``attention_output/kernel`` [heads, value_dim, output_shape], each with a ``bias``. Initialisers that
+    value_dim], ``attention_output/kernel`` [heads, value_dim, output_shape], each with a ``bias``. Initializers that
     scale with the connections count all heads together.
     """
 
     num_heads: int = field(min=1, doc="The number of heads.")
     key_dim: int = field(min=1, doc="The length of each head's queries and keys.")
-    value_dim: int | None = field(default=None, min=1, doc="The length of each head's values; key_dim where left out.")
-    dropout: float = field(default=0.0, min=0, below=1, doc="The share of attention weights dropped in training.")
+    value_dim: int | None = field(default=None, min=1, doc="The length of each head's values; key_dim if not given.")
+    dropout: float = field(default=0.0, min=0, below=1, doc="Fraction of attention weights dropped in training.")
     use_bias: bool = field(default=True, doc="Whether biases are added.")
-    output_shape: int | None = field(default=None, min=1, doc="The length of the output; the query's where left out.")
+    output_shape: int | None = field(default=None, min=1, doc="The length of the output; the query's if not given.")
     causal: bool = field(default=False, doc="Whether a step sees only itself and the steps before it.")
     return_attention_scores: bool = field(
         default=False, doc="Whether to give the attention weights as a second output."
     )
-    kernel_initializer: Initializer = field(default="glorot_uniform", doc="How the kernels begin.")
-    bias_initializer: Initializer = field(default="zeros", doc="How the biases begin.")
-    kernel_regularizer: Regularizer | None = field(default=None, doc="A penalty on each kernel.")
-    bias_regularizer: Regularizer | None = field(default=None, doc="A penalty on each bias.")
-    kernel_constraint: Constraint | None = field(default=None, doc="A constraint on each kernel.")
-    bias_constraint: Constraint | None = field(default=None, doc="A constraint on each bias.")
+    kernel_initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the kernels.")
+    bias_initializer: Initializer = field(default="zeros", doc="Initializer of the biases.")
+    kernel_regularizer: Regularizer | None = field(default=None, doc="Regularizer of each kernel.")
+    bias_regularizer: Regularizer | None = field(default=None, doc="Regularizer of each bias.")
+    kernel_constraint: Constraint | None = field(default=None, doc="Constraint on each kernel.")
+    bias_constraint: Constraint | None = field(default=None, doc="Constraint on each bias.")
 
     inputs = (1, 4)
     keeps_mask = True
@@ -69,26 +69,26 @@ class MultiHeadAttention(Layer):
         key = value if key is None else key
         for x in (query, value, key):
             if x.ndim != 3:
-                ctx.fail("it wants inputs [time, n]")
+                ctx.fail("its inputs must be [time, n]")
         if key.shape[1] != value.shape[1]:
             ctx.fail(f"there are {key.shape[1]} keys, but {value.shape[1]} values")
         depth = self.value_dim or self.key_dim
         q, k, v = (self._heads(ctx, name, x, size) for name, x, size in
                    (("query", query, self.key_dim), ("key", key, self.key_dim), ("value", value, depth)))  # fmt: skip
         batch, steps = query.shape[:2]
-        seen = self._seen(ctx, query, value, key, mask)
-        given = () if seen is None else (seen,)
+        attention_mask = self._attention_mask(ctx, query, value, key, mask)
+        masks = () if attention_mask is None else (attention_mask,)
         causal = self.causal and steps == key.shape[1]
         weights = None
         if self.return_attention_scores or (self.dropout and ctx.training):
-            weights = ops.attention_weights(_by_head(q), _by_head(k), *given, causal=causal)
-            used = weights
+            weights = ops.attention_weights(_by_head(q), _by_head(k), *masks, causal=causal)
+            dropped_weights = weights
             if self.dropout and ctx.training:
-                used = ops.dropout(weights, ctx.key(), rate=self.dropout, site=ctx.site())
-            joined = _by_head(ops.matmul(used, _by_head(v)))
+                dropped_weights = ops.dropout(weights, ctx.key(), rate=self.dropout, site=ctx.site())
+            heads = _by_head(ops.matmul(dropped_weights, _by_head(v)))
         else:
-            joined = ops.attention_heads(q, k, v, *given, causal=causal)
-        y = self._project(ctx, "attention_output", ops.reshape(joined, shape=(batch * steps, self.num_heads * depth)),
+            heads = ops.attention_heads(q, k, v, *masks, causal=causal)
+        y = self._project(ctx, "attention_output", ops.reshape(heads, shape=(batch * steps, self.num_heads * depth)),
                           (self.num_heads, depth), (self.output_shape or query.shape[2],))  # fmt: skip
         y = ops.reshape(y, shape=(batch, steps, y.shape[1]))
         return (y, weights) if self.return_attention_scores else y
@@ -109,23 +109,23 @@ class MultiHeadAttention(Layer):
             y = y + ops.reshape(bias, shape=(fans[1],))
         return y
 
-    def _seen(self, ctx: Context, query: Any, value: Any, key: Any, mask: Any) -> Any:
+    def _attention_mask(self, ctx: Context, query: Any, value: Any, key: Any, mask: Any) -> Any:
         """What is seen, beyond the op's own causal rule: bool, broadcasts to [batch, heads, t, s]; None for all."""
         t, s = query.shape[1], key.shape[1]
-        found = []
+        masks = []
         if mask is not None:
             if tuple(mask.shape[1:]) != (t, s):
                 ctx.fail(f"the mask must have the shape [{t}, {s}], not {list(mask.shape[1:])}")
             mask = mask if mask.dtype == "bool" else ops.not_equal(mask, 0)
-            found.append(ops.expand_dims(mask, 1))
-        own = {id(m): m for x in (value, key) if (m := ctx.mask(x)) is not None}
-        found += [ops.reshape(m, shape=(query.shape[0], 1, 1, s)) for m in own.values()]
+            masks.append(ops.expand_dims(mask, 1))
+        input_masks = {id(m): m for x in (value, key) if (m := ctx.mask(x)) is not None}
+        masks += [ops.reshape(m, shape=(query.shape[0], 1, 1, s)) for m in input_masks.values()]
         if self.causal and t != s:
-            found.append(np.tril(np.ones((1, 1, t, s), bool)))
-        seen = None
-        for m in found:
-            seen = m if seen is None else ops.logical_and(seen, m)
-        return seen
+            masks.append(np.tril(np.ones((1, 1, t, s), bool)))
+        combined = None
+        for m in masks:
+            combined = m if combined is None else ops.logical_and(combined, m)
+        return combined
 
 
 def _by_head(x: Any) -> Any:

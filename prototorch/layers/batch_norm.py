@@ -1,4 +1,4 @@
-"""Batch normalisation."""
+"""Batch normalization."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class BatchNormalization(AffineNormLayer):
     """
 
     axis: int = field(default=1, doc="The axis of the channels, the batch dimension being 0.")
-    momentum: float = field(default=0.99, min=0, max=1, doc="How much of the moving mean and variance a step keeps.")
+    momentum: float = field(default=0.99, min=0, max=1, doc="Momentum of the moving mean and variance.")
     epsilon: float = field(default=1e-3, min=0, doc="Added to the variance.")
     center: bool = field(default=True, doc="Whether beta is added.")
     scale: bool = field(default=True, doc="Whether gamma multiplies.")
-    moving_mean_initializer: Initializer = field(default="zeros", doc="How the moving mean begins.")
-    moving_variance_initializer: Initializer = field(default="ones", doc="How the moving variance begins.")
+    moving_mean_initializer: Initializer = field(default="zeros", doc="Initializer of the moving mean.")
+    moving_variance_initializer: Initializer = field(default="ones", doc="Initializer of the moving variance.")
 
     examples = [
         example("BatchNormalization { }", inputs=[(3, 4, 2)]),

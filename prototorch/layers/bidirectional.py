@@ -42,8 +42,8 @@ class Bidirectional(Layer):
     def check(self) -> None:
         for name, layer in (("layer", self.layer), ("backward_layer", self.backward_layer)):
             if layer is not None and not isinstance(layer, RecurrentLayer):
-                known = ", ".join(RecurrentLayer.members())
-                self.refuse(f"it wants a recurrent layer ({known}) inside, not {type(layer).__name__}", name)
+                names = ", ".join(RecurrentLayer.members())
+                self.refuse(f"the layer inside must be a recurrent layer ({names}), not {type(layer).__name__}", name)
         forward, backward = self.directions()
         if forward.go_backwards == backward.go_backwards:
             self.refuse("the two layers must go opposite ways: set go_backwards on one of them", "backward_layer")
@@ -70,13 +70,13 @@ class Bidirectional(Layer):
         mask = ctx.mask(x) if forward.return_sequences else None
         if forward.return_sequences:
             a, b = (ops.flip(y, axis=1) if layer.go_backwards else y for y, layer in ((a, forward), (b, backward)))
-        merged = self._merged(ctx, a, b)
-        for y in merged:
+        outputs = self._merge(ctx, a, b)
+        for y in outputs:
             ctx.set_mask(y, mask)
-        made = (*merged, *after_a, *after_b)
-        return made if len(made) > 1 else made[0]
+        results = (*outputs, *after_a, *after_b)
+        return results if len(results) > 1 else results[0]
 
-    def _merged(self, ctx: Context, a: Any, b: Any) -> tuple[Any, ...]:
+    def _merge(self, ctx: Context, a: Any, b: Any) -> tuple[Any, ...]:
         if self.merge_mode is None:
             return a, b
         if self.merge_mode == "concat":
@@ -88,5 +88,5 @@ class Bidirectional(Layer):
         return ((a + b) * 0.5,) if self.merge_mode == "ave" else (a + b,)
 
 
-def _as_list(made: Any) -> list[Any]:
-    return list(made) if isinstance(made, tuple) else [made]
+def _as_list(outputs: Any) -> list[Any]:
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]

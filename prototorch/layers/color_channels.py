@@ -1,4 +1,4 @@
-"""Layers about the colour channels of pictures."""
+"""Conversion between grayscale and color images."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in Pillow
 
 
 class ColorChannels(Layer):
-    """Bring pictures to a number of channels: grey is repeated to three, three become grey by their brightness.
+    """Convert images to a number of channels: gray is repeated to three, three become gray by their luma.
 
     Input [batch, 1 or 3, height, width], output [batch, channels, height, width].
-    Brightness is 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601).
+    Luma is 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601).
     """
 
-    channels: Literal[1, 3] = field(default=3, doc="The number of channels wanted.")
+    channels: Literal[1, 3] = field(default=3, doc="Number of output channels.")
 
     examples = [
         example("ColorChannels { channels: 3 }", inputs=[(1, 3, 4)]),

@@ -1,4 +1,7 @@
-"""What a layer can ask for while it says itself in ops. The graph room fulfils it; layers know nothing of how."""
+"""The interface that a layer's `call` uses besides ops: weights, state updates, random keys, masks, sublayers.
+
+`graph.trace` implements it for graphs and `eager.layer_call` for eager mode; layers know neither.
+"""
 
 from __future__ import annotations
 
@@ -14,33 +17,33 @@ class Context(Protocol):
     def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
                constraint: Any = None, trainable: bool = True, dtype: str | None = None,
                fans: tuple[int, int] | None = None) -> Any:  # fmt: skip
-        """A weight of this layer as a value; the same one when it is asked for again.
+        """A weight of this layer as a value; the same value for the same name.
 
-        ``dtype`` is the net's floating-point type unless it is said.
-        ``fans`` (in, out) are for initialisers that scale with them, where the shape does not tell them: by default
+        ``dtype`` defaults to the net's floating-point type.
+        ``fans`` (in, out) are for initializers that scale with them, if the shape does not determine them: by default
         [in, out] of a matrix, [filters, channels, *kernel] of a convolution.
         """
 
     def update(self, name: str, value: Any) -> None:
-        """After this step the weight of that name (not trainable) becomes the value. Ignored outside training."""
+        """Assign the value to the non-trainable weight of that name after this step. Ignored outside training."""
 
     def key(self) -> Any:
         """The random key of this step: uint64[2], seed and step. Together with `site` it drives random ops."""
 
     def site(self) -> int:
-        """A number that no other random op of the graph has, the same whenever the same net is traced."""
+        """An integer unique to this random op in the graph, the same for every trace of the same net."""
 
     def mask(self, value: Any) -> Any | None:
         """The mask of a value (bool, [batch, time], True where a step counts), or None."""
 
     def set_mask(self, value: Any, mask: Any) -> None:
-        """Give an output a mask."""
+        """Set the mask of an output."""
 
     def sublayer(self, name: str, layer: Any, *inputs: Any) -> Any:
-        """Say another layer inside this one; its weights bear the name in front."""
+        """The outputs of another layer inside this one; its weights have ``name/`` as a prefix."""
 
     def add_loss(self, value: Any) -> None:
-        """A scalar that is added to the training loss."""
+        """Add a scalar to the training loss."""
 
     def fail(self, message: str) -> NoReturn:
         """Raise a ShapeError that names the layer."""

@@ -29,7 +29,7 @@ class _ConvLayer(WeightedLayer):
     strides: Sizes
     padding: str | Pads
     dilation_rate: Sizes
-    groups: int = field(default=1, min=1, doc="Channels and filters are cut into this many groups that do not mix.")
+    groups: int = field(default=1, min=1, doc="Number of groups; channels of different groups are not connected.")
 
     def check(self) -> None:
         """Filters come in whole groups."""

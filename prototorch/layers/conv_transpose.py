@@ -28,17 +28,17 @@ def transposed_conv_shape(size: int, kernel: int, stride: int, dilation: int, pa
     (output_padding) they give ``(size - 1) * stride + kernel + extra``, for "same" less ``2 * (kernel // 2)`` (Keras).
     """
     reach = dilated_size(kernel, dilation)
-    whole = (size - 1) * stride + reach
+    full = (size - 1) * stride + reach
     if isinstance(padding, tuple):
-        return whole - sum(padding) + (extra or 0), padding
+        return full - sum(padding) + (extra or 0), padding
     if padding == "valid":
-        return whole + (max(stride - reach, 0) if extra is None else extra), (0, 0)
+        return full + (max(stride - reach, 0) if extra is None else extra), (0, 0)
     if extra is None:
         out, total = size * stride, reach + stride - 2
     else:
-        out, total = whole - 2 * (reach // 2) + extra, reach + reach % 2 - 2 + extra
+        out, total = full - 2 * (reach // 2) + extra, reach + reach % 2 - 2 + extra
     before = reach - 1 - min((total + 1) // 2, reach - 1)
-    return out, (before, max(whole - out - before, 0))
+    return out, (before, max(full - out - before, 0))
 
 
 class _ConvTransposeLayer(WeightedLayer):
@@ -51,7 +51,7 @@ class _ConvTransposeLayer(WeightedLayer):
     padding: str | Pads
     output_padding: Sizes | None
     dilation_rate: Sizes
-    groups: int = field(default=1, min=1, doc="Channels and filters are cut into this many groups that do not mix.")
+    groups: int = field(default=1, min=1, doc="Number of groups; channels of different groups are not connected.")
 
     def check(self) -> None:
         """Filters come in whole groups, and what is added at the end is less than a stride."""
@@ -78,7 +78,7 @@ class _ConvTransposeLayer(WeightedLayer):
 
 
 def _output_padding_field(rank: int) -> Any:
-    doc = "Places added at the end of each dimension, fewer than strides; chosen by itself where it is left out."
+    doc = "Output positions added at the end of each dimension, fewer than strides; default: chosen by padding."
     return field(default=None, type=Ints(rank, min=0), doc=doc)
 
 

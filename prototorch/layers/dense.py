@@ -23,12 +23,12 @@ class Dense(Layer):
     units: int = field(min=1, doc="The number of outputs.")
     activation: ActivationLayer = field(default="linear", doc="The activation.")
     use_bias: bool = field(default=True, doc="Whether a bias is added.")
-    kernel_initializer: Initializer = field(default="glorot_uniform", doc="How the kernel begins.")
-    bias_initializer: Initializer = field(default="zeros", doc="How the bias begins.")
-    kernel_regularizer: Regularizer | None = field(default=None, doc="A penalty on the kernel.")
-    bias_regularizer: Regularizer | None = field(default=None, doc="A penalty on the bias.")
-    kernel_constraint: Constraint | None = field(default=None, doc="A constraint on the kernel.")
-    bias_constraint: Constraint | None = field(default=None, doc="A constraint on the bias.")
+    kernel_initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the kernel.")
+    bias_initializer: Initializer = field(default="zeros", doc="Initializer of the bias.")
+    kernel_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the kernel.")
+    bias_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the bias.")
+    kernel_constraint: Constraint | None = field(default=None, doc="Constraint on the kernel.")
+    bias_constraint: Constraint | None = field(default=None, doc="Constraint on the bias.")
 
     keeps_mask = True
     examples = [
@@ -38,7 +38,7 @@ class Dense(Layer):
 
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim < 2:
-            ctx.fail("it wants an input of at least one dimension")
+            ctx.fail("the input must have at least one dimension")
         kernel = ctx.weight("kernel", (x.shape[-1], self.units), self.kernel_initializer,
                             regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)  # fmt: skip
         y = x if x.ndim == 2 else ops.reshape(x, shape=(-1, x.shape[-1]))

@@ -1,4 +1,4 @@
-"""Dropout: some elements, or whole channels, become 0 in training."""
+"""Dropout of elements or whole channels in training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prototorch.schema import Dims, example, field
 class Dropout(RandomLayer):
     """Elements become 0 with the probability ``rate``, the others are divided by 1 - rate (Keras).
 
-    Input and output [batch, ...]. Outside training the input as it is. (Srivastava et al., 2014.)
+    Input and output [batch, ...]. The identity outside training. (Srivastava et al., 2014.)
     """
 
     rate: float = rate_field()
@@ -34,7 +34,7 @@ class Dropout(RandomLayer):
         if self.noise_shape is not None:
             if len(self.noise_shape) != x.ndim:
                 ctx.fail(f"noise_shape has {len(self.noise_shape)} sizes, the input with its batch dimension {x.ndim}")
-            shape = tuple(n if given is None else given for given, n in zip(self.noise_shape, x.shape, strict=True))
+            shape = tuple(n if size is None else size for size, n in zip(self.noise_shape, x.shape, strict=True))
         if not ctx.training or self.rate == 0:
             return x
         return ops.dropout(x, ctx.key(), rate=self.rate, site=self.random_site(ctx), noise_shape=shape)

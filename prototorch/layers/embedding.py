@@ -16,18 +16,18 @@ from prototorch.schema import example, field
 
 
 class Embedding(Layer):
-    """A vector for each integer (Keras). Input [batch, ...], output [batch, ..., output_dim].
+    """A trained vector for each index (Keras). Input [batch, ...], output [batch, ..., output_dim].
 
     The weight is ``embeddings`` [input_dim, output_dim]. Floating-point input is rounded towards 0 first.
-    Data with numbers outside 0 ... input_dim - 1 are refused before the first step; a number that other layers have
-    computed, and that lies outside, gives a vector of NaN.
+    Data with indices outside 0 ... input_dim - 1 are rejected before the first step; such an index computed by another
+    layer gives a vector of NaN.
     """
 
-    input_dim: int = field(min=1, doc="How many numbers there are: the largest plus 1.")
+    input_dim: int = field(min=1, doc="Number of distinct indices: the largest plus 1.")
     output_dim: int = field(min=1, doc="The length of each vector.")
-    embeddings_initializer: Initializer = field(default="random_uniform", doc="How the vectors begin.")
-    embeddings_regularizer: Regularizer | None = field(default=None, doc="A penalty on the vectors.")
-    embeddings_constraint: Constraint | None = field(default=None, doc="A constraint on the vectors.")
+    embeddings_initializer: Initializer = field(default="random_uniform", doc="Initializer of the vectors.")
+    embeddings_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the vectors.")
+    embeddings_constraint: Constraint | None = field(default=None, doc="Constraint on the vectors.")
     mask_zero: bool = field(default=False, doc="Whether 0 stands for no token, so that layers behind leave it out.")
 
     examples = [
@@ -58,7 +58,7 @@ class PositionEmbedding(Layer):
     """
 
     sequence_length: int = field(min=1, doc="The largest number of steps.")
-    initializer: Initializer = field(default="glorot_uniform", doc="How the vectors begin.")
+    initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the vectors.")
 
     keeps_mask = True
     examples = [
@@ -68,7 +68,7 @@ class PositionEmbedding(Layer):
 
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim != 3:
-            ctx.fail("it wants an input [time, n]")
+            ctx.fail("the input must be [time, n]")
         if x.shape[1] > self.sequence_length:
             ctx.fail(f"there are {x.shape[1]} steps, but sequence_length is {self.sequence_length}")
         table = ctx.weight("position_embeddings", (self.sequence_length, x.shape[2]), self.initializer)
@@ -90,7 +90,7 @@ class SinePositionEncoding(Layer):
 
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim != 3:
-            ctx.fail("it wants an input [time, n]")
+            ctx.fail("the input must be [time, n]")
         steps, n = x.shape[1:]
         index = np.arange(n)
         rates = (1.0 / self.max_wavelength) ** (2 * (index // 2) / n)

@@ -1,4 +1,4 @@
-"""Layers that bring pictures to one size, and what layers over pictures share."""
+"""Resizing and cropping of images, and helpers of the layers over images."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ def as_float_images(ctx: Context, x: Any) -> Any:
 
 
 def smart_resize(x: Any, height: int, width: int, interpolation: str = "bilinear") -> Any:
-    """The largest middle part of the wanted aspect ratio, brought to size (Keras' crop_to_aspect_ratio)."""
+    """The largest center crop of the target's aspect ratio, resized (Keras' crop_to_aspect_ratio)."""
     h, w = x.shape[2:]
     rows, columns = max(min(h, w * height // width), 1), max(min(w, h * width // height), 1)
     return ops.resize(center_crop(x, rows, columns), (height, width), method=interpolation)
 
 
 def center_crop(x: Any, height: int, width: int) -> Any:
-    """The middle of a picture; where it does not come out even, one pixel nearer to the beginning."""
+    """The center of an image; an odd remainder is cut off at the end."""
     top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
     return x[:, :, top : top + height, left : left + width]
 
 
 class Resizing(Layer):
-    """Pictures brought to a size (Keras, channels first; no antialiasing).
+    """Images resized (Keras, channels first; no antialiasing).
 
     Input [batch, channels, rows, columns], output [batch, channels, height, width]; integers become float32.
     """
 
     height: int = field(min=1, doc="Rows of the output.")
     width: int = field(min=1, doc="Columns of the output.")
-    interpolation: Interpolation = field(default="bilinear", doc="How pixels between pixels are found.")
-    crop_to_aspect_ratio: bool = field(default=False, doc="Whether the largest part of the wanted shape is used.")
-    pad_to_aspect_ratio: bool = field(default=False, doc="Whether borders give the picture the wanted shape first.")
-    fill_value: float = field(default=0.0, doc="The value of those borders.")
+    interpolation: Interpolation = field(default="bilinear", doc="Interpolation between pixels.")
+    crop_to_aspect_ratio: bool = field(default=False, doc="Whether to crop to the target's aspect ratio first.")
+    pad_to_aspect_ratio: bool = field(default=False, doc="Whether to pad to the target's aspect ratio first.")
+    fill_value: float = field(default=0.0, doc="Value of that padding.")
     examples = [
         example("Resizing { height: 4  width: 3 }", inputs=[(2, 3, 5)]),
         example("Resizing { height: 3  width: 3  interpolation: nearest  crop_to_aspect_ratio: true }",
@@ -71,10 +71,10 @@ class Resizing(Layer):
 
 
 class CenterCrop(Layer):
-    """The middle of pictures (Keras, channels first).
+    """The center of images (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, channels, height, width]; integers become float32. A
-    picture that is too small gives its largest part of that shape, resized.
+    image that is too small gives its largest part of that shape, resized.
     """
 
     height: int = field(min=1, doc="Rows of the output.")

@@ -1,4 +1,4 @@
-"""Layers that vary pictures in training, each sample by itself: flips, crops, contrast, brightness."""
+"""Random augmentation of images in training, independent for each sample: flip, crop, contrast, brightness."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class RangePair(FieldType):
 
 
 def sample_uniform(ctx: Context, layer: RandomLayer, x: Any, low: float = 0.0, high: float = 1.0) -> Any:
-    """A uniform number for each sample, [batch, 1, 1, 1]."""
+    """Uniform random numbers, one per sample, [batch, 1, 1, 1]."""
     shape, dtype = (x.shape[0], 1, 1, 1), x.dtype if x.dtype in FLOAT_DTYPES else "float32"
     return ops.random_uniform(ctx.key(), site=layer.random_site(ctx), shape=shape, low=low, high=high, dtype=dtype)
 
 
 class RandomFlip(RandomLayer):
-    """Each picture mirrored with probability 1/2 a direction (Keras, channels first).
+    """Each image mirrored with probability 1/2 per direction (Keras, channels first).
 
-    Input and output [batch, channels, rows, columns]. Outside training the input as it is.
+    Input and output [batch, channels, rows, columns]. The identity outside training.
     """
 
     mode: Literal["horizontal_and_vertical", "horizontal", "vertical"] = field(
@@ -75,10 +75,10 @@ class RandomFlip(RandomLayer):
 
 
 class RandomCrop(RandomLayer):
-    """A part of each picture, at a place of its own (Keras, channels first).
+    """A crop of each image at a random offset (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, channels, height, width]. Outside training, and where a
-    picture is too small, its largest middle part of that shape, resized.
+    image is too small, its largest middle part of that shape, resized.
     """
 
     height: int = field(min=1, doc="Rows of the output.")
@@ -96,15 +96,15 @@ class RandomCrop(RandomLayer):
         return as_float(ops.crop(x, top, left, height=self.height, width=self.width))
 
     def _first(self, ctx: Context, x: Any, spare: int) -> Any:
-        """Where the part begins, [batch, 1, 1, 1]; `ops.crop` moves what rounding puts beyond ``spare`` inside."""
+        """Offsets of the crop, [batch, 1, 1, 1]; `ops.crop` clips offsets that rounding puts beyond ``spare``."""
         return ops.cast(ops.floor(sample_uniform(ctx, self, x, 0.0, spare + 1.0)), dtype="int32")
 
 
 class RandomContrast(RandomLayer):
-    """Each picture's distance from its channels' means multiplied by a factor (Keras, channels first).
+    """Each image's distance from its channels' means multiplied by a factor (Keras, channels first).
 
     ``(x - mean) * c + mean`` with c drawn from [1 - lower, 1 + upper], then cut to ``value_range``. Input and output
-    [batch, channels, rows, columns]. Outside training the input as it is.
+    [batch, channels, rows, columns]. The identity outside training.
     """
 
     factor: tuple[float, float] = field(type=RangePair(Bounds(min=0, max=1), symmetric=False),
@@ -125,10 +125,10 @@ class RandomContrast(RandomLayer):
 
 
 class RandomBrightness(RandomLayer):
-    """Each picture made lighter or darker (Keras, channels first).
+    """Each image made lighter or darker (Keras, channels first).
 
     A number drawn from [lower, upper], times the width of ``value_range``, is added; the result is cut to that range.
-    Input and output [batch, channels, rows, columns]. Outside training the input as it is.
+    Input and output [batch, channels, rows, columns]. The identity outside training.
     """
 
     factor: tuple[float, float] = field(type=RangePair(Bounds(min=-1, max=1)),

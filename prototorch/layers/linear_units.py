@@ -87,14 +87,14 @@ class PReLU(ActivationLayer):
     """x where x > 0, else alpha * x with a trained alpha (He et al., 2015; Keras).
 
     The weight alpha has the input's shape without the batch dimension, with 1 for each of ``shared_axes``: for one
-    alpha a channel of a picture, ``shared_axes: [2, 3]``.
+    alpha a channel of an image, ``shared_axes: [2, 3]``.
     """
 
     elementwise = False
 
-    alpha_initializer: Initializer = field(default="zeros", doc="How alpha begins.")
-    alpha_regularizer: Regularizer | None = field(default=None, doc="A penalty on alpha.")
-    alpha_constraint: Constraint | None = field(default=None, doc="A constraint on alpha.")
+    alpha_initializer: Initializer = field(default="zeros", doc="Initializer of alpha.")
+    alpha_regularizer: Regularizer | None = field(default=None, doc="Regularizer of alpha.")
+    alpha_constraint: Constraint | None = field(default=None, doc="Constraint on alpha.")
     shared_axes: list[int] | None = field(default=None, min=1, doc="Axes that share alpha (1: the channels').")
     examples = [
         example("PReLU { }", inputs=[(5,)]),

@@ -1,4 +1,4 @@
-"""Local response normalisation."""
+"""Local response normalization."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from prototorch.schema import example, field
 
 
 class LRN(Layer):
-    """Local response normalisation across channels (Krizhevsky 2012; fields and defaults of Caffe's LRN).
+    """Local response normalization across channels (Krizhevsky 2012; fields and defaults of Caffe's LRN).
 
     ``x / (k + alpha / size * sum of x^2 over the size nearest channels) ** beta``. Input [batch, channels, ...], output
     the same shape. Channels beyond the first and the last count as 0.
     """
 
     aliases = ("LocalResponseNormalization",)
-    size: int = field(default=5, min=1, doc="The number of channels that are summed, odd.")
+    size: int = field(default=5, min=1, doc="Number of channels that are summed, odd.")
     alpha: float = field(default=1.0, doc="The weight of the sum.")
     beta: float = field(default=0.75, doc="The exponent.")
     k: float = field(default=1.0, above=0, doc="Added to the sum.")
@@ -34,5 +34,5 @@ class LRN(Layer):
 
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim < 2:
-            ctx.fail("it wants an input with channels")
+            ctx.fail("the input must have channels")
         return ops.lrn(x, size=self.size, alpha=self.alpha, beta=self.beta, k=self.k)[0]

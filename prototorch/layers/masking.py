@@ -26,7 +26,7 @@ class Masking(Layer):
 
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim < 3:
-            ctx.fail("it wants an input [time, n]")
+            ctx.fail("the input must be [time, n]")
         keep = ops.any(ops.not_equal(x, self.mask_value), axis=-1)
         y = x * ops.cast(ops.expand_dims(keep, -1), dtype=x.dtype)
         ctx.set_mask(y, keep)

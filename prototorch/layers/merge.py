@@ -30,8 +30,8 @@ class _Elementwise(MergeLayer):
     def call(self, ctx: Context, *inputs: Any) -> Any:
         ranks = {x.ndim for x in inputs}
         if len(ranks) > 1:
-            shown = ", ".join(str(list(x.shape[1:])) for x in inputs)
-            ctx.fail(f"it wants inputs of the same number of dimensions, not {shown}")
+            shapes = ", ".join(str(list(x.shape[1:])) for x in inputs)
+            ctx.fail(f"its inputs must have the same number of dimensions, got {shapes}")
         y = self.combine(inputs)
         ctx.set_mask(y, self.joint_mask(ctx, inputs))
         return y

@@ -1,4 +1,4 @@
-"""Noise in training, nothing in use."""
+"""Random noise in training; the identity otherwise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prototorch.schema import example, field
 
 
 class GaussianNoise(RandomLayer):
-    """Normal noise of mean 0 is added (Keras). Input and output [batch, ...]. Outside training the input as it is."""
+    """Normal noise of mean 0 is added (Keras). Input and output [batch, ...]. The identity outside training."""
 
     stddev: float = field(min=0, doc="The noise's standard deviation.")
     examples = [
@@ -32,7 +32,7 @@ class GaussianNoise(RandomLayer):
 class GaussianDropout(RandomLayer):
     """Elements are multiplied by normal noise of mean 1 and variance rate / (1 - rate) (Keras).
 
-    Input and output [batch, ...]. Outside training the input as it is. (Srivastava et al., 2014.)
+    Input and output [batch, ...]. The identity outside training. (Srivastava et al., 2014.)
     """
 
     rate: float = rate_field()
@@ -51,9 +51,9 @@ class GaussianDropout(RandomLayer):
 
 
 class AlphaDropout(RandomLayer):
-    """Dropout that keeps the mean and variance of normalised inputs, for use with SELU (Klambauer et al., 2017; Keras).
+    """Dropout that keeps the mean and variance of normalized inputs, for use with SELU (Klambauer et al., 2017; Keras).
 
-    Input and output [batch, ...]. Outside training the input as it is.
+    Input and output [batch, ...]. The identity outside training.
     """
 
     rate: float = rate_field()
@@ -65,8 +65,8 @@ class AlphaDropout(RandomLayer):
     def call(self, ctx: Context, x: Any) -> Any:
         if not ctx.training or self.rate == 0:
             return x
-        dropped = -1.6732632423543772 * 1.0507009873554805  # SELU's limit for small inputs
-        scale = ((1 - self.rate) * (1 + self.rate * dropped**2)) ** -0.5
+        floor = -1.6732632423543772 * 1.0507009873554805  # SELU's limit for small inputs
+        scale = ((1 - self.rate) * (1 + self.rate * floor**2)) ** -0.5
         draw = ops.random_uniform(ctx.key(), site=self.random_site(ctx), shape=tuple(x.shape), dtype=x.dtype)
-        kept = ops.where(ops.less(draw, self.rate), ops.full(shape=(), value=dropped, dtype=x.dtype), x)
-        return kept * scale - scale * dropped * self.rate
+        y = ops.where(ops.less(draw, self.rate), ops.full(shape=(), value=floor, dtype=x.dtype), x)
+        return y * scale - scale * floor * self.rate

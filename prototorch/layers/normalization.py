@@ -1,4 +1,4 @@
-"""Normalisation of each sample by itself."""
+"""Normalization of each sample by itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GroupNormalization(AffineNormLayer):
     """The channels of each sample in groups, each group brought to mean 0 and variance 1 (Wu and He, 2018; Keras).
 
     Input and output [batch, channels, ...]; gamma and beta [channels]. ``groups: -1`` puts each channel in a group of
-    its own (instance normalisation), ``groups: 1`` all in one.
+    its own (instance normalization), ``groups: 1`` all in one.
     """
 
     groups: int = field(default=32, min=-1, doc="The number of groups; -1 for as many as channels.")

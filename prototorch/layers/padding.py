@@ -1,4 +1,4 @@
-"""Zeros around, and cutting off, along the dimensions after the channels."""
+"""Zero padding and cropping along the dimensions after the channels."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from prototorch.schema import Padding, example, field
 
 
 def _padding_field(rank: int) -> Any:
-    return field(default=1, type=Padding(rank, ()), doc="Zeros: one number, one a dimension, or [before, after] pairs.")
+    doc = "Zeros: one integer, one per dimension, or [before, after] pairs."
+    return field(default=1, type=Padding(rank, ()), doc=doc)
 
 
 def _cropping_field(rank: int) -> Any:
-    doc = "Places: one number, one a dimension, or [before, after] pairs."
+    doc = "Cropped positions: one integer, one per dimension, or [before, after] pairs."
     return field(default=0 if rank == 2 else 1, type=Padding(rank, ()), doc=doc)
 
 
@@ -41,7 +42,7 @@ class ZeroPadding1D(_ZeroPadding):
 
 
 class ZeroPadding2D(_ZeroPadding):
-    """Zeros around pictures (Keras, channels first). Input [batch, channels, rows, columns]."""
+    """Zeros around images (Keras, channels first). Input [batch, channels, rows, columns]."""
 
     rank = 2
     padding: Pads = _padding_field(2)
@@ -76,7 +77,7 @@ class _Cropping(Layer):
 
 
 class Cropping1D(_Cropping):
-    """Places cut off at both ends (Keras, channels first). Input [batch, channels, steps]."""
+    """Steps cut off at both ends (Keras, channels first). Input [batch, channels, steps]."""
 
     rank = 1
     cropping: Pads = _cropping_field(1)
@@ -87,7 +88,7 @@ class Cropping1D(_Cropping):
 
 
 class Cropping2D(_Cropping):
-    """Pictures without their borders (Keras, channels first). Input [batch, channels, rows, columns]."""
+    """Images without their borders (Keras, channels first). Input [batch, channels, rows, columns]."""
 
     rank = 2
     cropping: Pads = _cropping_field(2)

@@ -12,7 +12,7 @@ from prototorch.schema import Ints, example, field
 
 
 def _pool_size_field(rank: int) -> Any:
-    return field(default=2, type=Ints(rank, min=1), doc="The window's size.")
+    return field(default=2, type=Ints(rank, min=1), doc="Window size.")
 
 
 class _Pooling(Layer):
@@ -41,8 +41,8 @@ class _AveragePooling(_Pooling):
     count_include_pad: bool = field(default=False, doc="Whether the zeros of an explicit padding count in the mean.")
 
     def call(self, ctx: Context, x: Any) -> Any:
-        counted = self.count_include_pad and not isinstance(self.padding, str)
-        return ops.avg_pool(x, **self.window_attrs(ctx, x), include_pad=counted)
+        include_pad = self.count_include_pad and not isinstance(self.padding, str)
+        return ops.avg_pool(x, **self.window_attrs(ctx, x), include_pad=include_pad)
 
 
 class MaxPooling1D(_MaxPooling):

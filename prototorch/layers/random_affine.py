@@ -1,4 +1,4 @@
-"""Layers that turn, zoom and shift pictures in training, each sample by itself."""
+"""Random affine transforms of images in training, independent for each sample: rotation, zoom, translation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ class _RandomAffine(RandomLayer):
     """Each output pixel (row, column) is read at ``matrix @ (row, column, 1)``, a matrix for each sample."""
 
     fill_mode: Literal["reflect", "constant", "nearest", "wrap"] = field(
-        default="reflect", doc="What lies beyond the border: the picture mirrored, fill_value, its edge, or it again."
+        default="reflect", doc="Values beyond the border: mirrored, fill_value, the edge pixel, or repeated."
     )
-    interpolation: Literal["bilinear", "nearest"] = field(
-        default="bilinear", doc="How pixels between pixels are found."
-    )
+    interpolation: Literal["bilinear", "nearest"] = field(default="bilinear", doc="Interpolation between pixels.")
     fill_value: float = field(default=0.0, doc="The value beyond the border for 'constant'.")
 
     def call(self, ctx: Context, x: Any) -> Any:
@@ -31,7 +29,7 @@ class _RandomAffine(RandomLayer):
         if not ctx.training:
             return x
         (a, b), (c, d), (top, left) = self.affine_terms(ctx, x)
-        # The middle of the picture stays where it is.
+        # The center of the image is the fixed point.
         middle_row, middle_column = (x.shape[2] - 1) / 2, (x.shape[3] - 1) / 2
         rows = (a, b, top + middle_row - a * middle_row - b * middle_column)
         columns = (c, d, left + middle_column - c * middle_row - d * middle_column)
@@ -41,15 +39,15 @@ class _RandomAffine(RandomLayer):
         )
 
     def affine_terms(self, ctx: Context, x: Any) -> tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any]]:
-        """Both rows of the matrix, and the shift, each number [batch, 1, 1, 1]."""
+        """Both rows of the matrix, and the shift; each element has the shape [batch, 1, 1, 1]."""
         raise TypeError(f"{type(self).__name__} does not define turned")
 
 
 class RandomRotation(_RandomAffine):
-    """Each picture turned about its middle (Keras, channels first).
+    """Each image rotated about its center (Keras, channels first).
 
-    ``factor`` is a part of a whole turn; counter-clockwise is positive: 0.1 turns by -36 to 36 degrees. Input and
-    output [batch, channels, rows, columns]. Outside training the input as it is.
+    ``factor`` is a fraction of 360 degrees, counter-clockwise positive: 0.1 rotates by -36 to 36 degrees. Input and
+    output [batch, channels, rows, columns]. The identity outside training.
     """
 
     factor: Range = field(
@@ -67,10 +65,10 @@ class RandomRotation(_RandomAffine):
 
 
 class RandomZoom(_RandomAffine):
-    """Each picture zoomed about its middle (Keras, channels first).
+    """Each image zoomed about its center (Keras, channels first).
 
-    A factor above 0 zooms out, one below 0 zooms in: 0.2 shows 120 % of the picture's height. Input and output
-    [batch, channels, rows, columns]. Outside training the input as it is.
+    A factor above 0 zooms out, one below 0 zooms in: 0.2 shows 120 % of the image's height. Input and output
+    [batch, channels, rows, columns]. The identity outside training.
     """
 
     height_factor: Range = field(type=RangePair(Bounds(above=-1, max=1)), doc="[lower, upper], or n for [-n, n].")
@@ -90,10 +88,10 @@ class RandomZoom(_RandomAffine):
 
 
 class RandomTranslation(_RandomAffine):
-    """Each picture shifted (Keras, channels first).
+    """Each image shifted (Keras, channels first).
 
     Factors are parts of the height and the width; down and right are positive. Input and output
-    [batch, channels, rows, columns]. Outside training the input as it is.
+    [batch, channels, rows, columns]. The identity outside training.
     """
 
     height_factor: Range = field(type=RangePair(Bounds(min=-1, max=1)), doc="[lower, upper], or n for [-n, n].")

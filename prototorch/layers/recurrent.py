@@ -1,4 +1,4 @@
-"""What the recurrent layers share: projecting the input, dropout, masks, states in and out."""
+"""The base of recurrent layers: input projection, dropout, masks, initial and final states."""
 
 from __future__ import annotations
 
@@ -27,19 +27,17 @@ class RecurrentLayer(Layer, abstract=True):
     gates: ClassVar[int] = 1
     states: ClassVar[int] = 1
 
-    kernel_initializer: Initializer = field(default="glorot_uniform", doc="How the input's weights begin.")
-    recurrent_initializer: Initializer = field(default="orthogonal", doc="How the state's weights begin.")
-    bias_initializer: Initializer = field(default="zeros", doc="How the bias begins.")
-    kernel_regularizer: Regularizer | None = field(default=None, doc="A penalty on the input's weights.")
-    recurrent_regularizer: Regularizer | None = field(default=None, doc="A penalty on the state's weights.")
-    bias_regularizer: Regularizer | None = field(default=None, doc="A penalty on the bias.")
-    kernel_constraint: Constraint | None = field(default=None, doc="A constraint on the input's weights.")
-    recurrent_constraint: Constraint | None = field(default=None, doc="A constraint on the state's weights.")
-    bias_constraint: Constraint | None = field(default=None, doc="A constraint on the bias.")
-    dropout: float = field(default=0.0, min=0, below=1, doc="The share of input features dropped in training.")
-    recurrent_dropout: float = field(
-        default=0.0, min=0, below=1, doc="The share of state features dropped in training."
-    )
+    kernel_initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the input weights.")
+    recurrent_initializer: Initializer = field(default="orthogonal", doc="Initializer of the recurrent weights.")
+    bias_initializer: Initializer = field(default="zeros", doc="Initializer of the bias.")
+    kernel_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the input weights.")
+    recurrent_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the recurrent weights.")
+    bias_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the bias.")
+    kernel_constraint: Constraint | None = field(default=None, doc="Constraint on the input weights.")
+    recurrent_constraint: Constraint | None = field(default=None, doc="Constraint on the recurrent weights.")
+    bias_constraint: Constraint | None = field(default=None, doc="Constraint on the bias.")
+    dropout: float = field(default=0.0, min=0, below=1, doc="Fraction of input features dropped in training.")
+    recurrent_dropout: float = field(default=0.0, min=0, below=1, doc="Fraction of state features dropped in training.")
     return_sequences: bool = field(
         default=False, doc="Whether to give the output of every step, not of the last alone."
     )
@@ -56,7 +54,7 @@ class RecurrentLayer(Layer, abstract=True):
 
     def call(self, ctx: Context, x: Any, *first: Any) -> Any:
         if x.ndim != 3:
-            ctx.fail("it wants an input [time, n]")
+            ctx.fail("the input must be [time, n]")
         if len(first) not in (0, self.states):
             ctx.fail(f"it takes {self.states} first state{'s' * (self.states > 1)}, not {len(first)}")
         batch, time, n = x.shape
@@ -64,7 +62,7 @@ class RecurrentLayer(Layer, abstract=True):
             if tuple(state.shape) != (batch, self.units):
                 ctx.fail(f"a first state must have the shape [{self.units}], not {list(state.shape[1:])}")
         if time < 1:
-            ctx.fail("it wants at least one step")
+            ctx.fail("the input must have at least one step")
         if self.dropout and ctx.training:
             x = ops.dropout(x, ctx.key(), rate=self.dropout, site=ctx.site(), noise_shape=(batch, 1, n))
         wide = self.gates * self.units
@@ -73,14 +71,14 @@ class RecurrentLayer(Layer, abstract=True):
         recurrent = ctx.weight("recurrent_kernel", (self.units, wide), self.recurrent_initializer,
                                regularizer=self.recurrent_regularizer,
                                constraint=self.recurrent_constraint)  # fmt: skip
-        projected = ops.matmul(ops.reshape(x, shape=(batch * time, n)), kernel)
+        projection = ops.matmul(ops.reshape(x, shape=(batch * time, n)), kernel)
         bias, inner = self.biases(ctx)
         if bias is not None:
-            projected = projected + bias
-        projected = ops.reshape(projected, shape=(batch, time, wide))
+            projection = projection + bias
+        projection = ops.reshape(projection, shape=(batch, time, wide))
         states = list(first) or [ops.full(shape=(batch, self.units), value=0.0, dtype=x.dtype)] * self.states
-        whole, *last = self._run(ctx, projected, recurrent, inner, states, ctx.mask(x))
-        y = whole if self.return_sequences else last[0]
+        sequence, *last = self._run(ctx, projection, recurrent, inner, states, ctx.mask(x))
+        y = sequence if self.return_sequences else last[0]
         if self.return_sequences and ctx.mask(x) is not None:
             ctx.set_mask(y, ops.flip(ctx.mask(x), axis=1) if self.go_backwards else ctx.mask(x))
         return (y, *last) if self.return_state else y
@@ -114,21 +112,21 @@ class RecurrentLayer(Layer, abstract=True):
             if hasattr(self, n)
         }
         if drops or None in names.values():
-            return self._unrolled(ctx, x, recurrent, inner, states, mask, drops)
+            return self._unroll(ctx, x, recurrent, inner, states, mask, drops)
         masks = () if mask is None else (mask,)
         return self.sequence(x, recurrent, inner, states, masks, masked=mask is not None,
                              reverse=self.go_backwards, **names)  # fmt: skip
 
-    def _unrolled(
+    def _unroll(
         self, ctx: Context, x: Any, recurrent: Any, inner: Any, states: list[Any], mask: Any, drops: bool
     ) -> Any:
         parts = ops.split(recurrent, self.gates, axis=1)
-        kept = [self._dropped(ctx, states[0]) for _ in parts] if drops else None
+        masks = [self._state_dropout(ctx, states[0]) for _ in parts] if drops else None
 
         def product(state: Any, gate: int) -> Any:
-            return ops.matmul(state if kept is None else state * kept[gate], parts[gate])
+            return ops.matmul(state if masks is None else state * masks[gate], parts[gate])
 
-        made = []
+        outputs = []
         steps = range(x.shape[1])
         for t in reversed(steps) if self.go_backwards else steps:
             new = self.step(ctx, x[:, t], product, inner, states)
@@ -136,15 +134,15 @@ class RecurrentLayer(Layer, abstract=True):
                 keep = mask[:, t : t + 1]
                 new = [ops.where(keep, a, b) for a, b in zip(new, states, strict=True)]
             states = new
-            made.append(states[0])
-        return (ops.stack(made, axis=1), *states)
+            outputs.append(states[0])
+        return (ops.stack(outputs, axis=1), *states)
 
-    def _dropped(self, ctx: Context, like: Any) -> Any:
+    def _state_dropout(self, ctx: Context, like: Any) -> Any:
         ones = ops.full(shape=tuple(like.shape), value=1.0, dtype=like.dtype)
         return ops.dropout(ones, ctx.key(), rate=self.recurrent_dropout, site=ctx.site())
 
 
 def fused_activation_name(layer: ActivationLayer) -> str | None:
-    """The name by which the sequence ops know an activation, None for one they do not know."""
+    """The name of an activation that the sequence ops support, None for any other."""
     name = snake_case(type(layer).__name__)
     return name if name in GATE_ACTIVATIONS and layer == type(layer)() else None

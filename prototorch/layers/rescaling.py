@@ -1,4 +1,4 @@
-"""Layers that bring numbers into range."""
+"""Elementwise rescaling by constants."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from prototorch.spec import FLOAT_DTYPES
 
 
 def as_float(x: Any) -> Any:
-    """x with floating-point elements: float32 where it has integers, as pictures have."""
+    """x with floating-point elements: integers become float32."""
     return x if x.dtype in FLOAT_DTYPES else ops.cast(x, dtype="float32")
 
 
 def broadcast_along_axis(ctx: Context, x: Any, values: Sequence[float], axis: int, what: str) -> Any:
-    """One number, or one for each place along an axis, as a value that broadcasts to x."""
+    """One value, or one per position along an axis, as an array that broadcasts to x."""
     if len(values) == 1:
         return np.asarray(values[0], dtype=x.dtype)
     if x.ndim <= axis or x.shape[axis] != len(values):
@@ -31,11 +31,11 @@ def broadcast_along_axis(ctx: Context, x: Any, values: Sequence[float], axis: in
 class Rescaling(Layer):
     """``x * scale + offset`` (Keras). Input and output [batch, ...]; integers become float32.
 
-    A list has a number for each channel.
+    A list has one value per channel.
     """
 
-    scale: list[float] = field(doc="The factor, one for all or one a channel.")
-    offset: list[float] = field(default=0.0, doc="What is added, one for all or one a channel.")
+    scale: list[float] = field(doc="The factor, one for all or one per channel.")
+    offset: list[float] = field(default=0.0, doc="What is added, one for all or one per channel.")
     keeps_mask = True
     examples = [
         example("Rescaling { scale: 0.5 }", inputs=[(2, 3)]),
@@ -49,13 +49,13 @@ class Rescaling(Layer):
 
 
 class Normalization(Layer):
-    """``(x - mean) / sqrt(variance)`` with given numbers (Keras; channels first, so the default axis is the channels').
+    """``(x - mean) / sqrt(variance)`` with constants (Keras; channels first, so the default axis is that of channels).
 
     Input and output [batch, ...]; integers become float32. A standard deviation below 1e-7 counts as that.
     """
 
-    mean: list[float] = field(doc="The mean, one for all or one for each place along the axis.")
-    variance: list[float] = field(min=0, doc="The variance, one for all or one for each place along the axis.")
+    mean: list[float] = field(doc="The mean, one for all or one per position along the axis.")
+    variance: list[float] = field(min=0, doc="The variance, one for all or one per position along the axis.")
     axis: int = field(default=1, doc="The axis of the lists, the batch dimension being 0.")
     invert: bool = field(default=False, doc="Whether the inverse is applied: x * sqrt(variance) + mean.")
     keeps_mask = True

@@ -38,10 +38,10 @@ class Reshape(Layer):
     ]
 
     def call(self, ctx: Context, x: Any) -> Any:
-        known, given = prod(n for n in self.target_shape if n != -1), prod(x.shape[1:])
-        if given % known if -1 in self.target_shape else given != known:
-            ctx.fail(f"{given} elements do not fit into the shape {list(self.target_shape)}")
-        return ops.reshape(x, shape=(x.shape[0], *(given // known if n == -1 else n for n in self.target_shape)))
+        size, elements = prod(n for n in self.target_shape if n != -1), prod(x.shape[1:])
+        if elements % size if -1 in self.target_shape else elements != size:
+            ctx.fail(f"{elements} elements do not fit into the shape {list(self.target_shape)}")
+        return ops.reshape(x, shape=(x.shape[0], *(elements // size if n == -1 else n for n in self.target_shape)))
 
 
 class Permute(Layer):
@@ -70,7 +70,7 @@ class Permute(Layer):
 class RepeatVector(Layer):
     """A vector, n times one below the other (Keras). Input [batch, features], output [batch, n, features]."""
 
-    n: int = field(min=1, doc="How often.")
+    n: int = field(min=1, doc="Number of repetitions.")
     examples = [
         example("RepeatVector { n: 3 }", inputs=[(2,)]),
         example("RepeatVector { n: 1 }", inputs=[(1,)]),
@@ -78,6 +78,6 @@ class RepeatVector(Layer):
 
     def call(self, ctx: Context, x: Any) -> Any:
         if x.ndim != 2:
-            ctx.fail(f"it wants a vector for each example, not {x.ndim - 1} dimensions")
+            ctx.fail(f"the input must be one vector per sample, got {x.ndim - 1} dimensions")
         row = ops.reshape(x, shape=(x.shape[0], 1, x.shape[1]))
         return ops.broadcast_to(row, shape=(x.shape[0], self.n, x.shape[1]))

@@ -1,4 +1,4 @@
-"""Depthwise and separable convolution: each channel filtered by itself; then, if separable, the channels mixed."""
+"""Depthwise and separable convolution: a filter per channel; if separable, a pointwise convolution after it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class _DepthwiseConv(BiasedLayer):
     strides: Sizes
     padding: str | Pads
     dilation_rate: Sizes
-    depth_multiplier: int = field(default=1, min=1, doc="The number of outputs that each channel gets.")
-    depthwise_initializer: Initializer = field(default="glorot_uniform", doc="How the channels' kernel begins.")
-    depthwise_regularizer: Regularizer | None = field(default=None, doc="A penalty on the channels' kernel.")
-    depthwise_constraint: Constraint | None = field(default=None, doc="A constraint on the channels' kernel.")
+    depth_multiplier: int = field(default=1, min=1, doc="Output channels per input channel.")
+    depthwise_initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the depthwise kernel.")
+    depthwise_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the depthwise kernel.")
+    depthwise_constraint: Constraint | None = field(default=None, doc="Constraint on the depthwise kernel.")
 
     def depthwise(self, ctx: Context, x: Any, weight: str) -> Any:
         """x [batch, channels, ...] filtered, [batch, channels * depth_multiplier, ...]."""
@@ -94,9 +94,9 @@ class _SeparableConv(_DepthwiseConv):
     """A depthwise convolution, then one of size 1 that mixes the channels."""
 
     filters: int
-    pointwise_initializer: Initializer = field(default="glorot_uniform", doc="How the mixing kernel begins.")
-    pointwise_regularizer: Regularizer | None = field(default=None, doc="A penalty on the mixing kernel.")
-    pointwise_constraint: Constraint | None = field(default=None, doc="A constraint on the mixing kernel.")
+    pointwise_initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the pointwise kernel.")
+    pointwise_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the pointwise kernel.")
+    pointwise_constraint: Constraint | None = field(default=None, doc="Constraint on the pointwise kernel.")
 
     def call(self, ctx: Context, x: Any) -> Any:
         y = self.depthwise(ctx, x, "depthwise_kernel")

@@ -35,12 +35,12 @@ class TimeDistributed(Layer):
     def call(self, ctx: Context, *inputs: Any) -> Any:
         for x in inputs:
             if x.ndim < 3:
-                ctx.fail("it wants an input with a time axis and something at each step")
+                ctx.fail("the input must have a time axis and elements at each step")
             if x.shape[1] != inputs[0].shape[1]:
                 ctx.fail(f"its inputs have {inputs[0].shape[1]} and {x.shape[1]} steps")
         batch, time = inputs[0].shape[:2]
         flat = [ops.reshape(x, shape=(batch * time, *x.shape[2:])) for x in inputs]
-        made = ctx.sublayer("layer", self.layer, *flat)
-        outputs = made if isinstance(made, tuple) else (made,)
-        spread = tuple(ops.reshape(y, shape=(batch, time, *y.shape[1:])) for y in outputs)
-        return spread if isinstance(made, tuple) else spread[0]
+        result = ctx.sublayer("layer", self.layer, *flat)
+        outputs = result if isinstance(result, tuple) else (result,)
+        unfolded = tuple(ops.reshape(y, shape=(batch, time, *y.shape[1:])) for y in outputs)
+        return unfolded if isinstance(result, tuple) else unfolded[0]

@@ -23,7 +23,7 @@ class _UpSampling(Layer):
 
 
 def _size_field(rank: int) -> Any:
-    return field(default=2, type=Ints(rank, min=1), doc="How often each place is repeated.")
+    return field(default=2, type=Ints(rank, min=1), doc="Repetition factor of each dimension.")
 
 
 class UpSampling1D(_UpSampling):
@@ -38,7 +38,7 @@ class UpSampling1D(_UpSampling):
 
 
 class UpSampling2D(_UpSampling):
-    """Pictures made larger by whole factors (Keras, channels first).
+    """Images made larger by whole factors (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, channels, rows * size[0], columns * size[1]].
     """
@@ -58,8 +58,8 @@ class UpSampling2D(_UpSampling):
         if self.interpolation == "nearest":
             return super().call(ctx, x)
         check_rank(ctx, x, self.rank)
-        wanted = (x.shape[2] * self.size[0], x.shape[3] * self.size[1])
-        return ops.resize(x, wanted, method=self.interpolation)
+        size = (x.shape[2] * self.size[0], x.shape[3] * self.size[1])
+        return ops.resize(x, size, method=self.interpolation)
 
 
 class UpSampling3D(_UpSampling):

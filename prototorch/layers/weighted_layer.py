@@ -1,4 +1,4 @@
-"""What layers with a kernel and a bias share."""
+"""The base of layers with a kernel, a bias and an activation."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class BiasedLayer(Layer, abstract=True):
 
     activation: ActivationLayer = field(default="linear", doc="The activation.")
     use_bias: bool = field(default=True, doc="Whether a bias is added.")
-    bias_initializer: Initializer = field(default="zeros", doc="How the bias begins.")
-    bias_regularizer: Regularizer | None = field(default=None, doc="A penalty on the bias.")
-    bias_constraint: Constraint | None = field(default=None, doc="A constraint on the bias.")
+    bias_initializer: Initializer = field(default="zeros", doc="Initializer of the bias.")
+    bias_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the bias.")
+    bias_constraint: Constraint | None = field(default=None, doc="Constraint on the bias.")
 
     def bias_and_activation(self, ctx: Context, y: Any) -> Any:
-        """y [batch, channels, ...] with the bias of each channel, activated."""
+        """activation(y + bias) for y [batch, channels, ...], one bias per channel."""
         if self.use_bias:
             bias = ctx.weight("bias", (y.shape[1],), self.bias_initializer,
                               regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
@@ -35,9 +35,9 @@ class BiasedLayer(Layer, abstract=True):
 class WeightedLayer(BiasedLayer, abstract=True):
     """A layer with a kernel, a bias and an activation."""
 
-    kernel_initializer: Initializer = field(default="glorot_uniform", doc="How the kernel begins.")
-    kernel_regularizer: Regularizer | None = field(default=None, doc="A penalty on the kernel.")
-    kernel_constraint: Constraint | None = field(default=None, doc="A constraint on the kernel.")
+    kernel_initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the kernel.")
+    kernel_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the kernel.")
+    kernel_constraint: Constraint | None = field(default=None, doc="Constraint on the kernel.")
 
     def kernel(self, ctx: Context, shape: tuple[int, ...], fans: tuple[int, int] | None = None) -> Any:
         """The weight ``kernel``."""

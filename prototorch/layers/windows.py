@@ -1,4 +1,4 @@
-"""What layers with sliding windows share: their fields, and the padding that a word stands for."""
+"""The fields of layers with sliding windows, and the padding that ``valid``, ``same`` and ``causal`` mean."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ DIMENSION_NAMES = {1: "steps", 2: "rows, columns", 3: "depth, rows, columns"}
 
 def kernel_field(rank: int) -> Any:
     """The field ``kernel_size``."""
-    return field(type=Ints(rank, min=1), doc=f"The kernel's size ({DIMENSION_NAMES[rank]}).")
+    return field(type=Ints(rank, min=1), doc=f"Kernel size ({DIMENSION_NAMES[rank]}).")
 
 
 def strides_field(rank: int, default: int | None = 1) -> Any:
-    """The field ``strides``; without a default (None) the window's size stands in."""
-    rest = "" if default is not None else "; the window's size where it is left out"
-    return field(default=default, type=Ints(rank, min=1), doc=f"The step from one window to the next{rest}.")
+    """The field ``strides``; default None means the window size."""
+    rest = "" if default is not None else "; default: the window size"
+    return field(default=default, type=Ints(rank, min=1), doc=f"Stride of the windows{rest}.")
 
 
 def padding_field(rank: int, words: tuple[str, ...] = ("valid", "same")) -> Any:
     """The field ``padding``."""
-    said = ["'valid': none", "'same': ceil(size / strides) windows, an odd place goes to the end"]
-    said += ["'causal': all before the input, so that no window sees a later step"] if "causal" in words else []
-    return field(default="valid", type=Padding(rank, words), doc="; ".join(said) + "; or explicit places a side.")
+    parts = ["'valid': none", "'same': ceil(size / strides) windows, extra padding goes at the end"]
+    parts += ["'causal': all before the input, so that no window sees a later step"] if "causal" in words else []
+    return field(default="valid", type=Padding(rank, words), doc="; ".join(parts) + "; or explicit padding per side.")
 
 
 def dilation_field(rank: int) -> Any:
     """The field ``dilation_rate``."""
-    return field(default=1, type=Ints(rank, min=1), doc="The distance between two places of the kernel.")
+    return field(default=1, type=Ints(rank, min=1), doc="Dilation rate.")
 
 
 def check_rank(ctx: Context, x: Any, rank: int) -> None:
-    """Raise ShapeError where the input is not [batch, channels, and ``rank`` sizes]."""
+    """Raise ShapeError if the input is not [batch, channels, and ``rank`` dimensions]."""
     if x.ndim != rank + 2:
-        ctx.fail(f"it wants an input of {rank + 1} dimensions (channels, {DIMENSION_NAMES[rank]}), not {x.ndim - 1}")
+        ctx.fail(f"the input must have {rank + 1} dimensions (channels, {DIMENSION_NAMES[rank]}), got {x.ndim - 1}")
 
 
 def resolve_padding(padding: str | Pads, size: Sizes, kernel: Sizes, strides: Sizes, dilation: Sizes) -> Pads:
-    """The places before and after along each dimension that ``padding`` stands for."""
+    """The padding (before, after) along each dimension; ``same`` and ``causal`` depend on the sizes."""
     if not isinstance(padding, str):
         return padding
     if padding == "same":

@@ -153,8 +153,8 @@ class Lexer:
             job.report.add("A field is written with ':', not with '='.", job.span(at, stop))
             token = Token("COLON", ":", at, stop, job)
         elif c == "$":
-            said = "Expected a name or an expression in parentheses after '$': $name or $(a + b)."
-            job.report.add(said, job.span(at, stop))
+            message = "Expected a name or an expression in parentheses after '$': $name or $(a + b)."
+            job.report.add(message, job.span(at, stop))
         elif c in _QUOTES:
             line_end = self._line_end(text, at, end)
             close = min((i for q in _QUOTES if (i := text.find(q, stop, line_end)) > 0), default=at)
@@ -162,7 +162,8 @@ class Lexer:
             stop = close + 1
             token = Token("STRING", f'"{text[at + 1 : close]}"', at, stop, job) if close > at else token
         elif c == ".":
-            job.report.add("'.' is allowed only in numbers; a string that contains it needs quotes.", job.span(at, stop))
+            message = "'.' is allowed only in numbers; a string that contains it needs quotes."
+            job.report.add(message, job.span(at, stop))
         else:
             shown = repr(c) if c.isprintable() and c.isascii() else f"U+{ord(c):04X}"
             job.report.add(f"The character {shown} has no meaning here.", job.span(at, stop))

@@ -68,7 +68,8 @@ def _explain_statement(tokens: Sequence[Token], at: int, accepts: set[str]) -> t
     if first.type == "BLOCK" and token.type != "NAME":
         return "Expected the block's name after 'block'.", token
     if second.type == "BLOCK" and first.type == "NAME":
-        return f"A block lists its arguments in parentheses, even if it has none: block {first.value}() {{ ... }}.", first
+        hint = f"block {first.value}() {{ ... }}"
+        return f"A block lists its arguments in parentheses, also if it has none: {hint}.", first
     if first.type == "PARAM":
         return "Expected a name and a value after 'param': param classes: 10.", token
     if second.type == "PARAM" and first.type == "NAME":

@@ -66,7 +66,7 @@ SHAPES = [
     (
         "Conv2D { filters: 4  kernel_size: 3 }",
         [(5, 5)],
-        "it wants an input of 3 dimensions (channels, rows, columns), not 2",
+        "the input must have 3 dimensions (channels, rows, columns), got 2",
     ),
     ("Conv2D { filters: 4  kernel_size: 3 }", [(1, 2, 5)], "the kernel covers 3 places"),
     ("Conv2D { filters: 4  kernel_size: 3  groups: 2 }", [(3, 5, 5)], "3 input channels do not divide into 2 groups"),
@@ -89,7 +89,7 @@ SHAPES = [
     ("Dot { axes: 3 }", [(2,), (2,)], "axis 3 does not exist"),
     ("Reshape { target_shape: [4, 4] }", [(3, 5)], "15 elements do not fit into the shape [4, 4]"),
     ("Permute { dims: [2, 1] }", [(3,)], "orders 2 dimensions, the input has 1"),
-    ("RepeatVector { n: 2 }", [(3, 3)], "a vector"),
+    ("RepeatVector { n: 2 }", [(3, 3)], "one vector per sample"),
     ("Cropping1D { cropping: 2 }", [(1, 4)], "leaves nothing"),
     ("ZeroPadding2D { }", [(4,)], "channels, rows, columns"),
     ("UpSampling2D { }", [(4,)], "channels, rows, columns"),
