@@ -44,6 +44,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.graph.pipeline",),
     ("prototorch.graph.plan",),
     ("prototorch.graph.plan_printer", "prototorch.graph.executable"),
+    ("prototorch.graph.graph_printer",),
     # ----
     ("prototorch.data",),
     ("prototorch.runtime",),
@@ -77,6 +78,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
 )  # fmt: skip
 #: What is known to break a rule below and is to go.
 KNOWN_CIRCLES: list[list[str]] = [
+    ["prototorch.ops.core", "prototorch.ops.differentiation", "prototorch.ops.interpreters"],
     ["prototorch.backends.cpu.native.ir_builder", "prototorch.backends.cpu.native.ir_values"],
     ["prototorch.backends.cuda.cudnn.context", "prototorch.backends.cuda.cudnn.execution_plan"],
 ]
