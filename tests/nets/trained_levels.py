@@ -119,7 +119,7 @@ def as_if_large(wanted: bool) -> Iterator[None]:
     """Small nets go through passes that are meant for large ones: slices of a batch, norms without the gradient."""
     with ExitStack() as stack:
         if wanted:
-            stack.enter_context(patch.object(NativeBackend, "near", 1 << 13))
+            stack.enter_context(patch.object(NativeBackend, "cache_bytes", 1 << 13))
             stack.enter_context(patch.object(batch_tiling, "_STEP_OVERHEAD", 100))
             stack.enter_context(patch.object(ghost_norm, "MIN_PRODUCT_SIZE", 64))
         yield
