@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from prototorch.ops.operators import OperatorMixin
 from prototorch.spec import FLOAT_DTYPES, Spec
 
-if TYPE_CHECKING:
-    from prototorch.ops.core import Op
-
 __all__ = [
     "Application",
     "ArrayInterpreter",
     "Interpreter",
+    "OpProtocol",
     "as_value",
     "decomposition",
     "find_interpreter",
@@ -35,10 +33,34 @@ __all__ = [
 ]
 
 
+class OpProtocol(Protocol):
+    """The part of `prototorch.ops.core.Op` that interpreters and differentiation use."""
+
+    name: ClassVar[str]
+
+    def infer_spec(self, *specs: Spec, **attrs: Any) -> Any:
+        """See `Op.infer_spec`."""
+
+    def reference(self, xp: Any, *arrays: Any, **attrs: Any) -> Any:
+        """See `Op.reference`."""
+
+    def decompose(self, *inputs: Any, **attrs: Any) -> Any:
+        """See `Op.decompose`."""
+
+    def vjp(self, grads: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
+            attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
+        """See `Op.vjp`."""
+        ...
+
+    def flops(self, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> int:
+        """See `Op.flops`."""
+        ...
+
+
 class Interpreter(Protocol):
     """Decides when and how an op runs."""
 
-    def apply(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    def apply(self, op: OpProtocol, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Run or record the op. Returns a value, or a tuple of values for an op with several outputs."""
 
     def constant(self, array: Any) -> Any:
@@ -52,7 +74,7 @@ class Application(Protocol):
     """One application of an op to values."""
 
     @property
-    def op(self) -> Op:
+    def op(self) -> OpProtocol:
         """The op."""
 
     @property
@@ -140,7 +162,7 @@ class _InterpretedValue(OperatorMixin):
 class _RecordedApplication:
     __slots__ = ("attrs", "inputs", "op", "outputs")
 
-    def __init__(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any], outputs: Sequence[Any]):
+    def __init__(self, op: OpProtocol, inputs: Sequence[Any], attrs: dict[str, Any], outputs: Sequence[Any]):
         self.op, self.inputs, self.attrs, self.outputs = op, inputs, attrs, outputs
 
 
@@ -158,7 +180,7 @@ class _Recorder:
         finally:
             self._recordings.pop()
 
-    def record(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any], result: Any,
+    def record(self, op: OpProtocol, inputs: Sequence[Any], attrs: dict[str, Any], result: Any,
                as_output: Callable[[Any], _InterpretedValue]) -> Any:  # fmt: skip
         """The result of an op, one or a tuple, as values; recorded where `collect` asks for it."""
         outputs = tuple(map(as_output, result if isinstance(result, tuple) else (result,)))
@@ -173,7 +195,7 @@ class _SpecInterpreter(_Recorder):
     def value(self, spec: Spec) -> _InterpretedValue:
         return _InterpretedValue(self, spec)
 
-    def apply(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    def apply(self, op: OpProtocol, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         return self.record(op, inputs, attrs, op.infer_spec(*(v.spec for v in inputs), **attrs), self.value)
 
     def constant(self, array: Any) -> _InterpretedValue:
@@ -192,7 +214,7 @@ class ArrayInterpreter(_Recorder):
         """The array as a value."""
         return _InterpretedValue(self, Spec(tuple(array.shape), str(array.dtype).rsplit(".", 1)[-1]), array)
 
-    def apply(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    def apply(self, op: OpProtocol, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """See `Interpreter.apply`."""
         return self.record(op, inputs, attrs, op.reference(self.xp, *(v.array for v in inputs), **attrs), self.value)
 
@@ -201,7 +223,9 @@ class ArrayInterpreter(_Recorder):
         return self.value(self.xp.asarray(array))
 
 
-def infer_spec_by_decomposition(op: Op, specs: Sequence[Spec], attrs: Mapping[str, Any]) -> Spec | tuple[Spec, ...]:
+def infer_spec_by_decomposition(
+    op: OpProtocol, specs: Sequence[Spec], attrs: Mapping[str, Any]
+) -> Spec | tuple[Spec, ...]:
     """The output specs of a composite op, from its decomposition."""
     interpreter = _SpecInterpreter()
     with use_interpreter(interpreter):
@@ -209,7 +233,7 @@ def infer_spec_by_decomposition(op: Op, specs: Sequence[Spec], attrs: Mapping[st
     return tuple(v.spec for v in result) if isinstance(result, tuple) else result.spec
 
 
-def decomposition(op: Op, specs: Sequence[Spec], attrs: Mapping[str, Any]) -> list[Application]:
+def decomposition(op: OpProtocol, specs: Sequence[Spec], attrs: Mapping[str, Any]) -> list[Application]:
     """The applications that a composite op decomposes into; their inputs and outputs are values with a ``spec``."""
     interpreter = _SpecInterpreter()
     with use_interpreter(interpreter):
