@@ -6,7 +6,8 @@
     model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
     history = model.fit(x, y, validation_split=0.1)
 
-Names are loaded when they are first used, so that ``import prototorch`` itself is light.
+Names are loaded when they are first used, so that ``import prototorch`` itself is light. The exact list of public names
+is `__all__`; `tests/test_public_names.py` holds it and those of the public modules.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from prototorch.errors import did_you_mean
+
 __version__ = "0.1.0"
 
-#: public name -> where it lives; an empty attribute means the module itself
+#: public name -> its module and its name there; an empty name stands for the module itself
 _PUBLIC = {
     "load_model": ("prototorch.load", "load_model"),
     "Model": ("prototorch.model", "Model"),
@@ -48,13 +51,16 @@ _PUBLIC = {
 }
 
 
+__all__ = ["__version__", *_PUBLIC]
+
+
 def __getattr__(name: str) -> Any:
     try:
         module, attribute = _PUBLIC[name]
     except KeyError:
-        raise AttributeError(f"module 'prototorch' has no attribute {name!r}") from None
-    found = importlib.import_module(module)
-    value = getattr(found, attribute) if attribute else found
+        raise AttributeError(f"prototorch has no attribute {name!r}.{did_you_mean(name, _PUBLIC)}") from None
+    loaded = importlib.import_module(module)
+    value = getattr(loaded, attribute) if attribute else loaded
     globals()[name] = value
     return value
 

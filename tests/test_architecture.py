@@ -75,6 +75,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.testing",),
     ("prototorch",),
     ("prototorch.cli",),
+    ("prototorch.__main__",),
 )  # fmt: skip
 #: What is known to break a rule below and is to go.
 KNOWN_CIRCLES: list[list[str]] = [

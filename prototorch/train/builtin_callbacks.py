@@ -6,11 +6,11 @@ import csv
 import inspect
 import math
 import os
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from prototorch.errors import TrainingError, UsageError
+from prototorch.errors import TrainingError, UsageError, did_you_mean
 from prototorch.schema import field
 from prototorch.train.callbacks import Callback, LambdaCallback, Logs
 from prototorch.train.profiler import data_wait_share
@@ -308,6 +308,10 @@ class TerminateOnNaN(Callback):
         loss = (logs or {}).get("val_loss")
         if loss is not None and not math.isfinite(loss):
             raise TrainingError(f"the validation's loss is {loss} after epoch {epoch + 1}")
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"there is no callback {name!r}.{did_you_mean(name, __all__)}")
 
 
 def __dir__() -> list[str]:
