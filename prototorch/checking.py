@@ -19,7 +19,7 @@ from prototorch.graph.plan_printer import PlanDescription
 from prototorch.load import load_model
 from prototorch.model import Model
 from prototorch.text.diagnostics import Diagnostic, Report
-from prototorch.train.batch_feeder import make_target
+from prototorch.train.dataset_binding import make_target
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import Summary, probe_specs, step_specs, trace_net
 from prototorch.train.summary import summarize as summarised

@@ -5,41 +5,41 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
 from typing import Any, NoReturn
 
 import numpy as np
 
 from prototorch.backends.devices import backend_for
+from prototorch.data.dataset import ArrayDataset
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.net_writer import net_fields
 from prototorch.graph.symbolic import SymbolicTensor, build_net
-from prototorch.graph.trace import WeightSpec, trace
+from prototorch.graph.trace import WeightSpec
 from prototorch.layers.base import Layer
+from prototorch.model_weights import ModelWeights
 from prototorch.optimizers import Optimizer
-from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, NamedWeights, Variables, initial_value
-from prototorch.spec import Spec
+from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables
 from prototorch.storage import checkpoint, hdf5_source  # noqa: F401  (hdf5_source: HDF5 as a data source)
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
 from prototorch.train.argument_checks import check_integer, check_optional_integer
 from prototorch.train.builtin_callbacks import History
 from prototorch.train.callbacks import Callback, CallbackList, callback_list
-from prototorch.train.config import Compile, Fit, OutputLoss, record_class_names
+from prototorch.train.config import Compile, Fit, record_class_names
 from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
-from prototorch.train.loss_terms import resolve_loss_terms
+from prototorch.train.loss_terms import apply_loss_weights
 from prototorch.train.on_batch import OnBatchRunner
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 from prototorch.train.profiler import OPEN, Profiler
 from prototorch.train.progress import format_logs, progress_callbacks
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
-from prototorch.train.summary import summarize, trace_net
+from prototorch.train.summary import summarize
 from prototorch.train.trainer import Trainer
 
 
-class Model:
+class Model(ModelWeights):
     """A net with its weights.
 
     Made from symbols (``Model(inputs, outputs)``), from a text or a file (`load_model`), or from a list of layers
@@ -182,7 +182,7 @@ class Model:
                         weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
                         seed=seed, threads=threads, deterministic=deterministic, autotune=autotune)  # fmt: skip
         if loss_weights is not None:
-            block = block.replace(loss=_apply_loss_weights(block, self.net, loss_weights))
+            block = block.replace(loss=apply_loss_weights(block, self.net, loss_weights))
         self.set_compile(block)
 
     def set_compile(self, block: Compile) -> None:
@@ -190,14 +190,14 @@ class Model:
         if self._trainer is not None:
             self._trainer.ensure_idle("compile")
         backend = backend_for(block.device, block.threads, block.precision, block.deterministic, block.autotune)
-        program = PlanCache(self.net, self.variables, backend, block)
+        plan_cache = PlanCache(self.net, self.variables, backend, block)
         self.variables.drop_prefix(SLOT_PREFIX)
         self.variables.drop_prefix(METRIC_PREFIX)
         self.compile_block = block
-        self._make_trainer(program)
+        self._make_trainer(plan_cache)
 
-    def _make_trainer(self, program: PlanCache) -> None:
-        self._trainer = Trainer(program, Preprocessor(self.net, backend_for("cpu")))
+    def _make_trainer(self, plan_cache: PlanCache) -> None:
+        self._trainer = Trainer(plan_cache, Preprocessor(self.net, backend_for("cpu")))
         self._on_batch_runner = OnBatchRunner(self._trainer)
 
     @property
@@ -271,25 +271,27 @@ class Model:
             TrainingError: a training that cannot go on exactly.
             ResourceError: a step that would not fit in memory; told before the first one, with a batch that would.
         """
-        said = {"batch_size": batch_size, "epochs": epochs, "validation_split": validation_split, "shuffle": shuffle,
-                 "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
-                 "validation_freq": validation_freq}  # fmt: skip
-        block = (self.fit_block or Fit()).replace(**{k: v for k, v in said.items() if v is not None})
+        arguments = {"batch_size": batch_size, "epochs": epochs, "validation_split": validation_split,
+                     "shuffle": shuffle, "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
+                     "validation_freq": validation_freq}  # fmt: skip
+        block = (self.fit_block or Fit()).replace(**{k: v for k, v in arguments.items() if v is not None})
         calls = [*(block.callbacks if callbacks is None else callback_list(callbacks)), *progress_callbacks(verbose)]
         validation_batch_size = check_optional_integer("validation_batch_size", validation_batch_size)
         initial_epoch = check_integer("initial_epoch", initial_epoch, 0)
-        trainer, intake = self._compiled_trainer(), self._data_adapter()
+        trainer, adapter = self._compiled_trainer(), self._data_adapter()
         trainer.ensure_idle("fit")
         trainer.profiler = Profiler()
         with trainer.profiler(OPEN):
-            data, held = intake.adapt_fit_data(x, y, sample_weight, block, validation_data)
+            data, validation_input = adapter.adapt_fit_data(x, y, sample_weight, block, validation_data)
             self.fit_block = record_class_names(self.fit_block, x, data.source)
-            training = intake.make_batches(data, block.batch_size, supervised=True, training=True,
-                                     shuffle=block.shuffle, steps=block.steps_per_epoch)  # fmt: skip
+            training = adapter.make_batches(data, block.batch_size, supervised=True, training=True,
+                                            shuffle=block.shuffle, steps=block.steps_per_epoch)  # fmt: skip
+            self._build(training.input_specs)
             validation = None
-            if held is not None:
-                validation = intake.make_batches(held, validation_batch_size or block.batch_size, supervised=True,
-                                           steps=block.validation_steps)  # fmt: skip
+            if validation_input is not None:
+                batch_size = validation_batch_size or block.batch_size
+                steps = block.validation_steps
+                validation = adapter.make_batches(validation_input, batch_size, supervised=True, steps=steps)
                 warn_of_overlap(training, validation)
         self.history = History()
         return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=calls, history=self.history,
@@ -302,36 +304,38 @@ class Model:
                  verbose: Any = 0) -> dict[str, Any]:  # fmt: skip
         """Loss and metrics over data, by name; x and y as for `fit`. Without x the fit block's validation data.
 
-        verbose: 0, or anything else for a line on standard error.
+        batch_size: default that of the fit block. steps: the number of batches, default all. verbose: 0, or anything
+        else for a line on standard error. Raises as `fit`.
         """
         block = self.fit_block or Fit()
-        size, steps = (
-            check_optional_integer("batch_size", batch_size) or block.batch_size,
-            check_optional_integer("steps", steps),
-        )
-        trainer, intake = self._compiled_trainer(), self._data_adapter()
+        batch_size = check_optional_integer("batch_size", batch_size) or block.batch_size
+        steps = check_optional_integer("steps", steps)
+        trainer, adapter = self._compiled_trainer(), self._data_adapter()
         if x is None:
-            data, held = intake.adapt_fit_data(None, None, None, block, None)
-            data = held or data
+            data, validation = adapter.adapt_fit_data(None, None, None, block, None)
+            data = validation or data
         else:
-            data = intake.adapt(x, y, sample_weight)
-        supply = intake.make_batches(data, size, supervised=True, steps=steps)
-        found = trainer.evaluate(self, supply, steps=steps, callbacks=CallbackList(callbacks, self))
+            data = adapter.adapt(x, y, sample_weight)
+        batches = adapter.make_batches(data, batch_size, supervised=True, steps=steps)
+        self._build(batches.input_specs)
+        results = trainer.evaluate(self, batches, steps=steps, callbacks=CallbackList(callbacks, self))
         if verbose:
-            print(format_logs(found), file=sys.stderr)
-        return found
+            print(format_logs(results), file=sys.stderr)
+        return results
 
     def predict(self, x: Any, *, batch_size: int | None = None, steps: int | None = None,
                 callbacks: Sequence[Callback] = ()) -> Any:  # fmt: skip
-        """The outputs for x [samples, ...] (or what `fit` takes): an array, or a dict for several outputs."""
-        intake, size, steps = (
-            self._data_adapter(),
-            check_optional_integer("batch_size", batch_size) or 32,
-            check_optional_integer("steps", steps),
-        )
-        supply = intake.make_batches(intake.adapt(x), size, supervised=False, steps=steps)
-        found = self.trainer.predict(self, supply, steps=steps, callbacks=CallbackList(callbacks, self))
-        return next(iter(found.values())) if len(found) == 1 else found
+        """The outputs for x [samples, ...] (or what `fit` accepts): an array, or a dict for several outputs.
+
+        batch_size: default 32. steps: the number of batches, default all. Raises DataError, UsageError, ResourceError.
+        """
+        batch_size = check_optional_integer("batch_size", batch_size) or 32
+        steps = check_optional_integer("steps", steps)
+        adapter = self._data_adapter()
+        batches = adapter.make_batches(adapter.adapt(x), batch_size, supervised=False, steps=steps)
+        self._build(batches.input_specs)
+        outputs = self.trainer.predict(self, batches, steps=steps, callbacks=CallbackList(callbacks, self))
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None,
                        class_weight: Mapping[int, float] | None = None) -> dict[str, Any]:  # fmt: skip
@@ -343,126 +347,34 @@ class Model:
         return self._on_batch(TEST, x, y, sample_weight, None)
 
     def predict_on_batch(self, x: Any) -> Any:
-        """The outputs for these samples, in one piece."""
-        intake, backend = self._data_adapter(), self.trainer.plan_cache.backend
+        """The outputs for these samples, computed as one batch."""
+        to_numpy = self.trainer.plan_cache.backend.to_numpy
         with self.trainer.lock:
-            found = self._on_batch_runner.run(PREDICT, intake, intake.arrays(x))
-            copied = {name: np.array(backend.to_numpy(array)) for name, array in found.items()}
-        return next(iter(copied.values())) if len(copied) == 1 else copied
+            outputs = self._run_on_batch(PREDICT, self._data_adapter().arrays(x), None)
+            copies = {name: np.array(to_numpy(array)) for name, array in outputs.items()}
+        return next(iter(copies.values())) if len(copies) == 1 else copies
 
     def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any) -> dict[str, Any]:
-        program, intake = self._compiled_trainer().plan_cache, self._data_adapter()
-        with self.trainer.lock:
-            self._on_batch_runner.run(phase, intake, intake.arrays(x, y, sample_weight), class_weight)
-            return program.metrics.results(phase)
+        trainer, data = self._compiled_trainer(), self._data_adapter().arrays(x, y, sample_weight)
+        with trainer.lock:
+            self._run_on_batch(phase, data, class_weight)
+            return trainer.plan_cache.metrics.results(phase)
+
+    def _run_on_batch(self, phase: str, data: ArrayDataset, class_weight: Any) -> dict[str, Any]:
+        runner = self._on_batch_runner
+        if not runner.is_bound(phase, data):
+            binding = self._data_adapter().bind(data, phase != PREDICT, warn=False)
+            self._build(binding.input_specs)
+            runner.bind(phase, data, binding)
+        return runner.run(phase, data, class_weight)
 
     def _data_adapter(self) -> DataAdapter:
-        return DataAdapter(self.net, self.trainer, self._build)
+        return DataAdapter(self.trainer.plan_cache, self.trainer.preprocessor)
 
     def _compiled_trainer(self) -> Trainer:
-        """The trainer of a model with a loss; one without is told so before data are read."""
+        """The trainer of a compiled model. Raises UsageError, before data are read, where there is no loss."""
         _ = self.trainer.plan_cache.optimizer
         return self.trainer
-
-    # ---------------------------------------------------------------- weights
-
-    def _build(self, specs: Mapping[str, Spec]) -> dict[str, WeightSpec]:
-        """Make the weights that are not there yet, for inputs of these specs."""
-        with self.trainer.lock:
-            if self._weight_specs is None:
-                self._weight_specs = trace(self.net, specs, False).weights
-            self.trainer.plan_cache.check_weights_fit(self._weight_specs.values())
-            seed = self.compile_block.seed if self.compile_block is not None else 0
-            for weight in self._weight_specs.values():
-                if weight.name not in self.variables:
-                    self.variables.create(weight.name, initial_value(weight, seed), own=True)
-                self.variables.check_spec(weight.name, weight.spec)
-            return self._weight_specs
-
-    def build(self, **shapes: Sequence[int]) -> None:
-        """Make the weights now; inputs with sizes that only data tell need ``name=shape`` (no batch dimension)."""
-        self._build(self.input_specs(1, shapes))
-
-    def input_specs(self, batch: int, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, Spec]:
-        """The specs of the inputs for a batch size. Raises UsageError for a size that is not known."""
-        specs = {}
-        for node in self.net.inputs:
-            shape = tuple((shapes or {}).get(node.name, node.shape))
-            if None in shape:
-                raise UsageError(
-                    f"the input {node.name!r} has a size that only data tell: say build({node.name}=[...]) first"
-                )
-            specs[node.name] = Spec((batch, *(n for n in shape if n is not None)), node.dtype)
-        return specs
-
-    @property
-    def weights(self) -> dict[str, np.ndarray]:
-        """The weights by name (``layer/weight``) in the order of the layers, the arrays themselves.
-
-        ``model.weights[name] = array`` writes into one.
-        """
-        if self._weight_specs is None:
-            there = self.variables.weights()
-            if there and any(self.net.unknown_sizes()):  # they came from a file: only their order is to be found
-                return NamedWeights({name: there[name] for name in trace_net(self.net, 1).weights if name in there})
-            self.build()
-        return NamedWeights({name: self.variables[name] for name in self._weight_specs or ()})
-
-    def get_weights(self) -> dict[str, np.ndarray]:
-        """Copies of the weights by name."""
-        return {name: np.array(array) for name, array in self.weights.items()}
-
-    def set_weights(self, weights: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
-        """Write weights, by name or in order; all of them. Raises WeightsError where names or shapes do not fit."""
-        here = self.weights
-        if not isinstance(weights, Mapping):
-            if len(weights) != len(here):
-                raise UsageError(f"the model has {len(here)} weights, {len(weights)} are given")
-            weights = dict(zip(here, weights, strict=True))
-        checkpoint.assign_weights(here, weights, source="the weights given", strict=True)
-
-    def count_params(self) -> int:
-        """The number of elements of all weights, running statistics included."""
-        return sum(int(np.size(a)) for a in self.weights.values())
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write text, weights, optimiser and, during a `fit`, all that is needed to go on, into one HDF5 file."""
-        _ = self.weights
-        training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
-        checkpoint.save(path, self.to_text(), self.variables, training)
-
-    def save_weights(self, path: str | PathLike[str]) -> None:
-        """Write the weights alone (with the text) into an HDF5 file."""
-        _ = self.weights
-        checkpoint.save(path, self.to_text(), self.variables, None)
-
-    def load_weights(self, path: str | PathLike[str], *, by_name: bool = False,
-                     skip_mismatch: bool = False) -> checkpoint.LoadReport:  # fmt: skip
-        """Read weights from a file that `save` or `save_weights` wrote; gives back what was loaded and what was not.
-
-        Strict by default: every weight must be there, with its shape, and no other. ``by_name`` lets weights be missing
-        or left over, ``skip_mismatch`` also lets shapes differ. Raises WeightsError, ModelFileError.
-        """
-        return checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
-
-
-def _apply_loss_weights(
-    block: Compile, net: Net, weights: Mapping[str, float] | Sequence[float]
-) -> tuple[OutputLoss, ...]:
-    """The losses with Keras' loss_weights in them."""
-    if not isinstance(weights, Mapping):
-        if len(weights) != len(block.loss):
-            raise UsageError(f"loss_weights has {len(weights)} numbers for {len(block.loss)} losses")
-        return tuple(one.replace(weight=float(w)) for one, w in zip(block.loss, weights, strict=True))
-    found = resolve_loss_terms(net, block)
-    for name in weights:
-        if name not in {t.output for t in found}:
-            raise UsageError(
-                f"loss_weights names {name!r}, which has no loss; there are {', '.join(t.output for t in found)}"
-            )
-    return tuple(
-        one.replace(weight=float(weights.get(t.output, 1.0))) for one, t in zip(block.loss, found, strict=True)
-    )
 
 
 def _as_list(value: Any) -> list[Any]:

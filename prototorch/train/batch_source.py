@@ -10,15 +10,17 @@ from prototorch.data.binding import BoundDataset
 from prototorch.data.loader import Loader
 from prototorch.data.stream import BatchStream
 from prototorch.errors import DataError
+from prototorch.spec import Spec
 
-__all__ = ["BatchSource"]
+__all__ = ["BatchSource", "iterate_epoch"]
 
 
 class BatchSource(NamedTuple):
-    """A data set bound to the model, and the loader or stream of its batches."""
+    """A data set bound to the model, the loader or stream of its batches, and the net's input specs for one sample."""
 
     dataset: BoundDataset
     batches: Loader | BatchStream
+    input_specs: dict[str, Spec]
 
     def steps(self) -> int | None:
         """The number of batches of an epoch; None where it is not known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from prototorch.errors import ShapeError, UsageError, did_you_mean
@@ -11,9 +11,16 @@ from prototorch.graph.trace import Trace
 from prototorch.losses import Loss
 from prototorch.metrics import Metric, resolve_metric
 from prototorch.spec import Spec
-from prototorch.train.config import Compile
+from prototorch.train.config import Compile, OutputLoss
 
-__all__ = ["LossTerm", "MetricTerm", "check_metrics", "resolve_loss_terms", "resolve_metric_terms"]
+__all__ = [
+    "LossTerm",
+    "MetricTerm",
+    "apply_loss_weights",
+    "check_metrics",
+    "resolve_loss_terms",
+    "resolve_metric_terms",
+]
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,28 @@ def resolve_metric_terms(
                 name, n = f"{stem}_{n}", n + 1
             terms.append(MetricTerm(output, metric, name, is_weighted))
     return tuple(terms)
+
+
+def apply_loss_weights(
+    config: Compile, net: Net, weights: Mapping[str, float] | Sequence[float]
+) -> tuple[OutputLoss, ...]:
+    """The losses of a compile block with Keras' ``loss_weights`` as their factors, by output or in order.
+
+    Raises UsageError for another number of weights, or an output without a loss.
+    """
+    if not isinstance(weights, Mapping):
+        if len(weights) != len(config.loss):
+            raise UsageError(f"loss_weights has {len(weights)} numbers for {len(config.loss)} losses")
+        return tuple(one.replace(weight=float(w)) for one, w in zip(config.loss, weights, strict=True))
+    found = resolve_loss_terms(net, config)
+    for name in weights:
+        if name not in {t.output for t in found}:
+            raise UsageError(
+                f"loss_weights names {name!r}, which has no loss; there are {', '.join(t.output for t in found)}"
+            )
+    return tuple(
+        one.replace(weight=float(weights.get(t.output, 1.0))) for one, t in zip(config.loss, found, strict=True)
+    )
 
 
 def _check_output(net: Net, output: str, what: str) -> None:

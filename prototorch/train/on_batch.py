@@ -1,4 +1,4 @@
-"""One batch at a time, as `Model.train_on_batch` and its likes take it."""
+"""Steps on single batches, for `Model.train_on_batch`, `test_on_batch` and `predict_on_batch`."""
 
 from __future__ import annotations
 
@@ -12,66 +12,69 @@ from prototorch.data.binding import BoundDataset, TargetSpec
 from prototorch.data.checks import check_values
 from prototorch.data.dataset import ArrayDataset
 from prototorch.train.batch_feeder import BatchFeeder
-from prototorch.train.data_adapter import DataAdapter
+from prototorch.train.dataset_binding import ModelBinding
 from prototorch.train.step_inputs import PREDICT, TRAIN
 from prototorch.train.trainer import Trainer
 
-MAX_CACHED_BINDINGS = 16  # kinds of batches that are remembered
+__all__ = ["OnBatchRunner"]
+
+MAX_CACHED_BINDINGS = 16
 
 
 class BatchBinding(NamedTuple):
-    """What is known of batches of some names, shapes and types: how they are bound, what their targets must be, and
-    what feeds them."""
+    """How batches of one phase with the same names, shapes and dtypes are bound and fed; without samples."""
 
     dataset: BoundDataset
     targets: Mapping[str, TargetSpec]
-    feed: BatchFeeder
+    feeder: BatchFeeder
 
 
 class OnBatchRunner:
-    """Runs single batches. What the names, shapes and types of a batch tell is found out once; of the next ones of that
-    kind the values alone are looked at."""
+    """Runs single batches. A binding is made once for batches of the same names, shapes and dtypes; of further ones
+    only the values are checked."""
 
     def __init__(self, trainer: Trainer):
         self.trainer = trainer
         self._bindings: dict[Any, BatchBinding] = {}
 
-    def run(self, phase: str, intake: DataAdapter, data: ArrayDataset,
-            class_weight: Mapping[int, float] | None = None) -> dict[str, Any]:  # fmt: skip
-        """One step on these samples; the outputs are the plan's memory, good until the next step.
+    def is_bound(self, phase: str, data: ArrayDataset) -> bool:
+        """Whether there is a binding for batches like this one."""
+        return _binding_key(phase, data) in self._bindings
 
-        Raises DataError for what does not fit the model, TrainingError as `Trainer.run_step` does.
+    def bind(self, phase: str, data: ArrayDataset, binding: ModelBinding) -> None:
+        """Remember how batches like this one are bound, and forget the oldest binding where there are too many."""
+        trainer, empty = self.trainer, binding.dataset.rebind(data.without_samples())
+        feeder = BatchFeeder(trainer.plan_cache, empty, trainer.preprocessor, phase == TRAIN)
+        if len(self._bindings) >= MAX_CACHED_BINDINGS:
+            del self._bindings[next(iter(self._bindings))]
+        self._bindings[_binding_key(phase, data)] = BatchBinding(empty, binding.targets, feeder)
+
+    def run(self, phase: str, data: ArrayDataset, class_weight: Mapping[int, float] | None = None) -> dict[str, Any]:
+        """One step on a batch that is bound; the outputs are the plan's memory, valid until the next step.
+
+        Raises DataError for values that do not fit the model, TrainingError as `Trainer.run_step` does.
         """
         trainer = self.trainer
-        kind = self._bind(phase, intake, data)
-        held = kind.dataset.rebind(data)
-        check_values(held, kind.targets)
-        feed = kind.feed
+        binding = self._bindings[_binding_key(phase, data)]
+        dataset, feeder = binding.dataset.rebind(data), binding.feeder
+        check_values(dataset, binding.targets)
         if class_weight:
-            feed = BatchFeeder(trainer.plan_cache, held, trainer.preprocessor, phase == TRAIN, class_weight)
-        place = BatchContext(trainer.plan_cache.seed, trainer.step if phase == TRAIN else 0, 0, np.arange(len(held)))
-        columns = held.arrays_in_memory()
-        if trainer.preprocessor.has_layers and not feed.preprocesses_on_device:
-            columns = feed.preprocess(columns, place)
-        feed.data = held
+            feeder = BatchFeeder(trainer.plan_cache, dataset, trainer.preprocessor, phase == TRAIN, class_weight)
+        rows = np.arange(len(dataset))
+        context = BatchContext(trainer.plan_cache.seed, trainer.step if phase == TRAIN else 0, 0, rows)
+        columns = dataset.arrays_in_memory()
+        if trainer.preprocessor.has_layers and not feeder.preprocesses_on_device:
+            columns = feeder.preprocess(columns, context)
+        feeder.data = dataset
         if phase != PREDICT:
             trainer.plan_cache.metrics.reset(phase)
         try:
-            outputs = trainer.run_step(phase, feed, Batch(columns, place), len(held))
+            outputs = trainer.run_step(phase, feeder, Batch(columns, context), len(dataset))
             trainer.synchronize()
         finally:
-            feed.data = kind.dataset  # nobody's samples are kept
+            feeder.data = binding.dataset  # the samples are released
         return outputs
 
-    def _bind(self, phase: str, intake: DataAdapter, data: ArrayDataset) -> BatchBinding:
-        key = phase, len(data), data.inputs, data.targets, data.weight, tuple(data.columns.items())
-        found = self._bindings.get(key)
-        if found is None:
-            held = intake.bind(data, phase != PREDICT, warn=False)
-            empty = held.rebind(data.without_samples())
-            feed = BatchFeeder(self.trainer.plan_cache, empty, self.trainer.preprocessor, phase == TRAIN)
-            found = BatchBinding(empty, intake.make_targets(held) if phase != PREDICT else {}, feed)
-            if len(self._bindings) >= MAX_CACHED_BINDINGS:
-                del self._bindings[next(iter(self._bindings))]
-            self._bindings[key] = found
-        return found
+
+def _binding_key(phase: str, data: ArrayDataset) -> Any:
+    return phase, len(data), data.inputs, data.targets, data.weight, tuple(data.columns.items())

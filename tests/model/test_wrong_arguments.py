@@ -23,7 +23,7 @@ def model() -> pt.Model:
 
 
 WRONG = [
-    (lambda m: m.fit(X, Y, class_weight=[1, 2, 3]), "class_weight is a dict of a number for each class number"),
+    (lambda m: m.fit(X, Y, class_weight=[1, 2, 3]), "class_weight must be a dict of a number for each class index"),
     (lambda m: m.fit(X, Y, callbacks="stop"), "callbacks: a list of callbacks is wanted, not 'stop'"),
     (lambda m: m.fit(X, Y, callbacks=3), "callbacks: a list of callbacks is wanted, not 3"),
     (lambda m: m.fit(X, Y, callbacks=[pt.callbacks.EarlyStopping]), "EarlyStopping() makes one"),

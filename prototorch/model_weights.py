@@ -1,0 +1,118 @@
+"""The weights of a model: created, read, written, saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
+import numpy as np
+
+from prototorch.errors import UsageError
+from prototorch.graph.net import Net
+from prototorch.graph.trace import WeightSpec, trace
+from prototorch.runtime.variables import NamedWeights, Variables, initial_value
+from prototorch.spec import Spec
+from prototorch.storage import checkpoint
+from prototorch.train.config import Compile
+from prototorch.train.summary import trace_net
+from prototorch.train.trainer import Trainer
+
+__all__ = ["ModelWeights"]
+
+
+class ModelWeights:
+    """The part of `prototorch.model.Model` that concerns its weights."""
+
+    net: Net
+    variables: Variables
+    compile_block: Compile | None
+    _trainer: Trainer | None
+    _weight_specs: dict[str, WeightSpec] | None
+
+    @property
+    def trainer(self) -> Trainer:
+        """Runs the steps; see `prototorch.model.Model.trainer`."""
+        raise NotImplementedError
+
+    def to_text(self) -> str:
+        """The model as text; see `prototorch.model.Model.to_text`."""
+        raise NotImplementedError
+
+    def _build(self, specs: Mapping[str, Spec]) -> dict[str, WeightSpec]:
+        """Make the weights that are not there yet, for inputs of these specs."""
+        with self.trainer.lock:
+            if self._weight_specs is None:
+                self._weight_specs = trace(self.net, specs, False).weights
+            self.trainer.plan_cache.check_weights_fit(self._weight_specs.values())
+            seed = self.compile_block.seed if self.compile_block is not None else 0
+            for weight in self._weight_specs.values():
+                if weight.name not in self.variables:
+                    self.variables.create(weight.name, initial_value(weight, seed), own=True)
+                self.variables.check_spec(weight.name, weight.spec)
+            return self._weight_specs
+
+    def build(self, **shapes: Sequence[int]) -> None:
+        """Make the weights now; inputs with sizes that only data tell need ``name=shape`` (no batch dimension)."""
+        self._build(self.input_specs(1, shapes))
+
+    def input_specs(self, batch: int, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, Spec]:
+        """The specs of the inputs for a batch size. Raises UsageError for a size that is not known."""
+        specs = {}
+        for node in self.net.inputs:
+            shape = tuple((shapes or {}).get(node.name, node.shape))
+            if None in shape:
+                raise UsageError(
+                    f"the input {node.name!r} has a size that only data tell: say build({node.name}=[...]) first"
+                )
+            specs[node.name] = Spec((batch, *(n for n in shape if n is not None)), node.dtype)
+        return specs
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The weights by name (``layer/weight``) in the order of the layers, the arrays themselves.
+
+        ``model.weights[name] = array`` writes into one.
+        """
+        if self._weight_specs is None:
+            there = self.variables.weights()
+            if there and any(self.net.unknown_sizes()):  # they came from a file: only their order is to be found
+                return NamedWeights({name: there[name] for name in trace_net(self.net, 1).weights if name in there})
+            self.build()
+        return NamedWeights({name: self.variables[name] for name in self._weight_specs or ()})
+
+    def get_weights(self) -> dict[str, np.ndarray]:
+        """Copies of the weights by name."""
+        return {name: np.array(array) for name, array in self.weights.items()}
+
+    def set_weights(self, weights: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
+        """Write weights, by name or in order; all of them. Raises WeightsError where names or shapes do not fit."""
+        here = self.weights
+        if not isinstance(weights, Mapping):
+            if len(weights) != len(here):
+                raise UsageError(f"the model has {len(here)} weights, {len(weights)} are given")
+            weights = dict(zip(here, weights, strict=True))
+        checkpoint.assign_weights(here, weights, source="the weights given", strict=True)
+
+    def count_params(self) -> int:
+        """The number of elements of all weights, running statistics included."""
+        return sum(int(np.size(a)) for a in self.weights.values())
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write text, weights, optimiser and, during a `fit`, all that is needed to go on, into one HDF5 file."""
+        _ = self.weights
+        training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
+        checkpoint.save(path, self.to_text(), self.variables, training)
+
+    def save_weights(self, path: str | PathLike[str]) -> None:
+        """Write the weights alone (with the text) into an HDF5 file."""
+        _ = self.weights
+        checkpoint.save(path, self.to_text(), self.variables, None)
+
+    def load_weights(self, path: str | PathLike[str], *, by_name: bool = False,
+                     skip_mismatch: bool = False) -> checkpoint.LoadReport:  # fmt: skip
+        """Read weights from a file that `save` or `save_weights` wrote; gives back what was loaded and what was not.
+
+        Strict by default: every weight must be there, with its shape, and no other. ``by_name`` lets weights be missing
+        or left over, ``skip_mismatch`` also lets shapes differ. Raises WeightsError, ModelFileError.
+        """
+        return checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)

@@ -1,0 +1,101 @@
+"""Binding a data set to a model: the shapes, targets and index ranges that the model expects of its columns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from prototorch.data.binding import BoundDataset, IndexRange, TargetSpec, bind
+from prototorch.data.dataset import Dataset
+from prototorch.errors import DataError, ShapeError
+from prototorch.graph.net import Net
+from prototorch.spec import Spec
+from prototorch.train.loss_terms import LossTerm
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.preprocessing import Preprocessor
+
+__all__ = ["ModelBinding", "bind_dataset", "index_inputs", "input_specs", "input_targets", "make_target"]
+
+Shape = tuple[int | None, ...]
+
+
+class ModelBinding(NamedTuple):
+    """A data set as a model sees it, the targets that the losses expect (by output), and the net's input specs for a
+    batch of one sample."""
+
+    dataset: BoundDataset
+    targets: dict[str, TargetSpec]
+    input_specs: dict[str, Spec]
+
+
+def bind_dataset(plan_cache: PlanCache, preprocessor: Preprocessor, dataset: Dataset, supervised: bool) -> ModelBinding:
+    """Bind a data set to a model, with its targets where ``supervised``.
+
+    Raises DataError for columns that are missing or do not fit, with both shapes, and ShapeError where no layer takes
+    the shape of the data.
+    """
+    net, terms = plan_cache.net, plan_cache.loss_terms
+    inputs: dict[str, Shape] = {i.name: i.shape for i in net.inputs}
+    if preprocessor.has_layers:
+        column = preprocessor.name if preprocessor.name in dataset.inputs else (*dataset.inputs, "")[0]
+        if column in dataset.columns:
+            inputs[preprocessor.name] = _raw_shape(preprocessor, dataset, column, inputs[preprocessor.name])
+    bound = bind(dataset, inputs)
+    specs = input_specs(net, bound, preprocessor, 1)
+    if not supervised:
+        indices = index_inputs(net, preprocessor)
+        return ModelBinding(bind(dataset, inputs, None, None, indices), {}, specs)
+    outputs = plan_cache.output_specs(specs)
+    from_inputs = input_targets(plan_cache, bound)
+    targets = {t.output: make_target(t, outputs[t.output]) for t in terms if t.output not in from_inputs}
+    columns = {t.output: t.target for t in terms if t.target is not None}
+    return ModelBinding(bind(dataset, inputs, targets, columns, index_inputs(net, preprocessor)), targets, specs)
+
+
+def make_target(term: LossTerm, output: Spec) -> TargetSpec:
+    """The targets that a loss expects for an output of this spec."""
+    loss, spec = term.loss, term.target_spec(output)
+    classes = output.shape[loss.class_axis] if loss.target_kind == "classes" else None
+    return TargetSpec(
+        spec.shape[1:], loss.target_kind, classes, type(loss).__name__, loss.class_axis, loss.ignored_class
+    )
+
+
+def index_inputs(net: Net, preprocessor: Preprocessor) -> dict[str, IndexRange]:
+    """The inputs whose elements are indices into a table of a layer, as they are in the data: name -> range."""
+    preprocessed = preprocessor.name if preprocessor.has_layers else None
+    ranges = net.index_inputs().items()
+    return {name: IndexRange(count, layer) for name, (layer, count) in ranges if name != preprocessed}
+
+
+def input_targets(plan_cache: PlanCache, data: BoundDataset) -> dict[str, str]:
+    """Outputs whose target is one of the inputs, as it is after preprocessing: output -> input column."""
+    terms = plan_cache.loss_terms
+    return {t.output: t.target for t in terms if t.target is not None and t.target in data.inputs}
+
+
+def input_specs(net: Net, data: BoundDataset, preprocessor: Preprocessor, batch: int) -> dict[str, Spec]:
+    """The specs of the net's inputs for a batch of this size."""
+    specs = {}
+    for node in net.inputs:
+        column = data.columns[data.input_columns[node.name]]
+        spec = Spec((batch, *column.shape), column.dtype)
+        if preprocessor.has_layers and node.name == preprocessor.name:
+            spec = preprocessor.output_spec(spec)
+        specs[node.name] = Spec(spec.shape, node.dtype)
+    return specs
+
+
+def _raw_shape(preprocessor: Preprocessor, dataset: Dataset, column: str, expected: Shape) -> Shape:
+    """The shape of a column before preprocessing. Raises DataError where preprocessing does not give the expected."""
+    raw = dataset.columns[column]
+    try:
+        shape = preprocessor.output_spec(Spec((1, *raw.shape), raw.dtype)).shape[1:]
+    except ShapeError as exc:
+        raise DataError(f"{dataset.name}: a sample of shape {list(raw.shape)} cannot be preprocessed: {exc}") from exc
+    if len(shape) != len(expected) or any(e not in (None, n) for n, e in zip(shape, expected, strict=True)):
+        wanted = ", ".join("none" if n is None else str(n) for n in expected)
+        raise DataError(
+            f"{dataset.name}: a sample of shape {list(raw.shape)} has shape {list(shape)} after preprocess, "
+            f"expected [{wanted}] for the input {preprocessor.name!r}; add a Resizing or Reshape layer to preprocess"
+        )
+    return raw.shape
