@@ -300,7 +300,7 @@ ERRORS = {
         UsageError,
         "give validation_data",
     ),
-    "targets beside a stream": (lambda: model().fit(stream, Y, verbose=0), UsageError, "y is given beside data"),
+    "targets beside a stream": (lambda: model().fit(stream, Y, verbose=0), UsageError, "y is given together with data"),
     "odd validation data": (lambda: fit(model(), validation_data=(X, Y, Y, Y)), UsageError, "not a tuple of 4"),
     "unknown output in loss": (
         lambda: two(loss={"knid": "mse"}),
