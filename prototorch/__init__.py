@@ -42,7 +42,7 @@ _PUBLIC = {
     "losses": ("prototorch.losses", ""),
     "metrics": ("prototorch.metrics", ""),
     "optimizers": ("prototorch.optimizers", ""),
-    "schedules": ("prototorch.optimizers", ""),
+    "schedules": ("prototorch.optimizers.schedules", ""),
     "callbacks": ("prototorch.train.builtin_callbacks", ""),
     "initializers": ("prototorch.initializers", ""),
     "regularizers": ("prototorch.regularizers", ""),

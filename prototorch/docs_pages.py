@@ -14,7 +14,8 @@ from prototorch.initializers import Initializer
 from prototorch.layers import Layer
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
-from prototorch.optimizers import Optimizer, Schedule
+from prototorch.optimizers.base import Optimizer
+from prototorch.optimizers.schedules.base import Schedule
 from prototorch.regularizers import Regularizer
 from prototorch.schema import Block
 from prototorch.text.case_conversion import snake_case

@@ -107,15 +107,36 @@ class BackendError(PrototorchError, RuntimeError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` for the nearest known word, or an empty string."""
-    words = list(known)
-    same = [w for w in words if w.lower() == word.lower()]
-    if same:
-        return f" Did you mean {same[0]!r}?"
-    near = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    """`` Did you mean 'x'?`` for the nearest known names, or an empty string.
+
+    In this order: the same name in other letters (upper or lower case); the names that contain the word, up to five
+    (``crossentropy`` is a part of three losses); the most similar name.
+    """
+    names = list(known)
+    same = [n for n in names if n.lower() == word.lower()]
+    near = same[:1] or _containing(word, names) or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if not near:
-        lowered = {w.lower().replace("_", ""): w for w in words}
-        near = [lowered[n] for n in difflib.get_close_matches(word.lower().replace("_", ""), lowered, n=1, cutoff=0.6)]
-    if near and near[0][-2:] in ("1D", "3D") and not word.endswith(("1D", "3D")) and near[0][:-2] + "2D" in words:
-        near = [near[0][:-2] + "2D"]  # pictures are what is mostly meant
-    return f" Did you mean {near[0]!r}?" if near else ""
+        plain = {_plain(n): n for n in names}
+        near = [plain[n] for n in difflib.get_close_matches(_plain(word), plain, n=1, cutoff=0.6)]
+    if not near:
+        return ""
+    if len(near) == 1 and near[0][-2:] in ("1D", "3D") and not word.endswith(("1D", "3D")):
+        near = [n for n in names if n == near[0][:-2] + "2D"] or near  # images are the usual case
+    *first, last = map(repr, near)
+    return f" Did you mean {', '.join(first)}{' or ' if first else ''}{last}?"
+
+
+def _containing(word: str, names: list[str]) -> list[str]:
+    """The names that contain a word, one spelling each, if they are few; one alone that is hardly longer."""
+    found: dict[str, list[str]] = {}
+    for name in names if len(word) > 3 else ():
+        if _plain(word) in _plain(name):
+            found.setdefault(_plain(name), []).append(name)
+    spelt = sorted((difflib.get_close_matches(word, group, 1, 0)[0] for group in found.values()), key=len)
+    if not spelt or len(spelt) > 5 or len(spelt[0]) <= len(word) + 2:
+        return spelt[:1]
+    return spelt
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")

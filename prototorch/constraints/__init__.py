@@ -1,6 +1,17 @@
-"""Constraints, by Keras' names: a weight is brought back into a set after each update."""
+"""Constraints, by the names of Keras: a weight is projected onto a set after each update."""
+
+from typing import Any
 
 from prototorch.constraints.base import Constraint
-from prototorch.constraints.norms import MaxNorm, MinMaxNorm, NonNeg, UnitNorm
+from prototorch.schema.namespace import Namespace
 
-__all__ = ["Constraint", "MaxNorm", "MinMaxNorm", "NonNeg", "UnitNorm"]
+_NAMESPACE = Namespace(__name__, Constraint)
+__all__ = _NAMESPACE.load(__path__)
+
+
+def __getattr__(name: str) -> Any:
+    return _NAMESPACE.get(name)
+
+
+def __dir__() -> list[str]:
+    return _NAMESPACE.names()

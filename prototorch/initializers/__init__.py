@@ -1,24 +1,17 @@
-"""Initialisers, by Keras' names and meanings."""
+"""Initializers of weights, by the names and definitions of Keras."""
 
-import importlib
-import pkgutil
 from typing import Any
 
-from prototorch.errors import did_you_mean
 from prototorch.initializers.base import Initializer
+from prototorch.schema.namespace import Namespace
 
-for _info in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_info.name}")
-globals().update({_c.__name__: _c for _c in Initializer.members().values()})
+_NAMESPACE = Namespace(__name__, Initializer)
+__all__ = _NAMESPACE.load(__path__)
 
 
 def __getattr__(name: str) -> Any:
-    """A class that was defined elsewhere; the ones of this folder are names of the module."""
-    found = Initializer.members().get(name)
-    if found is not None:
-        return found
-    raise AttributeError(f"there is no initialiser {name!r}.{did_you_mean(name, __dir__())}")
+    return _NAMESPACE.get(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*Initializer.members()])
+    return _NAMESPACE.names()

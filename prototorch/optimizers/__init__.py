@@ -1,25 +1,19 @@
-"""Optimisers and learning rate schedules, by Keras' names and meanings."""
+"""Optimizers, by the names and definitions of Keras; learning rate schedules are in `schedules`."""
 
-import importlib
-import pkgutil
 from typing import Any
 
-from prototorch.errors import did_you_mean
+from prototorch.optimizers import schedules as schedules
 from prototorch.optimizers.base import Optimizer
-from prototorch.optimizers.schedule import Schedule
+from prototorch.optimizers.schedules.base import Schedule
+from prototorch.schema.namespace import Namespace
 
-for _info in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_info.name}")
-globals().update({_c.__name__: _c for _c in (*Optimizer.members().values(), *Schedule.members().values())})
+_NAMESPACE = Namespace(__name__, Optimizer, {name: f"pt.schedules.{name}" for name in Schedule.members()})
+__all__ = _NAMESPACE.load(__path__)
 
 
 def __getattr__(name: str) -> Any:
-    """A class that was defined elsewhere; the ones of this folder are names of the module."""
-    found = (Optimizer.members() | Schedule.members()).get(name)
-    if found is not None:
-        return found
-    raise AttributeError(f"there is no optimiser or schedule {name!r}.{did_you_mean(name, __dir__())}")
+    return _NAMESPACE.get(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*Optimizer.members(), *Schedule.members()])
+    return _NAMESPACE.names()

@@ -10,7 +10,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.graph.trace import WeightSpec
-from prototorch.optimizers.schedule import Schedule
+from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import Block, field
 
 EMA_SLOT = "average"

@@ -1,6 +1,17 @@
-"""Regularisers, by Keras' names: a penalty on a weight that is added to the loss."""
+"""Regularizers, by the names of Keras: penalties on a weight that are added to the loss."""
+
+from typing import Any
 
 from prototorch.regularizers.base import Regularizer
-from prototorch.regularizers.norms import L1, L1L2, L2, OrthogonalRegularizer
+from prototorch.schema.namespace import Namespace
 
-__all__ = ["L1", "L1L2", "L2", "OrthogonalRegularizer", "Regularizer"]
+_NAMESPACE = Namespace(__name__, Regularizer)
+__all__ = _NAMESPACE.load(__path__)
+
+
+def __getattr__(name: str) -> Any:
+    return _NAMESPACE.get(name)
+
+
+def __dir__() -> list[str]:
+    return _NAMESPACE.names()

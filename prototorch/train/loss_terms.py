@@ -9,7 +9,8 @@ from prototorch.errors import ShapeError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.graph.trace import Trace
 from prototorch.losses import Loss
-from prototorch.metrics import Metric, resolve_metric
+from prototorch.metrics import Metric
+from prototorch.metrics.generic_names import resolve_metric
 from prototorch.spec import Spec
 from prototorch.train.config import Compile, OutputLoss
 

@@ -16,7 +16,7 @@ from prototorch.data.batch import Batch
 from prototorch.data.loader import Loader
 from prototorch.errors import TrainingError, UsageError
 from prototorch.graph.trace import RANDOM_KEY
-from prototorch.optimizers import Schedule
+from prototorch.optimizers.schedules.base import Schedule
 from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.batch_source import BatchSource
 from prototorch.train.callbacks import CallbackList, DeferredActions, LazyLogs

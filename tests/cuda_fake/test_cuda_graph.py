@@ -33,7 +33,7 @@ def fitted(backend, x, y, **options):
     "optimizer",
     [
         "adam",
-        pt.optimizers.SGD(pt.optimizers.ExponentialDecay(0.1, 3, 0.5), momentum=0.9, clipnorm=1.0),
+        pt.optimizers.SGD(pt.schedules.ExponentialDecay(0.1, 3, 0.5), momentum=0.9, clipnorm=1.0),
         pt.optimizers.RMSprop(1e-2, ema_momentum=0.9, use_ema=True),
     ],
     ids=["adam", "scheduled", "averaged"],

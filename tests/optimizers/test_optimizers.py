@@ -10,10 +10,11 @@ from prototorch.eager.tensor import tensor
 from prototorch.errors import UsageError
 from prototorch.graph.trace import WeightSpec
 from prototorch.initializers import Zeros
+from prototorch.optimizers import schedules as S
 from prototorch.spec import Spec
 from prototorch.text.diagnostics import Report
 
-MEMBERS = [*O.Optimizer.members().values(), *O.Schedule.members().values()]
+MEMBERS = [*O.Optimizer.members().values(), *S.Schedule.members().values()]
 EXAMPLES = [(cls, e.text) for cls in MEMBERS for e in cls.examples]
 
 
@@ -106,7 +107,7 @@ def test_the_learning_rate_comes_first():
         (lambda: O.Adam(clipnorm=0.0), "Adam.clipnorm must be a number above 0"),
         (lambda: O.Adam(learning_rate="fast"), "Adam.learning_rate must be"),
         (lambda: O.Optimizer.lookup("adamm"), "Did you mean 'adam'?"),
-        (lambda: O.Schedule.lookup("cosin"), "Did you mean 'cosine'?"),
+        (lambda: S.Schedule.lookup("cosin"), "Did you mean 'cosine'?"),
     ],
 )
 def test_messages(make, words):
@@ -123,7 +124,7 @@ def test_every_member_has_examples_and_documented_fields():
 
 
 def test_fields_round_trip():
-    for made in (O.SGD(0.1, momentum=0.9), O.Adam(O.Warmup(O.CosineDecay(0.1, 100), 10)), O.AdamW(clipnorm=1.0)):
+    for made in (O.SGD(0.1, momentum=0.9), O.Adam(S.Warmup(S.CosineDecay(0.1, 100), 10)), O.AdamW(clipnorm=1.0)):
         report = Report()
         assert type(made).from_fields(made.to_fields(), report) == made
         assert not len(report)

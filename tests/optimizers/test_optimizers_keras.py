@@ -19,6 +19,7 @@ from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import WeightSpec
 from prototorch.initializers import Zeros
 from prototorch.ops.core import use_interpreter
+from prototorch.optimizers import schedules as S
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 
@@ -100,7 +101,7 @@ def planned(optimizer, steps=STEPS, **extra):
     run = make_executor(make_plan(graph, {}, updates), cpu(), states)
     for t, grads in enumerate(GRADS[:steps]):
         lr = optimizer.learning_rate
-        lr = lr.value(t) if isinstance(lr, O.Schedule) else lr
+        lr = lr.value(t) if isinstance(lr, S.Schedule) else lr
         run({"rate": np.float32(lr), "step": np.int64(t + 1), **{f"grad:{n}": g for n, g in grads.items()}})
     return states
 

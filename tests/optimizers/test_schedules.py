@@ -9,34 +9,34 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 import keras
 import pytest
 
-from prototorch import optimizers as O
 from prototorch.errors import UsageError
+from prototorch.optimizers import schedules as S
 
 K = keras.optimizers.schedules
 CASES = [
-    (O.ExponentialDecay(0.1, 10, 0.9), K.ExponentialDecay(0.1, 10, 0.9)),
-    (O.ExponentialDecay(0.1, 10, 0.9, staircase=True), K.ExponentialDecay(0.1, 10, 0.9, staircase=True)),
-    (O.StepDecay(0.1, 10, 0.5), K.ExponentialDecay(0.1, 10, 0.5, staircase=True)),
-    (O.PiecewiseConstantDecay([10, 25], [0.1, 0.05, 0.01]), K.PiecewiseConstantDecay([10, 25], [0.1, 0.05, 0.01])),
-    (O.PiecewiseConstantDecay([], [0.1]), None),
-    (O.PolynomialDecay(0.1, 20), K.PolynomialDecay(0.1, 20)),
-    (O.PolynomialDecay(0.1, 20, 0.01, power=2.0), K.PolynomialDecay(0.1, 20, 0.01, power=2.0)),
-    (O.PolynomialDecay(0.1, 15, 0.01, cycle=True), K.PolynomialDecay(0.1, 15, 0.01, cycle=True)),
-    (O.InverseTimeDecay(0.1, 10, 0.5), K.InverseTimeDecay(0.1, 10, 0.5)),
-    (O.InverseTimeDecay(0.1, 10, 0.5, staircase=True), K.InverseTimeDecay(0.1, 10, 0.5, staircase=True)),
-    (O.CosineDecay(0.1, 30), K.CosineDecay(0.1, 30)),
-    (O.CosineDecay(0.1, 30, alpha=0.1), K.CosineDecay(0.1, 30, alpha=0.1)),
-    (O.CosineDecay(0.01, 30, 0.1, 0.2, 8), K.CosineDecay(0.01, 30, 0.1, warmup_target=0.2, warmup_steps=8)),
-    (O.CosineDecayRestarts(0.1, 7), K.CosineDecayRestarts(0.1, 7)),
-    (O.CosineDecayRestarts(0.1, 7, 1.0, 0.5, 0.05), K.CosineDecayRestarts(0.1, 7, 1.0, 0.5, 0.05)),
-    (O.CosineDecayRestarts(0.1, 5, 1.5, 0.9), K.CosineDecayRestarts(0.1, 5, 1.5, 0.9)),
+    (S.ExponentialDecay(0.1, 10, 0.9), K.ExponentialDecay(0.1, 10, 0.9)),
+    (S.ExponentialDecay(0.1, 10, 0.9, staircase=True), K.ExponentialDecay(0.1, 10, 0.9, staircase=True)),
+    (S.StepDecay(0.1, 10, 0.5), K.ExponentialDecay(0.1, 10, 0.5, staircase=True)),
+    (S.PiecewiseConstantDecay([10, 25], [0.1, 0.05, 0.01]), K.PiecewiseConstantDecay([10, 25], [0.1, 0.05, 0.01])),
+    (S.PiecewiseConstantDecay([], [0.1]), None),
+    (S.PolynomialDecay(0.1, 20), K.PolynomialDecay(0.1, 20)),
+    (S.PolynomialDecay(0.1, 20, 0.01, power=2.0), K.PolynomialDecay(0.1, 20, 0.01, power=2.0)),
+    (S.PolynomialDecay(0.1, 15, 0.01, cycle=True), K.PolynomialDecay(0.1, 15, 0.01, cycle=True)),
+    (S.InverseTimeDecay(0.1, 10, 0.5), K.InverseTimeDecay(0.1, 10, 0.5)),
+    (S.InverseTimeDecay(0.1, 10, 0.5, staircase=True), K.InverseTimeDecay(0.1, 10, 0.5, staircase=True)),
+    (S.CosineDecay(0.1, 30), K.CosineDecay(0.1, 30)),
+    (S.CosineDecay(0.1, 30, alpha=0.1), K.CosineDecay(0.1, 30, alpha=0.1)),
+    (S.CosineDecay(0.01, 30, 0.1, 0.2, 8), K.CosineDecay(0.01, 30, 0.1, warmup_target=0.2, warmup_steps=8)),
+    (S.CosineDecayRestarts(0.1, 7), K.CosineDecayRestarts(0.1, 7)),
+    (S.CosineDecayRestarts(0.1, 7, 1.0, 0.5, 0.05), K.CosineDecayRestarts(0.1, 7, 1.0, 0.5, 0.05)),
+    (S.CosineDecayRestarts(0.1, 5, 1.5, 0.9), K.CosineDecayRestarts(0.1, 5, 1.5, 0.9)),
 ]
 STEPS = range(60)
 
 
 def test_every_schedule_is_compared():
-    here = {O.ConstantSchedule, O.Warmup}  # Keras has none; their tests are below
-    assert {type(ours) for ours, _ in CASES} | here == set(O.Schedule.members().values())
+    here = {S.ConstantSchedule, S.Warmup}  # Keras has none; their tests are below
+    assert {type(ours) for ours, _ in CASES} | here == set(S.Schedule.members().values())
 
 
 @pytest.mark.parametrize(("ours", "theirs"), CASES, ids=[repr(ours) for ours, _ in CASES])
@@ -49,19 +49,19 @@ def test_schedule_equals_keras(ours, theirs):
 
 
 def test_a_restart_lies_exactly_on_its_step():
-    schedule = O.CosineDecayRestarts(0.1, 5, t_mul=2.0)
+    schedule = S.CosineDecayRestarts(0.1, 5, t_mul=2.0)
     assert [s for s in range(200) if schedule.value(s) == 0.1] == [0, 5, 15, 35, 75, 155]
 
 
 def test_warmup_rises_to_where_the_schedule_begins():
-    schedule = O.Warmup(O.StepDecay(0.1, step_size=10, gamma=0.5), steps=4)
+    schedule = S.Warmup(S.StepDecay(0.1, step_size=10, gamma=0.5), steps=4)
     assert [schedule.value(s) for s in range(5)] == pytest.approx([0.0, 0.025, 0.05, 0.075, 0.1])
     assert [schedule.value(s) for s in (13, 14, 23, 24)] == pytest.approx([0.1, 0.05, 0.05, 0.025])
 
 
 def test_warmup_around_a_number():
-    schedule = O.Warmup(0.2, steps=2, start=0.1)
-    same = O.Warmup(O.ConstantSchedule(0.2), steps=2, start=0.1)
+    schedule = S.Warmup(0.2, steps=2, start=0.1)
+    same = S.Warmup(S.ConstantSchedule(0.2), steps=2, start=0.1)
     for made in (schedule, same):
         assert [made.value(s) for s in range(4)] == pytest.approx([0.1, 0.15, 0.2, 0.2])
 
@@ -74,11 +74,11 @@ def test_a_schedule_works_far_out():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: O.ExponentialDecay(0.1, 0, 0.9), "decay_steps must be an integer of at least 1"),
-        (lambda: O.PiecewiseConstantDecay([10], [0.1]), "1 boundaries want 2 values, not 1"),
-        (lambda: O.PiecewiseConstantDecay([20, 10], [0.1, 0.2, 0.3]), "boundaries must rise, not [20, 10]"),
-        (lambda: O.CosineDecay(0.1, 10, warmup_steps=5), "warmup_steps want a warmup_target"),
-        (lambda: O.Warmup(0.1), "Warmup needs 'steps'"),
+        (lambda: S.ExponentialDecay(0.1, 0, 0.9), "decay_steps must be an integer of at least 1"),
+        (lambda: S.PiecewiseConstantDecay([10], [0.1]), "1 boundaries want 2 values, not 1"),
+        (lambda: S.PiecewiseConstantDecay([20, 10], [0.1, 0.2, 0.3]), "boundaries must rise, not [20, 10]"),
+        (lambda: S.CosineDecay(0.1, 10, warmup_steps=5), "warmup_steps want a warmup_target"),
+        (lambda: S.Warmup(0.1), "Warmup needs 'steps'"),
     ],
 )
 def test_messages(make, words):

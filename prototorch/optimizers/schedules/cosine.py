@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from prototorch.optimizers.schedule import Schedule
+from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import example, field
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 
-from prototorch.optimizers.schedule import Schedule
+from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import example, field
 
 
