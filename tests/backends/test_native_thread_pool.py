@@ -21,8 +21,8 @@ SCRIPT = """
 import os, sys, threading, time
 sys.path.insert(0, {here!r})
 import numpy as np
-from test_native_thread_pool import added, pool
-pool.set_threads({threads})
+from test_native_thread_pool import added, worker_pool
+worker_pool.set_num_threads({threads})
 {body}
 """
 

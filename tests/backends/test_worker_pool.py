@@ -112,7 +112,7 @@ def test_the_number_of_threads(threads):
 def test_the_environment_says_how_many(said, wanted, threads):
     if threads != 1:
         return  # a process of its own: once is enough
-    code = "from prototorch.backends.cpu import pool; print(pool.threads())"
+    code = "from prototorch.backends.cpu import worker_pool; print(worker_pool.num_threads())"
     made = subprocess.run([sys.executable, "-c", code], env={**os.environ, **said}, capture_output=True, check=True)
     assert made.stdout.decode().strip() == wanted
 
@@ -121,12 +121,12 @@ def test_the_environment_says_how_many(said, wanted, threads):
 def test_a_forked_child_has_a_pool_of_its_own():
     code = (
         "import os\n"
-        "from prototorch.backends.cpu import pool\n"
-        "pool.set_threads(2)\n"
+        "from prototorch.backends.cpu import worker_pool as pool\n"
+        "pool.set_num_threads(2)\n"
         "done = []\n"
-        "pool.parallel(lambda a, b: done.append(a), 50, 1)\n"
+        "pool.parallel_for(lambda a, b: done.append(a), 50, 1)\n"
         "child = os.fork()\n"
-        "pool.parallel(lambda a, b: done.append(a), 50, 1)\n"
+        "pool.parallel_for(lambda a, b: done.append(a), 50, 1)\n"
         "assert len(done) == 100\n"
         "if child: assert os.waitpid(child, 0)[1] == 0\n"
         "else: os._exit(0)\n"

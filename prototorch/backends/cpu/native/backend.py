@@ -17,15 +17,14 @@ from prototorch.backends.cpu.native.thread_pool import TaskProgram, pool_functio
 from prototorch.backends.executable_plan import StepSpec
 from prototorch.backends.registry import KernelFn
 from prototorch.ops.core import Op
-from prototorch.ops.operators import OPS
-from prototorch.ops.prepack import OperandUse
+from prototorch.ops.prepack import OperandUse, apply_prepacked, prepack
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
 BoundStep = tuple[KernelFn, Sequence[Any], Sequence[Any]]
 
 
-_PREPACK_OPS = ("prepack", "apply_prepacked")  # the two go together; `NativeBackend.arrangement` has chosen for both
+_PREPACK_OPS = (prepack.name, apply_prepacked.name)  # `NativeBackend.pack_request` chooses for both
 
 
 def _truncate(array: Any, spec: Spec) -> Any:
@@ -80,13 +79,13 @@ class NativeBackend(Backend):
         for level, one in found.items():
             use = OperandUse(op.name, tuple(sorted(attrs.items())), ins, outs, one.operand, level)
             specs[level] = (*ins[: one.operand], Spec((one.size,)), *ins[one.operand + 1 :])
-            taken = super()._select(cast(Op, OPS["apply_prepacked"]), specs[level], outs, {"use": use})
+            taken = super()._select(apply_prepacked, specs[level], outs, {"use": use})
             if taken is not None and isinstance(taken.kernel_fn, NativeKernel):
                 runners[level] = taken.kernel_fn
         if len(runners) < 2:
             return found[next(iter(runners or found))]
         largest = max(specs.values(), key=lambda one: sum(s.size for s in one))
-        return found[self._fastest_kernel(op, largest, outs, {**attrs, "apply_prepacked": True}, runners)]
+        return found[self._fastest_kernel(op, largest, outs, {**attrs, "prepacked": True}, runners)]
 
     @property
     def _measured_levels(self) -> tuple[str, ...]:

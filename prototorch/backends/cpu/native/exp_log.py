@@ -73,7 +73,7 @@ def expm1(k: KernelBuilder, x: Num) -> Num:
     a, b = _power_of_two(k, half), _power_of_two(k, n - half)
     made = k.select(x > 17.0, (less + 1.0) * a * b, k.fma(less * a, b, a * b - 1.0))  # a * b alone may overflow
     made = k.select(x > 89.0, k.num(float("inf")), made)
-    made = k.select(x.k.unary_intrinsic("fabs", x) < 1e-20, x, made)
+    made = k.select(k.unary_intrinsic("fabs", x) < 1e-20, x, made)
     return k.select(x != x, x, made)
 
 

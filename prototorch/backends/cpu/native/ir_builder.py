@@ -23,6 +23,7 @@ from typing import Any
 from llvmlite import ir
 
 from prototorch.backends.cpu.native.cpu_features import vector_lanes
+from prototorch.backends.cpu.native.ir_memory import MutableNum, Pointer
 from prototorch.backends.cpu.native.ir_values import (
     ADDRESS,
     FLOATS,
@@ -34,9 +35,7 @@ from prototorch.backends.cpu.native.ir_values import (
     SIZES,
     TYPES,
     Int64,
-    MutableNum,
     Num,
-    Pointer,
     UnsupportedError,
 )
 
