@@ -14,8 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.backends.cpu.native import elf_loader, kernel_cache
@@ -34,7 +33,7 @@ class CompileStats:
     num_shared = 0  # kernels whose IR another one had as well
 
 
-@dataclass(frozen=True)
+@dataclass
 class CompileRequest:
     """A kernel to be compiled.
 
@@ -43,17 +42,17 @@ class CompileRequest:
         params: determine, by their repr, what it emits.
         emit: builds its IR under a symbol.
         module: the module of its body; that of ``emit`` where left out.
+        cache_key: the key of its machine code, in this process and on disk.
     """
 
     name: str
     params: object
     emit: Callable[[str], KernelBuilder]
     module: str = ""
+    cache_key: bytes = field(init=False)
 
-    @cached_property
-    def cache_key(self) -> bytes:
-        """The key of its machine code, in this process and on disk."""
-        return kernel_key(self.name, self.params, self.module or self.emit.__module__)
+    def __post_init__(self) -> None:
+        self.cache_key = kernel_key(self.name, self.params, self.module or self.emit.__module__)
 
 
 def _target_cpu() -> tuple[str, str]:

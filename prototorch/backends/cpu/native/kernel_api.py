@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class KernelCode:
         self.body, self.params = body, params
         self.name = f"{body.__module__.rsplit('.', 1)[-1]}_{body.__name__.strip('_')}"
         self._address = 0
+        self._request: CompileRequest | None = None
 
     @property
     def address(self) -> int:
@@ -49,11 +50,14 @@ class KernelCode:
             self._address = load_or_compile([self.request])[0]
         return self._address
 
-    @cached_property
+    @property
     def request(self) -> CompileRequest:
-        """The kernel as the compiler is asked for it."""
-        module = self.body.__module__
-        return CompileRequest(self.name, (module, self.body.__qualname__, self.params), self.emit, module)
+        """The request to compile it (no `cached_property`: a fork may find its lock held by another thread)."""
+        if self._request is None:
+            module = self.body.__module__
+            params = (module, self.body.__qualname__, self.params)
+            self._request = CompileRequest(self.name, params, self.emit, module)
+        return self._request
 
     def check_supported(self) -> None:
         """Raises Unsupported where the body cannot say what is asked for: it is emitted, if it never was."""
