@@ -81,7 +81,6 @@ RANKS: tuple[tuple[str, ...], ...] = (
 #: What is known to break a rule below and is to go.
 KNOWN_CIRCLES: list[list[str]] = [
     ["prototorch.ops.core", "prototorch.ops.differentiation", "prototorch.ops.interpreters"],
-    ["prototorch.backends.cpu.native.ir_builder", "prototorch.backends.cpu.native.ir_values"],
     ["prototorch.backends.cuda.cudnn.context", "prototorch.backends.cuda.cudnn.execution_plan"],
 ]
 KNOWN_PRIVATE = {"prototorch.backends.cpu.numpy.lstm._MIN_STEP_ELEMENTS"}

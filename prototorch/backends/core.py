@@ -26,6 +26,7 @@ from prototorch.backends.executor import BoundStep, Executor, HostExecutor, Stat
 from prototorch.backends.precision import PrecisionPolicy
 from prototorch.backends.registry import KernelFn, PrepareFn, kernels_of
 from prototorch.ops.core import Op
+from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
 
 __all__ = ["REFERENCE", "Backend", "KernelChoice", "Selection"]
@@ -168,7 +169,7 @@ class Backend:
     @property
     def prefers_ghost_norm(self) -> bool:
         """Whether the norm of a weight gradient is faster from two small products than from the gradient itself."""
-        return self.fusion_role("matmul") == "anchor"
+        return self.fusion_role(matmul.name) == "anchor"
 
     @property
     def can_fuse(self) -> bool:
