@@ -109,14 +109,14 @@ class _ModelSteps:
 
 
 def _build_peers(model: Model, specs: Mapping[str, Spec], training: bool) -> dict[str, Any]:
-    """PyTorch with its defaults, and for a net with convolutions of images also in channels_last."""
-    build = torch_module("torch_peer").TorchPeer
+    """PyTorch as it comes, and for a net that convolves pictures also with its channels last."""
+    rival = torch_module("torch_peer")
     threads = model.trainer.plan_cache.backend.threads
     terms = model.trainer.plan_cache.loss_terms if training else ()
-    peers = {"torch": build(model.net, specs, model.weights, terms, threads, MOMENTUM)}
-    if any(np.ndim(w) == 4 for w in model.weights.values()):  # kernels of 2D convolutions
-        peers["torch channels_last"] = build(model.net, specs, model.weights, terms, threads, MOMENTUM, True)
-    return peers
+    made = {"torch": rival.TorchPeer(model.net, specs, model.weights, terms, threads, MOMENTUM)}
+    if any(np.ndim(w) == 4 for w in model.weights.values()):  # kernels of pictures
+        made["torch channels_last"] = rival.TorchPeer(model.net, specs, model.weights, terms, threads, MOMENTUM, True)
+    return made
 
 
 def _compare(
