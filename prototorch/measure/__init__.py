@@ -1,1 +1,1 @@
-"""Measuring: where the time of a step goes, what this machine could do, and what PyTorch takes for the same net."""
+"""Measuring: the profile of a step, the peak rates of this machine, and the time of PyTorch for the same net."""

@@ -1,4 +1,4 @@
-"""The same net here and in PyTorch: do they agree, and how long does each take, taken turn by turn."""
+"""The same net here and in PyTorch: whether the results agree, and the time of each, measured alternately."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from prototorch.train.step_inputs import PREDICT, TARGET_PREFIX, TEST, TRAIN
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
 
+__all__ = ["PEERS", "TOLERANCE", "BenchmarkResult", "PeerComparison", "compare_with_torch"]
+
 PEERS = ("torch",)
 MOMENTUM = 0.9
 #: how far outputs may differ, relative to the largest: rounding in float32 stays well below, another net far above
 TOLERANCE = 1e-3
-_ROUND_SECONDS = 0.05  # seconds: shorter calls are repeated within a turn
-_TOTAL_SECONDS = 6.0  # of turns, where nobody says how many
+_ROUND_SECONDS = 0.05  # shorter calls are repeated within a round
+_TOTAL_SECONDS = 6.0  # of all rounds, where their number is not given
 _MIN_ROUNDS, _MAX_ROUNDS = 3, 15
 
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """Median seconds of a call by contender; ``ratio`` is the best rival's time over ours: above 1 we are ahead."""
+    """Median seconds of a call by framework, prototorch first."""
 
     what: str
     seconds: dict[str, float]
@@ -39,9 +41,9 @@ class BenchmarkResult:
 
     @property
     def ratio(self) -> float:
-        """The best rival's time over ours."""
-        ours, *rivals = self.seconds.values()
-        return min(rivals) / ours
+        """The time of the fastest peer over that of prototorch: above 1 prototorch is faster."""
+        ours, *peers = self.seconds.values()
+        return min(peers) / ours
 
 
 @dataclass(frozen=True)
@@ -49,23 +51,23 @@ class PeerComparison:
     """A net here and in PyTorch. ``differences``: of each output, and of the loss, relative to the largest element."""
 
     title: str
-    rival: str
+    peer: str
     differences: dict[str, float]
-    races: tuple[BenchmarkResult, ...]
+    results: tuple[BenchmarkResult, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds."""
-        races = [{**asdict(race), "ratio": race.ratio} for race in self.races]
-        return {"title": self.title, "rival": self.rival, "differences": self.differences, "races": races}
+        results = [{**asdict(result), "ratio": result.ratio} for result in self.results]
+        return {"title": self.title, "rival": self.peer, "differences": self.differences, "races": results}
 
     def lines(self) -> Iterator[str]:
         """The text, line by line."""
-        yield f"{self.title}, against {self.rival}"
-        told = ", ".join(f"{name} {d:.1e}" for name, d in self.differences.items())
-        yield f"the nets agree; largest differences relative to the largest element: {told}"
-        for race in self.races:
-            times = ", ".join(f"{name} {seconds * 1e3:.3f} ms" for name, seconds in race.seconds.items())
-            yield f"{race.what}: {times}; ratio {race.ratio:.2f} (medians of {race.rounds}, turn by turn)"
+        yield f"{self.title}, against {self.peer}"
+        differences = ", ".join(f"{name} {d:.1e}" for name, d in self.differences.items())
+        yield f"the nets agree; largest differences relative to the largest element: {differences}"
+        for result in self.results:
+            times = ", ".join(f"{name} {seconds * 1e3:.3f} ms" for name, seconds in result.seconds.items())
+            yield f"{result.what}: {times}; ratio {result.ratio:.2f} (medians of {result.rounds}, measured alternately)"
 
 
 def compare_with_torch(
@@ -78,7 +80,7 @@ def compare_with_torch(
     Raises UsageError where PyTorch is not installed, a layer or loss is not translated, or the model is not on the CPU;
     BackendError where the two do not agree.
     """
-    torch_module("torch_net")  # before anything is made
+    torch_module("torch_net")  # before anything is allocated
     phase, batch = resolve_phase(model, phase), batch or default_batch_size(model)
     if phase == TEST:
         raise UsageError("--against compares train or predict")
@@ -88,87 +90,85 @@ def compare_with_torch(
         model.set_compile(block.replace(optimizer=SGD(momentum=MOMENTUM), metrics=(), weighted_metrics=()))
     backend = model.trainer.plan_cache.backend
     if backend.xp is not np:
-        raise UsageError(f"--against compares on the CPU, not on {backend.name}: say --device cpu")
+        raise UsageError(f"--against compares on the CPU, not on {backend.name}; use --device cpu")
     specs = step_specs(model.net, batch)
     ours = _ModelSteps(model, specs)
-    rivals = _build_peers(model, specs, phase == TRAIN)
-    return _compare(ours, rivals, phase, batch, rounds)
+    peers = _build_peers(model, specs, phase == TRAIN)
+    return _compare(ours, peers, phase, batch, rounds)
 
 
 class _ModelSteps:
-    """A model's step, ready to be called."""
+    """The steps of a model, each bound to a synthetic batch."""
 
     def __init__(self, model: Model, specs: Mapping[str, Spec]):
-        self.model, self.specs, self.program = model, specs, model.trainer.plan_cache
+        self.model, self.specs, self.plans = model, specs, model.trainer.plan_cache
         self.inputs: dict[str, Any] = {}
 
     def bind_step(self, phase: str) -> Callable[[], dict[str, Any]]:
-        runner = self.program.executor(phase, self.specs)
-        self.inputs = inputs = make_synthetic_batch(self.program, runner.plan, self.specs)
-        return lambda: runner(inputs)
+        executor = self.plans.executor(phase, self.specs)
+        self.inputs = inputs = make_synthetic_batch(self.plans, executor.plan, self.specs)
+        return lambda: executor(inputs)
 
 
 def _build_peers(model: Model, specs: Mapping[str, Spec], training: bool) -> dict[str, Any]:
-    """PyTorch as it comes, and for a net that convolves pictures also with its channels last."""
-    rival = torch_module("torch_peer")
+    """PyTorch with its default memory format, and for a net that convolves images also with channels_last."""
+    module = torch_module("torch_peer")
     threads = model.trainer.plan_cache.backend.threads
     terms = model.trainer.plan_cache.loss_terms if training else ()
-    made = {"torch": rival.TorchPeer(model.net, specs, model.weights, terms, threads, MOMENTUM)}
-    if any(np.ndim(w) == 4 for w in model.weights.values()):  # kernels of pictures
-        made["torch channels_last"] = rival.TorchPeer(model.net, specs, model.weights, terms, threads, MOMENTUM, True)
-    return made
+    peers = {"torch": module.TorchPeer(model.net, specs, model.weights, terms, threads, MOMENTUM)}
+    if any(np.ndim(w) == 4 for w in model.weights.values()):  # kernels of image convolutions
+        peers["torch channels_last"] = module.TorchPeer(model.net, specs, model.weights, terms, threads, MOMENTUM, True)
+    return peers
 
 
-def _compare(
-    ours: _ModelSteps, rivals: Mapping[str, Any], phase: str, batch: int, rounds: int | None
-) -> PeerComparison:
+def _compare(ours: _ModelSteps, peers: Mapping[str, Any], phase: str, batch: int, rounds: int | None) -> PeerComparison:
     predict = ours.bind_step(PREDICT)
     differences: dict[str, float] = {}
-    for rival in rivals.values():
-        rival.feed({name: ours.inputs[name] for name in ours.specs})
-        _record_differences(differences, predict(), rival.predict())
-    races = [_time_calls("prediction", {"prototorch": predict, **{n: r.predict for n, r in rivals.items()}}, rounds)]
+    for peer in peers.values():
+        peer.feed({name: ours.inputs[name] for name in ours.specs})
+        _record_differences(differences, predict(), peer.predict())
+    races = [_time_calls("prediction", {"prototorch": predict, **{n: r.predict for n, r in peers.items()}}, rounds)]
     if phase == TRAIN:
         test = ours.bind_step(TEST)
         targets = {n.removeprefix(TARGET_PREFIX): a for n, a in ours.inputs.items() if n.startswith(TARGET_PREFIX)}
-        for rival in rivals.values():
-            rival.targets(targets)
-            _record_differences(differences, {"loss": test()["loss"]}, {"loss": rival.loss()})
+        for peer in peers.values():
+            peer.targets(targets)
+            _record_differences(differences, {"loss": test()["loss"]}, {"loss": peer.loss()})
         train = ours.bind_step(TRAIN)
         races.append(
-            _time_calls("training step", {"prototorch": train, **{n: r.train for n, r in rivals.items()}}, rounds)
+            _time_calls("training step", {"prototorch": train, **{n: r.train for n, r in peers.items()}}, rounds)
         )
-    backend = ours.program.backend
+    backend = ours.plans.backend
     title = f"{ours.model.net.name}: batch {batch}, {backend.name}, {backend.threads} threads"
-    return PeerComparison(title, next(iter(rivals.values())).version, differences, tuple(races))
+    return PeerComparison(title, next(iter(peers.values())).version, differences, tuple(races))
 
 
 def _record_differences(differences: dict[str, float], ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    """Note how far arrays are apart. Raises BackendError for what is not of one net."""
+    """Record how far outputs differ. Raises BackendError where that is more than rounding."""
     for name, array in ours.items():
         mine, other = np.asarray(array, np.float64), np.asarray(theirs[name], np.float64)
         largest = max(np.abs(other).max(initial=0), 1e-6)
         same = mine.shape == other.shape
-        found = float(np.abs(mine - other).max(initial=0) / largest) if same else float("inf")
-        if not found <= TOLERANCE:
+        difference = float(np.abs(mine - other).max(initial=0) / largest) if same else float("inf")
+        if not difference <= TOLERANCE:
             raise BackendError(
-                f"PyTorch's {name} differs from ours by {found:.1e} of its largest element "
-                f"(shapes {list(mine.shape)} and {list(other.shape)}): the times would not be of one net"
+                f"PyTorch's {name} differs from ours by {difference:.1e} of its largest element "
+                f"(shapes {list(mine.shape)} and {list(other.shape)}): the times would not be those of one net"
             )
-        differences[name] = max(found, differences.get(name, 0.0))
+        differences[name] = max(difference, differences.get(name, 0.0))
 
 
 def _time_calls(what: str, contenders: Mapping[str, Callable[[], Any]], rounds: int | None) -> BenchmarkResult:
-    """Median seconds of a call of each, taken turn by turn; short calls are repeated within a turn."""
-    repeats, one = {}, 0.0
+    """Median seconds of a call of each, measured alternately; short calls are repeated within a round."""
+    repeats, round_seconds = {}, 0.0
     for name, call in contenders.items():
         call()
         begin = time.perf_counter()
         call()
         seconds = time.perf_counter() - begin
         repeats[name] = 1 if rounds == 1 else max(1, int(_ROUND_SECONDS / max(seconds, 1e-7)))
-        one += repeats[name] * seconds
-    rounds = rounds or max(_MIN_ROUNDS, min(_MAX_ROUNDS, int(_TOTAL_SECONDS / one)))
+        round_seconds += repeats[name] * seconds
+    rounds = rounds or max(_MIN_ROUNDS, min(_MAX_ROUNDS, int(_TOTAL_SECONDS / round_seconds)))
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, call in contenders.items():

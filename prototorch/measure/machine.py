@@ -21,9 +21,12 @@ _SECONDS = 0.4
 _GPU_FACTOR = 8  # how much longer the sides, and larger the copy, on a GPU
 
 
+__all__ = ["Peaks", "measure_peaks"]
+
+
 @dataclass(frozen=True)
 class Peaks:
-    """The best that was reached: floating-point operations a second, bytes a second (read and written), threads."""
+    """The highest rates measured: operations per second, bytes per second (read and written), and threads."""
 
     flops: float
     bandwidth: float
@@ -37,8 +40,8 @@ def measure_peaks(backend: Backend) -> Peaks:
         return _measure_device(backend)
     side = Spec((_MATRIX_SIZE, _MATRIX_SIZE))
     a, b, c = (np.ones(side.shape, np.float32) for _ in range(3))
-    (own,) = backend.link_steps([(backend.prepare(matmul, (side, side), (side,), {}), (a, b), (c,))])
-    product = min(_best_seconds(lambda: np.matmul(a, b, out=c)), _best_seconds(own))
+    (backend_product,) = backend.link_steps([(backend.prepare(matmul, (side, side), (side,), {}), (a, b), (c,))])
+    product = min(_best_seconds(lambda: np.matmul(a, b, out=c)), _best_seconds(backend_product))
     source, target = np.ones(_COPY_BYTES, np.uint8), np.empty(_COPY_BYTES, np.uint8)
     piece = -(-_COPY_BYTES // worker_pool.num_threads())
 
@@ -54,19 +57,19 @@ def _measure_device(backend: Backend) -> Peaks:
     side, line = Spec((n, n)), Spec((_GPU_FACTOR * _COPY_BYTES // 4,))
     last = backend.asarray(np.ones(1, np.float32))
 
-    def waited(op: Any, ins: tuple[Spec, ...], out: Spec) -> float:
+    def measure(op: Any, ins: tuple[Spec, ...], out: Spec) -> float:
         run = backend.prepare(op, ins, (out,), {})
         arrays = tuple(backend.asarray(np.ones(s.shape, np.float32)) for s in ins)
-        made = backend.empty(out)
+        output = backend.empty(out)
 
         def work() -> None:
             with backend.run_context():
-                run(arrays, (made,))
-            backend.to_numpy(last)  # waits for all that was begun
+                run(arrays, (output,))
+            backend.to_numpy(last)  # waits for all work of the device
 
         return _best_seconds(work)
 
-    return Peaks(2 * n**3 / waited(matmul, (side, side), side), 2 * line.nbytes / waited(negative, (line,), line), 0)
+    return Peaks(2 * n**3 / measure(matmul, (side, side), side), 2 * line.nbytes / measure(negative, (line,), line), 0)
 
 
 def _best_seconds(work: Callable[[], object]) -> float:

@@ -19,13 +19,15 @@ from prototorch.train.step_inputs import PREDICT
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
 
+__all__ = ["PHASES", "Profile", "ProfileEntry", "build_profile", "find_owner", "profile_step"]
+
 PHASES = ("forward", "backward", "update")
 
 
 @dataclass
 class ProfileEntry:
-    """A layer, or one step of the plan. Seconds by phase; ``memory`` are bytes of what it computes in the forward pass,
-    and of its weights with the optimiser's slots; ``within``: the layer whose steps do its forward pass as well."""
+    """A layer, or one step of the plan. Seconds by phase; ``memory`` are the bytes of what it computes in the forward
+    pass, and of its weights with the optimiser's slots; ``fused_into``: the layer whose steps run its forward pass."""
 
     name: str
     kind: str
@@ -40,7 +42,7 @@ class ProfileEntry:
         return sum(self.seconds.values())
 
     def rates(self, machine: Peaks) -> dict[str, float]:
-        """Operations and bytes a second, and the share of the time that this machine would need at least."""
+        """Operations and bytes per second, and the least time that this machine needs (its roofline) over the time."""
         time = self.total
         if not time:
             return {"flops_per_second": 0.0, "bytes_per_second": 0.0, "of_peak": 0.0}
@@ -53,9 +55,9 @@ class ProfileEntry:
 
 @dataclass
 class Profile:
-    """A measured step. ``whole`` are the seconds of the step as it runs in earnest, ``once`` those of what follows from
-    the weights alone and is computed again only when they have changed; ``layers`` in the net's order, without that,
-    ``steps`` in the plan's."""
+    """A measured step. ``step_seconds`` is the time of a whole step, ``setup_seconds`` that of the setup steps, which
+    run again only when weights have changed; ``layers`` are in the order of the net, without setup, ``steps`` in the
+    order of the plan."""
 
     title: str
     batch: int
@@ -68,18 +70,18 @@ class Profile:
     memory: dict[str, int]
 
     def total(self) -> ProfileEntry:
-        """All parts as one."""
-        made = ProfileEntry("total", "")
-        for part in self.layers:
-            _accumulate(made, part.seconds, part.cost, part.memory)
-        return made
+        """The sum of all layers."""
+        total = ProfileEntry("total", "")
+        for entry in self.layers:
+            _accumulate(total, entry.seconds, entry.cost, entry.memory)
+        return total
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds, sizes in bytes."""
 
-        def told(part: ProfileEntry) -> dict[str, Any]:
-            return {"name": part.name, "kind": part.kind, "seconds": part.seconds, **asdict(part.cost),
-                    "memory": part.memory, "within": part.fused_into, **part.rates(self.machine)}  # fmt: skip
+        def describe(entry: ProfileEntry) -> dict[str, Any]:
+            return {"name": entry.name, "kind": entry.kind, "seconds": entry.seconds, **asdict(entry.cost),
+                    "memory": entry.memory, "within": entry.fused_into, **entry.rates(self.machine)}  # fmt: skip
 
         return {
             "title": self.title,
@@ -89,8 +91,8 @@ class Profile:
             "once": self.setup_seconds,
             "samples_per_second": self.batch / self.step_seconds,
             "machine": asdict(self.machine),
-            "layers": [told(p) for p in self.layers],
-            "total": told(self.total()),
+            "layers": [describe(entry) for entry in self.layers],
+            "total": describe(self.total()),
             "steps": [
                 {**s.as_dict(), "seconds": p.total, **asdict(p.cost), **p.rates(self.machine)} for s, p in self.steps
             ],
@@ -104,87 +106,87 @@ def profile_step(
     """Run a step of a model on random inputs and measure it.
 
     phase: "train" (the default of a model with a loss), "test" or "predict". batch: the fit block's where it is left
-    out, else 32. rounds: how often; as often as fits in two seconds where it is left out. The model's weights are made
-    where there are none; the learning rate is 0, so training steps leave them as they are.
+    out, else 32. rounds: how often; as often as fits in two seconds where it is left out. The model's weights are
+    initialized where there are none; the learning rate is 0, so that training steps do not change them.
     """
     phase, batch = resolve_phase(model, phase), batch or default_batch_size(model)
-    program = model.trainer.plan_cache
+    plans = model.trainer.plan_cache
     specs = step_specs(model.net, batch)
-    executor = program.executor(phase, specs)
-    plan = program.bound_plan(phase, specs)
-    timing = time_plan(executor, make_synthetic_batch(program, executor.plan, specs), rounds)
+    executor = plans.executor(phase, specs)
+    plan = plans.bound_plan(phase, specs)
+    timing = time_plan(executor, make_synthetic_batch(plans, executor.plan, specs), rounds)
     if phase != PREDICT:
-        program.metrics.reset(phase)
+        plans.metrics.reset(phase)
     what = {"train": "training step", "test": "evaluation step", "predict": "prediction"}[phase]
-    title = f"{model.net.name}: {what}, batch {batch}, {program.backend.name}"
-    described = describe_plan(plan, program.backend, title)
-    return build_profile(model.net, plan, described, timing, batch, measure_peaks(program.backend))
+    title = f"{model.net.name}: {what}, batch {batch}, {plans.backend.name}"
+    described = describe_plan(plan, plans.backend, title)
+    return build_profile(model.net, plan, described, timing, batch, measure_peaks(plans.backend))
 
 
 def build_profile(
     net: Net, plan: Plan, described: PlanDescription, timing: PlanTiming, batch: int, machine: Peaks
 ) -> Profile:
-    """Times of a plan's pieces put together by layer."""
+    """The times of a plan's steps, summed up by layer."""
     memory = bytes_by_layer(net, plan)
     layers = {n.name: ProfileEntry(n.name, type(n.layer).__name__, memory=sum(memory[n.name])) for n in net.nodes}
     owners = _layers_by_scope(net)
-    within: dict[str, str] = {}
+    fused_into: dict[str, str] = {}
     steps: list[tuple[PlannedStep, ProfileEntry]] = []
-    once = 0.0
-    for told, piece, spent in _match_pieces(plan, described, timing):
-        times = {piece.phase if piece.phase in PHASES else PHASES[0]: piece.seconds}
-        alone = ProfileEntry(told.op, told.kernel)
-        _accumulate(alone, times, spent)
-        steps.append((told, alone))
-        if 0 < told.number <= timing.setup_steps:
-            once += piece.seconds
+    setup_seconds = 0.0
+    for step, timed, cost in _match_steps(plan, described, timing):
+        seconds = {timed.phase if timed.phase in PHASES else PHASES[0]: timed.seconds}
+        entry = ProfileEntry(step.op, step.kernel)
+        _accumulate(entry, seconds, cost)
+        steps.append((step, entry))
+        if 0 < step.number <= timing.setup_steps:
+            setup_seconds += timed.seconds
             continue
-        name = find_owner(piece.scope, piece.phase, owners)
-        _accumulate(layers.setdefault(name, ProfileEntry(name, "")), times, spent)
-        if piece.phase == "forward":
-            for other in told.layers:
-                within.setdefault(find_owner(other, piece.phase, owners), name)
-    for part in layers.values():
-        if not part.seconds["forward"]:
-            part.fused_into = within.get(part.name, "")
-    return Profile(described.title, batch, timing.rounds, timing.seconds, once, machine, list(layers.values()), steps,
-                   bytes_by_purpose(plan))  # fmt: skip
+        name = find_owner(timed.scope, timed.phase, owners)
+        _accumulate(layers.setdefault(name, ProfileEntry(name, "")), seconds, cost)
+        if timed.phase == "forward":
+            for other in step.layers:
+                fused_into.setdefault(find_owner(other, timed.phase, owners), name)
+    for entry in layers.values():
+        if not entry.seconds["forward"]:
+            entry.fused_into = fused_into.get(entry.name, "")
+    return Profile(described.title, batch, timing.rounds, timing.seconds, setup_seconds, machine,
+                   list(layers.values()), steps, bytes_by_purpose(plan))  # fmt: skip
 
 
-def _match_pieces(
+def _match_steps(
     plan: Plan, described: PlanDescription, timing: PlanTiming
 ) -> Iterator[tuple[PlannedStep, StepTime, Cost]]:
-    """Each piece that was timed with the step of the plan that it is, and its cost. A device has pieces of its own
-    (number 0): the check of the loss, and updates of many weights in one, which cost what their steps would."""
-    waiting: dict[tuple[str, str, str], list[tuple[PlannedStep, Cost]]] = {}
-    for step, told in zip(plan.steps, described.steps, strict=True):
-        ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
-        key = step.node.op.name, step.node.scope, step.node.phase
-        once = estimate_cost(step.node.op, ins, outs, step.node.attrs)
-        waiting.setdefault(key, []).append((told, sum([once] * (told.trip_count - 1), once)))
-    found: list[tuple[PlannedStep | None, StepTime, Cost]] = []
-    for piece in timing.steps:
-        steps = waiting.get((piece.op, piece.scope, piece.phase))
-        told_cost = steps.pop(0) if steps else (None, Cost())
-        found.append((told_cost[0], piece, told_cost[1]))
-    rest = sum((spent for steps in waiting.values() for _, spent in steps), Cost())
-    for known, piece, spent in found:
-        if known is not None:
-            yield known, piece, spent
+    """Each step that was timed with its description and its cost. A device has steps of its own (number 0): the check
+    of the loss, and updates of many weights in one, which cost what their steps would."""
+    remaining: dict[tuple[str, str, str], list[tuple[PlannedStep, Cost]]] = {}
+    for step, planned in zip(plan.steps, described.steps, strict=True):
+        node = step.node
+        cost = estimate_cost(node.op, node.input_specs, node.output_specs, node.attrs)
+        key = node.op.name, node.scope, node.phase
+        remaining.setdefault(key, []).append((planned, sum([cost] * (planned.trip_count - 1), cost)))
+    matches: list[tuple[PlannedStep | None, StepTime, Cost]] = []
+    for timed in timing.steps:
+        candidates = remaining.get((timed.op, timed.scope, timed.phase))
+        match = candidates.pop(0) if candidates else (None, Cost())
+        matches.append((match[0], timed, match[1]))
+    rest = sum((cost for candidates in remaining.values() for _, cost in candidates), Cost())
+    for planned_step, timed, cost in matches:
+        if planned_step is not None:
+            yield planned_step, timed, cost
             continue
-        own = PlannedStep(0, piece.phase, piece.scope, (), piece.op, (piece.op,), "device", "", (), ())
-        yield own, piece, rest if piece.op == "updates" else spent
-        rest = Cost() if piece.op == "updates" else rest
+        device_step = PlannedStep(0, timed.phase, timed.scope, (), timed.op, (timed.op,), "device", "", (), ())
+        yield device_step, timed, rest if timed.op == "updates" else cost
+        rest = Cost() if timed.op == "updates" else rest
 
 
 def _layers_by_scope(net: Net) -> dict[str, str]:
-    """Layer by scope: its name, and the names in front of its weights'. The first one owns weights that are shared."""
-    made = {node.weights_key: node.name for node in reversed(net.nodes)}
-    return {**made, **{node.name: node.name for node in net.nodes}}
+    """The layer of each scope: by its name, and by the prefix of its weights; the first layer owns shared weights."""
+    by_weights = {node.weights_key: node.name for node in reversed(net.nodes)}
+    return {**by_weights, **{node.name: node.name for node in net.nodes}}
 
 
 def find_owner(scope: str, phase: str, owners: Mapping[str, str]) -> str:
-    """Which line of the table a step belongs to: a layer's, a loss's or metric's, else that of the rest of a phase."""
+    """The row of the table that a step belongs to: of a layer, a loss or a metric, else of the rest of a phase."""
     name = scope
     while name:
         if name in owners:
@@ -193,8 +195,8 @@ def find_owner(scope: str, phase: str, owners: Mapping[str, str]) -> str:
     return scope or {"update": "optimizer", "forward": "totals"}.get(phase, phase)
 
 
-def _accumulate(part: ProfileEntry, seconds: Mapping[str, float], spent: Cost, memory: int = 0) -> None:
+def _accumulate(entry: ProfileEntry, seconds: Mapping[str, float], cost: Cost, memory: int = 0) -> None:
     for phase, time in seconds.items():
-        part.seconds[phase] = part.seconds.get(phase, 0.0) + time
-    part.cost += spent
-    part.memory += memory
+        entry.seconds[phase] = entry.seconds.get(phase, 0.0) + time
+    entry.cost += cost
+    entry.memory += memory

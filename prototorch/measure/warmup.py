@@ -1,4 +1,4 @@
-"""Compiling all that a model's steps need before they are run."""
+"""Compiling the kernels that a model's steps need before they are run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from prototorch.model import Model
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import step_specs
 
+__all__ = ["PREDICT", "TEST", "TRAIN", "WarmupResult", "model_phases", "warm_up"]
+
 
 @dataclass(frozen=True)
 class WarmupResult:
-    """One plan: kernels that were compiled, and kernels that were there already; seconds of planning and compiling."""
+    """One plan: kernels compiled now, kernels found in the cache, and seconds of planning and compiling."""
 
     model: str
     phase: str
@@ -32,25 +34,26 @@ def model_phases(model: Model) -> tuple[str, ...]:
 
 
 def warm_up(model: Model, phases: Sequence[str] = (), batches: Sequence[int] = ()) -> list[WarmupResult]:
-    """Compile the kernels of a model's steps; no weights are made and nothing is run.
+    """Compile the kernels of a model's steps; no weights are initialized and nothing is run.
 
-    phases: "train", "test", "predict"; all that the model has where none is given. batches: the fit block's where none
-    is given, else 32. Raises BackendError where there are no native kernels to compile.
+    phases: "train", "test", "predict" (default: all that the model has). batches: batch sizes (default: that of the
+    fit block, else 32). Raises BackendError where there are no native kernels to compile.
     """
-    why = unavailable_reason()
-    program = model.trainer.plan_cache
-    if why is not None or "native" not in program.backend.levels:
-        raise BackendError(f"there are no kernels to compile: {why or f'the device is {program.backend.name}'}")
-    build = program.backend.compile_counts
-    made = []
+    reason = unavailable_reason()
+    plans = model.trainer.plan_cache
+    if reason is not None or "native" not in plans.backend.levels:
+        raise BackendError(f"there are no kernels to compile: {reason or f'the device is {plans.backend.name}'}")
+    counts = plans.backend.compile_counts
+    results = []
     for batch in batches or (default_batch_size(model),):
         for phase in phases or model_phases(model):
-            began, before = time.perf_counter(), build()
+            start, before = time.perf_counter(), counts()
             specs = step_specs(model.net, batch)
-            found = [program.plan(resolve_phase(model, phase), specs, create=False)]
-            if resolve_phase(model, phase) != PREDICT and program.can_pad(resolve_phase(model, phase), specs):
-                found.append(program.plan(resolve_phase(model, phase), specs, create=False, with_mask=True))
-            program.backend.warm_up([program.backend.prepare(*said) for plan in found for said in plan.signatures()])
-            compiled, loaded = (now - was for now, was in zip(build(), before, strict=True))
-            made.append(WarmupResult(model.net.name, phase, batch, compiled, loaded, time.perf_counter() - began))
-    return made
+            phase = resolve_phase(model, phase)
+            steps = list(plans.plan(phase, specs, create=False).signatures())
+            if phase != PREDICT and plans.can_pad(phase, specs):
+                steps += plans.plan(phase, specs, create=False, with_mask=True).signatures()
+            plans.backend.warm_up([plans.backend.prepare(*step) for step in steps])
+            compiled, loaded = (now - was for now, was in zip(counts(), before, strict=True))
+            results.append(WarmupResult(model.net.name, phase, batch, compiled, loaded, time.perf_counter() - start))
+    return results

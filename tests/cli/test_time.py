@@ -150,7 +150,7 @@ def test_against_something_else_is_told(shell, args, told):
 
 
 def test_nets_that_differ_are_not_timed():
-    with pytest.raises(BackendError, match="the times would not be of one net"):
+    with pytest.raises(BackendError, match="the times would not be those of one net"):
         compare._record_differences({}, {"y": [1.0, 2.0]}, {"y": [1.0, 2.1]})
     noted: dict[str, float] = {}
     compare._record_differences(noted, {"y": [1.0, 2.0]}, {"y": [1.0, 2.0]})

@@ -26,7 +26,7 @@ from prototorch.measure.table import format_table
 @click.option("--phase", metavar="NAME", help="train, test or predict. Default: train, where there is a loss.")
 @click.option("--steps", type=click.IntRange(min=1), help="How often. Default: as often as fits in two seconds.")
 @click.option("--detail", is_flag=True, help="Also each step of the plan, with its kernel.")
-@click.option("--against", type=click.Choice(PEERS), help="Also the same net in PyTorch, turn by turn.")
+@click.option("--against", type=click.Choice(PEERS), help="Also the same net in PyTorch, measured alternately.")
 @device_option
 @threads_option
 @json_option
@@ -39,7 +39,7 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
     need for it, by a large matrix product and a large copy measured in the same minute, divided by its time.
 
     --against torch then builds the same net in PyTorch, where that is installed, with the same weights, checks that
-    outputs and losses agree, and times prediction and training step of both, turn by turn (SGD with momentum).
+    outputs and losses agree, and times prediction and training step of both, alternately (SGD with momentum).
 
     \b
     Examples:
