@@ -84,7 +84,6 @@ RANKS: tuple[tuple[str, ...], ...] = (
 #: What is known to break a rule below and is to go.
 KNOWN_CIRCLES: list[list[str]] = [
     ["prototorch.ops.core", "prototorch.ops.differentiation", "prototorch.ops.interpreters"],
-    ["prototorch.backends.cuda.cudnn.context", "prototorch.backends.cuda.cudnn.execution_plan"],
 ]
 KNOWN_PRIVATE = {"prototorch.backends.cpu.numpy.lstm._MIN_STEP_ELEMENTS"}
 RANK_OF = {prefix: rank for rank, prefixes in enumerate(RANKS) for prefix in prefixes}

@@ -50,57 +50,61 @@ def query_driver(load: Callable[[str], Any] = ctypes.CDLL) -> DriverInfo | None:
 
 def is_available() -> bool:
     """Whether "auto" means the GPU: the driver shows one, and CuPy is installed."""
-    return importlib.util.find_spec("cupy") is not None and (found := query_driver()) is not None and found.gpus > 0
+    return (
+        importlib.util.find_spec("cupy") is not None
+        and (driver_info := query_driver()) is not None
+        and driver_info.gpus > 0
+    )
 
 
 def unavailable_reason() -> str:
     """Why there is no GPU to compute on, and what mends it; "" where there is one."""
-    found, cupy = query_driver(), importlib.util.find_spec("cupy") is not None
-    if found is None:
+    driver_info, cupy = query_driver(), importlib.util.find_spec("cupy") is not None
+    if driver_info is None:
         return "this machine has no NVIDIA driver" + (
             "" if cupy else f", and CuPy is not installed ({_install_command(None)})"
         )
-    if not found.gpus:
+    if not driver_info.gpus:
         return "the NVIDIA driver shows no GPU (`nvidia-smi` tells why)"
-    return "" if cupy else f"CuPy is not installed: {_install_command(found)}"
+    return "" if cupy else f"CuPy is not installed: {_install_command(driver_info)}"
 
 
-def _install_command(found: DriverInfo | None) -> str:
-    major = 12 if found is not None and 0 < found.version < 13000 else 13
+def _install_command(driver_info: DriverInfo | None) -> str:
+    major = 12 if driver_info is not None and 0 < driver_info.version < 13000 else 13
     return f"pip install 'prototorch[cuda{major}]'"
 
 
 def describe_cuda() -> dict[str, Any]:
     """What `prototorch devices` shows of the GPU."""
-    found = query_driver()
-    shown: dict[str, Any] = {"in use": "no"}
-    why = unavailable_reason()
-    if not why:
+    driver_info = query_driver()
+    report: dict[str, Any] = {"in use": "no"}
+    reason = unavailable_reason()
+    if not reason:
         try:
-            shown["gpu"] = list_gpus()
+            report["gpu"] = list_gpus()
         except BackendError as exc:
-            why = str(exc)
-    if why:
-        shown["why"] = why
+            reason = str(exc)
+    if reason:
+        report["why"] = reason
     else:
-        shown["in use"] = "yes, by default (compile.device)"
-    shown["driver"] = "none" if found is None else f"for CUDA {found.text}"
-    shown.update({name: there or "not installed" for name, there in _library_versions()})
-    if found is None or not found.gpus:
-        return shown
-    missing = [name for name, there in _library_versions() if there is None and name != "nccl"]
+        report["in use"] = "yes, by default (compile.device)"
+    report["driver"] = "none" if driver_info is None else f"for CUDA {driver_info.text}"
+    report.update({name: version or "not installed" for name, version in _library_versions()})
+    if driver_info is None or not driver_info.gpus:
+        return report
+    missing = [name for name, version in _library_versions() if version is None and name != "nccl"]
     if missing:
-        shown["missing"] = f"{', '.join(missing)}: {_install_command(found)}"
+        report["missing"] = f"{', '.join(missing)}: {_install_command(driver_info)}"
     if "cudnn" in missing or "cudnn frontend" in missing:
-        shown["without cudnn"] = "convolutions and attention run by slow general bodies, and not as one CUDA graph"
-    return shown
+        report["without cudnn"] = "convolutions and attention run by slow general bodies, and not as one CUDA graph"
+    return report
 
 
 def _library_versions() -> Iterator[tuple[str, str | None]]:
     """The parts with their versions, None for one that is not there. None of them is imported."""
     for name, distributions in (("cupy", (*CUPY.values(), "cupy")), ("cudnn", CUDNN.values()),
                                 ("cudnn frontend", (FRONTEND,)), ("nccl", NCCL.values())):  # fmt: skip
-        yield name, next((v for d in distributions if (v := _installed_version(d)) is not None), None)
+        yield name, next((version for d in distributions if (version := _installed_version(d)) is not None), None)
 
 
 def _installed_version(distribution: str) -> str | None:
@@ -128,8 +132,8 @@ def list_gpus() -> list[str]:
 def _describe_gpus(cupy: Any) -> list[str]:
     lines = []
     for i in range(cupy.cuda.runtime.getDeviceCount()):
-        found = cupy.cuda.runtime.getDeviceProperties(i)
-        name = found["name"].decode() if isinstance(found["name"], bytes) else found["name"]
-        capability = f"sm_{found['major']}{found['minor']}"
-        lines.append(f"{i}: {name}, {capability}, {found['totalGlobalMem'] / 2**30:.0f} GiB")
+        properties = cupy.cuda.runtime.getDeviceProperties(i)
+        name = properties["name"].decode() if isinstance(properties["name"], bytes) else properties["name"]
+        capability = f"sm_{properties['major']}{properties['minor']}"
+        lines.append(f"{i}: {name}, {capability}, {properties['totalGlobalMem'] / 2**30:.0f} GiB")
     return lines

@@ -36,8 +36,8 @@ class StreamKernel:
 
     def make_conditional(self, flag: Any) -> StreamKernel:
         """The same kernel, which does nothing where the flag is 0."""
-        own = getattr(self.kernel, "make_conditional", None)
-        kernel = own(flag) if own is not None else _copy_where(self.device.xp, self.kernel, flag)
+        method = getattr(self.kernel, "make_conditional", None)
+        kernel = method(flag) if method is not None else _copy_where(self.device.xp, self.kernel, flag)
         return StreamKernel(self.device, self.op, kernel, self.scope, self.phase)
 
 

@@ -41,18 +41,18 @@ class CudnnContext:
         """An empty graph."""
         return self._graph(io, compute)
 
-    def get_plan(self, request: GraphDesc) -> ExecutionPlan | None:
+    def get_plan(self, desc: GraphDesc) -> ExecutionPlan | None:
         """The plan of a request, made once; None where cuDNN has none for it."""
-        key = request, self.device.precision, self.device.deterministic
-        found = self.plans.get(key)
-        if found is None:
+        key = desc, self.device.precision, self.device.deterministic
+        plan = self.plans.get(key)
+        if plan is None:
             try:
-                found = ExecutionPlan(self, request)
+                plan = ExecutionPlan(self, desc)
             except UnsupportedGraphError as no:
-                log.debug("cuDNN has no plan for %s: %s", request, no)
-                found = no
-            self.plans[key] = found
-        return None if isinstance(found, UnsupportedGraphError) else found
+                log.debug("cuDNN has no plan for %s: %s", desc, no)
+                plan = no
+            self.plans[key] = plan
+        return None if isinstance(plan, UnsupportedGraphError) else plan
 
 
 _contexts: WeakKeyDictionary[Any, CudnnContext | None] = WeakKeyDictionary()

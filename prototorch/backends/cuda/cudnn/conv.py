@@ -26,20 +26,20 @@ def _extra_spatial_dims(attrs: dict[str, Any]) -> int:
     return max(0, 2 - len(attrs["strides"]))
 
 
-def _conv_attrs(attrs: dict[str, Any], **more: Any) -> tuple[tuple[str, Any], ...]:
-    lead = _extra_spatial_dims(attrs)
-    made = {
-        "strides": (*(1,) * lead, *attrs["strides"]),
-        "pads": (*((0, 0),) * lead, *map(tuple, attrs["pads"])),
-        "dilation": (*(1,) * lead, *attrs["dilation"]),
+def _conv_attrs(attrs: dict[str, Any], **options: Any) -> tuple[tuple[str, Any], ...]:
+    extra_dims = _extra_spatial_dims(attrs)
+    values = {
+        "strides": (*(1,) * extra_dims, *attrs["strides"]),
+        "pads": (*((0, 0),) * extra_dims, *map(tuple, attrs["pads"])),
+        "dilation": (*(1,) * extra_dims, *attrs["dilation"]),
     }
-    return tuple({**made, **more}.items())
+    return tuple({**values, **options}.items())
 
 
 def _is_supported(attrs: dict[str, Any], *specs: Spec) -> bool:
     """Whether cuDNN's convolutions are for these specs."""
-    alike = len({s.dtype for s in specs}) == 1 and specs[0].dtype in _TYPES
-    return alike and 1 <= len(attrs["strides"]) <= 3 and all(s.size for s in specs)
+    same_dtype = len({s.dtype for s in specs}) == 1 and specs[0].dtype in _TYPES
+    return same_dtype and 1 <= len(attrs["strides"]) <= 3 and all(s.size for s in specs)
 
 
 @kernel("cuda", "conv")
@@ -48,18 +48,18 @@ def conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
     return _conv(ins[0], ins[1], outs[0], attrs, ins, {"x": InputArg(0), "w": InputArg(1), "y": OutputArg(0)})
 
 
-def _conv(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], ins: Specs, where: dict[str, Any],
+def _conv(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], ins: Specs, bindings: dict[str, Any],
           extra: tuple[tuple[str, TensorDesc], ...] = (), relu: bool = False) -> GraphKernel | None:  # fmt: skip
     if not _is_supported(attrs, x, w, y):
         return None
-    lead = _extra_spatial_dims(attrs)
-    ports = (
-        ("x", conv_tensor_desc(x, lead)),
-        ("w", conv_tensor_desc(w, lead)),
+    extra_dims = _extra_spatial_dims(attrs)
+    tensors = (
+        ("x", conv_tensor_desc(x, extra_dims)),
+        ("w", conv_tensor_desc(w, extra_dims)),
         *extra,
-        ("y", conv_tensor_desc(y, lead)),
+        ("y", conv_tensor_desc(y, extra_dims)),
     )
-    return make_graph_kernel(GraphDesc("conv", ports, ("y",), _conv_attrs(attrs, relu=relu)), ins, where)
+    return make_graph_kernel(GraphDesc("conv", tensors, ("y",), _conv_attrs(attrs, relu=relu)), ins, bindings)
 
 
 @kernel("cuda", "conv_input_grad")
@@ -68,9 +68,13 @@ def conv_input_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn 
     g, w, dx = *ins, outs[0]
     if not _is_supported(attrs, g, w, dx):
         return None
-    lead = _extra_spatial_dims(attrs)
-    ports = (("g", conv_tensor_desc(g, lead)), ("w", conv_tensor_desc(w, lead)), ("dx", conv_tensor_desc(dx, lead)))
-    request = GraphDesc("conv_input_grad", ports, ("dx",), _conv_attrs(attrs))
+    extra_dims = _extra_spatial_dims(attrs)
+    tensors = (
+        ("g", conv_tensor_desc(g, extra_dims)),
+        ("w", conv_tensor_desc(w, extra_dims)),
+        ("dx", conv_tensor_desc(dx, extra_dims)),
+    )
+    request = GraphDesc("conv_input_grad", tensors, ("dx",), _conv_attrs(attrs))
     return make_graph_kernel(request, ins, {"g": InputArg(0), "w": InputArg(1), "dx": OutputArg(0)})
 
 
@@ -80,60 +84,68 @@ def conv_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn
     x, g, dw = *ins, outs[0]
     if not _is_supported(attrs, x, g):
         return None
-    lead, own = _extra_spatial_dims(attrs), Spec(dw.shape, x.dtype)
-    ports = (("x", conv_tensor_desc(x, lead)), ("g", conv_tensor_desc(g, lead)), ("dw", conv_tensor_desc(own, lead)))
-    request = GraphDesc("conv_weight_grad", ports, ("dw",), _conv_attrs(attrs))
-    if own.dtype == dw.dtype:
+    extra_dims, computed = _extra_spatial_dims(attrs), Spec(dw.shape, x.dtype)
+    tensors = (
+        ("x", conv_tensor_desc(x, extra_dims)),
+        ("g", conv_tensor_desc(g, extra_dims)),
+        ("dw", conv_tensor_desc(computed, extra_dims)),
+    )
+    request = GraphDesc("conv_weight_grad", tensors, ("dw",), _conv_attrs(attrs))
+    if computed.dtype == dw.dtype:
         return make_graph_kernel(request, ins, {"x": InputArg(0), "g": InputArg(1), "dw": OutputArg(0)})
-    held = current_device().empty(own.shape, own.dtype)
-    cast = elementwise_launches((("cast", (("in", 0),), (("dtype", dw.dtype),)),), (("node", 0, 0),), (own,), (dw,))
+    gradient = current_device().empty(computed.shape, computed.dtype)
+    cast = elementwise_launches(
+        (("cast", (("in", 0),), (("dtype", dw.dtype),)),), (("node", 0, 0),), (computed,), (dw,)
+    )
     if cast is None:
         return None
     # the sweep reads the array of its own in the place of its input
-    bound = LaunchSequence(
-        *(replace(o, args=tuple(held if a == InputArg(0) else a for a in o.args)) for o in cast.launches)
+    cast_launches = LaunchSequence(
+        *(replace(o, args=tuple(gradient if a == InputArg(0) else a for a in o.args)) for o in cast.launches)
     )
-    return make_graph_kernel(request, ins, {"x": InputArg(0), "g": InputArg(1), "dw": held}, bound)
+    return make_graph_kernel(request, ins, {"x": InputArg(0), "g": InputArg(1), "dw": gradient}, cast_launches)
 
 
 @kernel("cuda", "fused")
 def fused_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
     """A convolution with what follows it: a sum, a bias and ReLU inside cuDNN, anything else in a sweep after it."""
     program, results = attrs["program"], attrs["outputs"]
-    name, refs, given = program[0]
+    name, refs, anchor_attr_items = program[0]
     if name not in ANCHORS or any(r[0] != "in" for r in refs):
         return None
-    own = dict(given)
+    anchor_attrs = dict(anchor_attr_items)
     operands = tuple(ins[r[1]] for r in refs)
     y = replace(outs[0], dtype=operands[0].dtype)
-    found = match_bias_relu(program, results, ins, y) if name == "conv" else None
-    if found is not None and found.bias is not None:
-        made = _with_bias(ins, outs[0], operands, [r[1] for r in refs], found, own)
-        if made is not None:
-            return made
-    rest = build_epilogue(attrs, ins, outs, y)
-    anchor = None if rest is None else ANCHORS[name](operands, (y,), own)
-    return None if rest is None or anchor is None else rest.attach_to(anchor, [r[1] for r in refs])
+    epilogue = match_bias_relu(program, results, ins, y) if name == "conv" else None
+    if epilogue is not None and epilogue.bias is not None:
+        kernel_fn = _with_bias(ins, outs[0], operands, [r[1] for r in refs], epilogue, anchor_attrs)
+        if kernel_fn is not None:
+            return kernel_fn
+    group_epilogue = build_epilogue(attrs, ins, outs, y)
+    anchor = None if group_epilogue is None else ANCHORS[name](operands, (y,), anchor_attrs)
+    return None if group_epilogue is None or anchor is None else group_epilogue.attach_to(anchor, [r[1] for r in refs])
 
 
-def _with_bias(ins: Specs, y: Spec, operands: Specs, numbers: Sequence[int], found: BiasReluEpilogue,
+def _with_bias(ins: Specs, y: Spec, operands: Specs, operand_indices: Sequence[int], epilogue: BiasReluEpilogue,
                attrs: dict[str, Any]) -> GraphKernel | None:  # fmt: skip
-    assert found.bias is not None
+    assert epilogue.bias is not None
     extra: list[tuple[str, TensorDesc]] = []
-    where: dict[str, Any] = {
-        "x": InputArg(numbers[0]),
-        "w": InputArg(numbers[1]),
+    bindings: dict[str, Any] = {
+        "x": InputArg(operand_indices[0]),
+        "w": InputArg(operand_indices[1]),
         "y": OutputArg(0),
-        "bias": InputArg(found.bias),
+        "bias": InputArg(epilogue.bias),
     }
-    if found.add is not None:
-        extra.append(("add", conv_tensor_desc(ins[found.add], _extra_spatial_dims(attrs))))
-        where["add"] = InputArg(found.add)
+    if epilogue.add is not None:
+        extra.append(("add", conv_tensor_desc(ins[epilogue.add], _extra_spatial_dims(attrs))))
+        bindings["add"] = InputArg(epilogue.add)
     channels = y.shape[1]
     ones = (1,) * (y.ndim - 2 + _extra_spatial_dims(attrs))
-    extra.append(("bias", tensor_desc(ins[found.bias], (1, channels, *ones), (channels, 1, *(channels,) * len(ones)))))
+    extra.append(
+        ("bias", tensor_desc(ins[epilogue.bias], (1, channels, *ones), (channels, 1, *(channels,) * len(ones))))
+    )
     x, w = operands
-    return _conv(x, w, y, attrs, ins, where, tuple(extra), found.relu)
+    return _conv(x, w, y, attrs, ins, bindings, tuple(extra), epilogue.relu)
 
 
 ANCHORS = {"conv": conv, "conv_input_grad": conv_input_grad}

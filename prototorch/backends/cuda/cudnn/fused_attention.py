@@ -53,12 +53,12 @@ class _AttentionGraphs:
 
     def __init__(self, q: Spec, k: Spec, v: Spec, masks: Specs, attrs: dict[str, Any]):
         self.specs, self.masks = (q, k, v), masks
-        every = (q, k, v, *masks)
+        specs = (q, k, v, *masks)
         scale = attrs.get("scale")
         causal = bool(attrs.get("causal", False))
         self.attrs = (("scale", scale if scale is not None else 1 / math.sqrt(q.shape[-1])), ("causal", causal))
-        alike = len({s.dtype for s in self.specs}) == 1 and q.dtype in _MASKED_SCORE
-        self.fits = alike and len(masks) < 2 and all(not s.layout and s.size for s in every)
+        same_dtype = len({s.dtype for s in self.specs}) == 1 and q.dtype in _MASKED_SCORE
+        self.fits = same_dtype and len(masks) < 2 and all(not s.layout and s.size for s in specs)
         self.fits = self.fits and (not causal or q.shape[1] == k.shape[1])
         self.ports: list[tuple[str, TensorDesc]] = [
             (n, _heads_first_desc(s)) for n, s in zip("qkv", self.specs, strict=True)
@@ -71,29 +71,29 @@ class _AttentionGraphs:
     def _mask(self, mask: Spec) -> None:
         kind = self.specs[0].dtype
         shape = (1,) * (4 - mask.ndim) + mask.shape
-        made = Spec(shape, kind)
+        bias_spec = Spec(shape, kind)
         program = (("where", (("in", 0), ("const", 0.0, kind), ("const", _MASKED_SCORE[kind], kind)), ()),)
-        self.mask_launch = elementwise_launches(program, (("node", 0, 0),), (Spec(shape, "bool"),), (made,))
+        self.mask_launch = elementwise_launches(program, (("node", 0, 0),), (Spec(shape, "bool"),), (bias_spec,))
         self.fits = self.mask_launch is not None
         self.bias = current_device().empty(shape, kind)
-        self.ports.append(("bias", tensor_desc(made, shape, contiguous_strides(made))))
+        self.ports.append(("bias", tensor_desc(bias_spec, shape, contiguous_strides(bias_spec))))
 
-    def steps(self, number: int) -> list[tuple[KernelFn, Sequence[Any], Sequence[Any]]]:
+    def steps(self, mask_index: int) -> list[tuple[KernelFn, Sequence[Any], Sequence[Any]]]:
         """What comes first; ``number`` is the mask's among the inputs."""
-        return [] if self.mask_launch is None else [(self.mask_launch, [InputArg(number)], [self.bias])]
+        return [] if self.mask_launch is None else [(self.mask_launch, [InputArg(mask_index)], [self.bias])]
 
     def forward(self, o: Spec, statistics: bool) -> Any:
         """The plan of the forward engine as a runner of [q, k, v, (bias)] to [o, (stats)]."""
         n, t, h, _ = self.specs[0].shape
-        ports = [*self.ports, ("o", _heads_first_desc(o))]
-        where: dict[str, Any] = {"q": InputArg(0), "k": InputArg(1), "v": InputArg(2), "o": OutputArg(0)}
+        tensors = [*self.ports, ("o", _heads_first_desc(o))]
+        bindings: dict[str, Any] = {"q": InputArg(0), "k": InputArg(1), "v": InputArg(2), "o": OutputArg(0)}
         if self.bias is not None:
-            where["bias"] = InputArg(3)
+            bindings["bias"] = InputArg(3)
         if statistics:
-            ports.append(("stats", TensorDesc((n, h, t, 1), (h * t, t, 1, 1), "float32")))
-            where["stats"] = OutputArg(1)
+            tensors.append(("stats", TensorDesc((n, h, t, 1), (h * t, t, 1, 1), "float32")))
+            bindings["stats"] = OutputArg(1)
         outputs = ("o", "stats") if statistics else ("o",)
-        return make_graph_kernel(GraphDesc("sdpa", tuple(ports), outputs, self.attrs), self.ins, where)
+        return make_graph_kernel(GraphDesc("sdpa", tuple(tensors), outputs, self.attrs), self.ins, bindings)
 
     @property
     def ins(self) -> Specs:
@@ -107,11 +107,11 @@ def attention_heads(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn 
     """The forward engine."""
     q, k, v, *masks = ins
     heads = _AttentionGraphs(q, k, v, tuple(masks), attrs)
-    made = heads.forward(outs[0], False) if heads.fits else None
-    if made is None:
+    forward = heads.forward(outs[0], False) if heads.fits else None
+    if forward is None:
         return None
-    given = [InputArg(0), InputArg(1), InputArg(2), *([] if heads.bias is None else [heads.bias])]
-    return _KernelSteps(*heads.steps(3), (made, given, [OutputArg(0)]))
+    operands = [InputArg(0), InputArg(1), InputArg(2), *([] if heads.bias is None else [heads.bias])]
+    return _KernelSteps(*heads.steps(3), (forward, operands, [OutputArg(0)]))
 
 
 @kernel("cuda", "attention_heads_grad")
@@ -122,24 +122,24 @@ def attention_heads_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Kern
     if not heads.fits or g.dtype != q.dtype:
         return None
     n, t, h, _ = q.shape
-    ports = [*heads.ports, ("o", _heads_first_desc(g)), ("g", _heads_first_desc(g))]
-    ports.append(("stats", TensorDesc((n, h, t, 1), (h * t, t, 1, 1), "float32")))
-    ports += [(f"d{name}", _heads_first_desc(s)) for name, s in zip("qkv", (q, k, v), strict=True)]
-    names = [name for name, _ in ports]
-    given = [name for name in names if name not in ("dq", "dk", "dv")]
-    where: dict[str, Any] = {name: InputArg(i) for i, name in enumerate(given)}
-    where.update({"dq": OutputArg(0), "dk": OutputArg(1), "dv": OutputArg(2)})
-    request = GraphDesc("sdpa_backward", tuple(ports), ("dq", "dk", "dv"), heads.attrs)
+    tensors = [*heads.ports, ("o", _heads_first_desc(g)), ("g", _heads_first_desc(g))]
+    tensors.append(("stats", TensorDesc((n, h, t, 1), (h * t, t, 1, 1), "float32")))
+    tensors += [(f"d{name}", _heads_first_desc(s)) for name, s in zip("qkv", (q, k, v), strict=True)]
+    names = [name for name, _ in tensors]
+    input_names = [name for name in names if name not in ("dq", "dk", "dv")]
+    bindings: dict[str, Any] = {name: InputArg(i) for i, name in enumerate(input_names)}
+    bindings.update({"dq": OutputArg(0), "dk": OutputArg(1), "dv": OutputArg(2)})
+    request = GraphDesc("sdpa_backward", tuple(tensors), ("dq", "dk", "dv"), heads.attrs)
     stats = Spec((n, h, t, 1))
-    back = make_graph_kernel(request, (*heads.ins, g, g, stats), where)
+    backward = make_graph_kernel(request, (*heads.ins, g, g, stats), bindings)
     forward = heads.forward(g, True)
-    if back is None or forward is None:
+    if backward is None or forward is None:
         return None
     device = current_device()
-    o, held = device.empty(g.shape, g.dtype), device.empty(stats.shape, stats.dtype)
-    first = [InputArg(1), InputArg(2), InputArg(3), *([] if heads.bias is None else [heads.bias])]
+    o, stats_buffer = device.empty(g.shape, g.dtype), device.empty(stats.shape, stats.dtype)
+    operands = [InputArg(1), InputArg(2), InputArg(3), *([] if heads.bias is None else [heads.bias])]
     return _KernelSteps(
         *heads.steps(4),
-        (forward, first, [o, held]),
-        (back, [*first, o, InputArg(0), held], [OutputArg(0), OutputArg(1), OutputArg(2)]),
+        (forward, operands, [o, stats_buffer]),
+        (backward, [*operands, o, InputArg(0), stats_buffer], [OutputArg(0), OutputArg(1), OutputArg(2)]),
     )

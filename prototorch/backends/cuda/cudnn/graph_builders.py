@@ -20,9 +20,9 @@ CUDNN_TYPES = {
 }  # fmt: skip
 
 
-def _tensor(module: Any, graph: Any, name: str, port: TensorDesc) -> Any:
-    kind = getattr(module.data_type, CUDNN_TYPES[port.dtype])
-    return graph.tensor(name=name, dim=list(port.dims), stride=list(port.strides), data_type=kind)
+def _tensor(module: Any, graph: Any, name: str, tensor: TensorDesc) -> Any:
+    kind = getattr(module.data_type, CUDNN_TYPES[tensor.dtype])
+    return graph.tensor(name=name, dim=list(tensor.dims), stride=list(tensor.strides), data_type=kind)
 
 
 def _set_output(module: Any, tensor: Any, port: TensorDesc) -> Any:
@@ -30,8 +30,8 @@ def _set_output(module: Any, tensor: Any, port: TensorDesc) -> Any:
     return tensor.set_output(True).set_data_type(kind).set_dim(list(port.dims)).set_stride(list(port.strides))
 
 
-def _window_options(request: GraphDesc) -> dict[str, Any]:
-    attrs = dict(request.attrs)
+def _window_options(desc: GraphDesc) -> dict[str, Any]:
+    attrs = dict(desc.attrs)
     return {
         "pre_padding": [a for a, _ in attrs["pads"]],
         "post_padding": [b for _, b in attrs["pads"]],
@@ -40,66 +40,66 @@ def _window_options(request: GraphDesc) -> dict[str, Any]:
     }
 
 
-def conv(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+def conv(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     """x, w and perhaps add (of y's shape), bias [1, F, 1, ...]; attr relu; gives y."""
-    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name != "y"}
-    y = graph.conv_fprop(image=t["x"], weight=t["w"], **_window_options(request))
+    t = {name: _tensor(module, graph, name, p) for name, p in desc.tensors if name != "y"}
+    y = graph.conv_fprop(image=t["x"], weight=t["w"], **_window_options(desc))
     if "add" in t:
         y = graph.add(a=y, b=t["add"])
     if "bias" in t:
         y = graph.bias(input=y, bias=t["bias"])
-    if dict(request.attrs).get("relu"):
+    if dict(desc.attrs).get("relu"):
         y = graph.relu(input=y)
-    return {**t, "y": _set_output(module, y, request.tensor("y"))}
+    return {**t, "y": _set_output(module, y, desc.tensor("y"))}
 
 
-def conv_input_grad(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+def conv_input_grad(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     """g, w; gives dx."""
-    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name != "dx"}
-    dx = graph.conv_dgrad(loss=t["g"], filter=t["w"], **_window_options(request))
-    return {**t, "dx": _set_output(module, dx, request.tensor("dx"))}
+    t = {name: _tensor(module, graph, name, p) for name, p in desc.tensors if name != "dx"}
+    dx = graph.conv_dgrad(loss=t["g"], filter=t["w"], **_window_options(desc))
+    return {**t, "dx": _set_output(module, dx, desc.tensor("dx"))}
 
 
-def conv_weight_grad(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+def conv_weight_grad(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     """x, g; gives dw."""
-    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name != "dw"}
-    dw = graph.conv_wgrad(image=t["x"], loss=t["g"], **_window_options(request))
-    return {**t, "dw": _set_output(module, dw, request.tensor("dw"))}
+    t = {name: _tensor(module, graph, name, p) for name, p in desc.tensors if name != "dw"}
+    dw = graph.conv_wgrad(image=t["x"], loss=t["g"], **_window_options(desc))
+    return {**t, "dw": _set_output(module, dw, desc.tensor("dw"))}
 
 
-def matmul(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+def matmul(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     """a [batch, m, k], b [batch, k, n]; gives y [batch, m, n]."""
-    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name != "y"}
+    t = {name: _tensor(module, graph, name, p) for name, p in desc.tensors if name != "y"}
     y = graph.matmul(A=t["a"], B=t["b"])
-    return {**t, "y": _set_output(module, y, request.tensor("y"))}
+    return {**t, "y": _set_output(module, y, desc.tensor("y"))}
 
 
-def sdpa(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+def sdpa(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     """q, k, v [N, H, T, D] and perhaps bias (added to the scores); gives o and perhaps stats."""
-    attrs, made = dict(request.attrs), ("o", "stats")
-    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name not in made}
+    attrs, output_names = dict(desc.attrs), ("o", "stats")
+    t = {name: _tensor(module, graph, name, p) for name, p in desc.tensors if name not in output_names}
     extra = {"bias": t["bias"]} if "bias" in t else {}
     o, stats = graph.sdpa(
-        name="attention", q=t["q"], k=t["k"], v=t["v"], generate_stats=request.has_tensor("stats"),
+        name="attention", q=t["q"], k=t["k"], v=t["v"], generate_stats=desc.has_tensor("stats"),
         attn_scale=attrs["scale"], use_causal_mask=attrs["causal"], **extra,
     )  # fmt: skip
-    t["o"] = _set_output(module, o, request.tensor("o"))
-    if request.has_tensor("stats"):
-        t["stats"] = _set_output(module, stats, request.tensor("stats"))
+    t["o"] = _set_output(module, o, desc.tensor("o"))
+    if desc.has_tensor("stats"):
+        t["stats"] = _set_output(module, stats, desc.tensor("stats"))
     return t
 
 
-def sdpa_backward(module: Any, graph: Any, request: GraphDesc) -> CudnnTensors:
+def sdpa_backward(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     """q, k, v, o, the gradient g of o, stats and perhaps bias; gives dq, dk, dv."""
-    attrs, made = dict(request.attrs), ("dq", "dk", "dv")
-    t = {name: _tensor(module, graph, name, p) for name, p in request.tensors if name not in made}
+    attrs, output_names = dict(desc.attrs), ("dq", "dk", "dv")
+    t = {name: _tensor(module, graph, name, p) for name, p in desc.tensors if name not in output_names}
     extra = {"bias": t["bias"]} if "bias" in t else {}
-    found = graph.sdpa_backward(
+    gradients = graph.sdpa_backward(
         name="attention", q=t["q"], k=t["k"], v=t["v"], o=t["o"], dO=t["g"], stats=t["stats"],
         attn_scale=attrs["scale"], use_causal_mask=attrs["causal"], **extra,
     )  # fmt: skip
-    for name, tensor in zip(made, found, strict=True):
-        t[name] = _set_output(module, tensor, request.tensor(name))
+    for name, tensor in zip(output_names, gradients, strict=True):
+        t[name] = _set_output(module, tensor, desc.tensor(name))
     return t
 
 

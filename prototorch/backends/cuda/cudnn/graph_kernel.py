@@ -26,35 +26,38 @@ class GraphKernel:
     family = "cudnn"
 
     def __init__(
-        self, plan: ExecutionPlan, ins: Sequence[Spec], where: TensorBindings, after: LaunchSequence | None = None
+        self, plan: ExecutionPlan, ins: Sequence[Spec], bindings: TensorBindings, epilogue: LaunchSequence | None = None
     ):
-        self.plan, self.bindings, self.after = plan, dict(where), after
+        self.plan, self.bindings, self.after = plan, dict(bindings), epilogue
         self.plain = [s.layout is None for s in ins]
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Run the graph, then the sweep."""
         device = self.plan.context.device
-        inputs = [ensure_contiguous(device, a) if plain else a for a, plain in zip(inputs, self.plain, strict=True)]
+        inputs = [
+            ensure_contiguous(device, a) if is_contiguous else a
+            for a, is_contiguous in zip(inputs, self.plain, strict=True)
+        ]
 
-        given = {}
-        for name, place in self.bindings.items():
-            if isinstance(place, InputArg):
-                place = inputs[place.index]
-            elif isinstance(place, OutputArg):
-                place = outputs[place.index]
-            given[name] = device.pointer(place)
-        self.plan(given)
+        addresses = {}
+        for name, array in self.bindings.items():
+            if isinstance(array, InputArg):
+                array = inputs[array.index]
+            elif isinstance(array, OutputArg):
+                array = outputs[array.index]
+            addresses[name] = device.pointer(array)
+        self.plan(addresses)
         if self.after is not None:
             self.after(inputs, outputs)
 
 
 def make_graph_kernel(
-    request: GraphDesc, ins: Sequence[Spec], where: TensorBindings, after: LaunchSequence | None = None
+    desc: GraphDesc, ins: Sequence[Spec], bindings: TensorBindings, epilogue: LaunchSequence | None = None
 ) -> GraphKernel | None:
     """The runner of a request on the device that kernels are being prepared for; None where cuDNN does not take it."""
-    library = get_context(current_device())
-    plan = None if library is None else library.get_plan(request)
+    context = get_context(current_device())
+    plan = None if context is None else context.get_plan(desc)
     if plan is None:
         return None
     current_device().reserve(plan.workspace)
-    return GraphKernel(plan, ins, where, after)
+    return GraphKernel(plan, ins, bindings, epilogue)

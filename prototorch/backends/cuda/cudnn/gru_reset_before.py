@@ -37,17 +37,17 @@ class _GruGeometry:
         self.units = x.shape[2] // 3
         self.masked, self.reverse = attrs.get("masked", False), attrs.get("reverse", False)
         self.text = None
-        plain = x.is_float and all(not s.layout and s.size and s.dtype in (x.dtype, "bool") for s in ins)
-        if plain and not attrs.get("reset_after", True):
-            given = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
-            self.text = gru_source(self.units, self.steps, x.dtype, self.masked, *given)
+        is_supported = x.is_float and all(not s.layout and s.size and s.dtype in (x.dtype, "bool") for s in ins)
+        if is_supported and not attrs.get("reset_after", True):
+            activations = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
+            self.text = gru_source(self.units, self.steps, x.dtype, self.masked, *activations)
         self.mask = [_MASK] if self.masked else []
         self.n, self.weights = self.samples * self.units, 3 * self.units * self.units
         self.count = index_scalar(self.n, 0)
 
-    def time(self, place: int) -> int:
+    def time(self, position: int) -> int:
         """Which step of the input is walked at a place."""
-        return self.steps - 1 - place if self.reverse else place
+        return self.steps - 1 - position if self.reverse else position
 
     def spec(self, rows: int, width: int = 1) -> Spec:
         """Rows of ``width`` times the units."""
@@ -57,103 +57,161 @@ class _GruGeometry:
         """Memory of the walk's type."""
         return current_device().empty(sizes, self.x.dtype)
 
-    def product(self, rows: int, width: int, back: bool = False) -> KernelFn | None:
+    def product(self, rows: int, width: int, to_units: bool = False) -> KernelFn | None:
         """Rows by the weights of ``width`` gates, or back to the units."""
         narrow, wide, u = self.spec(rows), self.spec(rows, width), self.spec(self.units, width)
-        return matmul((wide, u), (narrow,), {"transpose_b": True}) if back else matmul((narrow, u), (wide,), {})
+        return matmul((wide, u), (narrow,), {"transpose_b": True}) if to_units else matmul((narrow, u), (wide,), {})
 
-    def opened(self, script: KernelSequence) -> tuple[Any, Any]:
+    def split_weights(self, sequence: KernelSequence) -> tuple[Any, Any]:
         """The weights of the gates z and r, and those of the new content, each by itself."""
-        early, late = self.empty(self.units, 2 * self.units), self.empty(self.units, self.units)
-        self.add(script, "parts", self.weights, index_scalar(self.weights, 0), _U, early, late)
-        return early, late
+        gate_weights, candidate_weights = self.empty(self.units, 2 * self.units), self.empty(self.units, self.units)
+        self.add(sequence, "parts", self.weights, index_scalar(self.weights, 0), _U, gate_weights, candidate_weights)
+        return gate_weights, candidate_weights
 
-    def left(self, script: KernelSequence, rows: int, place: int, p: Any, old: Any, out: Any) -> None:
+    def add_reset_state(
+        self, sequence: KernelSequence, rows: int, position: int, gate_products: Any, previous: Any, out: Any
+    ) -> None:
         """What the reset gate leaves of the states of ``rows`` rows, from the walk's ``place`` on."""
         n = rows * self.units
         numbers = (
             index_scalar(n, 0),
             index_scalar(self.samples, 0),
-            index_scalar(self.time(place), 0),
+            index_scalar(self.time(position), 0),
             np.uint32(self.reverse),
         )
-        self.add(script, "left", n, *numbers, _X, p, _BIAS, old, out)
+        self.add(sequence, "left", n, *numbers, _X, gate_products, _BIAS, previous, out)
 
-    def add(self, script: KernelSequence, name: str, count: int, *args: Any) -> None:
+    def add(self, sequence: KernelSequence, name: str, count: int, *args: Any) -> None:
         """Add a launch of one of the text's kernels."""
         assert self.text is not None
-        script.steps.append(grid_stride_launch(self.text, name, count, *args))
+        sequence.steps.append(grid_stride_launch(self.text, name, count, *args))
 
 
 @kernel("cuda", "gru_sequence")
 def forward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
     """The walk through time."""
-    walk = _GruGeometry(ins, attrs)
-    if walk.text is None:
+    geometry = _GruGeometry(ins, attrs)
+    if geometry.text is None:
         return None
-    gates, content = walk.product(walk.samples, 2), walk.product(walk.samples, 1)
-    if gates is None or content is None:
+    gate_product, candidate_product = geometry.product(geometry.samples, 2), geometry.product(geometry.samples, 1)
+    if gate_product is None or candidate_product is None:
         return None
-    script = KernelSequence()
-    p, left, q, now = (walk.empty(walk.samples, width * walk.units) for width in (2, 1, 1, 1))
-    early, late = walk.opened(script)
-    for place in range(walk.steps):
-        old = now if place else _FIRST
-        script.add_kernel(gates, (old, early), (p,))
-        walk.left(script, walk.samples, place, p, old, left)
-        script.add_kernel(content, (left, late), (q,))
-        numbers = walk.count, index_scalar(walk.time(place), 0), index_scalar(place, 0)
-        walk.add(script, "step", walk.n, *numbers, _X, p, q, _BIAS, *walk.mask, old, now, OutputArg(0), OutputArg(1))
-    return script
+    sequence = KernelSequence()
+    gate_products, reset_state, candidate_products, state = (
+        geometry.empty(geometry.samples, width * geometry.units) for width in (2, 1, 1, 1)
+    )
+    gate_weights, candidate_weights = geometry.split_weights(sequence)
+    for position in range(geometry.steps):
+        previous = state if position else _FIRST
+        sequence.add_kernel(gate_product, (previous, gate_weights), (gate_products,))
+        geometry.add_reset_state(sequence, geometry.samples, position, gate_products, previous, reset_state)
+        sequence.add_kernel(candidate_product, (reset_state, candidate_weights), (candidate_products,))
+        numbers = geometry.count, index_scalar(geometry.time(position), 0), index_scalar(position, 0)
+        geometry.add(
+            sequence,
+            "step",
+            geometry.n,
+            *numbers,
+            _X,
+            gate_products,
+            candidate_products,
+            _BIAS,
+            *geometry.mask,
+            previous,
+            state,
+            OutputArg(0),
+            OutputArg(1),
+        )
+    return sequence
 
 
 @kernel("cuda", "gru_sequence_grad")
 def backward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
     """The walk back, and the gradients of the weights from all steps at once."""
-    walk = _GruGeometry(ins, attrs)
-    if walk.text is None:
+    geometry = _GruGeometry(ins, attrs)
+    if geometry.text is None:
         return None
-    samples, rows = walk.samples, walk.steps * walk.samples
+    samples, rows = geometry.samples, geometry.steps * geometry.samples
     runners: dict[tuple[str, int], KernelFn] = {}
     for width in (2, 1):
-        turned = matmul((walk.spec(rows), walk.spec(rows, width)), (walk.spec(walk.units, width),),
-                        {"transpose_a": True})  # fmt: skip
-        found = {"all": walk.product(rows, width), "back": walk.product(samples, width, back=True), "weights": turned}
-        runners |= {(name, width): runner for name, runner in found.items() if runner is not None}
+        weight_product = matmul(
+            (geometry.spec(rows), geometry.spec(rows, width)),
+            (geometry.spec(geometry.units, width),),
+            {"transpose_a": True},
+        )
+        products = {
+            "all": geometry.product(rows, width),
+            "back": geometry.product(samples, width, to_units=True),
+            "weights": weight_product,
+        }
+        runners |= {(name, width): runner for name, runner in products.items() if runner is not None}
     # the bias stands beside the input's part in every gate, so its gradient is the sum of that of x
-    bias = reduce_launches("sum", Spec((rows, 3 * walk.units), walk.x.dtype), outs[2], (0,))
-    return _backward_sequence(walk, runners, bias) if len(runners) == 6 and bias is not None else None
+    bias = reduce_launches("sum", Spec((rows, 3 * geometry.units), geometry.x.dtype), outs[2], (0,))
+    return _backward_sequence(geometry, runners, bias) if len(runners) == 6 and bias is not None else None
 
 
-def _backward_sequence(walk: _GruGeometry, runners: dict[tuple[str, int], KernelFn], bias: KernelFn) -> KernelSequence:
-    script, samples, units = KernelSequence(), walk.samples, walk.units
-    rows, n = walk.steps * samples, walk.n
-    before, left, q, dq = (walk.empty(rows, units) for _ in range(4))
-    p, dp = (walk.empty(rows, 2 * units) for _ in range(2))
-    through, of_left = (walk.empty(samples, units) for _ in range(2))
-    now = current_device().empty((samples, units), "float64" if walk.x.dtype == "float64" else "float32")
-    after, given, last = (InputArg(4 + walk.masked + j) for j in range(3))
-    early, late = walk.opened(script)
+def _backward_sequence(
+    geometry: _GruGeometry, runners: dict[tuple[str, int], KernelFn], bias: KernelFn
+) -> KernelSequence:
+    sequence, samples, units = KernelSequence(), geometry.samples, geometry.units
+    rows, n = geometry.steps * samples, geometry.n
+    previous_states, reset_state, candidate_products, dq = (geometry.empty(rows, units) for _ in range(4))
+    gate_products, dp = (geometry.empty(rows, 2 * units) for _ in range(2))
+    through, of_left = (geometry.empty(samples, units) for _ in range(2))
+    state = current_device().empty((samples, units), "float64" if geometry.x.dtype == "float64" else "float32")
+    after, output_grad, state_grad = (InputArg(4 + geometry.masked + j) for j in range(3))
+    gate_weights, candidate_weights = geometry.split_weights(sequence)
     total = rows * units
-    walk.add(script, "before", total, index_scalar(total, 0), index_scalar(samples, 0), _FIRST, after, before)
-    script.add_kernel(runners["all", 2], (before, early), (p,))
-    walk.left(script, rows, 0, p, before, left)
-    script.add_kernel(runners["all", 1], (left, late), (q,))
-    walk.add(script, "begin", n, walk.count, last, now)
-    for place in reversed(range(walk.steps)):
-        here = slice(place * samples, (place + 1) * samples)
-        time, carried = index_scalar(walk.time(place), 0), np.uint32(place != walk.steps - 1)
-        states = before[here], given, through, now
-        walk.add(script, "back", n, walk.count, time, index_scalar(place, 0), carried, _X, p[here], q[here], _BIAS,
-                 *walk.mask, *states, OutputArg(0), dp[here], dq[here])  # fmt: skip
-        script.add_kernel(runners["back", 1], (dq[here], late), (of_left,))
-        walk.add(script, "back_left", n, walk.count, time, _X, p[here], _BIAS, before[here], of_left, now, OutputArg(0),
-                 dp[here])  # fmt: skip
-        script.add_kernel(runners["back", 2], (dp[here], early), (through,))
-    walk.add(script, "finish", n, walk.count, now, through, OutputArg(3))
-    d_early, d_late = walk.empty(units, 2 * units), walk.empty(units, units)
-    script.add_kernel(runners["weights", 2], (before, dp), (d_early,))
-    script.add_kernel(runners["weights", 1], (left, dq), (d_late,))
-    walk.add(script, "whole", walk.weights, index_scalar(walk.weights, 0), d_early, d_late, OutputArg(1))
-    script.add_kernel(bias, (OutputArg(0),), (OutputArg(2),))
-    return script
+    geometry.add(
+        sequence, "before", total, index_scalar(total, 0), index_scalar(samples, 0), _FIRST, after, previous_states
+    )
+    sequence.add_kernel(runners["all", 2], (previous_states, gate_weights), (gate_products,))
+    geometry.add_reset_state(sequence, rows, 0, gate_products, previous_states, reset_state)
+    sequence.add_kernel(runners["all", 1], (reset_state, candidate_weights), (candidate_products,))
+    geometry.add(sequence, "begin", n, geometry.count, state_grad, state)
+    for position in reversed(range(geometry.steps)):
+        rows_of_step = slice(position * samples, (position + 1) * samples)
+        time, has_next = index_scalar(geometry.time(position), 0), np.uint32(position != geometry.steps - 1)
+        states = previous_states[rows_of_step], output_grad, through, state
+        geometry.add(
+            sequence,
+            "back",
+            n,
+            geometry.count,
+            time,
+            index_scalar(position, 0),
+            has_next,
+            _X,
+            gate_products[rows_of_step],
+            candidate_products[rows_of_step],
+            _BIAS,
+            *geometry.mask,
+            *states,
+            OutputArg(0),
+            dp[rows_of_step],
+            dq[rows_of_step],
+        )
+        sequence.add_kernel(runners["back", 1], (dq[rows_of_step], candidate_weights), (of_left,))
+        geometry.add(
+            sequence,
+            "back_left",
+            n,
+            geometry.count,
+            time,
+            _X,
+            gate_products[rows_of_step],
+            _BIAS,
+            previous_states[rows_of_step],
+            of_left,
+            state,
+            OutputArg(0),
+            dp[rows_of_step],
+        )
+        sequence.add_kernel(runners["back", 2], (dp[rows_of_step], gate_weights), (through,))
+    geometry.add(sequence, "finish", n, geometry.count, state, through, OutputArg(3))
+    d_early, d_late = geometry.empty(units, 2 * units), geometry.empty(units, units)
+    sequence.add_kernel(runners["weights", 2], (previous_states, dp), (d_early,))
+    sequence.add_kernel(runners["weights", 1], (reset_state, dq), (d_late,))
+    geometry.add(sequence, "whole", geometry.weights, index_scalar(geometry.weights, 0), d_early, d_late, OutputArg(1))
+    sequence.add_kernel(bias, (OutputArg(0),), (OutputArg(2),))
+    return sequence

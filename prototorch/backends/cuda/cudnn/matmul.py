@@ -34,37 +34,41 @@ def matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
         return None
     if ins[0].dtype not in ("float32", "float64", "float16", "bfloat16"):
         return None
-    made = _matmul_as_conv(ins, outs, attrs) or _batched_matmul(ins, outs, attrs)
-    return made if made is not None else tiled_matmul(ins, outs, attrs)
+    kernel_fn = _matmul_as_conv(ins, outs, attrs) or _batched_matmul(ins, outs, attrs)
+    return kernel_fn if kernel_fn is not None else tiled_matmul(ins, outs, attrs)
 
 
 def _matmul_as_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
     """Where one matrix stands on the right (or both are matrices), as a convolution."""
     a, b = ins
-    kind = a.dtype
-    turned_a, turned_b = attrs.get("transpose_a", False), attrs.get("transpose_b", False)
-    if b.ndim != 2 or kind == "float64" or (turned_a and (a.ndim != 2 or turned_b)):
+    dtype = a.dtype
+    transpose_a, transpose_b = attrs.get("transpose_a", False), attrs.get("transpose_b", False)
+    if b.ndim != 2 or dtype == "float64" or (transpose_a and (a.ndim != 2 or transpose_b)):
         return None
-    if turned_a:
+    if transpose_a:
         k, m = a.shape
         n = b.shape[1]
-        ports = (("x", _matrix_desc(k, n, kind)), ("g", _matrix_desc(k, m, kind)), ("dw", _matrix_desc(m, n, kind)))
+        tensors = (
+            ("x", _matrix_desc(k, n, dtype)),
+            ("g", _matrix_desc(k, m, dtype)),
+            ("dw", _matrix_desc(m, n, dtype)),
+        )
         return make_graph_kernel(
-            GraphDesc("conv_weight_grad", ports, ("dw",), _CONV_1X1),
+            GraphDesc("conv_weight_grad", tensors, ("dw",), _CONV_1X1),
             ins,
             {"g": InputArg(0), "x": InputArg(1), "dw": OutputArg(0)},
         )
     m, k = prod(a.shape[:-1]), a.shape[-1]
-    if turned_b:
+    if transpose_b:
         n = b.shape[0]
-        ports = (("x", _matrix_desc(m, k, kind)), ("w", _matrix_desc(n, k, kind)), ("y", _matrix_desc(m, n, kind)))
+        tensors = (("x", _matrix_desc(m, k, dtype)), ("w", _matrix_desc(n, k, dtype)), ("y", _matrix_desc(m, n, dtype)))
         return make_graph_kernel(
-            GraphDesc("conv", ports, ("y",), _CONV_1X1), ins, {"x": InputArg(0), "w": InputArg(1), "y": OutputArg(0)}
+            GraphDesc("conv", tensors, ("y",), _CONV_1X1), ins, {"x": InputArg(0), "w": InputArg(1), "y": OutputArg(0)}
         )
     n = b.shape[1]
-    ports = (("g", _matrix_desc(m, k, kind)), ("w", _matrix_desc(k, n, kind)), ("dx", _matrix_desc(m, n, kind)))
+    tensors = (("g", _matrix_desc(m, k, dtype)), ("w", _matrix_desc(k, n, dtype)), ("dx", _matrix_desc(m, n, dtype)))
     return make_graph_kernel(
-        GraphDesc("conv_input_grad", ports, ("dx",), _CONV_1X1),
+        GraphDesc("conv_input_grad", tensors, ("dx",), _CONV_1X1),
         ins,
         {"g": InputArg(0), "w": InputArg(1), "dx": OutputArg(0)},
     )
@@ -77,33 +81,33 @@ def _batched_matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn 
     if any(s.shape[:-2] != batch and prod(s.shape[:-2]) != 1 for s in ins) or a.dtype == "float64":
         return None
 
-    def matrices(spec: Spec, turned: bool) -> TensorDesc:
-        many = prod(spec.shape[:-2])
+    def matrices(spec: Spec, transposed: bool) -> TensorDesc:
+        batch_size = prod(spec.shape[:-2])
         rows, columns = spec.shape[-2:]
-        if turned:
-            return TensorDesc((many, columns, rows), (rows * columns, 1, columns), spec.dtype)
-        return TensorDesc((many, rows, columns), (rows * columns, columns, 1), spec.dtype)
+        if transposed:
+            return TensorDesc((batch_size, columns, rows), (rows * columns, 1, columns), spec.dtype)
+        return TensorDesc((batch_size, rows, columns), (rows * columns, columns, 1), spec.dtype)
 
-    ports = (
+    tensors = (
         ("a", matrices(a, attrs.get("transpose_a", False))),
         ("b", matrices(b, attrs.get("transpose_b", False))),
         ("y", matrices(outs[0], False)),
     )
     return make_graph_kernel(
-        GraphDesc("matmul", ports, ("y",)), ins, {"a": InputArg(0), "b": InputArg(1), "y": OutputArg(0)}
+        GraphDesc("matmul", tensors, ("y",)), ins, {"a": InputArg(0), "b": InputArg(1), "y": OutputArg(0)}
     )
 
 
 @kernel("cuda", "fused")
 def fused_matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
     """A product, then a sweep over its result."""
-    name, refs, given = attrs["program"][0]
+    name, refs, anchor_attrs = attrs["program"][0]
     if name != "matmul" or any(r[0] != "in" for r in refs):
         return None
     operands, y = tuple(ins[r[1]] for r in refs), outs[0]
-    rest = build_epilogue(attrs, ins, outs, Spec(y.shape, operands[0].dtype))
-    anchor = None if rest is None else matmul(operands, (rest.result,), dict(given))
-    return None if rest is None or anchor is None else rest.attach_to(anchor, [r[1] for r in refs])
+    group_epilogue = build_epilogue(attrs, ins, outs, Spec(y.shape, operands[0].dtype))
+    anchor = None if group_epilogue is None else matmul(operands, (group_epilogue.result,), dict(anchor_attrs))
+    return None if group_epilogue is None or anchor is None else group_epilogue.attach_to(anchor, [r[1] for r in refs])
 
 
 register_fusion_role("cuda", "anchor", "matmul")

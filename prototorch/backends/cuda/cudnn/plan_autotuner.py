@@ -22,17 +22,17 @@ TIMED_RUNS = 5
 
 def cache_folder() -> Path:
     """Where measurements are kept."""
-    given = os.environ.get("PROTOTORCH_CACHE")
-    if given:
-        return Path(given)
+    folder = os.environ.get("PROTOTORCH_CACHE")
+    if folder:
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prototorch"
 
 
 class PlanAutotuner:
     """The measured choices of one device."""
 
-    def __init__(self, library: Any):
-        self.context = library
+    def __init__(self, context: Any):
+        self.context = context
 
     @cached_property
     def cache_path(self) -> Path:
@@ -44,10 +44,10 @@ class PlanAutotuner:
     def fastest_plans(self) -> dict[str, str]:
         """Requests by their text, each with the name of its fastest plan; a file that cannot be read is none."""
         try:
-            found = json.loads(self.cache_path.read_text(encoding="utf-8"))
+            content = json.loads(self.cache_path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return content if isinstance(content, dict) else {}
 
     def select_plan(self, plan: Any) -> int | None:
         """The number of the plan to take in cuDNN's ranking; None for the first that works."""
@@ -73,23 +73,23 @@ class PlanAutotuner:
                 log.debug("cuDNN's plan %d of %s cannot be timed: %s", i, plan.desc.kind, why)
         return min(times, key=times.__getitem__) if times else None
 
-    def _time_plan(self, plan: Any, number: int) -> float:
+    def _time_plan(self, plan: Any, index: int) -> float:
         device, graph = self.context.device, plan.graph
-        graph.build_plan_at_index(number)
-        space = int(graph.get_workspace_size_plan_at_index(number))
-        device.reserve(space)
-        held = {name: device.empty((p.size,), p.dtype) for name, p in plan.desc.tensors}
-        given = {plan.tensors[name].get_uid(): device.pointer(a) for name, a in held.items()}
-        address = device.pointer(device.workspace()) if space else 0
+        graph.build_plan_at_index(index)
+        workspace_bytes = int(graph.get_workspace_size_plan_at_index(index))
+        device.reserve(workspace_bytes)
+        buffers = {name: device.empty((p.size,), p.dtype) for name, p in plan.desc.tensors}
+        addresses = {plan.tensors[name].get_uid(): device.pointer(a) for name, a in buffers.items()}
+        address = device.pointer(device.workspace()) if workspace_bytes else 0
         start, end = device.create_event(timing=True), device.create_event(timing=True)
-        found = []
+        seconds = []
         for _ in range(TIMED_RUNS):
             device.record_event(start, device.compute_stream)
-            graph.execute_plan_at_index(given, address, number, handle=self.context.handle)
+            graph.execute_plan_at_index(addresses, address, index, handle=self.context.handle)
             device.record_event(end, device.compute_stream)
             device.synchronize_event(end)
-            found.append(device.elapsed_ms(start, end))
-        return min(found)
+            seconds.append(device.elapsed_ms(start, end))
+        return min(seconds)
 
     def _save(self) -> None:
         """A folder that cannot be written to costs the next process the measuring, and nothing else."""
@@ -98,6 +98,6 @@ class PlanAutotuner:
 
     def _write(self) -> None:
         self.cache_path.parent.mkdir(parents=True, exist_ok=True)
-        spare = self.cache_path.with_suffix(f".{os.getpid()}.tmp")
-        spare.write_text(json.dumps(self.fastest_plans, indent=0, sort_keys=True), encoding="utf-8")
-        os.replace(spare, self.cache_path)
+        temporary = self.cache_path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps(self.fastest_plans, indent=0, sort_keys=True), encoding="utf-8")
+        os.replace(temporary, self.cache_path)

@@ -47,11 +47,11 @@ class KernelSequence:
         def array(a: Any) -> Any:
             return inputs[a.index] if isinstance(a, InputArg) else outputs[a.index] if isinstance(a, OutputArg) else a
 
-        for one in self.steps:
-            if isinstance(one, KernelLaunch):
-                self.device.launch(one.module, one.name, one.grid, one.block, [array(a) for a in one.args])
+        for entry in self.steps:
+            if isinstance(entry, KernelLaunch):
+                self.device.launch(entry.module, entry.name, entry.grid, entry.block, [array(a) for a in entry.args])
             else:
-                runner, ins, outs = one
+                runner, ins, outs = entry
                 runner([array(a) for a in ins], [array(a) for a in outs])
 
 
@@ -64,11 +64,11 @@ class _SequenceGeometry:
         self.samples, self.steps = x.shape[:2]
         self.units = x.shape[2] // self.gates
         self.masked, self.reverse = attrs.get("masked", False), attrs.get("reverse", False)
-        given = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
+        activations = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
         self.texts = None
-        plain = x.is_float and all(not s.layout and s.size for s in ins)
-        if plain and attrs.get("reset_after", True) and all(s.dtype in (x.dtype, "bool") for s in ins):
-            self.texts = cell_sources(name, self.units, self.steps, x.dtype, self.masked, *given)
+        is_supported = x.is_float and all(not s.layout and s.size for s in ins)
+        if is_supported and attrs.get("reset_after", True) and all(s.dtype in (x.dtype, "bool") for s in ins):
+            self.texts = cell_sources(name, self.units, self.steps, x.dtype, self.masked, *activations)
         self.first = 2 + self.biased  # the number of the first state among the inputs
         self.mask = self.first + self.states
         self.extra = (*([InputArg(2)] if self.biased else []), *([InputArg(self.mask)] if self.masked else []))
@@ -76,93 +76,114 @@ class _SequenceGeometry:
         self.state = Spec((self.samples, self.units), x.dtype)
         self.inner = Spec((self.samples, self.gates * self.units), x.dtype)
 
-    def time(self, place: int) -> int:
+    def time(self, position: int) -> int:
         """Which step of the input is walked at a place."""
-        return self.steps - 1 - place if self.reverse else place
+        return self.steps - 1 - position if self.reverse else position
 
 
 def _register(name: str) -> None:
     @kernel("cuda", name)
     def forward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
         """The walk through time."""
-        walk = _SequenceGeometry(name, ins, attrs)
-        product = None if walk.texts is None else matmul((walk.state, ins[1]), (walk.inner,), {})
-        if walk.texts is None or product is None:
+        geometry = _SequenceGeometry(name, ins, attrs)
+        product = None if geometry.texts is None else matmul((geometry.state, ins[1]), (geometry.inner,), {})
+        if geometry.texts is None or product is None:
             return None
-        script, device = KernelSequence(), current_device()
-        p = device.empty(walk.inner.shape, walk.inner.dtype)
-        now = [device.empty(walk.state.shape, walk.state.dtype) for _ in range(walk.states)]
-        first = [InputArg(walk.first + j) for j in range(walk.states)]
-        alls = [OutputArg(0), *(OutputArg(1 + walk.states + j) for j in range(walk.states - 1))]
-        made = [a for j in range(walk.states) for a in (now[j], alls[j], OutputArg(1 + j))]
-        for place in range(walk.steps):
-            old: Sequence[Any] = now if place else first
-            script.add_kernel(product, (old[0], InputArg(1)), (p,))
-            numbers = walk.count, index_scalar(walk.time(place), 0), index_scalar(place, 0)
-            script.steps.append(
+        sequence, device = KernelSequence(), current_device()
+        p = device.empty(geometry.inner.shape, geometry.inner.dtype)
+        state_grads = [device.empty(geometry.state.shape, geometry.state.dtype) for _ in range(geometry.states)]
+        first = [InputArg(geometry.first + j) for j in range(geometry.states)]
+        alls = [OutputArg(0), *(OutputArg(1 + geometry.states + j) for j in range(geometry.states - 1))]
+        state_outputs = [a for j in range(geometry.states) for a in (state_grads[j], alls[j], OutputArg(1 + j))]
+        for position in range(geometry.steps):
+            old: Sequence[Any] = state_grads if position else first
+            sequence.add_kernel(product, (old[0], InputArg(1)), (p,))
+            numbers = geometry.count, index_scalar(geometry.time(position), 0), index_scalar(position, 0)
+            sequence.steps.append(
                 grid_stride_launch(
-                    walk.texts[0], "step", int(walk.count), *numbers, InputArg(0), p, *walk.extra, *old, *made
+                    geometry.texts[0],
+                    "step",
+                    int(geometry.count),
+                    *numbers,
+                    InputArg(0),
+                    p,
+                    *geometry.extra,
+                    *old,
+                    *state_outputs,
                 )
             )
-        return script
+        return sequence
 
     @kernel("cuda", f"{name}_grad")
     def backward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
         """The walk back, and the gradients of the weights from all steps at once."""
-        walk = _SequenceGeometry(name, ins, attrs)
-        if walk.texts is None:
+        geometry = _SequenceGeometry(name, ins, attrs)
+        if geometry.texts is None:
             return None
-        rows = walk.steps * walk.samples
-        flat, wide = Spec((rows, walk.units), walk.x.dtype), Spec((rows, walk.gates * walk.units), walk.x.dtype)
+        rows = geometry.steps * geometry.samples
+        flat, wide = (
+            Spec((rows, geometry.units), geometry.x.dtype),
+            Spec((rows, geometry.gates * geometry.units), geometry.x.dtype),
+        )
         u = ins[1]
         inner = matmul((flat, u), (wide,), {})
-        through = matmul((walk.inner, u), (walk.state,), {"transpose_b": True})
+        through = matmul((geometry.inner, u), (geometry.state,), {"transpose_b": True})
         weights = matmul((flat, wide), (outs[1],), {"transpose_a": True})
-        bias = reduce_launches("sum", wide, outs[2], (0,)) if walk.biased else None
-        if inner is None or through is None or weights is None or (walk.biased and bias is None):
+        bias = reduce_launches("sum", wide, outs[2], (0,)) if geometry.biased else None
+        if inner is None or through is None or weights is None or (geometry.biased and bias is None):
             return None
-        return _backward_sequence(walk, inner, through, weights, bias)
+        return _backward_sequence(geometry, inner, through, weights, bias)
 
 
 def _backward_sequence(
-    walk: _SequenceGeometry, inner: KernelFn, through: KernelFn, weights: KernelFn, bias: LaunchSequence | None
+    geometry: _SequenceGeometry,
+    gate_product: KernelFn,
+    to_state: KernelFn,
+    weights: KernelFn,
+    bias: LaunchSequence | None,
 ) -> KernelSequence:
-    assert walk.texts is not None
-    script, device, text = KernelSequence(), current_device(), walk.texts[1]
-    kind = "float64" if walk.x.dtype == "float64" else "float32"
-    shape = (walk.steps, walk.samples)
-    before = device.empty((walk.steps * walk.samples, walk.units), walk.x.dtype)
-    p, dp = (device.empty((*shape, walk.gates * walk.units), walk.x.dtype) for _ in range(2))
-    passed = device.empty(walk.state.shape, walk.x.dtype)
-    after = walk.mask + walk.masked  # the number of the first state after each step among the inputs
-    given = after + walk.states
-    n = int(walk.count)
-    total = walk.steps * n
-    first, alls = InputArg(walk.first), InputArg(after)
-    counts = index_scalar(total, 0), index_scalar(walk.samples, 0)
-    script.steps.append(grid_stride_launch(text, "before", total, *counts, first, alls, before))
-    script.add_kernel(inner, (before, InputArg(1)), (p.reshape(-1, walk.gates * walk.units),))
-    now = [device.empty(walk.state.shape, kind) for _ in range(walk.states)]
-    for j, d in enumerate(now):
-        script.steps.append(grid_stride_launch(text, "begin", n, walk.count, InputArg(given + 1 + j), d))
-    states = [a for j in range(walk.states) for a in (InputArg(walk.first + j), InputArg(after + j), now[j])]
-    for place in reversed(range(walk.steps)):
-        carried = np.uint32(place != walk.steps - 1)
-        numbers = walk.count, index_scalar(walk.time(place), 0), index_scalar(place, 0), carried
-        rest = (InputArg(given), passed, OutputArg(0), dp[place])
-        script.steps.append(
-            grid_stride_launch(text, "back", n, *numbers, InputArg(0), p[place], *walk.extra, *states, *rest)
+    assert geometry.texts is not None
+    sequence, device, text = KernelSequence(), current_device(), geometry.texts[1]
+    kind = "float64" if geometry.x.dtype == "float64" else "float32"
+    shape = (geometry.steps, geometry.samples)
+    previous_states = device.empty((geometry.steps * geometry.samples, geometry.units), geometry.x.dtype)
+    p, dp = (device.empty((*shape, geometry.gates * geometry.units), geometry.x.dtype) for _ in range(2))
+    state_product = device.empty(geometry.state.shape, geometry.x.dtype)
+    first_all_states = geometry.mask + geometry.masked  # the number of the first state after each step among the inputs
+    output_grad = first_all_states + geometry.states
+    n = int(geometry.count)
+    total = geometry.steps * n
+    first, all_states = InputArg(geometry.first), InputArg(first_all_states)
+    counts = index_scalar(total, 0), index_scalar(geometry.samples, 0)
+    sequence.steps.append(grid_stride_launch(text, "before", total, *counts, first, all_states, previous_states))
+    sequence.add_kernel(gate_product, (previous_states, InputArg(1)), (p.reshape(-1, geometry.gates * geometry.units),))
+    state_grads = [device.empty(geometry.state.shape, kind) for _ in range(geometry.states)]
+    for j, d in enumerate(state_grads):
+        sequence.steps.append(grid_stride_launch(text, "begin", n, geometry.count, InputArg(output_grad + 1 + j), d))
+    states = [
+        a
+        for j in range(geometry.states)
+        for a in (InputArg(geometry.first + j), InputArg(first_all_states + j), state_grads[j])
+    ]
+    for position in reversed(range(geometry.steps)):
+        has_next = np.uint32(position != geometry.steps - 1)
+        numbers = geometry.count, index_scalar(geometry.time(position), 0), index_scalar(position, 0), has_next
+        rest = (InputArg(output_grad), state_product, OutputArg(0), dp[position])
+        sequence.steps.append(
+            grid_stride_launch(text, "back", n, *numbers, InputArg(0), p[position], *geometry.extra, *states, *rest)
         )
-        script.add_kernel(through, (dp[place], InputArg(1)), (passed,))
-    at = 2 + walk.biased
-    for j, d in enumerate(now):
-        added = passed if j == 0 else np.uint64(0)
-        script.steps.append(grid_stride_launch(text, "finish", n, walk.count, d, added, OutputArg(at + j)))
-    flat = dp.reshape(-1, walk.gates * walk.units)
-    script.add_kernel(weights, (before, flat), (OutputArg(1),))
+        sequence.add_kernel(to_state, (dp[position], InputArg(1)), (state_product,))
+    first_state_output = 2 + geometry.biased
+    for j, d in enumerate(state_grads):
+        last_product = state_product if j == 0 else np.uint64(0)
+        sequence.steps.append(
+            grid_stride_launch(text, "finish", n, geometry.count, d, last_product, OutputArg(first_state_output + j))
+        )
+    flat = dp.reshape(-1, geometry.gates * geometry.units)
+    sequence.add_kernel(weights, (previous_states, flat), (OutputArg(1),))
     if bias is not None:
-        script.add_kernel(bias, (flat,), (OutputArg(2),))
-    return script
+        sequence.add_kernel(bias, (flat,), (OutputArg(2),))
+    return sequence
 
 
 for _name in CELLS:

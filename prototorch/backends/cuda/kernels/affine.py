@@ -40,15 +40,15 @@ def _affine_source(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[st
 @cuda_kernel("affine_sample", layouts=True)
 def affine_sample(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
     """All channels of a pixel by one thread."""
-    text, x = _affine_source(ins, outs, attrs), ins[0]
-    if text is None:
+    source, x = _affine_source(ins, outs, attrs), ins[0]
+    if source is None:
         return None
     number = np.float64 if x.dtype == "float64" else np.float32
     pixels = x.size // x.shape[1]
     fill = number(attrs.get("fill_value", 0.0))
     return LaunchSequence(
         grid_stride_launch(
-            text, "affine_sample", pixels, index_scalar(pixels, x.size), InputArg(0), InputArg(1), OutputArg(0), fill
+            source, "affine_sample", pixels, index_scalar(pixels, x.size), InputArg(0), InputArg(1), OutputArg(0), fill
         )
     )
 
@@ -56,18 +56,19 @@ def affine_sample(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str
 @cuda_kernel("affine_sample_grad", layouts=True)
 def affine_sample_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
     """All that falls on a row of a picture by one thread, in a fixed order; 16 bits are summed in float32."""
-    text, g = _affine_source(ins, outs, attrs), ins[0]
-    if text is None:
+    source, g = _affine_source(ins, outs, attrs), ins[0]
+    if source is None:
         return None
     rows = g.shape[0] * g.shape[2]
-    wide = g.dtype in _FLOATS
+    sums_in_place = g.dtype in _FLOATS
     args = (
         index_scalar(rows, g.size),
         InputArg(0),
         InputArg(1),
-        OutputArg(0) if wide else WorkspaceArg(),
+        OutputArg(0) if sums_in_place else WorkspaceArg(),
         OutputArg(0),
     )
     return LaunchSequence(
-        grid_stride_launch(text, "affine_sample_grad", rows, *args, block=32), workspace_bytes=0 if wide else 4 * g.size
+        grid_stride_launch(source, "affine_sample_grad", rows, *args, block=32),
+        workspace_bytes=0 if sums_in_place else 4 * g.size,
     )

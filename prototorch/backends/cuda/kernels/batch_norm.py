@@ -42,8 +42,8 @@ class BatchNormGeometry:
     are read and written along with x. slope: in the gradient, where the activation that followed lets it through.
     """
 
-    def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], made: Spec | None = None,
-                 beside: Specs = (), slope: str | None = None):  # fmt: skip
+    def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], statistics: Spec | None = None,
+                 others: Specs = (), slope: str | None = None):  # fmt: skip
         (axis,) = normalize_axes(attrs.get("axis", 1), x.ndim)
         last = x.layout is not None
         self.fits = x.is_float and not (last and axis != 1)
@@ -54,9 +54,9 @@ class BatchNormGeometry:
         self.acc_type = np.float64 if self.acc_dtype == "float64" else np.float32
         self.eps = self.acc_type(attrs["eps"])
         run = self.channels if self.inner == 1 else self.inner
-        self.pack = min(vector_width(s, run) for s in (x, *beside))
+        self.pack = min(vector_width(s, run) for s in (x, *others))
         self.channels_last = self.inner == 1
-        names: dict[str, str | int] = {"X": c_type(x), "W": c_type(w), "V": c_type(v), "M": c_type(made or v)}
+        names: dict[str, str | int] = {"X": c_type(x), "W": c_type(w), "V": c_type(v), "M": c_type(statistics or v)}
         names.update({"C": self.channels, "INNER": self.inner})
         names["sqrt_of"] = "sqrt" if self.acc_dtype == "float64" else "sqrtf"
         if slope is not None:
@@ -80,13 +80,13 @@ class BatchNormGeometry:
 
     def partial_launch(self, name: str, *args: Any) -> Any:
         """The launch that makes the partial sums."""
-        given = (*self.index_args(self.rows, self.chunks, self.chunk), *args)
+        arguments = (*self.index_args(self.rows, self.chunks, self.chunk), *args)
         if self.channels_last:
             return grid_stride_launch(
-                self.source, f"{name}_last", self.chunks * self.channels // self.pack, *given, block=128
+                self.source, f"{name}_last", self.chunks * self.channels // self.pack, *arguments, block=128
             )
         block = block_size_for(self.chunk)
-        return per_block_launch(self.source, f"{name}_first", self.chunks * self.channels, *given, block=block)
+        return per_block_launch(self.source, f"{name}_first", self.chunks * self.channels, *arguments, block=block)
 
     def final_launch(self, name: str, *args: Any) -> Any:
         """The launch that takes them together."""
@@ -94,11 +94,11 @@ class BatchNormGeometry:
 
     def statistics_launches(self, x: Any, gamma: Any, mean: Any, variance: Any) -> tuple[Any, ...]:
         """The launches that make the statistics, there and, as the sweep wants them, in the workspace."""
-        sizes, own = (
+        sizes, vectors = (
             self.index_args(self.rows, self.chunks, self.chunk),
             (WorkspaceArg(self.partial_bytes), WorkspaceArg(self.partial_bytes + self.vector_bytes)),
         )
-        end = self.final_launch("stats_end", *sizes, WorkspaceArg(), mean, variance, gamma, self.eps, *own)
+        end = self.final_launch("stats_end", *sizes, WorkspaceArg(), mean, variance, gamma, self.eps, *vectors)
         return self.partial_launch("stats", x, WorkspaceArg()), end
 
     def elements_launch(self, name: str, *args: Any) -> Any:
@@ -165,25 +165,25 @@ def _batch_norm_grad(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spe
     c = BatchNormGeometry(x, gamma, mean, attrs, slope=DERIVATIVE_MASKS.get(attrs.get("activation_grad", "")))
     if not c.fits:
         return None
-    sloped = beta is not None
-    statistics = InputArg(3 + sloped), InputArg(4 + sloped)
-    vectors = [InputArg(2), InputArg(3)] if sloped else []
-    own, given, kept = [*c.gradient_vectors], ["const A* own"], "g"
-    if sloped:
-        given.append("const W* beta")
-        own.append(("shift", "(A)get(beta[c])"))
-        kept = "kept(g, (seen - mean) * a + shift)"
+    has_activation = beta is not None
+    statistics = InputArg(3 + has_activation), InputArg(4 + has_activation)
+    vectors = [InputArg(2), InputArg(3)] if has_activation else []
+    channel_vectors, arguments, gradient = [*c.gradient_vectors], ["const A* own"], "g"
+    if has_activation:
+        arguments.append("const W* beta")
+        channel_vectors.append(("shift", "(A)get(beta[c])"))
+        gradient = "kept(g, (seen - mean) * a + shift)"
     c.source += channelwise_source(
         "grads_apply",
-        given,
-        own,
+        arguments,
+        channel_vectors,
         [("g", g), ("seen", x)],
         outs[:1],
         [],
-        [INPUT_GRAD_EXPR.format(kept)],
+        [INPUT_GRAD_EXPR.format(gradient)],
         c.channels_last,
     )
-    made, by = WorkspaceArg(c.partial_bytes), c.acc_type(1 / c.rows)
+    workspace, reciprocal_rows = WorkspaceArg(c.partial_bytes), c.acc_type(1 / c.rows)
     return LaunchSequence(
         c.partial_launch("grads", InputArg(0), InputArg(1), *statistics, *vectors, c.eps, WorkspaceArg()),
         c.final_launch(
@@ -194,11 +194,11 @@ def _batch_norm_grad(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spe
             *statistics,
             OutputArg(1),
             OutputArg(2),
-            made,
+            workspace,
             c.eps,
-            by,
+            reciprocal_rows,
         ),
-        c.elements_launch("grads_apply", made, *vectors[1:], InputArg(0), InputArg(1), OutputArg(0)),
+        c.elements_launch("grads_apply", workspace, *vectors[1:], InputArg(0), InputArg(1), OutputArg(0)),
         workspace_bytes=c.partial_bytes + align_bytes(4 * c.channels * ITEM_BYTES[c.acc_dtype]),
     )
 

@@ -28,40 +28,42 @@ class _NormEpilogue:
     def __init__(self, x: Spec, ins: Specs, outs: Specs, attrs: dict[str, Any]):
         program, results = attrs["program"], attrs["outputs"]
         y, extras = ("node", 0, 0), sorted({r[1] for _, refs, _ in program[1:] for r in refs if r[0] == "in"})
-        number = {i: k for k, i in enumerate(extras)}
+        operand_index = {i: k for k, i in enumerate(extras)}
 
-        def moved(ref: OperandRef) -> OperandRef:
+        def renumber(ref: OperandRef) -> OperandRef:
             if ref == y:
                 return ("in", len(extras))
             if ref[0] == "in":
-                return ("in", number[ref[1]])
+                return ("in", operand_index[ref[1]])
             return ("node", ref[1] - 1, *ref[2:]) if ref[0] == "node" else ref
 
-        rest = tuple((name, tuple(map(moved, refs)), given) for name, refs, given in program[1:])
+        remaining = tuple((name, tuple(map(renumber, refs)), norm_attrs) for name, refs, norm_attrs in program[1:])
         at = [k for k, r in enumerate(results) if r not in (("node", 0, 1), ("node", 0, 2))]
         self.extras, self.at = extras, at
         self.statistics = [results.index(r) if r in results else None for r in (("node", 0, 1), ("node", 0, 2))]
         like = [*(ins[i] for i in extras), *(outs[k] for k in at)]
         self.traced = None
-        if all((s.shape, s.layout) == (x.shape, x.layout) for s in like) and all(is_traceable(n) for n, _, _ in rest):
+        if all((s.shape, s.layout) == (x.shape, x.layout) for s in like) and all(
+            is_traceable(n) for n, _, _ in remaining
+        ):
             self.traced = trace_program(
-                rest, tuple(moved(results[k]) for k in at), (*(ins[i].dtype for i in extras), x.dtype)
+                remaining, tuple(renumber(results[k]) for k in at), (*(ins[i].dtype for i in extras), x.dtype)
             )
         self.ins, self.outs = [ins[i] for i in extras], [outs[k] for k in at]
 
-    def text(self, x: Spec, own: Sequence[tuple[str, str]], last: bool) -> str:
+    def text(self, x: Spec, vectors: Sequence[tuple[str, str]], last: bool) -> str:
         """The kernel ``normalise_then``; own: what it needs of a channel."""
         assert self.traced is not None
         lines, names = self.traced
-        said = [f"const A a{len(self.ins)} = {NORMALIZE_EXPR};", *(f"const {line}" for line in lines)]
+        statements = [f"const A a{len(self.ins)} = {NORMALIZE_EXPR};", *(f"const {line}" for line in lines)]
         ins = [*((f"a{i}", s) for i, s in enumerate(self.ins)), ("seen", x)]
-        return channelwise_source("normalise_then", NORM_PARAMS, own, ins, self.outs, said, names, last)
+        return channelwise_source("normalise_then", NORM_PARAMS, vectors, ins, self.outs, statements, names, last)
 
 
 @cuda_kernel("fused", layouts=True)
 def batch_norm_elementwise(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """A batch norm and what follows it element by element, in one sweep after the statistics."""
-    name, refs, given = attrs["program"][0]
+    name, refs, norm_attrs = attrs["program"][0]
     if name not in ("batch_norm", "batch_norm_inference") or any(r[0] != "in" for r in refs):
         return None
     numbers = [r[1] for r in refs]
@@ -73,9 +75,9 @@ def batch_norm_elementwise(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> La
     means = [outs[k] for k in epilogue.statistics if k is not None]
     if len({m.dtype for m in means}) > 1:
         return None
-    kept = means[0] if means else wide
-    beside = (*epilogue.ins, *epilogue.outs)
-    c = BatchNormGeometry(x, gamma, statistics[0] if statistics else wide, dict(given), kept, beside)
+    statistics_spec = means[0] if means else wide
+    others = (*epilogue.ins, *epilogue.outs)
+    c = BatchNormGeometry(x, gamma, statistics[0] if statistics else wide, dict(norm_attrs), statistics_spec, others)
     if not c.fits:
         return None
     c.source += epilogue.text(x, GIVEN_STATISTICS if statistics else BATCH_STATISTICS, c.channels_last)
@@ -83,14 +85,14 @@ def batch_norm_elementwise(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> La
     arrays = (*(InputArg(i) for i in epilogue.extras), operands[0], *(OutputArg(k) for k in epilogue.at))
     if statistics:
         return LaunchSequence(c.elements_launch("normalise_then", *operands[1:], c.eps, *arrays))
-    own = WorkspaceArg(c.partial_bytes), WorkspaceArg(c.partial_bytes + c.vector_bytes)
-    spare = WorkspaceArg(c.partial_bytes + 2 * c.vector_bytes)  # for statistics that nobody asks for
-    first = [OutputArg(k) if k is not None else spare for k in epilogue.statistics]
-    if None in epilogue.statistics and means and kept.dtype != wide.dtype:
+    vectors = WorkspaceArg(c.partial_bytes), WorkspaceArg(c.partial_bytes + c.vector_bytes)
+    unused_statistics = WorkspaceArg(c.partial_bytes + 2 * c.vector_bytes)  # for statistics that nobody asks for
+    first = [OutputArg(k) if k is not None else unused_statistics for k in epilogue.statistics]
+    if None in epilogue.statistics and means and statistics_spec.dtype != wide.dtype:
         return None
     return LaunchSequence(
         *c.statistics_launches(operands[0], operands[1], *first),
-        c.elements_launch("normalise_then", *operands[1:], *own, c.eps, *arrays),
+        c.elements_launch("normalise_then", *operands[1:], *vectors, c.eps, *arrays),
         workspace_bytes=c.partial_bytes + 3 * c.vector_bytes,
     )
 

@@ -74,18 +74,20 @@ def strided_copy(
             pack //= 2
     lines = [f"at += (i64)(i % {n}) * {s}ll; i /= {n};" for n, s in reversed(dims[1:])]
     lines += [f"at += (i64)i * {s}ll;" for _, s in dims[:1]]
-    text = kernel_source(
+    source = kernel_source(
         "data_movement", largest, X=storage_type(spec), PACK=pack, OFFSET=" ".join(lines), INNER=1, COUNT=1, ROWS=1
     )
     n = count // pack
-    return grid_stride_launch(text, kind, n, index_scalar(n, largest), source_, target, np.int64(base))
+    return grid_stride_launch(source, kind, n, index_scalar(n, largest), source_, target, np.int64(base))
 
 
 def fill(spec: Spec, value: float, target: Any) -> KernelLaunch:
     """A launch that writes one number everywhere."""
-    text = kernel_source("data_movement", spec.size, X=storage_type(spec), PACK=1, OFFSET="", INNER=1, COUNT=1, ROWS=1)
+    source = kernel_source(
+        "data_movement", spec.size, X=storage_type(spec), PACK=1, OFFSET="", INNER=1, COUNT=1, ROWS=1
+    )
     return grid_stride_launch(
-        text, "fill", spec.size, index_scalar(spec.size, spec.size), target, np.uint64(value_bits(value, spec.dtype))
+        source, "fill", spec.size, index_scalar(spec.size, spec.size), target, np.uint64(value_bits(value, spec.dtype))
     )
 
 
@@ -93,9 +95,13 @@ def tiled_transpose(spec: Spec, batches: int, rows: int, columns: int) -> Kernel
     """A launch that turns matrices."""
     down, across = -(-rows // 32), -(-columns // 32)
     tiles = batches * down * across
-    text = kernel_source("data_movement", spec.size, X=storage_type(spec), PACK=1, OFFSET="", INNER=1, COUNT=1, ROWS=1)
+    source = kernel_source(
+        "data_movement", spec.size, X=storage_type(spec), PACK=1, OFFSET="", INNER=1, COUNT=1, ROWS=1
+    )
     counts = tuple(index_scalar(v, spec.size) for v in (tiles, down, across))
-    return per_block_launch(text, "turn", tiles, *counts, np.int32(rows), np.int32(columns), InputArg(0), OutputArg(0))
+    return per_block_launch(
+        source, "turn", tiles, *counts, np.int32(rows), np.int32(columns), InputArg(0), OutputArg(0)
+    )
 
 
 @cuda_kernel("reorder", layouts=True)
@@ -129,9 +135,9 @@ def transpose(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence 
         return LaunchSequence(tiled_transpose(x, 1, sizes[1], sizes[0]))
     if ranks == [0, 2, 1]:
         return LaunchSequence(tiled_transpose(x, sizes[0], sizes[2], sizes[1]))
-    own = contiguous_strides(x)
-    steps = [own[a] for a in attrs["order"]]
-    return LaunchSequence(strided_copy("gather", outs[0].shape, steps, 0, x, InputArg(0), OutputArg(0), x.size))
+    strides_of_input = contiguous_strides(x)
+    strides = [strides_of_input[a] for a in attrs["order"]]
+    return LaunchSequence(strided_copy("gather", outs[0].shape, strides, 0, x, InputArg(0), OutputArg(0), x.size))
 
 
 def _in_memory_order(spec: Spec, values: Sequence[int]) -> list[int]:
@@ -142,14 +148,14 @@ def _in_memory_order(spec: Spec, values: Sequence[int]) -> list[int]:
 def slice_(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """A part of each axis."""
     x, y = ins[0], outs[0]
-    own = contiguous_strides(x)
-    base = sum(a * s for a, s in zip(attrs["start"], own, strict=True))
-    steps = [k * s for k, s in zip(attrs["step"], own, strict=True)]
+    strides_of_input = contiguous_strides(x)
+    base = sum(a * s for a, s in zip(attrs["start"], strides_of_input, strict=True))
+    strides = [k * s for k, s in zip(attrs["step"], strides_of_input, strict=True)]
     return LaunchSequence(
         strided_copy(
             "gather",
             _in_memory_order(y, y.shape),
-            _in_memory_order(y, steps),
+            _in_memory_order(y, strides),
             base,
             x,
             InputArg(0),
@@ -163,27 +169,27 @@ def slice_(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | N
 def slice_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """Zeros with the input at places of them."""
     x, y = ins[0], outs[0]
-    own = contiguous_strides(y)
-    base = sum(a * s for a, s in zip(attrs["start"], own, strict=True))
-    steps = [k * s for k, s in zip(attrs["step"], own, strict=True)]
-    put = strided_copy(
-        "place", _in_memory_order(x, x.shape), _in_memory_order(x, steps), base, x, InputArg(0), OutputArg(0), y.size
+    strides_of_input = contiguous_strides(y)
+    base = sum(a * s for a, s in zip(attrs["start"], strides_of_input, strict=True))
+    strides = [k * s for k, s in zip(attrs["step"], strides_of_input, strict=True)]
+    copy_input = strided_copy(
+        "place", _in_memory_order(x, x.shape), _in_memory_order(x, strides), base, x, InputArg(0), OutputArg(0), y.size
     )
-    return LaunchSequence(fill(y, 0.0, OutputArg(0)), put)
+    return LaunchSequence(fill(y, 0.0, OutputArg(0)), copy_input)
 
 
 @cuda_kernel("flip", layouts=True)
 def flip(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """The elements of some axes in reverse."""
     x, y = ins[0], outs[0]
-    own, over = contiguous_strides(x), normalize_axes(attrs["axis"], x.ndim)
-    base = sum((x.shape[a] - 1) * own[a] for a in over)
-    steps = [-s if a in over else s for a, s in enumerate(own)]
+    strides_of_input, flipped_axes = contiguous_strides(x), normalize_axes(attrs["axis"], x.ndim)
+    base = sum((x.shape[a] - 1) * strides_of_input[a] for a in flipped_axes)
+    strides = [-s if a in flipped_axes else s for a, s in enumerate(strides_of_input)]
     return LaunchSequence(
         strided_copy(
             "gather",
             _in_memory_order(y, y.shape),
-            _in_memory_order(y, steps),
+            _in_memory_order(y, strides),
             base,
             x,
             InputArg(0),
@@ -198,14 +204,14 @@ def concat(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | N
     """Joined along an axis: each input put at its place."""
     y = outs[0]
     (axis,) = normalize_axes(attrs["axis"], y.ndim)
-    own, made, start = contiguous_strides(y), [], 0
+    strides_of_input, launches, start = contiguous_strides(y), [], 0
     for i, x in enumerate(ins):
-        made.append(
+        launches.append(
             strided_copy(
                 "place",
                 _in_memory_order(x, x.shape),
-                _in_memory_order(x, own),
-                start * own[axis],
+                _in_memory_order(x, strides_of_input),
+                start * strides_of_input[axis],
                 x,
                 InputArg(i),
                 OutputArg(0),
@@ -213,7 +219,7 @@ def concat(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | N
             )
         )
         start += x.shape[axis]
-    return LaunchSequence(*made)
+    return LaunchSequence(*launches)
 
 
 @cuda_kernel("pad", layouts=True)
@@ -222,16 +228,23 @@ def pad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None
     x, y = ins[0], outs[0]
     pads = attrs["pads"]
     if attrs.get("mode", "constant") == "constant":
-        own = contiguous_strides(y)
-        base = sum(a * s for (a, _), s in zip(pads, own, strict=True))
-        put = strided_copy(
-            "place", _in_memory_order(x, x.shape), _in_memory_order(x, own), base, x, InputArg(0), OutputArg(0), y.size
+        strides_of_input = contiguous_strides(y)
+        base = sum(a * s for (a, _), s in zip(pads, strides_of_input, strict=True))
+        copy_input = strided_copy(
+            "place",
+            _in_memory_order(x, x.shape),
+            _in_memory_order(x, strides_of_input),
+            base,
+            x,
+            InputArg(0),
+            OutputArg(0),
+            y.size,
         )
-        return LaunchSequence(fill(y, attrs.get("value", 0.0), OutputArg(0)), put)
-    over = [i for i, pair in enumerate(pads) if any(pair)]
-    if x.layout or y.layout or len(over) != 1:
+        return LaunchSequence(fill(y, attrs.get("value", 0.0), OutputArg(0)), copy_input)
+    padded_axes = [i for i, pair in enumerate(pads) if any(pair)]
+    if x.layout or y.layout or len(padded_axes) != 1:
         return None
-    (axis,) = over
+    (axis,) = padded_axes
     return take_rows(x, y, axis, pad_source_indices(x.shape[axis], pads[axis][0], pads[axis][1], attrs["mode"]))
 
 
@@ -241,11 +254,11 @@ def take_rows(x: Spec, y: Spec, axis: int, table: Sequence[int]) -> LaunchSequen
     if any(not 0 <= k < rows for k in table):
         return None
     pack, largest = vector_width(x, inner), max(x.size, y.size)
-    text = kernel_source(
+    source = kernel_source(
         "data_movement", largest, X=storage_type(x), PACK=pack, OFFSET="", INNER=inner, COUNT=len(table), ROWS=rows
     )
-    made = grid_stride_launch(
-        text,
+    take_launch = grid_stride_launch(
+        source,
         "rows_from",
         y.size // pack,
         index_scalar(y.size // pack, largest),
@@ -253,7 +266,7 @@ def take_rows(x: Spec, y: Spec, axis: int, table: Sequence[int]) -> LaunchSequen
         OutputArg(0),
         upload_table(table),
     )
-    return LaunchSequence(made)
+    return LaunchSequence(take_launch)
 
 
 def upload_table(table: Sequence[int]) -> Any:

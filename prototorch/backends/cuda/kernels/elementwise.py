@@ -56,13 +56,13 @@ def merge_axes(out: Spec, ins: Sequence[Spec]) -> tuple[tuple[int, ...], list[tu
     sizes = [out.shape[a] for a in order]
     strides = []
     for spec in ins:
-        own = contiguous_strides(spec)
+        strides_of_input = contiguous_strides(spec)
         skip = out.ndim - spec.ndim
-        strides.append([0 if a < skip or spec.shape[a - skip] == 1 else own[a - skip] for a in order])
-    kept = [k for k, n in enumerate(sizes) if n > 1]
+        strides.append([0 if a < skip or spec.shape[a - skip] == 1 else strides_of_input[a - skip] for a in order])
+    long_axes = [k for k, n in enumerate(sizes) if n > 1]
     dims: list[int] = []
     lanes: list[list[int]] = [[] for _ in ins]
-    for k in reversed(kept):
+    for k in reversed(long_axes):
         joins = dims and all(s[k] == lane[-1] * dims[-1] for s, lane in zip(strides, lanes, strict=True))
         if joins:
             dims[-1] *= sizes[k]
@@ -81,17 +81,17 @@ def trace_program(program: FusedProgram, outputs: tuple[OperandRef, ...], types:
     """The lines of C that compute a program from a0, a1, ..., and the names of its results; None: not elementwise."""
     module = ScalarTracer()
     inputs = [TracedScalar(module, f"a{i}", module.compute_dtype(t)) for i, t in enumerate(types)]
-    made: list[tuple[TracedScalar, ...]] = []
+    results_of: list[tuple[TracedScalar, ...]] = []
 
-    def at(ref: OperandRef) -> TracedScalar:
+    def operand(ref: OperandRef) -> TracedScalar:
         if ref[0] == "const":
             return module.asarray(ref[1], ref[2])
-        return inputs[ref[1]] if ref[0] == "in" else made[ref[1]][ref[2]]
+        return inputs[ref[1]] if ref[0] == "in" else results_of[ref[1]][ref[2]]
 
     try:
         for name, refs, attrs in program:
-            made.append(trace_op(OPS[name], module, [at(r) for r in refs], dict(attrs)))  # type: ignore[arg-type]
-        results = tuple(at(r).name for r in outputs)
+            results_of.append(trace_op(OPS[name], module, [operand(r) for r in refs], dict(attrs)))  # type: ignore[arg-type]
+        results = tuple(operand(r).name for r in outputs)
     except UntraceableError:
         return None
     return tuple(module.lines), results
@@ -111,13 +111,13 @@ def elementwise_source(
     modes: of each
     input "all" (as the output), "one" (a single element) or one letter for each axis, "s" (its own stride) or "0"."""
     args = [f"const {t}* in{i}" for i, t in enumerate(ins)] + [f"{t}* out{i}" for i, t in enumerate(outs)]
-    placed = any(m not in ("all", "one") for m in modes)
-    if placed:
+    has_broadcast = any(m not in ("all", "one") for m in modes)
+    if has_broadcast:
         args += [f"index d{k}" for k in range(1, rank)]
         moving = [(i, m) for i, m in enumerate(modes) if m not in ("all", "one")]
         args += [f"index s{i}_{k}" for i, m in moving for k in range(rank) if m[k] == "s"]
     head, load = [], []
-    if placed:
+    if has_broadcast:
         head.append("index rest = at;")
         for k in range(rank - 1, 0, -1):
             head.append(f"const index c{k} = rest % d{k}; rest /= d{k};")
@@ -166,30 +166,30 @@ def elementwise_launches(
         return None
     if any(s.ndim > first.ndim for s in ins):
         return None
-    found = trace_program(program, results, tuple(s.dtype for s in ins))
-    if found is None:
+    traced = trace_program(program, results, tuple(s.dtype for s in ins))
+    if traced is None:
         return None
     dims, strides = merge_axes(first, ins)
     flat = contiguous_strides(Spec(dims)) if dims else ()
     modes, numbers = [], []
-    for spec, own in zip(ins, strides, strict=True):
-        if spec.size == first.size and own == flat:
+    for spec, strides_of_input in zip(ins, strides, strict=True):
+        if spec.size == first.size and strides_of_input == flat:
             modes.append("all")
-        elif not any(own):
+        elif not any(strides_of_input):
             modes.append("one")
         else:
-            modes.append("".join("s" if s else "0" for s in own))
-            numbers += [s for s in own if s]
-    placed = any(m not in ("all", "one") for m in modes)
+            modes.append("".join("s" if s else "0" for s in strides_of_input))
+            numbers += [s for s in strides_of_input if s]
+    has_broadcast = any(m not in ("all", "one") for m in modes)
     widest = max((*ins, *outs), key=lambda s: ITEM_BYTES[s.dtype])
     pack = vector_width(widest, dims[-1] if dims else 1)
-    if placed:
+    if has_broadcast:
         numbers = [*dims[1:], *numbers]
     module = ScalarTracer()
     kinds = [module.compute_c_type(module.compute_dtype(s.dtype)) for s in ins]
     largest = max(s.size for s in (*ins, *outs))
     body = elementwise_source(
-        *found, kinds, [c_type(s) for s in ins], [c_type(o) for o in outs], len(dims), modes, pack
+        *traced, kinds, [c_type(s) for s in ins], [c_type(o) for o in outs], len(dims), modes, pack
     )
     count = first.size // pack
     arrays = (*(InputArg(i) for i in range(len(ins))), *(OutputArg(i) for i in range(len(outs))))
@@ -216,10 +216,10 @@ def prepare_elementwise(
 ) -> LaunchSequence | None:
     """`elementwise_launches`, which several may be joined to one where each array is read from its beginning to its
     end."""
-    made, size = elementwise_launches(program, results, ins, outs), outs[0].size
-    if made is None or any(s.layout or s.size not in (1, size) for s in (*ins, *outs)):
-        return made
-    return ElementwiseKernel(made, (program, results), ins, outs)
+    launches, size = elementwise_launches(program, results, ins, outs), outs[0].size
+    if launches is None or any(s.layout or s.size not in (1, size) for s in (*ins, *outs)):
+        return launches
+    return ElementwiseKernel(launches, (program, results), ins, outs)
 
 
 def _register(name: str) -> None:

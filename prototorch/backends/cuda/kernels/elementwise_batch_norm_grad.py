@@ -29,7 +29,7 @@ Specs = tuple[Spec, ...]
 @cuda_kernel("fused", layouts=True)
 def elementwise_batch_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """Channels last alone: there a thread keeps to its channels in all sweeps."""
-    *lines, (last, refs, given) = attrs["program"]
+    *lines, (last, refs, norm_attrs) = attrs["program"]
     results, end = attrs["outputs"], len(lines)
     ends = tuple(("node", end, k) for k in range(3))
     if last != "batch_norm_grad" or not lines or any(not is_traceable(n) for n, _, _ in lines):
@@ -40,39 +40,56 @@ def elementwise_batch_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) 
     at = [results.index(r) for r in ends]
     others = [k for k in range(len(outs)) if k not in at]
     numbers = sorted({refs[1][1], *(r[1] for _, rs, _ in lines for r in rs if r[0] == "in")})
-    alike = [*(ins[i] for i in numbers), outs[at[0]], *(outs[k] for k in others)]
-    if x.layout is None or any((s.shape, s.layout, s.dtype) != (x.shape, x.layout, x.dtype) for s in alike):
+    same_format = [*(ins[i] for i in numbers), outs[at[0]], *(outs[k] for k in others)]
+    if x.layout is None or any((s.shape, s.layout, s.dtype) != (x.shape, x.layout, x.dtype) for s in same_format):
         return None
     if mean.dtype != var.dtype or any(outs[k].dtype != gamma.dtype for k in at[1:]):
         return None
-    own = [k for k in others if results[k] == refs[0]]
+    gradient_outputs = [k for k in others if results[k] == refs[0]]
     if any((k, refs[1][1]) in attrs.get("inplace", ()) for k in others):
         return None  # x is read again after that
-    found = trace_program(tuple(lines), (*(results[k] for k in others), refs[0]), tuple(s.dtype for s in ins))
-    c = BatchNormGeometry(x, gamma, mean, dict(given), beside=tuple(alike))
-    if found is None or not c.fits or not c.channels_last:
+    traced = trace_program(tuple(lines), (*(results[k] for k in others), refs[0]), tuple(s.dtype for s in ins))
+    c = BatchNormGeometry(x, gamma, mean, dict(norm_attrs), others=tuple(same_format))
+    if traced is None or not c.fits or not c.channels_last:
         return None
-    said, (*names, g) = [f"const {one}" for one in found[0]], found[1]
+    statements, (*names, g) = [f"const {one}" for one in traced[0]], traced[1]
     read = [(f"a{i}", ins[i]) for i in numbers]
     seen = f"a{refs[1][1]}"
-    c.source += _gradient_sums_source(read, [outs[k] for k in others], said, names, g, seen)
-    made = WorkspaceArg(c.partial_bytes)
-    if own:
-        again, arrays, more = [("g", x), ("seen", x)], [OutputArg(own[0]), InputArg(refs[1][1])], []
+    c.source += _gradient_sums_source(read, [outs[k] for k in others], statements, names, g, seen)
+    vectors_in_workspace = WorkspaceArg(c.partial_bytes)
+    if gradient_outputs:
+        reread, arrays, statements_again = (
+            [("g", x), ("seen", x)],
+            [OutputArg(gradient_outputs[0]), InputArg(refs[1][1])],
+            [],
+        )
         result = INPUT_GRAD_EXPR.format("g")
     else:
-        again, arrays, more = read, [InputArg(i) for i in numbers], [*said, f"const A seen = {seen};"]
+        reread, arrays, statements_again = (
+            read,
+            [InputArg(i) for i in numbers],
+            [*statements, f"const A seen = {seen};"],
+        )
         result = INPUT_GRAD_EXPR.format(g)
     c.source += channelwise_source(
-        "grads_apply", ["const A* own"], c.gradient_vectors, again, [outs[at[0]]], more, [result], True
+        "grads_apply", ["const A* own"], c.gradient_vectors, reread, [outs[at[0]]], statements_again, [result], True
     )
     first = (*(InputArg(i) for i in numbers), *(OutputArg(k) for k in others), WorkspaceArg())
     vectors = [InputArg(r[1]) for r in refs[2:]]
-    ends_at, by = [OutputArg(k) for k in at], c.acc_type(1 / c.rows)
+    ends_at, reciprocal_rows = [OutputArg(k) for k in at], c.acc_type(1 / c.rows)
     return LaunchSequence(
         c.partial_launch("grads_then", vectors[1], *first),
-        c.final_launch("grads_end", *c.index_args(c.chunks), WorkspaceArg(), *vectors, *ends_at[1:], made, c.eps, by),
-        c.elements_launch("grads_apply", made, *arrays, ends_at[0]),
+        c.final_launch(
+            "grads_end",
+            *c.index_args(c.chunks),
+            WorkspaceArg(),
+            *vectors,
+            *ends_at[1:],
+            vectors_in_workspace,
+            c.eps,
+            reciprocal_rows,
+        ),
+        c.elements_launch("grads_apply", vectors_in_workspace, *arrays, ends_at[0]),
         workspace_bytes=c.partial_bytes + align_bytes(4 * c.channels * ITEM_BYTES[c.acc_dtype]),
     )
 

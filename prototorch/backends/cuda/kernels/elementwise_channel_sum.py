@@ -38,34 +38,34 @@ def _access_mode(spec: Spec, grid: Spec, channel: int) -> str | None:
         return "all"
     if spec.size == 1:
         return "one"
-    wide = (1,) * (grid.ndim - spec.ndim) + spec.shape
-    return "channel" if wide == tuple(n if i == channel else 1 for i, n in enumerate(grid.shape)) else None
+    acc_dtype = (1,) * (grid.ndim - spec.ndim) + spec.shape
+    return "channel" if acc_dtype == tuple(n if i == channel else 1 for i, n in enumerate(grid.shape)) else None
 
 
 @cuda_kernel("fused", layouts=True)
 def elementwise_channel_sum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """The sweep with partial sums of chunks of rows, then the sums of those in a fixed order."""
     program, results = attrs["program"], attrs["outputs"]
-    *lines, (last, refs, given) = program
+    *lines, (last, refs, sum_attrs) = program
     total = ("node", len(lines), 0)
     if last != "sum" or not lines or any(not is_traceable(n) for n, _, _ in lines) or total not in results:
         return None
     grid = max((*ins, *outs), key=lambda s: s.size)
     channel = 1 if grid.layout else grid.ndim - 1
-    over = normalize_axes(dict(given).get("axis"), grid.ndim)
-    if grid.ndim < 2 or refs[0][0] != "node" or over != tuple(a for a in range(grid.ndim) if a != channel):
+    reduced_axes = normalize_axes(dict(sum_attrs).get("axis"), grid.ndim)
+    if grid.ndim < 2 or refs[0][0] != "node" or reduced_axes != tuple(a for a in range(grid.ndim) if a != channel):
         return None
-    end = results.index(total)
-    others = [k for k in range(len(outs)) if k != end]
+    sum_output = results.index(total)
+    others = [k for k in range(len(outs)) if k != sum_output]
     modes = [mode for s in ins if (mode := _access_mode(s, grid, channel)) is not None]
     channels = grid.shape[channel]
-    like = all((outs[k].shape, outs[k].layout) == (grid.shape, grid.layout) for k in others)
-    if len(modes) < len(ins) or not like or not grid.is_float or outs[end].size != channels:
+    same_shape = all((outs[k].shape, outs[k].layout) == (grid.shape, grid.layout) for k in others)
+    if len(modes) < len(ins) or not same_shape or not grid.is_float or outs[sum_output].size != channels:
         return None
-    found = trace_program(tuple(lines), (*(results[k] for k in others), refs[0]), tuple(s.dtype for s in ins))
-    if found is None:
+    traced = trace_program(tuple(lines), (*(results[k] for k in others), refs[0]), tuple(s.dtype for s in ins))
+    if traced is None:
         return None
-    wide = "float64" if grid.dtype == "float64" else "float32"
+    acc_dtype = "float64" if grid.dtype == "float64" else "float32"
     full = [s for s, m in zip(ins, modes, strict=True) if m == "all"]
     pack = min(vector_width(s, channels) for s in (*full, *(outs[k] for k in others)))
     rows = grid.size // channels
@@ -73,21 +73,22 @@ def elementwise_channel_sum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> L
     chunk = -(-rows // chunks)
     chunks = -(-rows // chunk)
     text = complete_source(
-        _channel_sum_source(found, modes, ins, [outs[k] for k in others], outs[end], wide, channels, pack), grid.size
+        _channel_sum_source(traced, modes, ins, [outs[k] for k in others], outs[sum_output], acc_dtype, channels, pack),
+        grid.size,
     )
     counts = tuple(index_scalar(v, grid.size) for v in (rows, chunks, chunk))
     arrays = (*(InputArg(i) for i in range(len(ins))), *(OutputArg(k) for k in others))
     return LaunchSequence(
         grid_stride_launch(text, "sweep_sum", chunks * (channels // pack), *counts, *arrays, WorkspaceArg(), block=128),
         per_block_launch(
-            text, "sums_end", channels, counts[1], WorkspaceArg(), OutputArg(end), block=block_size_for(chunks)
+            text, "sums_end", channels, counts[1], WorkspaceArg(), OutputArg(sum_output), block=block_size_for(chunks)
         ),
-        workspace_bytes=align_bytes(prod((chunks, channels)) * ITEM_BYTES[wide]),
+        workspace_bytes=align_bytes(prod((chunks, channels)) * ITEM_BYTES[acc_dtype]),
     )
 
 
 def _channel_sum_source(
-    found: tuple[tuple[str, ...], tuple[str, ...]],
+    traced: tuple[tuple[str, ...], tuple[str, ...]],
     modes: list[str],
     ins: Specs,
     others: list[Spec],
@@ -96,7 +97,7 @@ def _channel_sum_source(
     channels: int,
     pack: int,
 ) -> str:
-    lines, (*names, summand) = found
+    lines, (*names, summand) = traced
     kinds = ScalarTracer()
     args = [f"const {c_type(s)}* in{i}" for i, s in enumerate(ins)]
     args += [f"{c_type(s)}* out{i}" for i, s in enumerate(others)]

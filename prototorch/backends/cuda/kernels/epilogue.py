@@ -75,8 +75,8 @@ class GroupEpilogue:
 class AnchorWithEpilogue:
     """An anchor, then the sweep."""
 
-    def __init__(self, rest: GroupEpilogue, anchor: Any, operands: tuple[int, ...]):
-        self.rest, self.anchor, self.operands = rest, anchor, operands
+    def __init__(self, remaining: GroupEpilogue, anchor: Any, operands: tuple[int, ...]):
+        self.rest, self.anchor, self.operands = remaining, anchor, operands
         self.family = getattr(anchor, "family", "anchor")
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -96,45 +96,48 @@ def build_epilogue(
     """
     program, results = attrs["program"], attrs["outputs"]
     first = ("node", 0, 0)
-    over = {out for out, _ in attrs.get("inplace", ())}
+    inplace_outputs = {out for out, _ in attrs.get("inplace", ())}
     if first in results:
-        at = results.index(first)
+        output_index = results.index(first)
     else:
-        fits = (k for k, o in enumerate(outs) if k not in over and o == result)
-        found = next(fits, None)
-        if found is None:
+        candidates = (k for k, o in enumerate(outs) if k not in inplace_outputs and o == result)
+        output = next(candidates, None)
+        if output is None:
             return None
-        at = found
+        output_index = output
     # the sweep's inputs: the anchor's result, then those of the group that it reads itself
     read = sorted({r[1] for _, refs, _ in program[1:] for r in refs if r[0] == "in"})
-    number = {i: k for k, i in enumerate(read, 1)}
+    operand_index = {i: k for k, i in enumerate(read, 1)}
 
-    def moved(ref: OperandRef) -> OperandRef:
+    def renumber(ref: OperandRef) -> OperandRef:
         if ref == first:
             return ("in", 0)
         if ref[0] == "in":
-            return ("in", number[ref[1]])
+            return ("in", operand_index[ref[1]])
         return ("node", ref[1] - 1, *ref[2:]) if ref[0] == "node" else ref
 
-    rest = tuple((name, tuple(map(moved, refs)), given) for name, refs, given in program[1:])
-    kept = [k for k, r in enumerate(results) if r != first]
-    given = (outs[at], *(ins[i] for i in read)), tuple(outs[k] for k in kept)
-    ends = tuple(moved(results[k]) for k in kept)
-    group = {"program": rest, "outputs": ends}
-    made = (
-        elementwise_launches(rest, ends, *given)
+    remaining = tuple((name, tuple(map(renumber, refs)), given) for name, refs, given in program[1:])
+    other_outputs = [k for k, r in enumerate(results) if r != first]
+    given = (outs[output_index], *(ins[i] for i in read)), tuple(outs[k] for k in other_outputs)
+    ends = tuple(renumber(results[k]) for k in other_outputs)
+    group = {"program": remaining, "outputs": ends}
+    sequence = (
+        elementwise_launches(remaining, ends, *given)
         or elementwise_channel_sum(*given, group)
         or elementwise_batch_norm_grad(*given, group)
     )
-    if made is None:
+    if sequence is None:
         return None
-    place: dict[Any, Any] = {InputArg(0): OutputArg(at), **{InputArg(k): InputArg(i) for i, k in number.items()}}
-    place.update({OutputArg(i): OutputArg(k) for i, k in enumerate(kept)})
+    rebound: dict[Any, Any] = {
+        InputArg(0): OutputArg(output_index),
+        **{InputArg(k): InputArg(i) for i, k in operand_index.items()},
+    }
+    rebound.update({OutputArg(i): OutputArg(k) for i, k in enumerate(other_outputs)})
 
-    def placed(a: Any) -> Any:
-        return place.get(a, a) if isinstance(a, InputArg | OutputArg) else a
+    def rebind(a: Any) -> Any:
+        return rebound.get(a, a) if isinstance(a, InputArg | OutputArg) else a
 
-    launches = (replace(one, args=tuple(map(placed, one.args))) for one in made.launches)
-    bound = LaunchSequence(*launches, workspace_bytes=made.workspace_bytes)
+    launches = (replace(launch, args=tuple(map(rebind, launch.args))) for launch in sequence.launches)
+    bound = LaunchSequence(*launches, workspace_bytes=sequence.workspace_bytes)
     bound.layouts = tuple(s.layout for s in ins)
-    return GroupEpilogue(result, at, bound)
+    return GroupEpilogue(result, output_index, bound)

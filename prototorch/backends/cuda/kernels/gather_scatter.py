@@ -27,8 +27,8 @@ from prototorch.spec import Spec
 Specs = tuple[Spec, ...]
 
 
-def _gather_source(x: Spec, largest: int, labels: str = "i32", **given: int) -> str:
-    numbers = {"INNER": 1, "COUNT": 1, "ROWS": 1, "WIDTH": 1, "PICKS": 1, "REVERSE": 0, **given}
+def _gather_source(x: Spec, largest: int, labels: str = "i32", **sizes: int) -> str:
+    numbers = {"INNER": 1, "COUNT": 1, "ROWS": 1, "WIDTH": 1, "PICKS": 1, "REVERSE": 0, **sizes}
     missing = "NOT_A_NUMBER" if x.is_float else "0"
     return kernel_source("gather_scatter", largest, X=c_type(x), L=labels, MISSING=missing, **numbers)
 
@@ -38,9 +38,9 @@ def take(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | Non
     """Rows of a table."""
     table, indices = ins
     y, largest = outs[0], max(table.size, outs[0].size)
-    text = _gather_source(table, largest, c_type(indices), INNER=prod(table.shape[1:]))
+    source = _gather_source(table, largest, c_type(indices), INNER=prod(table.shape[1:]))
     args = (index_scalar(y.size, largest), np.int64(table.shape[0]), InputArg(0), InputArg(1), OutputArg(0))
-    return LaunchSequence(grid_stride_launch(text, "take", y.size, *args))
+    return LaunchSequence(grid_stride_launch(source, "take", y.size, *args))
 
 
 @cuda_kernel("embedding_grad")
@@ -51,17 +51,21 @@ def embedding_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequ
     if n >= 1 << 20:  # looking for the next place of an index takes n steps at worst
         return None
     inner, largest = prod(y.shape[1:]), max(values.size, y.size)
-    text = _gather_source(values, largest, c_type(indices), INNER=inner)
+    source = _gather_source(values, largest, c_type(indices), INNER=inner)
     step = align_bytes(4 * n)
-    near, head, far, lead = (WorkspaceArg(k * step) for k in range(4))
+    next_in_chunk, is_chunk_head, next_chunk_head, is_first_head = (WorkspaceArg(k * step) for k in range(4))
     part = WorkspaceArg(4 * step)
     count, total = index_scalar(n, largest), index_scalar(n * inner, largest)
     return LaunchSequence(
-        grid_stride_launch(text, "zeros", y.size, index_scalar(y.size, largest), OutputArg(0)),
-        grid_stride_launch(text, "chain_near", n, count, np.int64(y.shape[0]), InputArg(1), near, head),
-        grid_stride_launch(text, "sums_near", n * inner, total, InputArg(0), near, head, part),
-        grid_stride_launch(text, "chain_far", n, count, InputArg(1), head, far, lead),
-        grid_stride_launch(text, "embedding_grad", n * inner, total, part, InputArg(1), far, lead, OutputArg(0)),
+        grid_stride_launch(source, "zeros", y.size, index_scalar(y.size, largest), OutputArg(0)),
+        grid_stride_launch(
+            source, "chain_near", n, count, np.int64(y.shape[0]), InputArg(1), next_in_chunk, is_chunk_head
+        ),
+        grid_stride_launch(source, "sums_near", n * inner, total, InputArg(0), next_in_chunk, is_chunk_head, part),
+        grid_stride_launch(source, "chain_far", n, count, InputArg(1), is_chunk_head, next_chunk_head, is_first_head),
+        grid_stride_launch(
+            source, "embedding_grad", n * inner, total, part, InputArg(1), next_chunk_head, is_first_head, OutputArg(0)
+        ),
         workspace_bytes=4 * step
         + align_bytes(n * inner * (8 if y.dtype == "float64" else max(4, ITEM_BYTES[y.dtype]))),
     )
@@ -72,10 +76,10 @@ def take_along_axis(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSeq
     """Elements along the last axis."""
     x, indices = ins
     largest = max(x.size, outs[0].size)
-    text = _gather_source(x, largest, c_type(indices), WIDTH=x.shape[-1], PICKS=indices.shape[-1])
+    source = _gather_source(x, largest, c_type(indices), WIDTH=x.shape[-1], PICKS=indices.shape[-1])
     return LaunchSequence(
         grid_stride_launch(
-            text,
+            source,
             "take_along_axis",
             outs[0].size,
             index_scalar(outs[0].size, largest),
@@ -91,10 +95,16 @@ def scatter_add_along_axis(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> La
     """The adjoint of `take_along_axis`."""
     values, indices = ins
     y = outs[0]
-    text = _gather_source(values, y.size, c_type(indices), WIDTH=y.shape[-1], PICKS=indices.shape[-1])
+    source = _gather_source(values, y.size, c_type(indices), WIDTH=y.shape[-1], PICKS=indices.shape[-1])
     return LaunchSequence(
         grid_stride_launch(
-            text, "scatter_add_along_axis", y.size, index_scalar(y.size, y.size), InputArg(0), InputArg(1), OutputArg(0)
+            source,
+            "scatter_add_along_axis",
+            y.size,
+            index_scalar(y.size, y.size),
+            InputArg(0),
+            InputArg(1),
+            OutputArg(0),
         )
     )
 
@@ -103,9 +113,9 @@ def scatter_add_along_axis(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> La
 def one_hot(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """A 1 at the index."""
     y = outs[0]
-    text = _gather_source(y, y.size, c_type(ins[0]), WIDTH=y.shape[-1])
+    source = _gather_source(y, y.size, c_type(ins[0]), WIDTH=y.shape[-1])
     return LaunchSequence(
-        grid_stride_launch(text, "one_hot", y.size, index_scalar(y.size, y.size), InputArg(0), OutputArg(0))
+        grid_stride_launch(source, "one_hot", y.size, index_scalar(y.size, y.size), InputArg(0), OutputArg(0))
     )
 
 
@@ -129,10 +139,10 @@ def static_scatter_add(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launch
     order = sorted(range(len(indices)), key=lambda i: indices[i])
     begins = np.searchsorted([indices[i] for i in order], np.arange(rows + 1))
     largest = max(x.size, y.size)
-    text = _gather_source(x, largest, INNER=prod(x.shape[axis + 1 :]), COUNT=len(indices), ROWS=rows)
+    source = _gather_source(x, largest, INNER=prod(x.shape[axis + 1 :]), COUNT=len(indices), ROWS=rows)
     lists = upload_table([int(b) for b in begins]), upload_table(order)
     return LaunchSequence(
-        grid_stride_launch(text, "rows_to", y.size, index_scalar(y.size, largest), InputArg(0), OutputArg(0), *lists)
+        grid_stride_launch(source, "rows_to", y.size, index_scalar(y.size, largest), InputArg(0), OutputArg(0), *lists)
     )
 
 
@@ -142,6 +152,6 @@ def cumsum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | N
     (x,) = ins
     (axis,) = normalize_axes(attrs["axis"], x.ndim)
     count, inner = x.shape[axis], prod(x.shape[axis + 1 :])
-    text = _gather_source(x, x.size, COUNT=count, INNER=inner, REVERSE=int(attrs.get("reverse", False)))
+    source = _gather_source(x, x.size, COUNT=count, INNER=inner, REVERSE=int(attrs.get("reverse", False)))
     n = x.size // count
-    return LaunchSequence(grid_stride_launch(text, "cumsum", n, index_scalar(n, x.size), InputArg(0), OutputArg(0)))
+    return LaunchSequence(grid_stride_launch(source, "cumsum", n, index_scalar(n, x.size), InputArg(0), OutputArg(0)))

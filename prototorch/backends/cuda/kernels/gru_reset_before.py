@@ -36,7 +36,7 @@ def _gru_formulas(activation: str, gate_name: str) -> tuple[Formula, Formula]:
 
 
 def _trace_formula(
-    formula: Formula, names: tuple[str, ...], dtype: str, masked: bool, wanted: tuple[str, ...] = ()
+    formula: Formula, names: tuple[str, ...], dtype: str, masked: bool, inputs_to_differentiate: tuple[str, ...] = ()
 ) -> tuple[list[str], list[str]]:
     """Lines of C and the names of their results: the formula's, or its gradients by ``wanted``, of ``d``."""
     module = ScalarTracer()
@@ -49,12 +49,12 @@ def _trace_formula(
         return made if keep is None else where(keep, made, values["s"])
 
     with use_interpreter(arrays):
-        if not wanted:
+        if not inputs_to_differentiate:
             results = [step()]
         else:
             seed = arrays.value(TracedScalar(module, "d", module.compute_dtype(dtype)))
-            found = gradients(step, *(values[name] for name in wanted), seeds=[seed])
-            results = [arrays.constant(module.asarray(0, dtype)) if g is None else g for g in found]
+            gradients_of_step = gradients(step, *(values[name] for name in inputs_to_differentiate), seeds=[seed])
+            results = [arrays.constant(module.asarray(0, dtype)) if g is None else g for g in gradients_of_step]
     return module.lines, [v.array.name for v in results]
 
 

@@ -178,8 +178,8 @@ class LaunchSequence:
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Start them all."""
         if self.layouts:
-            given = zip(inputs, self.layouts, strict=True)
-            inputs = [a if layout else ensure_contiguous(self.device, a) for a, layout in given]
+            pairs = zip(inputs, self.layouts, strict=True)
+            inputs = [a if layout else ensure_contiguous(self.device, a) for a, layout in pairs]
         base = self.device.pointer(self.device.workspace()) if self.workspace_bytes else 0
 
         def argument(a: Any) -> Any:
@@ -189,17 +189,19 @@ class LaunchSequence:
                 return outputs[a.index]
             return np.uint64(base + a.offset) if isinstance(a, WorkspaceArg) else a
 
-        for one in self.launches:
-            self.device.launch(one.module, one.name, one.grid, one.block, [argument(a) for a in one.args])
+        for launch in self.launches:
+            self.device.launch(
+                launch.module, launch.name, launch.grid, launch.block, [argument(a) for a in launch.args]
+            )
 
     def make_conditional(self, flag: Any) -> LaunchSequence:
         """The same launches, none of which does anything where ``flag`` (int32[1] on the device) is 0."""
         with use_device(self.device):
-            made = LaunchSequence(
-                *(one.make_conditional(flag) for one in self.launches), workspace_bytes=self.workspace_bytes
+            sequence = LaunchSequence(
+                *(launch.make_conditional(flag) for launch in self.launches), workspace_bytes=self.workspace_bytes
             )
-        made.layouts = self.layouts
-        return made
+        sequence.layouts = self.layouts
+        return sequence
 
 
 PrepareLaunches = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], LaunchSequence | None]
@@ -211,23 +213,23 @@ def cuda_kernel(*names: str, layouts: bool = False) -> Callable[[PrepareLaunches
     It is not asked about arrays without elements, and about other layouts than the plain one only with ``layouts``.
     """
 
-    def enter(make: PrepareLaunches) -> PrepareLaunches:
+    def register(prepare_launches: PrepareLaunches) -> PrepareLaunches:
         def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-            every = (*ins, *outs)
-            if any(s.dtype not in C_TYPES or not s.size or (s.layout and not layouts) for s in every):
+            specs = (*ins, *outs)
+            if any(s.dtype not in C_TYPES or not s.size or (s.layout and not layouts) for s in specs):
                 return None
-            made = make(ins, outs, attrs)
-            if made is not None:
-                made.layouts = tuple(s.layout for s in ins)
-            return made
+            sequence = prepare_launches(ins, outs, attrs)
+            if sequence is not None:
+                sequence.layouts = tuple(s.layout for s in ins)
+            return sequence
 
-        prepare.__module__ = getattr(make, "func", make).__module__
+        prepare.__module__ = getattr(prepare_launches, "func", prepare_launches).__module__
         kernel("cuda", *names)(prepare)
         if layouts:
             register_channels_last("cuda", "follows", *names)
-        return make
+        return prepare_launches
 
-    return enter
+    return register
 
 
 def ensure_contiguous(device: KernelDevice, array: Any) -> Any:
@@ -272,10 +274,10 @@ def index_scalar(value: int, largest: int) -> np.uint32 | np.uint64:
 def contiguous_strides(spec: Spec) -> tuple[int, ...]:
     """The strides of a spec's memory in elements, per logical axis, by its layout."""
     order = memory_order(spec)
-    strides, step = [0] * spec.ndim, 1
+    strides, stride = [0] * spec.ndim, 1
     for axis in reversed(order):
-        strides[axis] = step
-        step *= spec.shape[axis]
+        strides[axis] = stride
+        stride *= spec.shape[axis]
     return tuple(strides)
 
 

@@ -26,23 +26,23 @@ _NEGATIVE_POWERS = {0.75: "root_of(base) * root_of(base * root_of(base))", 0.5: 
 
 
 def _lrn_source(x: Spec, attrs: dict[str, Any], pack: int = 1) -> str:
-    names: dict[str, str | int] = {"X": c_type(x), "C": x.shape[1], "SIZE": attrs["size"]}
-    names["STEP"] = 1 if x.layout else prod(x.shape[2:])
-    names["root_of"] = "rsqrt" if x.dtype == "float64" else "rsqrtf"
-    names["POWER"] = _NEGATIVE_POWERS.get(attrs["beta"], f"power_of(base, (A)-{attrs['beta']!r})")
-    names["INVERSE"] = "root_of(base) * root_of(base)" if attrs["beta"] in (0.5, 0.75) else "1 / base"
-    names.update({"PACK": pack, "SLOPE": int(attrs.get("through_relu", False))})
-    return kernel_source("lrn", 2 * x.size, **names)
+    macros: dict[str, str | int] = {"X": c_type(x), "C": x.shape[1], "SIZE": attrs["size"]}
+    macros["STEP"] = 1 if x.layout else prod(x.shape[2:])
+    macros["root_of"] = "rsqrt" if x.dtype == "float64" else "rsqrtf"
+    macros["POWER"] = _NEGATIVE_POWERS.get(attrs["beta"], f"power_of(base, (A)-{attrs['beta']!r})")
+    macros["INVERSE"] = "root_of(base) * root_of(base)" if attrs["beta"] in (0.5, 0.75) else "1 / base"
+    macros.update({"PACK": pack, "SLOPE": int(attrs.get("through_relu", False))})
+    return kernel_source("lrn", 2 * x.size, **macros)
 
 
 def _recompute_launch(
     name: str, x: Spec, attrs: dict[str, Any], arrays: tuple[Any, ...], more: tuple[Any, ...]
 ) -> LaunchSequence:
     """A launch without the base; ``more``: numbers after those of the base."""
-    number = np.float64 if x.dtype == "float64" else np.float32
+    acc_type = np.float64 if x.dtype == "float64" else np.float32
     pack = vector_width(x, x.shape[1]) if x.layout else 1
     n, largest = x.size // pack, 2 * x.size
-    numbers = (number(attrs["alpha"] / attrs["size"]), number(attrs["k"]), *map(number, more))
+    numbers = (acc_type(attrs["alpha"] / attrs["size"]), acc_type(attrs["k"]), *map(acc_type, more))
     return LaunchSequence(
         grid_stride_launch(_lrn_source(x, attrs, pack), name, n, index_scalar(n, largest), *arrays, *numbers)
     )
@@ -75,14 +75,14 @@ def lrn(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None
     x = ins[0]
     if not x.is_float or any(o != x for o in outs):
         return None
-    number = np.float64 if x.dtype == "float64" else np.float32
+    acc_type = np.float64 if x.dtype == "float64" else np.float32
     args = (
         index_scalar(x.size, 2 * x.size),
         InputArg(0),
         OutputArg(0),
         OutputArg(1),
-        number(attrs["alpha"] / attrs["size"]),
-        number(attrs["k"]),
+        acc_type(attrs["alpha"] / attrs["size"]),
+        acc_type(attrs["k"]),
     )
     return LaunchSequence(grid_stride_launch(_lrn_source(x, attrs), "lrn", x.size, *args))
 
@@ -93,7 +93,7 @@ def lrn_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence |
     x = ins[0]
     if not x.is_float or any(s != x for s in (*ins, *outs)):
         return None
-    number = np.float64 if x.dtype == "float64" else np.float32
-    factor = number(2 * attrs["alpha"] * attrs["beta"] / attrs["size"])
+    acc_type = np.float64 if x.dtype == "float64" else np.float32
+    factor = acc_type(2 * attrs["alpha"] * attrs["beta"] / attrs["size"])
     args = (index_scalar(x.size, 2 * x.size), InputArg(0), InputArg(1), InputArg(2), OutputArg(0), factor)
     return LaunchSequence(grid_stride_launch(_lrn_source(x, attrs), "lrn_grad", x.size, *args))

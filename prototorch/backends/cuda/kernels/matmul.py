@@ -36,20 +36,20 @@ def tiled_matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str,
     dims, steps = merge_axes(Spec(batch), [Spec(s.shape[:-2]) for s in ins])
     if len(dims) > 2:
         return None
-    lead = 2 - len(dims)
+    missing_axes = 2 - len(dims)
     inner = dims[-1] if dims else 1
-    numbers: list[np.int64] = []
-    for spec, own, name in zip(ins, steps, ("transpose_a", "transpose_b"), strict=True):
+    stride_args: list[np.int64] = []
+    for spec, strides, name in zip(ins, steps, ("transpose_a", "transpose_b"), strict=True):
         row, column = contiguous_strides(spec)[-2:]
         pair = (column, row) if attrs.get(name, False) else (row, column)
         size = prod(spec.shape[-2:])
-        numbers += [np.int64(s) for s in (*[0] * lead, *(o * size for o in own), *pair)]
+        stride_args += [np.int64(s) for s in (*[0] * missing_axes, *(o * size for o in strides), *pair)]
     rows, columns = -(-m // TILE), -(-n // TILE)
     tiles = prod(batch) * rows * columns
-    text = kernel_source("matmul", max(y.size, tiles), X=c_type(y), TILE=TILE, WORK=THREAD_TILE, DEPTH=TILE_K)
+    source = kernel_source("matmul", max(y.size, tiles), X=c_type(y), TILE=TILE, WORK=THREAD_TILE, DEPTH=TILE_K)
     largest = max(y.size, tiles)
     counts = (*(index_scalar(v, largest) for v in (tiles, rows, columns)), np.int32(m), np.int32(n), np.int32(k))
-    args = (*counts, index_scalar(inner, largest), *numbers, InputArg(0), InputArg(1), OutputArg(0))
-    made = LaunchSequence(per_block_launch(text, "matmul", tiles, *args, block=(TILE // THREAD_TILE) ** 2))
-    made.layouts = (None, None)
-    return made
+    args = (*counts, index_scalar(inner, largest), *stride_args, InputArg(0), InputArg(1), OutputArg(0))
+    sequence = LaunchSequence(per_block_launch(source, "matmul", tiles, *args, block=(TILE // THREAD_TILE) ** 2))
+    sequence.layouts = (None, None)
+    return sequence

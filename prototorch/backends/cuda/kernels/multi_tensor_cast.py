@@ -50,9 +50,9 @@ class MultiTensorCast:
 
     def __init__(self, ins: Sequence[Spec], outs: Sequence[Spec]):
         self.device = current_device()
-        where = [(i, k) for i, s in enumerate(outs) for k in range(-(-s.size // CHUNK))]
-        self.chunks = len(where)
-        self.where = self.device.upload(np.array(where, np.uint32))
+        chunk_table = [(i, k) for i, s in enumerate(outs) for k in range(-(-s.size // CHUNK))]
+        self.chunks = len(chunk_table)
+        self.where = self.device.upload(np.array(chunk_table, np.uint32))
         self.text = f"#define X {c_type(ins[0])}\n#define Y {c_type(outs[0])}\n"
         self.launch = per_block_launch(
             complete_source(self.text + _TEXT), "multi_tensor_cast", self.chunks, block=BLOCK
@@ -62,22 +62,22 @@ class MultiTensorCast:
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Cast all."""
-        places = tuple(self.device.pointer(a) for a in (*inputs, *outputs))
-        table = self.tables.get(places)
+        addresses = tuple(self.device.pointer(a) for a in (*inputs, *outputs))
+        table = self.tables.get(addresses)
         if table is None:
-            rows = zip(places[: len(inputs)], places[len(inputs) :], self.sizes, strict=True)
-            table = self.tables[places] = self.device.upload(np.array(list(rows), np.uint64))
-        one = self.launch
-        self.device.launch(one.module, one.name, one.grid, one.block, (u32(self.chunks), table, self.where))
+            rows = zip(addresses[: len(inputs)], addresses[len(inputs) :], self.sizes, strict=True)
+            table = self.tables[addresses] = self.device.upload(np.array(list(rows), np.uint64))
+        launch = self.launch
+        self.device.launch(launch.module, launch.name, launch.grid, launch.block, (u32(self.chunks), table, self.where))
 
 
 @kernel("cuda", "fused", special=True)
 def multi_tensor_cast(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
     """A group of casts of arrays that have nothing to do with each other."""
     program, results = attrs["program"], attrs["outputs"]
-    apart = all(name == "cast" and refs == (("in", i),) for i, (name, refs, _) in enumerate(program))
-    if not apart or len(program) < 2 or tuple(results) != tuple(("node", i, 0) for i in range(len(program))):
+    independent = all(name == "cast" and refs == (("in", i),) for i, (name, refs, _) in enumerate(program))
+    if not independent or len(program) < 2 or tuple(results) != tuple(("node", i, 0) for i in range(len(program))):
         return None
-    alike = len({s.dtype for s in ins}) == len({s.dtype for s in outs}) == 1
-    fits = all(s.dtype in C_TYPES and s.size and not s.layout for s in (*ins, *outs))
-    return MultiTensorCast(ins, outs) if alike and fits else None
+    same_dtypes = len({s.dtype for s in ins}) == len({s.dtype for s in outs}) == 1
+    is_supported = all(s.dtype in C_TYPES and s.size and not s.layout for s in (*ins, *outs))
+    return MultiTensorCast(ins, outs) if same_dtypes and is_supported else None

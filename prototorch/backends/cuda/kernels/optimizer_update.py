@@ -49,8 +49,8 @@ def prepare_update(
     refs = tuple(("in", i) for i in range(len(ins)))
     program = ((name, refs, tuple(sorted(attrs.items()))),)
     results = tuple(("node", 0, k) for k in range(len(outs)))
-    made = elementwise_launches(program, results, ins, outs)
-    return None if made is None else ElementwiseKernel(made, (program, results), ins, outs)
+    launches = elementwise_launches(program, results, ins, outs)
+    return None if launches is None else ElementwiseKernel(launches, (program, results), ins, outs)
 
 
 def _register(name: str) -> None:
@@ -64,10 +64,10 @@ register_resolver("cuda", _register)
 def _multi_tensor_source(first: ElementwiseKernel) -> str | None:
     """The kernel ``updates`` over a table: for each weight the addresses of its arrays and its number of elements."""
     program, results = first.key
-    found = trace_program(program, results, tuple(s.dtype for s in first.ins))
-    if found is None:
+    traced = trace_program(program, results, tuple(s.dtype for s in first.ins))
+    if traced is None:
         return None
-    lines, names = found
+    lines, names = traced
     kinds = ScalarTracer()
     arrays = len(first.ins) + len(first.outs)
     size = first.outs[0].size
@@ -109,14 +109,14 @@ def fuse_updates(calls: Sequence[BoundKernel]) -> list[BoundKernel]:
     for i, (runner, _, _) in enumerate(calls):
         if isinstance(runner, ElementwiseKernel) and runner.outs[0].size > 1:
             groups.setdefault(runner.group_key(), []).append(i)
-    made: dict[int, BoundKernel | None] = {}
+    fused: dict[int, BoundKernel | None] = {}
     for members in groups.values():
         if len(members) > 1:
             one = _fuse_group([calls[i] for i in members])
             if one is not None:
-                made.update(dict.fromkeys(members))
-                made[members[-1]] = one
-    return [new for i, call in enumerate(calls) if (new := made.get(i, call)) is not None]
+                fused.update(dict.fromkeys(members))
+                fused[members[-1]] = one
+    return [new for i, call in enumerate(calls) if (new := fused.get(i, call)) is not None]
 
 
 def _fuse_group(calls: Sequence[BoundKernel]) -> BoundKernel | None:
@@ -126,15 +126,26 @@ def _fuse_group(calls: Sequence[BoundKernel]) -> BoundKernel | None:
     if text is None:
         return None
     device: KernelDevice = first.device
-    rows, where = [], []
+    pointer_rows, chunk_table = [], []
     for number, (_, ins, outs) in enumerate(calls):
         size = int(np.prod(outs[0].shape))
-        rows.append([*(device.pointer(a) for a in (*ins, *outs)), size])
-        where += [(number, k) for k in range(-(-size // CHUNK))]
-    table, places = device.upload(np.array(rows, np.uint64)), device.upload(np.array(where, np.uint32))
+        pointer_rows.append([*(device.pointer(a) for a in (*ins, *outs)), size])
+        chunk_table += [(number, k) for k in range(-(-size // CHUNK))]
+    table, device_chunks = (
+        device.upload(np.array(pointer_rows, np.uint64)),
+        device.upload(np.array(chunk_table, np.uint32)),
+    )
     with use_device(device):
-        made = MultiTensorUpdate(
-            per_block_launch(complete_source(text), "updates", len(where), u32(len(where)), table, places, block=BLOCK)
+        update = MultiTensorUpdate(
+            per_block_launch(
+                complete_source(text),
+                "updates",
+                len(chunk_table),
+                u32(len(chunk_table)),
+                table,
+                device_chunks,
+                block=BLOCK,
+            )
         )
-    made.label = "updates" if isinstance(OPS[first.key[0][0][0]], Update) else "statistics"
-    return made, (), ()
+    update.label = "updates" if isinstance(OPS[first.key[0][0][0]], Update) else "statistics"
+    return update, (), ()

@@ -27,24 +27,29 @@ def _pool_launch(name: str, x: Spec, small: Spec, large: Spec, outs: tuple[Spec,
     rank = len(kernel)
     if x.dtype not in _FLOATS or not 1 <= rank <= 3:
         return None
-    lead = 3 - rank
-    last = x.layout is not None
-    packed = vector_width(x, x.shape[1]) if last else 1
-    names: dict[str, str | int] = {"X": c_type(x), "C": x.shape[1], "PACK": packed, "CHANNELS_LAST": int(last)}
-    names["INCLUDE_PAD"] = int(attrs.get("include_pad", False))
+    missing_axes = 3 - rank
+    is_channels_last = x.layout is not None
+    pack = vector_width(x, x.shape[1]) if is_channels_last else 1
+    macros: dict[str, str | int] = {
+        "X": c_type(x),
+        "C": x.shape[1],
+        "PACK": pack,
+        "CHANNELS_LAST": int(is_channels_last),
+    }
+    macros["INCLUDE_PAD"] = int(attrs.get("include_pad", False))
     for k, axis in enumerate("DHW"):
-        i = k - lead
-        inside = i >= 0
-        names[f"I{axis}"] = large.shape[2 + i] if inside else 1
-        names[f"O{axis}"] = small.shape[2 + i] if inside else 1
-        names[f"K{axis}"] = kernel[i] if inside else 1
-        names[f"S{axis}"] = attrs["strides"][i] if inside else 1
-        names[f"P{axis}"], names[f"E{axis}"] = attrs["pads"][i] if inside else (0, 0)
+        i = k - missing_axes
+        is_pooled = i >= 0
+        macros[f"I{axis}"] = large.shape[2 + i] if is_pooled else 1
+        macros[f"O{axis}"] = small.shape[2 + i] if is_pooled else 1
+        macros[f"K{axis}"] = kernel[i] if is_pooled else 1
+        macros[f"S{axis}"] = attrs["strides"][i] if is_pooled else 1
+        macros[f"P{axis}"], macros[f"E{axis}"] = attrs["pads"][i] if is_pooled else (0, 0)
     largest = max(small.size, large.size)
-    n = count.size // packed
+    n = count.size // pack
     arrays = (*(InputArg(i) for i in range(ins)), *(OutputArg(i) for i in range(len(outs))))
     return LaunchSequence(
-        grid_stride_launch(kernel_source("pool", largest, **names), name, n, index_scalar(n, largest), *arrays)
+        grid_stride_launch(kernel_source("pool", largest, **macros), name, n, index_scalar(n, largest), *arrays)
     )
 
 

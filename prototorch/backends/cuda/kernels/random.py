@@ -29,36 +29,36 @@ def dropout(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | 
         return None
     noise = attrs.get("noise_shape")
     drawn = Spec(x.shape if noise is None else tuple(noise))
-    dims, ((*steps,),) = merge_axes(x, [drawn])
-    number = np.float64 if x.dtype == "float64" else np.float32
+    dims, ((*strides,),) = merge_axes(x, [drawn])
+    acc_type = np.float64 if x.dtype == "float64" else np.float32
     common = (
         InputArg(0),
         InputArg(1),
         OutputArg(0),
         np.uint64(attrs["site"]),
         np.uint32(round(rate * 65536)),
-        number(1 / (1 - rate)),
+        acc_type(1 / (1 - rate)),
     )
-    names: dict[str, str | int] = {"DROPOUT": 1, "X": c_type(x)}
+    macros: dict[str, str | int] = {"DROPOUT": 1, "X": c_type(x)}
     if drawn.size == x.size and len(dims) <= 1:
         blocks = -(-x.size // 16)
-        text = kernel_source("random", x.size, **names, PLACE="at = i;")
+        source = kernel_source("random", x.size, **macros, PLACE="at = i;")
         return LaunchSequence(
-            grid_stride_launch(text, "dropout", blocks, np.uint64(blocks), np.uint64(x.size), *common)
+            grid_stride_launch(source, "dropout", blocks, np.uint64(blocks), np.uint64(x.size), *common)
         )
-    lines = [f"at += i % {n}ull * {s}ull; i /= {n}ull;" for n, s in zip(reversed(dims), reversed(steps), strict=True)]
-    text = kernel_source("random", x.size, **names, PLACE=" ".join(lines))
-    return LaunchSequence(grid_stride_launch(text, "dropout_placed", x.size, np.uint64(x.size), *common))
+    lines = [f"at += i % {n}ull * {s}ull; i /= {n}ull;" for n, s in zip(reversed(dims), reversed(strides), strict=True)]
+    source = kernel_source("random", x.size, **macros, PLACE=" ".join(lines))
+    return LaunchSequence(grid_stride_launch(source, "dropout_placed", x.size, np.uint64(x.size), *common))
 
 
 @cuda_kernel("random_bits")
 def random_bits(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """Words of 32 bits."""
     n = outs[0].size
-    text = kernel_source("random", n, X="float", PLAIN=1)
+    source = kernel_source("random", n, X="float", PLAIN=1)
     return LaunchSequence(
         grid_stride_launch(
-            text, "random_bits", -(-n // 8), np.uint64(n), InputArg(0), OutputArg(0), np.uint64(attrs["site"])
+            source, "random_bits", -(-n // 8), np.uint64(n), InputArg(0), OutputArg(0), np.uint64(attrs["site"])
         )
     )
 
@@ -69,12 +69,12 @@ def random_uniform(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequ
     y, low, high = outs[0], attrs.get("low", 0.0), attrs.get("high", 1.0)
     if y.dtype not in ("float32", "float64"):
         return None
-    number = np.float64 if y.dtype == "float64" else np.float32
+    acc_type = np.float64 if y.dtype == "float64" else np.float32
     below = np.nextafter(np.asarray(high, y.dtype), np.asarray(low, y.dtype))
-    text = kernel_source("random", y.size, X=c_type(y), PLAIN=int((low, high) == (0.0, 1.0)))
-    numbers = (np.uint64(attrs["site"]), number(low), number(high - low), number(below))
+    source = kernel_source("random", y.size, X=c_type(y), PLAIN=int((low, high) == (0.0, 1.0)))
+    numbers = (np.uint64(attrs["site"]), acc_type(low), acc_type(high - low), acc_type(below))
     return LaunchSequence(
         grid_stride_launch(
-            text, "random_uniform", -(-y.size // 8), np.uint64(y.size), InputArg(0), OutputArg(0), *numbers
+            source, "random_uniform", -(-y.size // 8), np.uint64(y.size), InputArg(0), OutputArg(0), *numbers
         )
     )

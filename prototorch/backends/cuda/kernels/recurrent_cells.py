@@ -41,13 +41,13 @@ def _trace_cell(name: str, activation: str, gate: str, masked: bool, dtype: str,
     module = ScalarTracer()
     arrays: Any = ArrayInterpreter(module)
 
-    def named(prefix: str, n: int, kind: str = "") -> list[Any]:
+    def symbols(prefix: str, n: int, kind: str = "") -> list[Any]:
         return [
             arrays.value(TracedScalar(module, f"{prefix}{k}", kind or module.compute_dtype(dtype))) for k in range(n)
         ]
 
-    x, p, old = named("x", count), named("p", count), named("s", states)
-    keep = named("keep", 1, "bool")[0] if masked else None
+    x, p, old = symbols("x", count), symbols("p", count), symbols("s", states)
+    keep = symbols("keep", 1, "bool")[0] if masked else None
     cell = _cell(name, activation, gate)
 
     def step(*_: Any) -> tuple[Any, ...]:
@@ -58,17 +58,17 @@ def _trace_cell(name: str, activation: str, gate: str, masked: bool, dtype: str,
         if not backward:
             made: Sequence[Any] = step()
         else:
-            seeds = named("d", states)
+            seeds = symbols("d", states)
             zero = arrays.constant(module.asarray(0, dtype))
-            found = gradients(step, *x, *p, *old, seeds=seeds)
-            made = [zero if g is None else g for g in found]
+            gradients_of_step = gradients(step, *x, *p, *old, seeds=seeds)
+            made = [zero if g is None else g for g in gradients_of_step]
     return module.lines, [v.array.name for v in made]
 
 
 def _load_lines(kind: str, name: str, masked: bool) -> list[str]:
-    count, _, biased = CELLS[name]
+    count, _, has_bias = CELLS[name]
     made = [f"const {kind} x{k} = get(x[xat + {k} * UNITS]);" for k in range(count)]
-    bias = " + get(bias[{k} * UNITS + u])" if biased else ""
+    bias = " + get(bias[{k} * UNITS + u])" if has_bias else ""
     made += [f"const {kind} p{k} = get(p[pat + {k} * UNITS]){bias.format(k=k)};" for k in range(count)]
     return [*made, *(["const bool keep0 = mask[b * STEPS + t];"] if masked else [])]
 
@@ -96,13 +96,13 @@ def cell_sources(name: str, units: int, steps: int, dtype: str, masked: bool, ac
     activation is not one of single elements."""
     try:
         forward = _trace_cell(name, activation, gate, masked, dtype, False)
-        back = _trace_cell(name, activation, gate, masked, dtype, True)
+        backward = _trace_cell(name, activation, gate, masked, dtype, True)
     except UntraceableError:
         return None
-    count, states, biased = CELLS[name]
+    count, states, has_bias = CELLS[name]
     kind = "double" if dtype == "float64" else "float"
     joined = "\n        ".join
-    extra = ", const X* bias" if biased else ""
+    extra = ", const X* bias" if has_bias else ""
     extra += ", const bool* mask" if masked else ""
     place = f"""const index b = e / UNITS, u = e % UNITS, pat = b * {count} * UNITS + u;
         const index xat = (b * STEPS + t) * {count} * UNITS + u;"""
@@ -122,7 +122,7 @@ KERNEL step(index n, index t, index place, const X* x, const X* p{extra}, {", ".
     }}
 }}
 """
-    lines, results = back
+    lines, results = backward
     # a state before a step is the one after the step before it, or the first one
     old = [
         f"const {kind} s{j} = place ? get(all{j}[(b * STEPS + place - 1) * UNITS + u]) : get(first{j}[e]);"

@@ -44,14 +44,14 @@ _REDUCTIONS = {
 _INT_MIN = {"int8": -(2**7), "int16": -(2**15), "int32": -(2**31), "int64": -(2**63)}
 
 
-def _geometry_macros(x: Spec, kept: tuple[int, ...], over: tuple[int, ...]) -> dict[str, str | int] | None:
+def _geometry_macros(x: Spec, kept_axes: tuple[int, ...], reduced_axes: tuple[int, ...]) -> dict[str, str | int] | None:
     """The geometry as macros; None where it has more axes than the kernel knows."""
     strides = contiguous_strides(x)
     place = {axis: i for i, axis in enumerate(memory_order(x))}
 
-    def merged(listed: tuple[int, ...], letter: str) -> dict[str, str | int]:
+    def merge_axes_of(axes_in_order: tuple[int, ...], letter: str) -> dict[str, str | int]:
         dims: list[list[int]] = []
-        for axis in listed:
+        for axis in axes_in_order:
             n, s = x.shape[axis], strides[axis]
             if n == 1:
                 continue
@@ -60,60 +60,71 @@ def _geometry_macros(x: Spec, kept: tuple[int, ...], over: tuple[int, ...]) -> d
             else:
                 dims.append([n, s])
         dims = dims or [[1, 0]]
-        made: dict[str, str | int] = {f"{letter.upper()}{i}": n for i, (n, _) in enumerate(dims)}
-        return {**made, **{f"{letter}{i}": s for i, (_, s) in enumerate(dims)}, "COUNT": len(dims)}
+        macros: dict[str, str | int] = {f"{letter.upper()}{i}": n for i, (n, _) in enumerate(dims)}
+        return {**macros, **{f"{letter}{i}": s for i, (_, s) in enumerate(dims)}, "COUNT": len(dims)}
 
-    one, two = merged(kept, "k"), merged(tuple(sorted(over, key=place.__getitem__)), "r")
-    counts = int(one.pop("COUNT")), int(two.pop("COUNT"))
-    return None if max(counts) > 3 else {**one, **two, "KEPT": counts[0], "REDUCED": counts[1]}
+    stage, two = merge_axes_of(kept_axes, "k"), merge_axes_of(tuple(sorted(reduced_axes, key=place.__getitem__)), "r")
+    counts = int(stage.pop("COUNT")), int(two.pop("COUNT"))
+    return None if max(counts) > 3 else {**stage, **two, "KEPT": counts[0], "REDUCED": counts[1]}
 
 
-def reduce_launches(name: str, x: Spec, y: Spec, over: tuple[int, ...]) -> LaunchSequence | None:
+def reduce_launches(name: str, x: Spec, y: Spec, reduced_axes: tuple[int, ...]) -> LaunchSequence | None:
     """The launches of a reduction of x over these axes into y; None for types or strides the kernel does not know."""
-    join, start, whole = _REDUCTIONS[name]
+    join, start, int_start = _REDUCTIONS[name]
     if not x.is_float:
         if name == "mean":
             return None
-        start = whole if whole is not None else str(_INT_MIN.get(x.dtype, 0)) if name == "max" else None  # type: ignore[assignment]
+        start = int_start if int_start is not None else str(_INT_MIN.get(x.dtype, 0)) if name == "max" else None  # type: ignore[assignment]
         if start is None or x.dtype == "int64":
             return None
-    kept = tuple(a for a in range(x.ndim) if a not in over)
-    names = _geometry_macros(x, kept, over)
-    if names is None:
+    kept_axes = tuple(a for a in range(x.ndim) if a not in reduced_axes)
+    macros = _geometry_macros(x, kept_axes, reduced_axes)
+    if macros is None:
         return None
-    n = prod(x.shape[a] for a in over)
+    n = prod(x.shape[a] for a in reduced_axes)
     outputs = x.size // n
     fastest = next((a for a in reversed(memory_order(x)) if x.shape[a] > 1), None)
-    along = fastest in over
-    block = block_size_for(n) if along else BLOCK
-    workers = outputs * block if along else outputs
-    chunks = max(1, min(-(-TARGET_THREADS // workers), n // (MIN_CHUNK * (block if along else 1)), 1024))
+    reduces_fastest_axis = fastest in reduced_axes
+    block = block_size_for(n) if reduces_fastest_axis else BLOCK
+    workers = outputs * block if reduces_fastest_axis else outputs
+    chunks = max(1, min(-(-TARGET_THREADS // workers), n // (MIN_CHUNK * (block if reduces_fastest_axis else 1)), 1024))
     chunk = -(-n // chunks)
     chunks = -(-n // chunk)
-    wide = "float64" if x.dtype == "float64" else "float32" if x.is_float else x.dtype
+    acc_dtype = "float64" if x.dtype == "float64" else "float32" if x.is_float else x.dtype
     mean = f"total / (A){n}" if name == "mean" else "total"
     largest = x.size
 
-    def one(spec: Spec, out: str, geometry: dict[str, str | int], end: str, rows: bool, numbers: tuple[int, ...],
+    def stage(spec: Spec, out: str, geometry: dict[str, str | int], end: str, rows: bool, numbers: tuple[int, ...],
             *arrays: Any) -> KernelLaunch:  # fmt: skip
-        text = kernel_source(
+        source = kernel_source(
             "reduce", largest, X=c_type(spec), Y=out, JOIN=join, START=f"(A){start}", END=end, **geometry
         )
         args = (*(index_scalar(v, largest) for v in numbers), *arrays)
         if rows:
-            return per_block_launch(text, "rows", numbers[0] * numbers[2], *args, block=block_size_for(numbers[3]))
-        return grid_stride_launch(text, "columns", numbers[0] * numbers[2], *args)
+            return per_block_launch(source, "rows", numbers[0] * numbers[2], *args, block=block_size_for(numbers[3]))
+        return grid_stride_launch(source, "columns", numbers[0] * numbers[2], *args)
 
     if chunks == 1:
-        return LaunchSequence(one(x, c_type(y), names, mean, along, (outputs, n, 1, n), InputArg(0), OutputArg(0)))
-    partial = Spec((chunks, outputs), wide)
+        return LaunchSequence(
+            stage(x, c_type(y), macros, mean, reduces_fastest_axis, (outputs, n, 1, n), InputArg(0), OutputArg(0))
+        )
+    partial = Spec((chunks, outputs), acc_dtype)
     last: dict[str, str | int] = {"KEPT": 1, "K0": outputs, "k0": 1, "REDUCED": 1, "R0": chunks, "r0": outputs}
-    first = one(x, c_type(wide), names, "total", along, (outputs, n, chunks, chunk), InputArg(0), WorkspaceArg())
+    first = stage(
+        x,
+        c_type(acc_dtype),
+        macros,
+        "total",
+        reduces_fastest_axis,
+        (outputs, n, chunks, chunk),
+        InputArg(0),
+        WorkspaceArg(),
+    )
     # few outputs: a block for each of them; many: a thread
-    second = one(
+    second = stage(
         partial, c_type(y), last, mean, outputs < BLOCK * 8, (outputs, chunks, 1, chunks), WorkspaceArg(), OutputArg(0)
     )
-    return LaunchSequence(first, second, workspace_bytes=align_bytes(partial.size * ITEM_BYTES[wide]))
+    return LaunchSequence(first, second, workspace_bytes=align_bytes(partial.size * ITEM_BYTES[acc_dtype]))
 
 
 def _register(name: str) -> None:
@@ -138,14 +149,14 @@ def _register_arg(name: str) -> None:
         if n >= 1 << 31:
             return None
         rows = x.size // n
-        names: dict[str, str | int] = {
+        macros: dict[str, str | int] = {
             "X": c_type(x),
             "INNER": prod(x.shape[axis + 1 :]),
             "LEAST": int(name == "argmin"),
         }
-        text = kernel_source("argmax", x.size, **names)
+        source = kernel_source("argmax", x.size, **macros)
         args = (index_scalar(rows, x.size), np.int32(n), InputArg(0), OutputArg(0))
-        return LaunchSequence(per_block_launch(text, "arg", rows, *args, block=block_size_for(n)))
+        return LaunchSequence(per_block_launch(source, "arg", rows, *args, block=block_size_for(n)))
 
 
 for _name in ("argmax", "argmin"):
@@ -159,6 +170,6 @@ def top_k(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
     n = x.shape[-1]
     if n >= 1 << 31 or k > MAX_TOP_K or x.dtype.startswith("uint"):
         return None
-    text = kernel_source("top_k", x.size, X=c_type(x), TAKEN=k)
+    source = kernel_source("top_k", x.size, X=c_type(x), TAKEN=k)
     args = (index_scalar(x.size // n, x.size), np.int32(n), InputArg(0), OutputArg(0), OutputArg(1))
-    return LaunchSequence(per_block_launch(text, "top_k", x.size // n, *args, block=block_size_for(n)))
+    return LaunchSequence(per_block_launch(source, "top_k", x.size // n, *args, block=block_size_for(n)))

@@ -30,9 +30,9 @@ def _row_launch(name: str, x: Spec, inner: int, n: int, *args: Any, label: str =
     if not x.is_float or n >= 1 << 31:
         return None
     rows = x.size // n
-    text = kernel_source("softmax", x.size, X=c_type(x), L=label, INNER=inner)
+    source = kernel_source("softmax", x.size, X=c_type(x), L=label, INNER=inner)
     return LaunchSequence(
-        per_block_launch(text, name, rows, index_scalar(rows, x.size), np.int32(n), *args, block=block_size_for(n))
+        per_block_launch(source, name, rows, index_scalar(rows, x.size), np.int32(n), *args, block=block_size_for(n))
     )
 
 
@@ -89,15 +89,15 @@ def masked_softmax(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequ
     _, heads, queries, keys = outs[0].shape
     scale = attrs.get("scale")
     number = scale if scale is not None else 1 / math.sqrt(q.shape[-1])
-    seen: tuple[Any, ...] = (np.uint64(0), *(np.int64(0),) * 4)
+    mask_args: tuple[Any, ...] = (np.uint64(0), *(np.int64(0),) * 4)
     if masks:
-        own, skip = contiguous_strides(masks[0]), 4 - masks[0].ndim
-        steps = [0 if a < skip or masks[0].shape[a - skip] == 1 else own[a - skip] for a in range(4)]
-        seen = (InputArg(2), *map(np.int64, steps))
-    kind = np.float64 if q.dtype == "float64" else np.float32
+        strides, skip = contiguous_strides(masks[0]), 4 - masks[0].ndim
+        steps = [0 if a < skip or masks[0].shape[a - skip] == 1 else strides[a - skip] for a in range(4)]
+        mask_args = (InputArg(2), *map(np.int64, steps))
+    acc_type = np.float64 if q.dtype == "float64" else np.float32
     causal = np.int32(attrs.get("causal", False))
-    args = (OutputArg(0), OutputArg(0), kind(number), np.int32(queries), np.int32(heads), causal, *seen)
-    made = _row_launch("attend", outs[0], 1, keys, *args)
-    if made is not None:
-        made.layouts = (None,) * len(ins)
-    return made
+    args = (OutputArg(0), OutputArg(0), acc_type(number), np.int32(queries), np.int32(heads), causal, *mask_args)
+    sequence = _row_launch("attend", outs[0], 1, keys, *args)
+    if sequence is not None:
+        sequence.layouts = (None,) * len(ins)
+    return sequence
