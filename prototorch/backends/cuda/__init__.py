@@ -1,1 +1,1 @@
-"""The GPU. Nothing of CUDA is imported before a backend is made; see docs/gpu.md."""
+"""The CUDA backend. Nothing of CUDA is imported before a backend is created; see docs/gpu.md."""

@@ -1,6 +1,6 @@
 """cuDNN by its graph API: convolution, matrix products, attention.
 
-Importing this enters the kernels at the level "cuda"; cuDNN itself is loaded when the first of them is prepared.
+Importing this registers the kernels at the level "cuda"; cuDNN itself is loaded when the first of them is prepared.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The weights of attention: a product by cuDNN, then one sweep in place that scales, masks and normalises."""
+"""Attention weights: a product by cuDNN, then a masked softmax in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Specs = tuple[Spec, ...]
 
 
 class _Attention:
-    """The scores, then the weights over them."""
+    """The product of queries and keys, then the masked softmax over it, in place."""
 
     def __init__(self, scores: KernelFn, weights: LaunchSequence):
         self.scores, self.weights = scores, weights
@@ -28,7 +28,7 @@ class _Attention:
 
 @kernel("cuda", "attention_weights")
 def attention_weights(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """softmax(q k^T * scale) over the keys that are seen."""
+    """softmax(q k^T * scale) over the keys that the mask admits."""
     if len(ins) > 3 or any(s.layout or not s.size for s in (*ins, *outs)):
         return None
     scores = matmul(ins[:2], outs, {"transpose_b": True})

@@ -1,4 +1,4 @@
-"""cuDNN on one device: the module, a handle on the device's stream, and the plans that were made."""
+"""cuDNN on one device: the module, a handle on the device's stream, and the cached plans."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 class CudnnContext:
     """cuDNN for one device.
 
-    module: the package cudnn. device: what plans run on. graph: gives an empty graph for an element type and a type of
-    arithmetic; the tests give one that plans for a GPU that is not there.
+    module: the package cudnn. device: that plans run on. graph: a function that returns an empty graph for the types of
+    tensors and of arithmetic (default: cuDNN's; tests pass one that plans for a GPU that is not present).
     """
 
     def __init__(self, module: Any, device: Any, graph: Callable[[Any, Any], Any] | None = None):
@@ -42,7 +42,7 @@ class CudnnContext:
         return self._graph(io, compute)
 
     def get_plan(self, desc: GraphDesc) -> ExecutionPlan | None:
-        """The plan of a request, made once; None where cuDNN has none for it."""
+        """The plan of a graph, cached; None where cuDNN does not support the graph."""
         key = desc, self.device.precision, self.device.deterministic
         plan = self.plans.get(key)
         if plan is None:
@@ -59,12 +59,12 @@ _contexts: WeakKeyDictionary[Any, CudnnContext | None] = WeakKeyDictionary()
 
 
 def set_context(device: Any, library: CudnnContext | None) -> None:
-    """Give a device its cuDNN (None: it has none)."""
+    """Set the context of a device (None: it has no cuDNN)."""
     _contexts[device] = library
 
 
 def get_context(device: Any) -> CudnnContext | None:
-    """A device's cuDNN; None where it is not a GPU or cuDNN is not installed. One that stands for another has its."""
+    """The context of a device; None where it is not a GPU or cuDNN is not installed. A dry run uses its target's."""
     device = getattr(device, "target", device)
     if device not in _contexts:
         _contexts[device] = _create_context(device)
@@ -79,7 +79,7 @@ def _create_context(device: Any) -> CudnnContext | None:
         return CudnnContext(module, device)
     except (ImportError, RuntimeError, OSError) as why:
         log.warning(
-            "cuDNN cannot be used (%s): convolutions run by the slow general bodies; "
+            "cuDNN cannot be used (%s): convolutions run by their slow reference implementations; "
             "pip install 'prototorch[cuda13]' installs it",
             why,
         )

@@ -1,6 +1,6 @@
-"""Convolution and its two adjoints by cuDNN, in one to three dimensions, with groups, dilation and uneven padding.
+"""Convolution and its two gradients by cuDNN, in one to three dimensions, with groups, dilation and asymmetric padding.
 
-Activations lie as the plan says; weights stay as they are kept, and cuDNN brings them into the order its engines want.
+Activations have the layout of the plan; weights keep theirs, and cuDNN converts them to the one its engines read.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def _conv_attrs(attrs: dict[str, Any], **options: Any) -> tuple[tuple[str, Any],
 
 
 def _is_supported(attrs: dict[str, Any], *specs: Spec) -> bool:
-    """Whether cuDNN's convolutions are for these specs."""
+    """Whether cuDNN's convolutions support these specs."""
     same_dtype = len({s.dtype for s in specs}) == 1 and specs[0].dtype in _TYPES
     return same_dtype and 1 <= len(attrs["strides"]) <= 3 and all(s.size for s in specs)
 
 
 @kernel("cuda", "conv")
 def conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The convolution alone."""
+    """A convolution."""
     return _conv(ins[0], ins[1], outs[0], attrs, ins, {"x": InputArg(0), "w": InputArg(1), "y": OutputArg(0)})
 
 
@@ -64,7 +64,7 @@ def _conv(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], ins: Specs, bindings
 
 @kernel("cuda", "conv_input_grad")
 def conv_input_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The adjoint by the input, and the transposed convolution."""
+    """The gradient of the input, and the transposed convolution."""
     g, w, dx = *ins, outs[0]
     if not _is_supported(attrs, g, w, dx):
         return None
@@ -80,7 +80,7 @@ def conv_input_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn 
 
 @kernel("cuda", "conv_weight_grad")
 def conv_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The adjoint by the weights; a gradient of another type is cast afterwards."""
+    """The gradient of the weights; where it has another dtype it is cast afterwards."""
     x, g, dw = *ins, outs[0]
     if not _is_supported(attrs, x, g):
         return None
@@ -99,7 +99,7 @@ def conv_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn
     )
     if cast is None:
         return None
-    # the sweep reads the array of its own in the place of its input
+    # the cast reads the buffer in place of its input
     cast_launches = LaunchSequence(
         *(replace(o, args=tuple(gradient if a == InputArg(0) else a for a in o.args)) for o in cast.launches)
     )
@@ -108,7 +108,7 @@ def conv_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn
 
 @kernel("cuda", "fused")
 def fused_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """A convolution with what follows it: a sum, a bias and ReLU inside cuDNN, anything else in a sweep after it."""
+    """A convolution with its epilogue: an addition, a bias and ReLU inside cuDNN, anything else in a kernel after it."""
     program, results = attrs["program"], attrs["outputs"]
     name, refs, anchor_attr_items = program[0]
     if name not in ANCHORS or any(r[0] != "in" for r in refs):

@@ -1,5 +1,6 @@
-"""Attention of heads by cuDNN's fused engines, for numbers of 16 bits: no weights [T, S] are written. The gradient runs
-the forward engine again for its statistics. Other types get products and the sweep of `attention`."""
+"""Multi-head attention by cuDNN's fused engines (FlashAttention; Dao et al., 2022), for 16-bit dtypes: the weights [T, S]
+are not written. The gradient runs the forward engine again for its statistics. Other dtypes use products and the masked
+softmax of `attention`."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
-_MASKED_SCORE = {"float16": -3e4, "bfloat16": -1e9}  # added to the score of a place that is not seen
+_MASKED_SCORE = {"float16": -3e4, "bfloat16": -1e9}  # added to the score of a masked key
 
 
 def _heads_first_desc(spec: Spec) -> TensorDesc:
@@ -31,7 +32,7 @@ def _heads_first_desc(spec: Spec) -> TensorDesc:
 
 
 class _KernelSteps:
-    """Runners one after another, each with its own arguments."""
+    """Kernels one after another, each with its own arguments."""
 
     family = "cudnn"
 
@@ -49,7 +50,7 @@ class _KernelSteps:
 
 
 class _AttentionGraphs:
-    """The common part of both directions: the tensors, and what makes numbers of the mask."""
+    """The common part of forward and backward: the tensors, and the conversion of the mask to a bias."""
 
     def __init__(self, q: Spec, k: Spec, v: Spec, masks: Specs, attrs: dict[str, Any]):
         self.specs, self.masks = (q, k, v), masks
@@ -79,7 +80,7 @@ class _AttentionGraphs:
         self.ports.append(("bias", tensor_desc(bias_spec, shape, contiguous_strides(bias_spec))))
 
     def steps(self, mask_index: int) -> list[tuple[KernelFn, Sequence[Any], Sequence[Any]]]:
-        """What comes first; ``number`` is the mask's among the inputs."""
+        """The conversion of the mask; ``mask_index`` is its index among the inputs."""
         return [] if self.mask_launch is None else [(self.mask_launch, [InputArg(mask_index)], [self.bias])]
 
     def forward(self, o: Spec, statistics: bool) -> Any:

@@ -1,7 +1,8 @@
-"""How each kind of request is said to cuDNN. A builder gets cuDNN's graph and the request; it gives tensors by name.
+"""Builders of cuDNN graphs, one for each kind. A builder is given cuDNN's module, an empty graph and the description;
+it returns the graph's tensors by name.
 
-Arithmetic is in float, whatever the element type. The order of what follows a convolution is add, bias, activation: the
-fast precompiled engines know that one.
+Arithmetic is in float, whatever the dtype. The epilogue of a convolution is add, bias, activation in this order, which
+the fast precompiled engines support.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
 
 CudnnTensors = dict[str, Any]
 GraphBuilder = Callable[[Any, Any, GraphDesc], CudnnTensors]
-#: NumPy's name -> cuDNN's
+#: NumPy's name of a dtype -> cuDNN's
 CUDNN_TYPES = {
     "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF", "bfloat16": "BFLOAT16", "int32": "INT32",
     "bool": "BOOLEAN",

@@ -1,4 +1,4 @@
-"""What is asked of cuDNN: one graph, said without cuDNN, so that it can be a key and be kept on disk."""
+"""Descriptions of cuDNN graphs, without cuDNN: they are keys of the plan cache, also on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prototorch.spec import Spec
 
 @dataclass(frozen=True)
 class TensorDesc:
-    """A tensor of a graph: its sizes, its strides in elements and its element type by NumPy's name."""
+    """A tensor of a graph: its sizes, its strides in elements, and its dtype by NumPy's name."""
 
     dims: tuple[int, ...]
     strides: tuple[int, ...]
@@ -20,16 +20,14 @@ class TensorDesc:
 
     @property
     def size(self) -> int:
-        """The number of elements from the first to the last, whatever lies between them."""
+        """The number of elements from the first to the last, gaps included."""
         return 1 + sum((n - 1) * s for n, s in zip(self.dims, self.strides, strict=True))
 
 
 @dataclass(frozen=True)
 class GraphDesc:
-    """A graph of a kind (a name in `graphs.BUILDERS`), its tensors by name, and its numbers.
-
-    ``outputs`` names the tensors that are written.
-    """
+    """A graph of a kind (a key of `graph_builders.BUILDERS`), its tensors by name, and its attributes. ``outputs`` are the
+    names of the tensors that are written."""
 
     kind: str
     tensors: tuple[tuple[str, TensorDesc], ...]
@@ -46,7 +44,7 @@ class GraphDesc:
 
 
 def tensor_desc(spec: Spec, dims: Sequence[int] | None = None, strides: Sequence[int] | None = None) -> TensorDesc:
-    """The tensor of a spec, as it lies in memory; or of other dims and strides in the same memory."""
+    """The tensor of a spec in its layout; or one with other sizes and strides in the same memory."""
     return TensorDesc(
         tuple(spec.shape if dims is None else dims),
         tuple(contiguous_strides(spec) if strides is None else strides),
@@ -55,8 +53,8 @@ def tensor_desc(spec: Spec, dims: Sequence[int] | None = None, strides: Sequence
 
 
 def conv_tensor_desc(spec: Spec, lead: int = 0) -> TensorDesc:
-    """A spec [N, C, *spatial] as a tensor with ``lead`` spatial axes of size 1 put before the others (for one
-    dimension, which cuDNN does as two)."""
+    """A spec [N, C, *spatial] as a tensor with ``lead`` spatial axes of size 1 before the others (one dimension is two
+    for cuDNN)."""
     dims, strides = list(spec.shape), list(contiguous_strides(spec))
     step = strides[2] * dims[2]
     return tensor_desc(spec, [*dims[:2], *[1] * lead, *dims[2:]], [*strides[:2], *[step] * lead, *strides[2:]])

@@ -1,4 +1,4 @@
-"""A planned graph as a runner, perhaps with an elementwise sweep over its result."""
+"""A planned cuDNN graph as a kernel, optionally with an elementwise kernel over its result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TensorBindings = Mapping[str, InputArg | OutputArg | Any]
 
 
 class GraphKernel:
-    """Runs a plan: ``where`` says which input or output each tensor is (or holds an array of its own)."""
+    """Executes a plan. ``bindings``: for each tensor of the graph the input or output that it is, or a device array."""
 
     family = "cudnn"
 
@@ -32,7 +32,7 @@ class GraphKernel:
         self.plain = [s.layout is None for s in ins]
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Run the graph, then the sweep."""
+        """Execute the graph, then the elementwise kernel."""
         device = self.plan.context.device
         inputs = [
             ensure_contiguous(device, a) if is_contiguous else a
@@ -54,7 +54,7 @@ class GraphKernel:
 def make_graph_kernel(
     desc: GraphDesc, ins: Sequence[Spec], bindings: TensorBindings, epilogue: LaunchSequence | None = None
 ) -> GraphKernel | None:
-    """The runner of a request on the device that kernels are being prepared for; None where cuDNN does not take it."""
+    """The kernel of a graph on the current device; None where cuDNN does not support the graph."""
     context = get_context(current_device())
     plan = None if context is None else context.get_plan(desc)
     if plan is None:

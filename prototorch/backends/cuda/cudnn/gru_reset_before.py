@@ -1,7 +1,8 @@
-"""Gated recurrent units whose reset gate comes before the product: a step is two products and a kernel after each.
+"""GRU sequences with the reset gate before the product (``reset_after: false``; Cho et al., 2014): a time step is two
+products and a kernel after each.
 
-The gradient computes the gates' products of all steps at once from the states, and walks back with two products a step;
-the weights' gradients are products over all steps.
+The gradient recomputes the gates' products of all time steps at once from the states, and goes back through time with
+two products a step; the gradients of the weights are products over all steps.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _X, _U, _BIAS, _FIRST, _MASK = (InputArg(i) for i in range(5))
 
 
 class _GruGeometry:
-    """The sizes and text of a walk; ``text`` is None where the kernels are not for it."""
+    """The sizes of a sequence and the source of its kernels; ``text`` is None where they do not apply."""
 
     def __init__(self, ins: Specs, attrs: dict[str, Any]):
         x = self.x = ins[0]
@@ -46,7 +47,7 @@ class _GruGeometry:
         self.count = index_scalar(self.n, 0)
 
     def time(self, position: int) -> int:
-        """Which step of the input is walked at a place."""
+        """The time step of the input that is processed at a position."""
         return self.steps - 1 - position if self.reverse else position
 
     def spec(self, rows: int, width: int = 1) -> Spec:
@@ -54,16 +55,16 @@ class _GruGeometry:
         return Spec((rows, width * self.units), self.x.dtype)
 
     def empty(self, *sizes: int) -> Any:
-        """Memory of the walk's type."""
+        """Memory of the dtype of the sequence."""
         return current_device().empty(sizes, self.x.dtype)
 
     def product(self, rows: int, width: int, to_units: bool = False) -> KernelFn | None:
-        """Rows by the weights of ``width`` gates, or back to the units."""
+        """The product of rows with the weights of ``width`` gates; or, ``to_units``, with their transpose."""
         narrow, wide, u = self.spec(rows), self.spec(rows, width), self.spec(self.units, width)
         return matmul((wide, u), (narrow,), {"transpose_b": True}) if to_units else matmul((narrow, u), (wide,), {})
 
     def split_weights(self, sequence: KernelSequence) -> tuple[Any, Any]:
-        """The weights of the gates z and r, and those of the new content, each by itself."""
+        """Add the split of the weights: those of the gates z and r, and those of the candidate state."""
         gate_weights, candidate_weights = self.empty(self.units, 2 * self.units), self.empty(self.units, self.units)
         self.add(sequence, "parts", self.weights, index_scalar(self.weights, 0), _U, gate_weights, candidate_weights)
         return gate_weights, candidate_weights
@@ -71,7 +72,7 @@ class _GruGeometry:
     def add_reset_state(
         self, sequence: KernelSequence, rows: int, position: int, gate_products: Any, previous: Any, out: Any
     ) -> None:
-        """What the reset gate leaves of the states of ``rows`` rows, from the walk's ``place`` on."""
+        """Add the product of reset gate and state for ``rows`` rows, from ``position`` on."""
         n = rows * self.units
         numbers = (
             index_scalar(n, 0),
@@ -82,14 +83,14 @@ class _GruGeometry:
         self.add(sequence, "left", n, *numbers, _X, gate_products, _BIAS, previous, out)
 
     def add(self, sequence: KernelSequence, name: str, count: int, *args: Any) -> None:
-        """Add a launch of one of the text's kernels."""
+        """Add a launch of one of the kernels."""
         assert self.text is not None
         sequence.steps.append(grid_stride_launch(self.text, name, count, *args))
 
 
 @kernel("cuda", "gru_sequence")
 def forward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The walk through time."""
+    """The sequence of time steps."""
     geometry = _GruGeometry(ins, attrs)
     if geometry.text is None:
         return None
@@ -127,7 +128,7 @@ def forward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
 
 @kernel("cuda", "gru_sequence_grad")
 def backward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The walk back, and the gradients of the weights from all steps at once."""
+    """Backpropagation through time, and the gradients of the weights from all time steps at once."""
     geometry = _GruGeometry(ins, attrs)
     if geometry.text is None:
         return None
@@ -145,7 +146,7 @@ def backward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
             "weights": weight_product,
         }
         runners |= {(name, width): runner for name, runner in products.items() if runner is not None}
-    # the bias stands beside the input's part in every gate, so its gradient is the sum of that of x
+    # the bias is added to the input's part of every gate, so its gradient is the sum of that of x
     bias = reduce_launches("sum", Spec((rows, 3 * geometry.units), geometry.x.dtype), outs[2], (0,))
     return _backward_sequence(geometry, runners, bias) if len(runners) == 6 and bias is not None else None
 

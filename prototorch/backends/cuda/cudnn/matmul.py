@@ -1,8 +1,8 @@
-"""Matrix products: of two matrices as convolutions of 1x1, whose engines are precompiled and may be captured; batches
-of them by cuDNN's matmul; what cuDNN does not take by the kernel of our own.
+"""Matrix products: of two matrices as 1x1 convolutions, whose engines are precompiled and can be captured; batches of
+them by cuDNN's matmul; what cuDNN does not support by the package's own kernel.
 
-A matrix [m, k] is a picture [m, k, 1, 1]. y = a b is the adjoint of a convolution by its input, a b^T the convolution
-itself, a^T b its adjoint by the weights: no operand has to be turned.
+A matrix [m, k] is an image [m, k, 1, 1]. y = a b is the gradient of a convolution's input, a b^T the convolution itself,
+a^T b the gradient of its weights: no operand has to be transposed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
 
 
 def _matmul_as_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """Where one matrix stands on the right (or both are matrices), as a convolution."""
+    """The product as a convolution, where the right operand is one matrix."""
     a, b = ins
     dtype = a.dtype
     transpose_a, transpose_b = attrs.get("transpose_a", False), attrs.get("transpose_b", False)
@@ -75,7 +75,7 @@ def _matmul_as_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn 
 
 
 def _batched_matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """Batches of matrices, one of which may stand for all."""
+    """The product of batches of matrices; an operand with a batch of one broadcasts."""
     a, b = ins
     batch = outs[0].shape[:-2]
     if any(s.shape[:-2] != batch and prod(s.shape[:-2]) != 1 for s in ins) or a.dtype == "float64":
@@ -100,7 +100,7 @@ def _batched_matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn 
 
 @kernel("cuda", "fused")
 def fused_matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """A product, then a sweep over its result."""
+    """A product, then an elementwise kernel over its result."""
     name, refs, anchor_attrs = attrs["program"][0]
     if name != "matmul" or any(r[0] != "in" for r in refs):
         return None

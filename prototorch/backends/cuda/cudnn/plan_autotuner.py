@@ -1,6 +1,6 @@
-"""Which of cuDNN's plans runs a graph: its own first choice, or the one that was measured to be fastest.
+"""Autotuning of cuDNN graphs: the execution plan that was measured to be the fastest, else cuDNN's own first choice.
 
-What was measured is kept in a file by device and version, in the folder PROTOTORCH_CACHE (else the user's cache).
+Measurements are cached in a file for each device and version, in the folder PROTOTORCH_CACHE (else the user's cache).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-MAX_CANDIDATES = 12  # how many of cuDNN's ranking are timed
+MAX_CANDIDATES = 12  # of cuDNN's ranking that are timed
 TIMED_RUNS = 5
 
 
 def cache_folder() -> Path:
-    """Where measurements are kept."""
+    """The folder of the cache files."""
     folder = os.environ.get("PROTOTORCH_CACHE")
     if folder:
         return Path(folder)
@@ -29,20 +29,20 @@ def cache_folder() -> Path:
 
 
 class PlanAutotuner:
-    """The measured choices of one device."""
+    """The fastest plans of one device."""
 
     def __init__(self, context: Any):
         self.context = context
 
     @cached_property
     def cache_path(self) -> Path:
-        """The file of this device and cuDNN."""
+        """The cache file of this device and cuDNN version."""
         device = re.sub(r"\W+", "-", str(getattr(self.context.device, "name", "device")))
         return cache_folder() / f"cudnn-{device}-{self.context.module.backend_version()}.json"
 
     @cached_property
     def fastest_plans(self) -> dict[str, str]:
-        """Requests by their text, each with the name of its fastest plan; a file that cannot be read is none."""
+        """The name of the fastest plan by the text of the graph; empty where the file cannot be read."""
         try:
             content = json.loads(self.cache_path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -50,7 +50,7 @@ class PlanAutotuner:
         return content if isinstance(content, dict) else {}
 
     def select_plan(self, plan: Any) -> int | None:
-        """The number of the plan to take in cuDNN's ranking; None for the first that works."""
+        """The index of the plan in cuDNN's ranking; None for the first that works."""
         device = self.context.device
         if not getattr(getattr(device, "settings", None), "autotune", False):
             return None
@@ -69,7 +69,7 @@ class PlanAutotuner:
         for i in range(min(count, MAX_CANDIDATES)):
             try:
                 times[i] = self._time_plan(plan, i)
-            except Exception as why:  # one that fails after all, or wants more memory than there is
+            except Exception as why:  # it fails after all, or needs more memory than there is
                 log.debug("cuDNN's plan %d of %s cannot be timed: %s", i, plan.desc.kind, why)
         return min(times, key=times.__getitem__) if times else None
 
@@ -92,7 +92,7 @@ class PlanAutotuner:
         return min(seconds)
 
     def _save(self) -> None:
-        """A folder that cannot be written to costs the next process the measuring, and nothing else."""
+        """Write the cache; where the folder is not writable, the next process measures again."""
         with suppress(OSError):
             self._write()
 

@@ -1,4 +1,5 @@
-"""Recurrent sequences: each step a product and one fused kernel; what needs no order is done for all steps at once."""
+"""Recurrent sequences: a product and one fused kernel for each time step; what does not depend on the order of the
+steps is computed for all of them at once."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class KernelSequence:
         self.steps: list[KernelLaunch | tuple[KernelFn, tuple[Any, ...], tuple[Any, ...]]] = []
 
     def add_kernel(self, runner: KernelFn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        """Add a runner."""
+        """Add a kernel with its arguments."""
         self.steps.append((runner, tuple(ins), tuple(outs)))
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
@@ -69,7 +70,7 @@ class _SequenceGeometry:
         is_supported = x.is_float and all(not s.layout and s.size for s in ins)
         if is_supported and attrs.get("reset_after", True) and all(s.dtype in (x.dtype, "bool") for s in ins):
             self.texts = cell_sources(name, self.units, self.steps, x.dtype, self.masked, *activations)
-        self.first = 2 + self.biased  # the number of the first state among the inputs
+        self.first = 2 + self.biased  # the index of the first state among the inputs
         self.mask = self.first + self.states
         self.extra = (*([InputArg(2)] if self.biased else []), *([InputArg(self.mask)] if self.masked else []))
         self.count = index_scalar(self.samples * self.units, 0)
@@ -77,14 +78,14 @@ class _SequenceGeometry:
         self.inner = Spec((self.samples, self.gates * self.units), x.dtype)
 
     def time(self, position: int) -> int:
-        """Which step of the input is walked at a place."""
+        """The time step of the input that is processed at a position."""
         return self.steps - 1 - position if self.reverse else position
 
 
 def _register(name: str) -> None:
     @kernel("cuda", name)
     def forward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-        """The walk through time."""
+        """The sequence of time steps."""
         geometry = _SequenceGeometry(name, ins, attrs)
         product = None if geometry.texts is None else matmul((geometry.state, ins[1]), (geometry.inner,), {})
         if geometry.texts is None or product is None:
@@ -116,7 +117,7 @@ def _register(name: str) -> None:
 
     @kernel("cuda", f"{name}_grad")
     def backward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-        """The walk back, and the gradients of the weights from all steps at once."""
+        """Backpropagation through time, and the gradients of the weights from all time steps at once."""
         geometry = _SequenceGeometry(name, ins, attrs)
         if geometry.texts is None:
             return None
@@ -149,7 +150,7 @@ def _backward_sequence(
     previous_states = device.empty((geometry.steps * geometry.samples, geometry.units), geometry.x.dtype)
     p, dp = (device.empty((*shape, geometry.gates * geometry.units), geometry.x.dtype) for _ in range(2))
     state_product = device.empty(geometry.state.shape, geometry.x.dtype)
-    first_all_states = geometry.mask + geometry.masked  # the number of the first state after each step among the inputs
+    first_all_states = geometry.mask + geometry.masked  # the index of the first state after each step among the inputs
     output_grad = first_all_states + geometry.states
     n = int(geometry.count)
     total = geometry.steps * n
