@@ -108,7 +108,7 @@ def conv_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn
 
 @kernel("cuda", "fused")
 def fused_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """A convolution with its epilogue: an addition, a bias and ReLU inside cuDNN, anything else in a kernel after it."""
+    """A convolution with its epilogue: an addition, a bias and ReLU inside cuDNN, the rest in a kernel after it."""
     program, results = attrs["program"], attrs["outputs"]
     name, refs, anchor_attr_items = program[0]
     if name not in ANCHORS or any(r[0] != "in" for r in refs):

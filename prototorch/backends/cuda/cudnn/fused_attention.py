@@ -1,6 +1,6 @@
-"""Multi-head attention by cuDNN's fused engines (FlashAttention; Dao et al., 2022), for 16-bit dtypes: the weights [T, S]
-are not written. The gradient runs the forward engine again for its statistics. Other dtypes use products and the masked
-softmax of `attention`."""
+"""Multi-head attention by cuDNN's fused engines (FlashAttention; Dao et al., 2022), for 16-bit dtypes: the weights
+[T, S] are not written. The gradient runs the forward engine again for its statistics. Other dtypes use products and the
+masked softmax of `attention`."""
 
 from __future__ import annotations
 

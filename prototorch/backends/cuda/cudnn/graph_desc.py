@@ -26,8 +26,8 @@ class TensorDesc:
 
 @dataclass(frozen=True)
 class GraphDesc:
-    """A graph of a kind (a key of `graph_builders.BUILDERS`), its tensors by name, and its attributes. ``outputs`` are the
-    names of the tensors that are written."""
+    """A graph of a kind (a key of `graph_builders.BUILDERS`), its tensors by name, and its attributes. ``outputs`` are
+    the names of the tensors that are written."""
 
     kind: str
     tensors: tuple[tuple[str, TensorDesc], ...]

@@ -1,8 +1,8 @@
 """Matrix products: of two matrices as 1x1 convolutions, whose engines are precompiled and can be captured; batches of
 them by cuDNN's matmul; what cuDNN does not support by the package's own kernel.
 
-A matrix [m, k] is an image [m, k, 1, 1]. y = a b is the gradient of a convolution's input, a b^T the convolution itself,
-a^T b the gradient of its weights: no operand has to be transposed.
+A matrix [m, k] is an image [m, k, 1, 1]. y = a b is the gradient of a convolution's input, a b^T the convolution
+itself, a^T b the gradient of its weights: no operand has to be transposed.
 """
 
 from __future__ import annotations

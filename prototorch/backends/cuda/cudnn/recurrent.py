@@ -57,7 +57,7 @@ class KernelSequence:
 
 
 class _SequenceGeometry:
-    """The sizes and texts of a sequence op; ``cell_sources`` is None where the kernels are not for it."""
+    """The sizes of a sequence and the sources of its kernels; ``texts`` is None where they do not apply."""
 
     def __init__(self, name: str, ins: Specs, attrs: dict[str, Any]):
         self.gates, self.states, self.biased = CELLS[name]
