@@ -1,4 +1,4 @@
-"""Wiring: which layer reads what. Collects the layers of a text in their order, then says what does not fit."""
+"""Connecting the layers of a text: which layer reads what. Collects the layers in their order and reports mistakes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from prototorch.text.syntax_tree import ExpansionFrame, Field, Value
 
 
 @dataclass
-class PlacedLayer:
-    """A layer at its place; ``layer`` is None where its fields have mistakes."""
+class ParsedLayer:
+    """A layer as it is read from a text; ``layer`` is None where its fields have mistakes."""
 
     name: str
     kind: str
@@ -37,41 +37,41 @@ class PlacedLayer:
 class Connections:
     """The names known so far. ``strict`` is False where the text has mistakes from which others would follow."""
 
-    def __init__(self, report: Report, later: dict[str, Span | None], strict: bool):
+    def __init__(self, report: Report, all_names: dict[str, Span | None], strict: bool):
         self.report = report
         self.strict = strict
-        self.torn = False  # a name leads nowhere: what is not reached need not be to blame
-        self.later = later  # every name of the text with its place, to tell "below" from "nowhere"
+        self.has_broken_links = False  # a name is not defined: an unreachable layer is then no mistake of its own
+        self.all_names = all_names  # every name of the text with its span, to distinguish "below" from "nowhere"
         self.inputs: dict[str, InputNode] = {}
-        self.placed: list[PlacedLayer] = []
+        self.layers: list[ParsedLayer] = []
         self.names: dict[str, Span | None] = {}  # layers and inputs
         self.tops: dict[str, Span | None] = {}  # what can be read
-        self.loose: set[str] = set()  # layers with mistakes: nobody knows their outputs
+        self.layers_with_errors: set[str] = set()  # their outputs are not known
 
     # ------------------------------------------------------------------ adding
 
     def add_input(self, node: InputNode) -> None:
         """An input of the net."""
-        if self._new(node.name, node.span, None, "input"):
+        if self._add_name(node.name, node.span, None, "input"):
             self.inputs[node.name] = node
         self.tops.setdefault(node.name, node.span)
 
-    def add(self, placed: PlacedLayer) -> None:
+    def add(self, entry: ParsedLayer) -> None:
         """A layer, after what it reads."""
-        if placed.name:
-            self._new(placed.name, placed.span, placed.chain, "layer")
-        for top in placed.tops:
+        if entry.name:
+            self._add_name(entry.name, entry.span, entry.chain, "layer")
+        for top in entry.tops:
             if top in self.tops:
-                if top != placed.name:
-                    said = f"The output name {top!r} is used twice{_first_line(self.tops[top])}."
-                    self.report.add(said, placed.span, placed.chain)
+                if top != entry.name:
+                    message = f"The output name {top!r} is used twice{_first_line(self.tops[top])}."
+                    self.report.add(message, entry.span, entry.chain)
             else:
-                self.tops[top] = placed.span
-        if placed.layer is None:
-            self.loose.add(placed.name)
-        self.placed.append(placed)
+                self.tops[top] = entry.span
+        if entry.layer is None:
+            self.layers_with_errors.add(entry.name)
+        self.layers.append(entry)
 
-    def _new(self, name: str, span: Span | None, chain: ExpansionFrame | None, what: str) -> bool:
+    def _add_name(self, name: str, span: Span | None, chain: ExpansionFrame | None, what: str) -> bool:
         if name in self.names:
             self.report.add(
                 f"The name {name!r} is used twice{_first_line(self.names[name])}; names differ.", span, chain
@@ -82,34 +82,36 @@ class Connections:
 
     # ------------------------------------------------------------------ reading
 
-    def bottoms(self, fields: Sequence[Field], name: str, chain: ExpansionFrame | None) -> tuple[str, ...]:
+    def read_bottoms(self, fields: Sequence[Field], name: str, chain: ExpansionFrame | None) -> tuple[str, ...]:
         """The names in a layer's ``bottom`` fields, each of which must be there."""
-        found: list[str] = []
+        names: list[str] = []
         for f in fields:
             for item in getattr(f.value, "items", (f.value,)):
                 text = _string(item)
                 if text is None:
-                    self.torn = True
+                    self.has_broken_links = True
                     self.report.add("A bottom is a name in quotes, or a list of them.", item.span, chain)
                     continue
-                found.append(text)
-                self._readable(text, name, item.span, chain)
-        return tuple(found)
+                names.append(text)
+                self._check_readable(text, name, item.span, chain)
+        return tuple(names)
 
-    def _readable(self, text: str, name: str, span: Span | None, chain: ExpansionFrame | None) -> None:
-        if text in self.tops or text.partition(":")[0] in self.loose or not self.strict:
+    def _check_readable(self, text: str, name: str, span: Span | None, chain: ExpansionFrame | None) -> None:
+        if text in self.tops or text.partition(":")[0] in self.layers_with_errors or not self.strict:
             return
-        self.torn = True
+        self.has_broken_links = True
         if text == name:
             self.report.add(f"The layer {name!r} reads itself.", span, chain)
         elif text in self.names:
-            tops = next(p.tops for p in self.placed if p.name == text)
-            said = f"The layer {text!r} gives its output another name: read {' or '.join(map(repr, tops))}."
-            self.report.add(said, span, chain)
-        elif text in self.later:
-            place = self.later[text]
-            where = f" (line {place.line})" if place is not None else ""
-            self.report.add(f"{text!r} stands below{where}; a layer reads only what stands above it.", span, chain)
+            tops = next(p.tops for p in self.layers if p.name == text)
+            message = f"The layer {text!r} gives its output another name: read {' or '.join(map(repr, tops))}."
+            self.report.add(message, span, chain)
+        elif text in self.all_names:
+            line = self.all_names[text]
+            where = f" (line {line.line})" if line is not None else ""
+            self.report.add(
+                f"{text!r} is defined below{where}; a layer reads only what is defined above it.", span, chain
+            )
         else:
             hint = did_you_mean(text, self.tops) or _list_names(self.tops)
             self.report.add(f"There is no layer and no input named {text!r}.{hint}", span, chain)
@@ -118,39 +120,39 @@ class Connections:
         """The names in an ``output`` field, each of which must be there."""
         if field is None:
             return []
-        found = []
+        names = []
         for item in getattr(field.value, "items", (field.value,)):
             text = _string(item)
             if text is None:
-                self.torn = True
+                self.has_broken_links = True
                 self.report.add(f"An {what} is a name in quotes, or a list of them.", item.span)
             elif text in self.tops:
-                found.append(text)
-            elif self.strict and text.partition(":")[0] not in self.loose:
-                self.torn = True
+                names.append(text)
+            elif self.strict and text.partition(":")[0] not in self.layers_with_errors:
+                self.has_broken_links = True
                 hint = did_you_mean(text, self.tops) or _list_names(self.tops)
                 self.report.add(f"There is no layer named {text!r} to be an {what}.{hint}", item.span)
-        return found
+        return names
 
     # ------------------------------------------------------------------ the end
 
-    def reach(self, outputs: Sequence[str]) -> None:
-        """Say which layers and inputs lead nowhere: of a dead end only its last layer."""
-        if not self.strict or self.torn:
+    def report_unreachable(self, outputs: Sequence[str]) -> None:
+        """Report the layers and inputs that no output depends on; of a chain only its last layer."""
+        if not self.strict or self.has_broken_links:
             return
         live = set(outputs)
         read: set[str] = set()
-        for placed in reversed(self.placed):
-            read.update(placed.bottoms)
-            if live.intersection(placed.tops):
-                live.update(placed.bottoms)
-        for placed in self.placed:
-            if not live.intersection(placed.tops) and not read.intersection(placed.tops):
-                said = (
-                    f"Nothing reads the layer {placed.name!r}: name it in 'output', read it with 'bottom', "
+        for entry in reversed(self.layers):
+            read.update(entry.bottoms)
+            if live.intersection(entry.tops):
+                live.update(entry.bottoms)
+        for entry in self.layers:
+            if not live.intersection(entry.tops) and not read.intersection(entry.tops):
+                message = (
+                    f"Nothing reads the layer {entry.name!r}: name it in 'output', read it with 'bottom', "
                     "give it a loss, or take it out."
                 )
-                self.report.add(said, placed.span, placed.chain)
+                self.report.add(message, entry.span, entry.chain)
         for name, node in self.inputs.items():
             if name not in read and name not in live:
                 self.report.add(f"Nothing reads the input {name!r}.", node.span)
@@ -162,29 +164,29 @@ def check_input_count(cls: type[Layer], bottoms: Sequence[str], branches: bool) 
     count = len(bottoms)
     if least <= count and (most is None or count <= most):
         return None
-    wanted = f"{least} input{'s' * (least != 1)}" if least == most else f"at least {least} inputs"
+    expected = f"{least} input{'s' * (least != 1)}" if least == most else f"at least {least} inputs"
     if most is not None and least != most:
-        wanted = f"{least} to {most} inputs"
+        expected = f"{least} to {most} inputs"
     hint = ""
     if branches:
-        given = f"{count} branch{'es' * (count != 1)}"
+        branches_text = f"{count} branch{'es' * (count != 1)}"
         hint = " Each branch is one input." if getattr(cls, "accepts_branches", False) else ""
-        return f"{cls.__name__} reads {wanted}, and has {given}.{hint}" if hint else None
+        return f"{cls.__name__} reads {expected}, and has {branches_text}.{hint}" if hint else None
     if count < least:
         hint = ' Name them: bottom: ["a", "b"]' if least > 1 else ' Name it: bottom: "a"'
         hint += ", or give it branches: branch { ... } branch { }." if getattr(cls, "accepts_branches", False) else "."
-    return f"{cls.__name__} reads {wanted}, and has {count}.{hint}"
+    return f"{cls.__name__} reads {expected}, and has {count}.{hint}"
 
 
-def complete_top_names(layer: Layer | None, name: str, given: Sequence[str]) -> tuple[str, ...]:
-    """The names of a layer's outputs: as given, and for the rest by its name."""
-    count = layer.output_count() if layer is not None else max(1, len(given))
-    return (*given, *top_names(name, count)[len(given) :]) if len(given) <= count else tuple(given)
+def complete_top_names(layer: Layer | None, name: str, named: Sequence[str]) -> tuple[str, ...]:
+    """The names of a layer's outputs: those that are named in the text, then further ones from the layer's name."""
+    count = layer.output_count() if layer is not None else max(1, len(named))
+    return (*named, *top_names(name, count)[len(named) :]) if len(named) <= count else tuple(named)
 
 
 def _string(value: Value) -> str | None:
-    found = string_values(value)
-    return found[0] if len(found) == 1 else None
+    names = string_values(value)
+    return names[0] if len(names) == 1 else None
 
 
 def _first_line(span: Span | None) -> str:

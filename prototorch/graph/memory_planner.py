@@ -1,4 +1,5 @@
-"""Where each buffer of a plan lies: buffers whose lives do not overlap share memory."""
+"""The memory planner: offsets of the buffers in an arena, such that buffers that are live at the same time do not
+overlap."""
 
 from __future__ import annotations
 
@@ -6,9 +7,14 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
-ALIGNMENT = 64
+__all__ = ["ALIGNMENT", "MAX_FRAGMENTATION", "align_up", "assign_offsets", "live_bytes"]
+
+#: a buffer that gets an offset: (first step, last step, bytes)
+Buffer = tuple[int, int, int]
+
+ALIGNMENT = 64  # bytes
 _SMALL_ARENA = 16 << 20  # bytes of an arena in which it matters more that memory is still in a cache
-MAX_FRAGMENTATION = 0.1  # the share of an arena that may be holes before other arrangements are tried
+MAX_FRAGMENTATION = 0.1  # unused bytes of an arena over the live ones, before other orders are tried
 
 
 def align_up(nbytes: int) -> int:
@@ -16,83 +22,81 @@ def align_up(nbytes: int) -> int:
     return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
 
 
-def live_bytes(buffers: Iterable[tuple[int, int, int]]) -> list[int]:
-    """The bytes that are alive in each step, for buffers given as (first step, last step, bytes): no arrangement needs
-    less than the most of them."""
+def live_bytes(buffers: Iterable[Buffer]) -> list[int]:
+    """The bytes that are live in each step; no assignment of offsets needs less than the largest of them."""
     change: dict[int, int] = {}
-    for born, dies, nbytes in buffers:
-        change[born] = change.get(born, 0) + align_up(nbytes)
-        change[dies + 1] = change.get(dies + 1, 0) - align_up(nbytes)
+    for start, end, nbytes in buffers:
+        change[start] = change.get(start, 0) + align_up(nbytes)
+        change[end + 1] = change.get(end + 1, 0) - align_up(nbytes)
     return list(accumulate(change.get(i, 0) for i in range(max(change, default=0) + 1)))
 
 
-def assign_offsets(
-    buffers: Sequence[tuple[int, int, int]], max_fragmentation: float = MAX_FRAGMENTATION
-) -> tuple[list[int], int]:
-    """Offsets for buffers given as (first step, last step, bytes), and the bytes needed in all.
+def assign_offsets(buffers: Sequence[Buffer], max_fragmentation: float = MAX_FRAGMENTATION) -> tuple[list[int], int]:
+    """Offsets of the buffers, and the bytes needed in all.
 
-    In the order of birth, which goes back to memory that was used a moment ago; where that leaves a larger share of
-    ``holes``, in the first of some other orders that does not, or the best of them.
+    By best fit in the order of the first steps, which uses memory again that was used a moment ago; where an arena
+    above 16 MiB is then more than ``max_fragmentation`` larger than the live bytes, by the first of some other orders
+    for which it is not, or the best of them.
     """
-    found = _best_fit(buffers)
-    if found[1] < _SMALL_ARENA:
-        return found
-    bytes_alive = live_bytes(buffers)
-    least = max(bytes_alive) * (1 + max_fragmentation)
-    for order in _placement_orders(buffers, bytes_alive):
-        if found[1] <= least:
+    best = _best_fit(buffers)
+    if best[1] < _SMALL_ARENA:
+        return best
+    live = live_bytes(buffers)
+    limit = max(live) * (1 + max_fragmentation)
+    for order in _placement_orders(buffers, live):
+        if best[1] <= limit:
             break
-        found = min(found, _place_in_order(buffers, order), key=lambda one: one[1])
-    return found
+        best = min(best, _place_in_order(buffers, order), key=lambda one: one[1])
+    return best
 
 
-def _placement_orders(buffers: Sequence[tuple[int, int, int]], bytes_alive: Sequence[int]) -> Iterator[list[int]]:
-    """Orders in which buffers may choose their places: those first that are hard to place."""
-    most = [max(bytes_alive[born : dies + 1]) for born, dies, _ in buffers]
-    life = [dies - born + 1 for born, dies, _ in buffers]
+def _placement_orders(buffers: Sequence[Buffer], live: Sequence[int]) -> Iterator[list[int]]:
+    """Orders in which buffers may take their offsets: those first that are hard to place."""
+    peak = [max(live[start : end + 1]) for start, end, _ in buffers]
+    lifetime = [end - start + 1 for start, end, _ in buffers]
     size = [nbytes for _, _, nbytes in buffers]
-    every = range(len(buffers))
-    yield sorted(every, key=lambda i: (-most[i], -size[i]))
-    yield sorted(every, key=lambda i: (-most[i], -size[i] * life[i]))
-    yield sorted(every, key=lambda i: (-most[i], -life[i]))
-    yield sorted(every, key=lambda i: (-size[i], buffers[i][0]))
+    indices = range(len(buffers))
+    yield sorted(indices, key=lambda i: (-peak[i], -size[i]))
+    yield sorted(indices, key=lambda i: (-peak[i], -size[i] * lifetime[i]))
+    yield sorted(indices, key=lambda i: (-peak[i], -lifetime[i]))
+    yield sorted(indices, key=lambda i: (-size[i], buffers[i][0]))
 
 
-def _place_in_order(buffers: Sequence[tuple[int, int, int]], order: Iterable[int]) -> tuple[list[int], int]:
-    """Each in turn takes the smallest gap between those that live at the same time and have a place."""
+def _place_in_order(buffers: Sequence[Buffer], order: Iterable[int]) -> tuple[list[int], int]:
+    """Each buffer, in this order, takes the smallest gap between those that are live with it and have an offset."""
     offsets, top = [0] * len(buffers), 0
-    placed: list[tuple[int, int, int, int]] = []  # (offset, end, first step, last step), sorted
+    occupied: list[tuple[int, int, int, int]] = []  # (offset, end offset, first step, last step), sorted
     for i in order:
-        born, dies, nbytes = buffers[i]
+        first, last, nbytes = buffers[i]
         size, end, gap = align_up(nbytes), 0, -1
-        for begin, stop, first, last in placed:
-            if first <= dies and born <= last:
-                if begin - end >= size and (gap < 0 or begin - end < gap):
-                    offsets[i], gap = end, begin - end
-                end = max(end, stop)
+        for other_offset, other_end, other_first, other_last in occupied:
+            if other_first <= last and first <= other_last:
+                if other_offset - end >= size and (gap < 0 or other_offset - end < gap):
+                    offsets[i], gap = end, other_offset - end
+                end = max(end, other_end)
         if gap < 0:
             offsets[i] = end
-        insort(placed, (offsets[i], offsets[i] + size, born, dies))
+        insort(occupied, (offsets[i], offsets[i] + size, first, last))
         top = max(top, offsets[i] + size)
     return offsets, top
 
 
-def _best_fit(buffers: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
-    """Best fit over a list of free blocks in the order of birth; a buffer is free after its last step."""
+def _best_fit(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
+    """Best fit over a list of free blocks, in the order of the first steps; a buffer is free after its last step."""
     order = sorted(range(len(buffers)), key=lambda i: (buffers[i][0], -buffers[i][2]))
     offsets = [0] * len(buffers)
-    free: list[tuple[int, int]] = []  # (offset, size), sorted, never touching each other
+    free: list[tuple[int, int]] = []  # (offset, size), sorted, never adjacent
     busy: list[tuple[int, int, int]] = []  # (last step, offset, size), sorted
     top = 0
     for i in order:
-        born, dies, nbytes = buffers[i]
+        start, end, nbytes = buffers[i]
         size = align_up(nbytes)
-        while busy and busy[0][0] < born:
+        while busy and busy[0][0] < start:
             _, offset, length = busy.pop(0)
             _free_block(free, offset, length)
-        fits = [block for block in free if block[1] >= size]
-        if fits:
-            block = min(fits, key=lambda b: (b[1], b[0]))
+        candidates = [block for block in free if block[1] >= size]
+        if candidates:
+            block = min(candidates, key=lambda b: (b[1], b[0]))
             free.remove(block)
             if block[1] > size:
                 insort(free, (block[0] + size, block[1] - size))
@@ -102,7 +106,7 @@ def _best_fit(buffers: Sequence[tuple[int, int, int]]) -> tuple[list[int], int]:
             offsets[i], top = offset, offset + size
         else:
             offsets[i], top = top, top + size
-        insort(busy, (dies, offsets[i], size))
+        insort(busy, (end, offsets[i], size))
     return offsets, top
 
 
