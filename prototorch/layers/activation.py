@@ -39,12 +39,12 @@ class Linear(ActivationLayer):
 class ReLU(ActivationLayer):
     """max(x, 0), the rectified linear unit (Keras).
 
-    In full: ``max_value`` where x >= max_value; x where threshold <= x; else ``negative_slope * (x - threshold)``.
+    In full: ``max_value`` where x >= max_value; x where x > threshold; else ``negative_slope * (x - threshold)``.
     """
 
     max_value: float | None = field(default=None, min=0, doc="The largest output; none for no limit.")
     negative_slope: float = field(default=0.0, min=0, doc="Factor on inputs below the threshold.")
-    threshold: float = field(default=0.0, min=0, doc="Inputs below it give 0 (or follow negative_slope).")
+    threshold: float = field(default=0.0, min=0, doc="Inputs up to it give 0 (or follow negative_slope).")
     examples = [
         example("ReLU { }", inputs=[(3, 2)]),
         example("ReLU { max_value: 1  negative_slope: 0.25  threshold: 0.5 }", inputs=[(7,)]),
@@ -53,7 +53,9 @@ class ReLU(ActivationLayer):
 
     def call(self, ctx: Context, x: Any) -> Any:
         if self.threshold != 0:
-            y = ops.where(ops.less(x, self.threshold), (x - self.threshold) * self.negative_slope, x)
+            y = ops.where(ops.greater(x, self.threshold), x, ops.zeros_like(x))
+            if self.negative_slope != 0:
+                y = y - ops.relu(self.threshold - x) * self.negative_slope  # at the threshold the derivative is 0
         elif self.negative_slope != 0:
             y = ops.leaky_relu(x, negative_slope=self.negative_slope)
         else:

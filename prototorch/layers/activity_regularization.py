@@ -11,10 +11,10 @@ from prototorch.schema import example, field
 
 
 class ActivityRegularization(Layer):
-    """The identity; l1 * sum |x| + l2 * sum x^2 over the whole batch is added to the loss (Keras 3)."""
+    """The identity; the mean over the batch of l1 * sum |x| + l2 * sum x^2 is added to the loss (Keras 3)."""
 
-    l1: float = field(default=0.0, min=0, doc="The factor on the sum of absolute values.")
-    l2: float = field(default=0.0, min=0, doc="The factor on the sum of squares.")
+    l1: float = field(default=0.0, min=0, doc="Factor of the sum of absolute values of a sample.")
+    l2: float = field(default=0.0, min=0, doc="Factor of the sum of squares of a sample.")
 
     keeps_mask = True
     examples = [
@@ -24,7 +24,7 @@ class ActivityRegularization(Layer):
 
     def call(self, ctx: Context, x: Any) -> Any:
         if self.l1:
-            ctx.add_loss(ops.sum(ops.abs(x)) * self.l1)
+            ctx.add_loss(ops.sum(ops.abs(x)) * (self.l1 / x.shape[0]))
         if self.l2:
-            ctx.add_loss(ops.sum(ops.square(x)) * self.l2)
+            ctx.add_loss(ops.sum(ops.square(x)) * (self.l2 / x.shape[0]))
         return x

@@ -1,8 +1,9 @@
 """The error function, in array arithmetic.
 
 The coefficients were fitted for this file: in float64 Chebyshev series of erf(x)/x on [0, 1] and of erfc(x) exp(x*x) on
-[1, 6], within 2 units in the last place; in float32 the polynomial R with erf(x) = tanh(x R(x*x)), within 1.5e-7. That
-form needs few passes, and the tanh hides what the polynomial loses to rounding.
+[1, 6], within 2 units in the last place; in float32 the polynomial R with erf(x) = tanh(x R(x*x)) on [0, 4.25], within
+1.5e-7. That form needs few passes, and the tanh hides what the polynomial loses to rounding; from 4.25 on it is exactly
+1, so that gelu(x) of a large negative x is 0.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any
 from prototorch.ops.elementwise import UnaryOp, exp
 
 _TANH = (
-    1.128379225730896, 0.10277131199836731, -0.00020215097174514085, -0.000603682070504874, 7.649025064893067e-05,
-    -1.8612730627864948e-06, -5.150590709490643e-07, 5.3913602471311606e-08, -1.6406641600852367e-09,
+    1.1283794944084504, 0.10276806769044511, -0.00019256057365084887, -0.0006153546560564811,
+    8.344724228499131e-05, -4.044431363464613e-06, -1.51323815284621e-07, 2.3821313361106513e-08,
+    -6.780541964623285e-10,
 )  # fmt: skip
 _NEAR = (
     0.9654687386698673, -0.1405360890227171, 0.019852496688983708, -0.0022854855611440673, 0.00021751715604160108,
@@ -42,7 +44,7 @@ def _evaluate_polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
 def erf_array(xp: Any, x: Any) -> Any:
     """erf of an array of floating-point numbers; NaN stays NaN."""
     if x.dtype != xp.float64:
-        c = xp.minimum(xp.maximum(x, xp.asarray(-4, dtype=x.dtype)), xp.asarray(4, dtype=x.dtype))
+        c = xp.minimum(xp.maximum(x, xp.asarray(-4.25, dtype=x.dtype)), xp.asarray(4.25, dtype=x.dtype))
         r = _evaluate_polynomial(_TANH, c * c)
         r *= c
         return xp.tanh(r)

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from prototorch.backends.cpu import cpu, native
+from prototorch.ops.operators import OPS
+from prototorch.spec import Spec
 from tests.layers.compare import beside_keras, beside_torch, numbers, text_of
 
 A = keras.activations
@@ -64,3 +67,23 @@ def test_far_from_zero(name):
     (y,), grads = ours(f"{name} {{ }}", [far], {})
     assert np.isfinite(y).all()
     assert np.isfinite(grads["x0"]).all()
+
+
+@pytest.mark.parametrize("options", [{"threshold": 0.5}, {"threshold": 0.5, "negative_slope": 0.25}], ids=str)
+def test_relu_at_its_threshold_is_keras(options):
+    """What equals the threshold is not above it."""
+    beside_keras(keras.layers.ReLU(**options), text_of("ReLU", options), [np.array([[0.25, 0.5, 0.75]])])
+
+
+@pytest.mark.parametrize("level", ["plain", "numpy", "native"])
+def test_gelu_far_below_zero_is_zero(level):
+    """Where erf is 1 to the last bit, the factor is exactly 0: -1e4 times a rounding error is not."""
+    if level == "native" and native.unavailable_reason() is not None:
+        pytest.skip("no native kernels here")
+    x = np.float32([-1e30, -1e4, -20, -6.5])
+    specs = (Spec(x.shape),)
+    y = np.full_like(x, np.nan)
+    cpu(level).prepare(OPS["gelu"], specs, specs, {"approximate": False})([x], [y])
+    assert (y == 0).all()
+    cpu(level).prepare(OPS["gelu"], specs, specs, {"approximate": False})([-x], [y])
+    assert (y == -x).all()

@@ -114,8 +114,8 @@ def test_positions_are_added():
 
 def test_losses_of_activity():
     layer = parse_layer("ActivityRegularization { l1: 0.5  l2: 0.25 }")
-    run_layer(parameter, layer, [tensor([[1.0, -2.0]])])
-    assert [float(loss) for loss in layer_state(layer).losses] == [1.5, 1.25]
+    run_layer(parameter, layer, [tensor([[1.0, -2.0], [3.0, 0.0]])])
+    assert [float(loss) for loss in layer_state(layer).losses] == [1.5, 1.75]  # means over the batch
 
 
 @pytest.mark.parametrize(
