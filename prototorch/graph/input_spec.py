@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototorch.schema import Block, Dims, field
+from prototorch.schema import Block, Dims, Identifier, field
 
 
 class NetInput(Block):
@@ -10,7 +10,7 @@ class NetInput(Block):
 
     display_name = "input"
 
-    name: str = field("input", doc="Its name, by which layers and data are tied to it.")
+    name: str = field("input", type=Identifier(), doc="Its name, by which layers and data are tied to it.")
     shape: tuple[int | None, ...] = field(type=Dims(), doc="Its shape without the batch dimension; none: found later.")
     dtype: str = field(
         "float32",

@@ -9,6 +9,7 @@ from prototorch.graph.connect import Connections, ParsedLayer, check_input_count
 from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, Net
 from prototorch.layers.base import Layer
+from prototorch.schema import find_name_error, to_name
 from prototorch.text.diagnostics import Report
 from prototorch.text.name_resolution import string_values
 from prototorch.text.source import Span
@@ -93,7 +94,7 @@ class _NetReader:
 
     def default_name(self) -> str:
         path = self.document.source.path if self.document.source is not None else None
-        return PurePath(path).stem if path else "model"
+        return to_name(PurePath(path).stem) if path else "model"
 
     # ------------------------------------------------------------------ the top level
 
@@ -102,6 +103,7 @@ class _NetReader:
             return  # a statement that could not be read
         if f.name == "name":
             self.name = self.read_string(f)
+            self.check_name(self.name, f)
         elif f.name in ("input", "Input"):
             if not isinstance(f.value, Body | InvalidValue):
                 self.report.add('An input is a block: input { name: "image"  shape: [3, 224, 224] }.', f.span)
@@ -135,6 +137,11 @@ class _NetReader:
         if not isinstance(f.value, InvalidValue):
             self.report.add(f"The {f.name} is a string in quotes.", f.value.span, f.chain)
         return ""
+
+    def check_name(self, name: str, f: Field) -> None:
+        error = find_name_error(name)
+        if error is not None and not self.report.has_within(f.value.span):
+            self.report.add(f"The {f.name} {error}.", f.value.span, f.chain)
 
     def read_section(self, f: Field) -> None:
         if not isinstance(f.value, Body):
@@ -213,6 +220,9 @@ class _NetReader:
             if wrong is not None and (self.connections.strict or layer is not None):
                 report.add(wrong, f.name_span)
                 self.connections.has_broken_links = True
+        for g in connection_fields["top"]:
+            for top in string_values(g.value):
+                self.check_name(top, g)
         tops = complete_top_names(layer, name, [n for g in connection_fields["top"] for n in string_values(g.value)])
         if layer is not None and len(tops) > layer.output_count():
             message = f"{f.name} has {layer.output_count()} output(s), and {len(tops)} are named."

@@ -15,6 +15,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.layers.base import Layer
+from prototorch.schema import find_name_error
 from prototorch.text.case_conversion import snake_case
 
 _creation_order = count()
@@ -60,6 +61,9 @@ def Input(shape: Sequence[int | None], name: str | None = None, dtype: str = "fl
 
 def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor], name: str) -> Net:
     """The net between symbols. Raises UsageError where an output needs an input that is not given."""
+    error = find_name_error(name)
+    if error is not None:
+        raise UsageError(f"the model's name {name!r} {error}")
     calls: dict[int, LayerCall] = {}
     waiting = [s.call for s in outputs if s.call is not None]
     while waiting:

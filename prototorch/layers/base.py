@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch.layers.context import Context
-from prototorch.schema import Block, field
+from prototorch.schema import Block, Identifier, field
 
 
 class Layer(Block, family="layer"):
@@ -27,9 +27,11 @@ class Layer(Block, family="layer"):
         "trainable": "model.set_trainable(False, 'layer') says it of a layer in a model, or use .replace(...)"
     }
 
-    name: str | None = field(default=None, doc="The layer's name; default: its type and a number.")
+    name: str | None = field(default=None, type=Identifier(), doc="The layer's name; default: its type and a number.")
     trainable: bool = field(default=True, doc="Whether its weights are trained.")
-    weights: str | None = field(default=None, doc="A name under which the weights are shared with other layers.")
+    weights: str | None = field(
+        default=None, type=Identifier(), doc="A name under which the weights are shared with other layers."
+    )
     lr_mult: float = field(default=1.0, min=0, doc="A factor on the learning rate of its weights.")
     decay_mult: float = field(default=1.0, min=0, doc="A factor on the weight decay of its weights.")
 

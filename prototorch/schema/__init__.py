@@ -4,6 +4,7 @@ from prototorch.schema.block import Block
 from prototorch.schema.examples import Example, example
 from prototorch.schema.family import Family
 from prototorch.schema.fields import MISSING, FieldSpec, field
+from prototorch.schema.names import Identifier, find_name_error, to_name
 from prototorch.schema.shapes import Dims, Ints, Padding
 from prototorch.schema.types import AnyValue, Bool, Bounds, Choice, FieldType, Float, Int, ListOf, Optional, Str, Union
 
@@ -20,6 +21,7 @@ __all__ = [
     "FieldSpec",
     "FieldType",
     "Float",
+    "Identifier",
     "Int",
     "Ints",
     "ListOf",
@@ -29,4 +31,6 @@ __all__ = [
     "Union",
     "example",
     "field",
+    "find_name_error",
+    "to_name",
 ]

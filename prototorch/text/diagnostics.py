@@ -97,6 +97,13 @@ class Report:
         """The same report, whose mistakes carry ``chain``."""
         return Report(self.diagnostics, chain) if chain is not None else self
 
+    def has_within(self, span: Span | None) -> bool:
+        """Whether a mistake inside this part of the text is in the report."""
+        return span is not None and any(
+            d.span is not None and d.span.source is span.source and span.start <= d.span.start < span.end
+            for d in self.diagnostics
+        )
+
     def __len__(self) -> int:
         return len(self.diagnostics)
 

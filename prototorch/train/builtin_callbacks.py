@@ -10,9 +10,11 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
+from prototorch.data.csv_writer import escape_cell
 from prototorch.errors import TrainingError, UsageError, did_you_mean
 from prototorch.schema import field
 from prototorch.train.callbacks import Callback, LambdaCallback, Logs
+from prototorch.train.output_paths import format_path
 from prototorch.train.profiler import data_wait_share
 
 __all__ = [
@@ -180,11 +182,9 @@ class ModelCheckpoint(_Monitor):
             self.best = value
         named = {**(logs or {}), **({} if batch is None else {"batch": batch + 1}), "epoch": epoch + 1}
         try:
-            path = self.filepath.format(**named)
-        except KeyError as missing:
-            raise UsageError(f"ModelCheckpoint.filepath names {missing}, but there are {', '.join(named)}") from None
-        except (ValueError, IndexError) as exc:
-            raise UsageError(f"ModelCheckpoint.filepath {self.filepath!r} is no pattern: {exc}") from None
+            path = self.output_path(format_path(self.filepath, named))
+        except UsageError as error:
+            raise UsageError(f"ModelCheckpoint.filepath: {error}") from None
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         save = self.model.save_weights if self.save_weights_only else self.model.save
         self.model.trainer.defer(lambda: save(path))
@@ -276,11 +276,12 @@ class CSVLogger(Callback):
             if self.params.get("validation") and not any(name.startswith("val_") for name in logs):
                 self._columns += [f"val_{name}" for name in logs if name not in ("learning_rate", "seconds", "waiting")]
         try:
-            with open(self.filename, "w" if first and not self.append else "a", newline="", encoding="utf-8") as file:
+            path = self.output_path(self.filename)
+            with open(path, "w" if first and not self.append else "a", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file, delimiter=self.separator)
                 if first and file.tell() == 0:
-                    writer.writerow(self._columns)
-                writer.writerow([epoch, *(logs.get(name, "") for name in self._columns[1:])])
+                    writer.writerow(map(escape_cell, self._columns))
+                writer.writerow([epoch, *(escape_cell(logs.get(name, "")) for name in self._columns[1:])])
                 self._size = file.tell()
         except OSError as exc:
             raise UsageError(f"CSVLogger cannot write {self.filename}: {exc.strerror}") from exc
@@ -291,8 +292,9 @@ class CSVLogger(Callback):
     def restore(self, state: dict[str, Any]) -> None:
         self._columns, self._size = state["columns"], state["size"]
         try:
-            if self._columns is not None and os.path.getsize(self.filename) > self._size:
-                os.truncate(self.filename, self._size)  # rows of epochs that are trained again
+            path = self.output_path(self.filename)
+            if self._columns is not None and os.path.getsize(path) > self._size:
+                os.truncate(path, self._size)  # rows of epochs that are trained again
         except OSError:
             self._columns = None  # the file has gone: a new one is begun
 

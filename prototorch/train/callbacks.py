@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from prototorch.errors import UsageError
 from prototorch.schema import Block
+from prototorch.train.output_paths import resolve_inside
 
 Logs = dict[str, Any]
 
@@ -82,6 +84,8 @@ class Callback(Block, family="callback"):
     #: the model, and what is known of the fit: epochs, steps, samples, batch_size (None if unknown), validation (bool)
     model: ClassVar[Any] = None
     params: ClassVar[dict[str, Any]] = {}
+    #: the run folder, which a callback declared in a model text may not write outside of; None for one made in Python
+    output_dir: ClassVar[Path | None] = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -100,6 +104,17 @@ class Callback(Block, family="callback"):
 
     def __repr__(self) -> str:
         return super().__repr__() if type(self).__init__ is Block.__init__ else object.__repr__(self)
+
+    def set_output_dir(self, folder: Path | None) -> None:
+        """Set ``output_dir``; `Model.fit` does, for each fit."""
+        object.__setattr__(self, "output_dir", folder)
+
+    def output_path(self, path: str) -> str:
+        """The path of a file to write: as it is, but inside the run folder for a callback declared in a model text.
+
+        Raises UsageError for a declared path outside of the run folder, after resolving links.
+        """
+        return path if self.output_dir is None else resolve_inside(path, self.output_dir)
 
     def state(self) -> dict[str, Any]:
         """What this callback must remember: numbers, strings, lists and dicts (by string) of them, and arrays."""

@@ -28,6 +28,7 @@ from prototorch.model import Model
 from prototorch.schema import Block
 from prototorch.storage.run_folder import RunFolder
 from prototorch.train.callbacks import Callback, Logs
+from prototorch.train.output_paths import default_run_dir
 from prototorch.train.profiler import SAVE, START, data_wait_share, format_table
 from prototorch.train.progress import format_duration, format_logs
 
@@ -93,7 +94,7 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
         raise UsageError(f"{file} names no data: add fit {{ data {{ source: ... }} }}, or give --data")
     if model.compile_block is None or not model.compile_block.loss:
         raise UsageError(f"{file} names no loss: add compile {{ loss: ... }}")
-    with RunFolder(Path(run_dir) if run_dir else Path("runs") / model.net.name) as folder:
+    with RunFolder(Path(run_dir) if run_dir else default_run_dir(model.net.name)) as folder:
         if resume:
             model = _load_snapshot(folder, model)
         return _train(model, folder, quiet, as_json, resume, profile)
@@ -144,6 +145,7 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
         callbacks=[*block.callbacks, _SnapshotCallback(folder, resume, quiet)],
         verbose=0 if quiet else "auto",
         resume=resume,
+        run_dir=folder.path,
     )
     stopped = model.trainer.interrupt_signal
     if stopped is not None:

@@ -1,0 +1,56 @@
+"""The alphabet of names: of models, layers, inputs and outputs.
+
+Names become paths in saved files, columns of CSV files, folders of runs and words on a terminal. They may contain
+letters of all scripts with their combining marks, digits, and ``/ . - : _``, which covers the names that Caffe, Keras
+and PyTorch use.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from prototorch.schema.types import Str
+from prototorch.schema.validation import ReportedError, ValidationError
+from prototorch.text.diagnostics import Report
+from prototorch.text.syntax_tree import Value
+
+__all__ = ["Identifier", "find_name_error", "to_name"]
+
+_PUNCTUATION = frozenset("/.-:_")
+
+
+def find_name_error(name: str) -> str | None:
+    """Why a name is invalid, as a predicate ("may contain only ..."); None if it is valid."""
+    character = next((c for c in name if not _is_allowed(c)), None)
+    if character is None:
+        return None
+    shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
+    return f"may contain only letters, digits and / . - : _ , not {shown}"
+
+
+def to_name(text: str) -> str:
+    """The text with each character that a name may not contain replaced by ``_``."""
+    return "".join(c if _is_allowed(c) else "_" for c in text)
+
+
+def _is_allowed(character: str) -> bool:
+    return character in _PUNCTUATION or unicodedata.category(character)[0] in "LMN"
+
+
+@dataclass(frozen=True)
+class Identifier(Str):
+    """A string that is a valid name."""
+
+    def convert(self, value: Any) -> str:
+        name = super().convert(value)
+        error = find_name_error(name)
+        if error is not None:
+            raise ValidationError(error, right_kind=True)
+        return name
+
+    def read(self, value: Value, report: Report) -> str:
+        if report.has_within(value.span):  # a string literal that is not valid: its text is not what was meant
+            raise ReportedError
+        return super().read(value, report)
