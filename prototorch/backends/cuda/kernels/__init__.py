@@ -1,6 +1,6 @@
-"""Own kernels of the GPU: CUDA C++ in `.cu` files (compiled by NVRTC on the machine), and what launches them.
+"""The package's own CUDA kernels: CUDA C++ in `.cu` files, compiled by NVRTC on the machine, and their launches.
 
-Importing this enters them at the level "cuda", and cuDNN's beside them; neither CuPy nor cuDNN is needed for that.
+Importing this registers them at the level "cuda", and cuDNN's as well; neither CuPy nor cuDNN is needed for that.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Pictures seen through an affine map each: what augmentation turns, zooms and shifts by; and the adjoint of that."""
+"""Affine sampling of images (rotation, zoom and translation by augmentation), and its gradient."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FLOATS = ("float32", "float64")
 
 
 def _affine_source(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> str | None:
-    """The text for pictures and matrices; None for types that are not taken."""
+    """The source for images and matrices; None for dtypes that are not supported."""
     x, matrices = ins
     if not x.is_float or matrices.dtype not in _FLOATS or outs[0] != x or matrices.layout:
         return None
@@ -39,7 +39,7 @@ def _affine_source(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[st
 
 @cuda_kernel("affine_sample", layouts=True)
 def affine_sample(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
-    """All channels of a pixel by one thread."""
+    """One thread computes all channels of a pixel."""
     source, x = _affine_source(ins, outs, attrs), ins[0]
     if source is None:
         return None
@@ -55,7 +55,7 @@ def affine_sample(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str
 
 @cuda_kernel("affine_sample_grad", layouts=True)
 def affine_sample_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
-    """All that falls on a row of a picture by one thread, in a fixed order; 16 bits are summed in float32."""
+    """One thread sums all contributions to a row of an image in a fixed order; 16-bit dtypes are summed in float32."""
     source, g = _affine_source(ins, outs, attrs), ins[0]
     if source is None:
         return None

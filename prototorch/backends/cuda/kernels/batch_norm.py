@@ -1,5 +1,5 @@
-"""Batch normalisation. Statistics are read once and taken together in a fixed order; sums are in float32
-(float64 for float64), whatever the type of the elements."""
+"""Batch normalization (Ioffe and Szegedy, 2015). Statistics are reduced in a fixed order; sums are in float32
+(float64 for float64), whatever the dtype of the elements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
-#: the slopes of activations, from what they were given: 1 where this holds, else 0
+#: the derivatives of activations as conditions on their input: 1 where they hold, else 0
 DERIVATIVE_MASKS = {"relu_grad": "(y > 0)", "relu6_grad": "(y > 0 && y < 6)"}
 
 

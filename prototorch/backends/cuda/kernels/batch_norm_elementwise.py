@@ -1,4 +1,4 @@
-"""A batch norm with what follows it element by element: one sweep after the statistics."""
+"""Batch normalization fused with the elementwise ops that follow it: one kernel after the statistics."""
 
 from __future__ import annotations
 

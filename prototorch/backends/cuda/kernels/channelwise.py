@@ -1,7 +1,7 @@
-"""A sweep over all elements with numbers of each channel: the end of a batch norm, and of its gradient.
+"""Elementwise kernels with per-channel parameters: the last step of a batch norm, and of its gradient.
 
-Where channels lie last a thread keeps to its channels and goes down the rows, so that their numbers stay in registers;
-it reads several rows before it writes the first. Else a thread does a few neighbours of one channel.
+In channels_last a thread processes the same channels in many rows, so that their parameters stay in registers; it reads
+several rows before it writes the first. Otherwise a thread processes a few adjacent elements of one channel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from prototorch.backends.cuda.kernels.launch import KernelLaunch, c_type, grid_s
 from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer
 from prototorch.spec import Spec
 
-MAX_THREADS = 1 << 17  # threads that go down the rows: as many as a large GPU runs at once
+MAX_THREADS = 1 << 17  # threads over the rows: as many as a large GPU runs at once
 AHEAD = 4  # rows that a thread reads before it writes
 
 

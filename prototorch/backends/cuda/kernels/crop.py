@@ -1,4 +1,4 @@
-"""A part of each picture, at a place of its own, read as it lies: pictures are cropped as the bytes they came as."""
+"""Crops of images at an offset of their own, in the dtype that they have: images are cropped as bytes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from prototorch.backends.cuda.kernels.launch import (
 )  # fmt: skip
 from prototorch.spec import Spec
 
-MAX_VECTOR = 4  # neighbours that a thread makes: what it reads does not begin at a multiple of them
+MAX_VECTOR = 4  # neighbours that a thread writes; what it reads is not aligned
 
 
 @cuda_kernel("crop")
 def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
-    """One sweep."""
+    """One crop for each image."""
     x, y = ins[0], outs[0]
     _, channels, rows, columns = x.shape
     pack = min(vector_width(y, attrs["width"]), MAX_VECTOR)

@@ -1,4 +1,5 @@
-"""Ops that move elements: reordering, slices, joins, padding. What lies together is moved in packs of 16 bytes."""
+"""Ops that move elements: reordering, slicing, concatenation, padding. Contiguous elements are moved in vectors of 16
+bytes."""
 
 from __future__ import annotations
 
@@ -34,12 +35,12 @@ _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def storage_type(spec: Spec) -> str:
-    """The whole number that is moved for an element."""
+    """The unsigned integer type with the size of an element."""
     return _UNSIGNED_TYPES[ITEM_BYTES[spec.dtype]]
 
 
 def value_bits(value: float, dtype: str) -> int:
-    """A number's bits in an element type."""
+    """The bits of a value in a dtype."""
     if dtype == "bfloat16":
         wide = int(np.float32(value).view(np.uint32))
         return (wide + 0x7FFF + (wide >> 16 & 1)) >> 16 if value == value else 0x7FC0
@@ -56,8 +57,8 @@ def strided_copy(
     target: Any,
     largest: int,
 ) -> KernelLaunch:
-    """A launch that counts through axes of these sizes, the slowest first, of one array in order, and finds the place
-    in the other by its strides. kind: "gather" counts through what is written, "place" through what is read."""
+    """A launch that goes through axes of these sizes, the slowest first, of one contiguous array, and computes the
+    offset in the other by its strides. kind: "gather" goes through what is written, "place" through what is read."""
     dims: list[tuple[int, int]] = []
     for n, s in zip(sizes, strides, strict=True):
         if n == 1:
@@ -82,7 +83,7 @@ def strided_copy(
 
 
 def fill(spec: Spec, value: float, target: Any) -> KernelLaunch:
-    """A launch that writes one number everywhere."""
+    """A launch that fills an array with one value."""
     source = kernel_source(
         "data_movement", spec.size, X=storage_type(spec), PACK=1, OFFSET="", INNER=1, COUNT=1, ROWS=1
     )
@@ -92,7 +93,7 @@ def fill(spec: Spec, value: float, target: Any) -> KernelLaunch:
 
 
 def tiled_transpose(spec: Spec, batches: int, rows: int, columns: int) -> KernelLaunch:
-    """A launch that turns matrices."""
+    """A launch that transposes matrices, by tiles."""
     down, across = -(-rows // 32), -(-columns // 32)
     tiles = batches * down * across
     source = kernel_source(
@@ -106,7 +107,7 @@ def tiled_transpose(spec: Spec, batches: int, rows: int, columns: int) -> Kernel
 
 @cuda_kernel("reorder", layouts=True)
 def reorder(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """Between the two orders of memory."""
+    """Conversion between the two layouts."""
     x, y = ins[0], outs[0]
     places = prod(x.shape[2:])
     if x.layout == y.layout:
@@ -122,7 +123,7 @@ def reorder(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | 
 def transpose(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
     """The axes in another order; where the last one moves, by tiles."""
     (x,), order = ins, [a for a in attrs["order"] if ins[0].shape[a] > 1]
-    groups: list[list[int]] = []  # runs of axes that stay together
+    groups: list[list[int]] = []  # runs of axes that stay adjacent
     for a in order:
         before = groups[-1][-1] if groups else None
         if before is not None and all(x.shape[k] == 1 for k in range(before + 1, a)) and before < a:
@@ -146,7 +147,7 @@ def _in_memory_order(spec: Spec, values: Sequence[int]) -> list[int]:
 
 @cuda_kernel("slice", layouts=True)
 def slice_(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """A part of each axis."""
+    """A slice of each axis."""
     x, y = ins[0], outs[0]
     strides_of_input = contiguous_strides(x)
     base = sum(a * s for a, s in zip(attrs["start"], strides_of_input, strict=True))
@@ -167,7 +168,7 @@ def slice_(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | N
 
 @cuda_kernel("slice_grad", layouts=True)
 def slice_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """Zeros with the input at places of them."""
+    """Zeros, and the input at the elements of the slice."""
     x, y = ins[0], outs[0]
     strides_of_input = contiguous_strides(y)
     base = sum(a * s for a, s in zip(attrs["start"], strides_of_input, strict=True))
@@ -201,7 +202,7 @@ def flip(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | Non
 
 @cuda_kernel("concat", layouts=True)
 def concat(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """Joined along an axis: each input put at its place."""
+    """Concatenation along an axis: each input copied to its offset."""
     y = outs[0]
     (axis,) = normalize_axes(attrs["axis"], y.ndim)
     strides_of_input, launches, start = contiguous_strides(y), [], 0
@@ -224,7 +225,7 @@ def concat(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | N
 
 @cuda_kernel("pad", layouts=True)
 def pad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """With a constant around, or in one axis with its own elements."""
+    """Padding with a constant, or in one axis with elements of the input."""
     x, y = ins[0], outs[0]
     pads = attrs["pads"]
     if attrs.get("mode", "constant") == "constant":
@@ -249,7 +250,7 @@ def pad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None
 
 
 def take_rows(x: Spec, y: Spec, axis: int, table: Sequence[int]) -> LaunchSequence | None:
-    """Along an axis the rows of a table."""
+    """Rows along an axis, by a table of indices."""
     inner, rows = prod(x.shape[axis + 1 :]), x.shape[axis]
     if any(not 0 <= k < rows for k in table):
         return None
@@ -276,7 +277,7 @@ def upload_table(table: Sequence[int]) -> Any:
 
 @cuda_kernel("static_gather")
 def gather(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """Fixed places along an axis."""
+    """Elements at fixed indices along an axis."""
     (axis,) = normalize_axes(attrs["axis"], ins[0].ndim)
     rows = ins[0].shape[axis]
     return take_rows(ins[0], outs[0], axis, [k + rows if k < 0 else k for k in attrs["indices"]])

@@ -1,7 +1,7 @@
-"""Elementwise ops and fused groups of them: a CUDA kernel is written for the formula, not for the shape.
+"""Elementwise ops and fused groups of them: a CUDA kernel is generated for the formula, not for the shape.
 
-One launch reads every input once and writes every output once, in packs of up to 16 bytes where the memory allows it.
-Inputs broadcast by strides that are arguments; runs of axes that lie alike in all arrays are taken as one axis.
+One launch reads every input once and writes every output once, in vectors of up to 16 bytes where the memory is
+contiguous. Inputs broadcast by strides that are arguments; adjacent axes that are contiguous in all arrays are merged.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def is_traceable(name: str) -> bool:
 
 
 def merge_axes(out: Spec, ins: Sequence[Spec]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """The axes of the output's memory, with neighbours taken together that lie alike in every input.
+    """The axes of the output's memory, with adjacent ones merged where every input allows it.
 
-    Gives the sizes, the slowest first, and for each input its strides in elements along them (0: it is broadcast).
+    Returns the sizes, the slowest first, and for each input its strides in elements along them (0: it broadcasts).
     """
     order = memory_order(out)
     sizes = [out.shape[a] for a in order]
@@ -158,7 +158,7 @@ KERNEL fused(index n, {", ".join(args)}) {{
 def elementwise_launches(
     program: FusedProgram, results: tuple[OperandRef, ...], ins: tuple[Spec, ...], outs: tuple[Spec, ...]
 ) -> LaunchSequence | None:
-    """The launch that computes a program; None where it is not elementwise or its outputs do not lie alike."""
+    """The launch that computes a program; None where it is not elementwise or its outputs differ in shape or layout."""
     if not all(is_traceable(name) for name, _, _ in program):
         return None
     first = outs[0]
@@ -198,7 +198,7 @@ def elementwise_launches(
 
 
 class ElementwiseKernel(LaunchSequence):
-    """A sweep over arrays of one size and single numbers, with what `update.combined` needs to know of it."""
+    """The kernel of a program over arrays of one size and scalars, with what `optimizer_update.fuse_updates` needs."""
 
     def __init__(self, made: LaunchSequence, key: tuple[FusedProgram, tuple[OperandRef, ...]], ins: tuple[Spec, ...],
                  outs: tuple[Spec, ...]):  # fmt: skip
@@ -206,7 +206,7 @@ class ElementwiseKernel(LaunchSequence):
         self.key, self.ins, self.outs = key, ins, outs
 
     def group_key(self) -> tuple[Any, ...]:
-        """Sweeps with the same of this may be done in one launch."""
+        """Kernels with equal keys can be fused into one launch."""
         numbers = tuple(s.size == 1 for s in self.ins)
         return (*self.key, tuple(s.dtype for s in (*self.ins, *self.outs)), numbers, id(self.device))
 
@@ -244,5 +244,5 @@ for _name in _BROADCASTS:
 
 @cuda_kernel("fused", layouts=True)
 def fused_elementwise(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> LaunchSequence | None:
-    """A group of elementwise ops in one sweep."""
+    """A group of elementwise ops in one kernel."""
     return prepare_elementwise(attrs["program"], attrs["outputs"], ins, outs)

@@ -1,5 +1,5 @@
-"""A group of elementwise ops that ends in the gradient of a batch norm: the sweep that makes what it reads makes its
-sums as well. Where that is wanted elsewhere it is written and read again, else it is made twice."""
+"""A group of elementwise ops that ends in the gradient of a batch norm: the kernel that computes its operand
+computes its sums as well. An operand that other steps read is written and read again; else it is computed twice."""
 
 from __future__ import annotations
 

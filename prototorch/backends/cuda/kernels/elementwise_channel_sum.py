@@ -1,5 +1,5 @@
-"""A group of elementwise ops that ends in a sum over all axes but the channels: the gradient of a bias beside that of
-an activation. What is summed is not read again."""
+"""A group of elementwise ops that ends in a sum over all axes but the channels: the gradient of a bias together with
+that of an activation. What is summed is not read again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Specs = tuple[Spec, ...]
 
 
 def _access_mode(spec: Spec, grid: Spec, channel: int) -> str | None:
-    """How an input is read: "all" as the grid, "one" number, "channel": a vector along the channels."""
+    """How an input is read: "all" (as the grid), "one" (a scalar) or "channel" (a vector along the channels)."""
     if spec.shape == grid.shape and spec.layout == grid.layout:
         return "all"
     if spec.size == 1:
@@ -44,7 +44,7 @@ def _access_mode(spec: Spec, grid: Spec, channel: int) -> str | None:
 
 @cuda_kernel("fused", layouts=True)
 def elementwise_channel_sum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """The sweep with partial sums of chunks of rows, then the sums of those in a fixed order."""
+    """Partial sums of chunks of rows, then the sums of those in a fixed order."""
     program, results = attrs["program"], attrs["outputs"]
     *lines, (last, refs, sum_attrs) = program
     total = ("node", len(lines), 0)

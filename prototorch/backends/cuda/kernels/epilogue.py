@@ -1,5 +1,5 @@
-"""Groups that begin with an anchor: what a library fuses by itself is recognised, the rest becomes a sweep over the
-anchor's result, which is written where an output of the group will be."""
+"""Fused groups that begin with an anchor: what a library fuses itself is matched; the rest becomes an elementwise
+kernel over the anchor's result, which is written to the memory of an output of the group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from prototorch.spec import Spec
 
 @dataclass(frozen=True)
 class BiasReluEpilogue:
-    """relu(y + add + bias): the inputs of the group that are added, by number, and whether ReLU follows."""
+    """relu(y + add + bias): the indices of the group's inputs that are added, and whether ReLU follows."""
 
     add: int | None
     bias: int | None
@@ -59,7 +59,8 @@ def match_bias_relu(
 
 @dataclass(frozen=True)
 class GroupEpilogue:
-    """The sweep after an anchor: ``result`` is the anchor's spec, ``at`` the output of the group it is written to."""
+    """The kernel after an anchor: ``result`` is the spec of the anchor's result, ``output_index`` the output of the
+    group to which it is written."""
 
     result: Spec
     output_index: int
@@ -68,12 +69,12 @@ class GroupEpilogue:
     def attach_to(
         self, anchor: Callable[[Sequence[Any], Sequence[Any]], None], operands: Sequence[int]
     ) -> AnchorWithEpilogue:
-        """The two together; ``operands`` are the inputs of the group that the anchor reads."""
+        """The anchor with this epilogue; ``operands`` are the indices of the group's inputs that the anchor reads."""
         return AnchorWithEpilogue(self, anchor, tuple(operands))
 
 
 class AnchorWithEpilogue:
-    """An anchor, then the sweep."""
+    """An anchor, then its epilogue."""
 
     def __init__(self, remaining: GroupEpilogue, anchor: Any, operands: tuple[int, ...]):
         self.rest, self.anchor, self.operands = remaining, anchor, operands
@@ -89,10 +90,10 @@ class AnchorWithEpilogue:
 def build_epilogue(
     attrs: dict[str, Any], ins: tuple[Spec, ...], outs: tuple[Spec, ...], result: Spec
 ) -> GroupEpilogue | None:
-    """What is left of a group when its anchor has given ``result``; None where no output can hold that result, or the
-    rest is no sweep.
+    """The epilogue of a group whose anchor computes ``result``; None where no output has room for that result, or
+    where no kernel takes the other ops.
 
-    An output that lies over an input is never used for it: the sweep still reads what is there.
+    An output that shares memory with an input is never used for the result: the epilogue still reads that input.
     """
     program, results = attrs["program"], attrs["outputs"]
     first = ("node", 0, 0)
@@ -105,7 +106,7 @@ def build_epilogue(
         if output is None:
             return None
         output_index = output
-    # the sweep's inputs: the anchor's result, then those of the group that it reads itself
+    # the inputs of the epilogue: the anchor's result, then the group's inputs that it reads itself
     read = sorted({r[1] for _, refs, _ in program[1:] for r in refs if r[0] == "in"})
     operand_index = {i: k for k, i in enumerate(read, 1)}
 

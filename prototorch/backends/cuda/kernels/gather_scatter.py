@@ -1,4 +1,4 @@
-"""Ops that look elements up by an index, and their adjoints: sums in a fixed order, without atomics."""
+"""Gathers by an index and their gradients: sums in a fixed order, without atomics."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def take(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | Non
 
 @cuda_kernel("embedding_grad")
 def embedding_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """Rows added at their indices: places of one index are linked, and each chain is summed by one thread."""
+    """Rows added at their indices: the rows of one index are linked, and each chain is summed by one thread."""
     values, indices = ins
     y, n = outs[0], indices.size
-    if n >= 1 << 20:  # looking for the next place of an index takes n steps at worst
+    if n >= 1 << 20:  # finding the next row of an index takes n steps in the worst case
         return None
     inner, largest = prod(y.shape[1:]), max(values.size, y.size)
     source = _gather_source(values, largest, c_type(indices), INNER=inner)
@@ -148,7 +148,7 @@ def static_scatter_add(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launch
 
 @cuda_kernel("cumsum")
 def cumsum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """Running sums along an axis, one thread a row."""
+    """Cumulative sums along an axis, one thread for each row."""
     (x,) = ins
     (axis,) = normalize_axes(attrs["axis"], x.ndim)
     count, inner = x.shape[axis], prod(x.shape[axis + 1 :])

@@ -1,7 +1,7 @@
-"""A step of a gated recurrent unit whose reset gate comes before the product (``reset_after: false``), as kernels.
+"""The kernels of a GRU time step with the reset gate before the product (``reset_after: false``).
 
-A step has two products and a kernel after each: the reset gate and what it leaves of the state, then the new state. The
-formulas are said in ops; their C and that of their gradients follow.
+A step has two products and a kernel after each: the reset gate times the state, then the new state. The formulas are
+written in ops; their C and that of their gradients are generated from them.
 """
 
 from __future__ import annotations

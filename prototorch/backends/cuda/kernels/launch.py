@@ -1,8 +1,7 @@
-"""How a kernel of this folder reaches a device: sources, launches, and the runner made of launches.
+"""Sources of CUDA kernels, their launches, and kernels that are sequences of launches.
 
-Nothing here imports CuPy: what a device can do is the protocol `KernelDevice`, so that the same launches run on a
-GPU and, in
-the tests, on a stand-in that runs the kernels on the CPU.
+Nothing here imports CuPy: a device is what implements the protocol `KernelDevice`, so that the same launches run on a
+GPU and, in the tests, on a device that runs the kernels on the CPU.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
-#: a type's name in the kernels
+#: dtype -> its name in the kernels
 C_TYPES = {
     "bool": "bool", "uint8": "u8", "int8": "i8", "uint16": "u16", "int16": "i16", "uint32": "u32", "int32": "i32",
     "uint64": "u64", "int64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "float", "float64": "double",
@@ -32,7 +31,7 @@ MAX_BLOCKS = 1 << 14
 
 
 class KernelDevice(Protocol):
-    """What kernels need of a device. Everything runs in the order of the calls, on the device's one stream."""
+    """What kernels need of a device. Everything runs in the order of the calls, on the device's compute stream."""
 
     @property
     def precision(self) -> str:
@@ -46,22 +45,22 @@ class KernelDevice(Protocol):
         """Complete CUDA C++ with extern "C" kernels, compiled; the same module for the same source."""
 
     def launch(self, module: Any, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
-        """Start a kernel. args: arrays of the device (their address is passed) and NumPy scalars."""
+        """Launch a kernel. args: arrays of the device (their address is passed) and NumPy scalars."""
 
     def pointer(self, array: Any) -> int:
         """The address of an array's first element."""
 
     def upload(self, array: np.ndarray) -> Any:
-        """A copy on the device, made now; never called inside a step."""
+        """A copy on the device, made synchronously; must not be called during a step."""
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """Memory for as long as the array is held; never called inside a step."""
+        """Memory for as long as the array is alive; must not be called during a step."""
 
     def reserve(self, nbytes: int) -> None:
-        """Ask for workspace: one block, as large as the largest that was asked for, lent to each kernel in turn."""
+        """Request workspace: one block as large as the largest request, used by one kernel after another."""
 
     def workspace(self) -> Any:
-        """The workspace as it is now."""
+        """The workspace."""
 
 
 _device: ContextVar[KernelDevice] = ContextVar("prototorch_cuda_device")
@@ -69,7 +68,7 @@ _device: ContextVar[KernelDevice] = ContextVar("prototorch_cuda_device")
 
 @contextmanager
 def use_device(device: KernelDevice) -> Iterator[None]:
-    """Kernels prepared inside are for this device."""
+    """Kernels that are prepared inside are for this device."""
     token = _device.set(device)
     try:
         yield
@@ -78,7 +77,7 @@ def use_device(device: KernelDevice) -> Iterator[None]:
 
 
 def current_device() -> KernelDevice:
-    """The device that kernels are being prepared for."""
+    """The device for which kernels are being prepared."""
     return _device.get()
 
 
@@ -140,10 +139,10 @@ class KernelLaunch:
     grid: int
     block: int
     args: tuple[Any, ...]
-    source: str = ""  # what the module was made from
+    source: str = ""  # of the module
 
     def make_conditional(self, flag: Any) -> KernelLaunch:
-        """The same, but it does nothing where ``flag`` (int32[1] on the device) is 0."""
+        """The same launch, which does nothing where ``flag`` (int32[1] on the device) is 0."""
         start = self.source.index(f"KERNEL {self.name}(")
         close = start + self.source[start:].index(")")
         body = self.source.index("{", close) + 1
@@ -159,12 +158,12 @@ def grid_stride_launch(text: str, name: str, count: int, *args: Any, block: int 
 
 
 def per_block_launch(text: str, name: str, blocks: int, *args: Any, block: int = BLOCK) -> KernelLaunch:
-    """A launch of a kernel whose blocks each do one piece of work, in a loop over ``blocks`` pieces."""
+    """A launch of a kernel whose blocks each process one item at a time, in a loop over ``blocks`` items."""
     return KernelLaunch(current_device().load_module(text), name, max(1, min(blocks, MAX_BLOCKS)), block, args, text)
 
 
 class LaunchSequence:
-    """A runner: launches, one after another.
+    """A kernel: launches, one after another.
 
     ``space`` is how much workspace they share, in bytes; nothing in it outlives them.
     """
@@ -176,7 +175,7 @@ class LaunchSequence:
             self.device.reserve(workspace_bytes)
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Start them all."""
+        """Launch them all."""
         if self.layouts:
             pairs = zip(inputs, self.layouts, strict=True)
             inputs = [a if layout else ensure_contiguous(self.device, a) for a, layout in pairs]
@@ -195,7 +194,7 @@ class LaunchSequence:
             )
 
     def make_conditional(self, flag: Any) -> LaunchSequence:
-        """The same launches, none of which does anything where ``flag`` (int32[1] on the device) is 0."""
+        """The same launches, which do nothing where ``flag`` (int32[1] on the device) is 0."""
         with use_device(self.device):
             sequence = LaunchSequence(
                 *(launch.make_conditional(flag) for launch in self.launches), workspace_bytes=self.workspace_bytes
@@ -208,9 +207,9 @@ PrepareLaunches = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]],
 
 
 def cuda_kernel(*names: str, layouts: bool = False) -> Callable[[PrepareLaunches], PrepareLaunches]:
-    """Enter a kernel of own launches for the ops of these names.
+    """Register a kernel of launches for the ops of these names.
 
-    It is not asked about arrays without elements, and about other layouts than the plain one only with ``layouts``.
+    It is not tried for arrays without elements, and for other layouts than the default one only with ``layouts``.
     """
 
     def register(prepare_launches: PrepareLaunches) -> PrepareLaunches:
@@ -233,15 +232,16 @@ def cuda_kernel(*names: str, layouts: bool = False) -> Callable[[PrepareLaunches
 
 
 def ensure_contiguous(device: KernelDevice, array: Any) -> Any:
-    """The array with its elements in order, from a multiple of 16 bytes on.
+    """The array, contiguous and aligned to 16 bytes; a copy where it is not.
 
-    Those of a plan lie so; those of an eager tape may be parts of others.
+    Arrays of a plan are; those of an eager tape may be slices of others.
     """
     return array if array.flags.c_contiguous and device.pointer(array) % 16 == 0 else array.copy()
 
 
 def vector_width(spec: Spec, run: int) -> int:
-    """How many neighbouring elements a thread does together: 16 bytes of them, or what divides ``run``."""
+    """How many adjacent elements a thread processes as one vector: 16 bytes of them, or fewer so that it divides
+    ``run``."""
     pack = 16 // ITEM_BYTES[spec.dtype]
     while run % pack:
         pack //= 2
@@ -249,7 +249,7 @@ def vector_width(spec: Spec, run: int) -> int:
 
 
 def block_size_for(count: int, most: int = BLOCK) -> int:
-    """A block for one row of ``count`` elements that meets at barriers: a power of two."""
+    """The threads of a block that reduces a row of ``count`` elements: a power of two from 32 to ``most``."""
     block = 32
     while block < most and block * 2 < count:
         block *= 2
@@ -257,12 +257,12 @@ def block_size_for(count: int, most: int = BLOCK) -> int:
 
 
 def align_bytes(nbytes: int) -> int:
-    """Bytes rounded up so that what follows begins at a multiple of 256."""
+    """Bytes rounded up to a multiple of 256."""
     return -(-nbytes // 256) * 256
 
 
 def u32(value: int) -> np.uint32:
-    """A number as the kernels' 32-bit count."""
+    """A count as a 32-bit argument."""
     return np.uint32(value)
 
 
@@ -282,7 +282,7 @@ def contiguous_strides(spec: Spec) -> tuple[int, ...]:
 
 
 def memory_order(spec: Spec) -> tuple[int, ...]:
-    """The logical axes in the order they lie in memory, the slowest first."""
+    """The logical axes in the order of memory, the slowest first."""
     if spec.layout == "channels_last" and spec.ndim > 2:
         return (0, *range(2, spec.ndim), 1)
     return tuple(range(spec.ndim))

@@ -1,4 +1,5 @@
-"""Layer normalisation over the last axes: a block of threads for each row, and sums over rows in a fixed order."""
+"""Layer normalization over the last axes (Ba et al., 2016): a block of threads for each row, and sums over rows in a
+fixed order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local response normalisation across channels, in either layout: a window is read again from the cache."""
+"""Local response normalization across channels, in either layout: a window is read again from the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrix product of our own: for strict float32, float64, odd broadcasts, and wherever cuDNN is missing."""
+"""The package's own matrix product: for strict float32, float64, unusual broadcasts, and wherever cuDNN is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prototorch.backends.cuda.kernels.launch import (
 )  # fmt: skip
 from prototorch.spec import Spec
 
-#: side of a block's tile, elements of it a thread makes along each side, and depth of what is in shared memory
+#: the side of a block's tile, that of a thread's tile, and the depth of the operands' tiles in shared memory
 TILE, THREAD_TILE, TILE_K = 128, 8, 8
 
 

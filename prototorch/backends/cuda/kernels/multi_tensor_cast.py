@@ -1,4 +1,4 @@
-"""Many arrays brought to another type in one launch: the copies of the weights that a step computes with."""
+"""Many arrays cast in one launch: the low-precision copies of the weights in a step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from prototorch.backends.cuda.kernels.launch import (
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
-CHUNK = 1 << 13  # elements that a block does at a time
+CHUNK = 1 << 13  # elements that a block casts at a time
 
 _TEXT = f"""
 template <class T, int N> struct alignas(sizeof(T) * N) pack {{ T v[N]; }};
@@ -44,7 +44,7 @@ KERNEL multi_tensor_cast(u32 chunks, const u64* table, const u32* where) {{
 
 
 class MultiTensorCast:
-    """The runner. Where the arrays lie is a table on the device, made when they are first seen."""
+    """The kernel. The addresses of the arrays are in a table on the device, made in the first run with these arrays."""
 
     family = "multi_tensor_cast"
 
@@ -73,7 +73,7 @@ class MultiTensorCast:
 
 @kernel("cuda", "fused", special=True)
 def multi_tensor_cast(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """A group of casts of arrays that have nothing to do with each other."""
+    """A group of casts of independent arrays."""
     program, results = attrs["program"], attrs["outputs"]
     independent = all(name == "cast" and refs == (("in", i),) for i, (name, refs, _) in enumerate(program))
     if not independent or len(program) < 2 or tuple(results) != tuple(("node", i, 0) for i in range(len(program))):

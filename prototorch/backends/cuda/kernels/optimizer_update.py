@@ -1,4 +1,4 @@
-"""Optimiser updates: one sweep reads weight, gradient and slots and writes the new ones, by the op's own formula.
+"""Optimizer updates: one kernel reads weight, gradient and slots and writes the new ones, by the op's own formula.
 
 `fuse_updates` makes one launch of the updates of many weights, and of running statistics: a table on the device says
 where
@@ -31,7 +31,7 @@ from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
 
-CHUNK = 1 << 14  # elements that a block does at a time
+CHUNK = 1 << 14  # elements that a block processes at a time
 
 BoundKernel = tuple[Callable[[Sequence[Any], Sequence[Any]], None], Sequence[Any], Sequence[Any]]
 

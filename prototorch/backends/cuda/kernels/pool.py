@@ -1,4 +1,4 @@
-"""Pooling: each output element is gathered by one thread, so the bits do not depend on the order of threads."""
+"""Pooling: one thread computes each output element, so that the result does not depend on the order of threads."""
 
 from __future__ import annotations
 

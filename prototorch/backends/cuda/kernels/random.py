@@ -1,4 +1,4 @@
-"""Random numbers and dropout: the bits of the CPU, drawn from the counter where they are needed."""
+"""Random numbers and dropout: the same bits as on the CPU, generated from a counter where they are used."""
 
 from __future__ import annotations
 

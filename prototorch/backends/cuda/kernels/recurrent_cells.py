@@ -1,4 +1,5 @@
-"""One step of a recurrent net as a kernel: the cell is said in ops, once, and its C and that of its gradient follow."""
+"""One time step of a recurrent layer as a kernel: the cell is written in ops, once; its C and that of its gradient are
+generated from them."""
 
 from __future__ import annotations
 

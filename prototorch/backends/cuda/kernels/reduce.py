@@ -1,4 +1,4 @@
-"""Reductions over any axes: threads along what lies together in memory, long ones cut into chunks in a fixed way."""
+"""Reductions over any axes: threads along contiguous memory; long reductions are split into chunks in a fixed way."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from prototorch.backends.cuda.kernels.launch import (
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
-#: threads that keep a large GPU busy; fewer pieces of work than this are cut further
+#: threads that occupy a large GPU; reductions with fewer are split further
 TARGET_THREADS = 1 << 17
 MIN_CHUNK = 32  # elements of a chunk
-MAX_TOP_K = 1 << 10  # of the largest of a row: each is a walk over the row
+MAX_TOP_K = 1 << 10  # each of the largest elements is one pass over the row
 
-#: op -> (joining two, the first value for floats, for whole numbers, what is made of the total)
+#: op -> (the combination of two values, the initial value for floats, the one for integers)
 _REDUCTIONS = {
     "sum": ("a + b", "0", "0"), "mean": ("a + b", "0", "0"), "prod": ("a * b", "1", "1"),
     "max": ("larger(a, b)", "-INF", None), "min": ("smaller(a, b)", "INF", None),

@@ -1,8 +1,8 @@
-"""The plain bodies of elementwise ops, run once on symbols: what they compute becomes CUDA C++.
+"""Tracing of elementwise ops: their reference implementations, run once on symbolic scalars, become CUDA C++.
 
-`ScalarTracer` stands in for an array module. Its arrays are scalars known by the line of C that makes them, so that
-each
-formula is said in one place, the op. float16 and bfloat16 are float32 to the bodies, and rounded where they are stored.
+`ScalarTracer` takes the place of an array module. Its arrays are scalars with the line of C that computes them, so that
+each formula is written once, in the op. float16 and bfloat16 are float32 to the reference implementations, and rounded
+where they are stored.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _FLOATS = ("float32", "float64")
 
 
 class UntraceableError(Exception):
-    """A body that does not compute element by element."""
+    """An op that is not elementwise on scalars."""
 
 
 class TracedScalar:
-    """A number in the kernel: ``text`` names it, ``dtype`` is its type by NumPy's name."""
+    """A scalar in the kernel: ``name`` is its name in C, ``dtype`` its type by NumPy's name."""
 
     __array_ufunc__ = None
     shape = ()
@@ -108,7 +108,7 @@ class TracedScalar:
 
 
 class ScalarTracer:
-    """The array module of symbols; ``lines`` is the C that has come together."""
+    """The array module of traced scalars; ``lines`` is the C generated so far."""
 
     bool, uint8, int8, int16, uint16 = "bool", "uint8", "int8", "int16", "uint16"
     int32, uint32, int64, uint64 = "int32", "uint32", "int64", "uint64"
@@ -119,15 +119,15 @@ class ScalarTracer:
         self.scalar_of_expr: dict[tuple[str, str], TracedScalar] = {}
 
     def compute_c_type(self, dtype: str) -> str:
-        """The C type that values of a type are computed in."""
+        """The C type in which values of a dtype are computed."""
         return C_TYPES[self.compute_dtype(str(dtype))]
 
     def compute_dtype(self, dtype: str) -> str:
-        """The type that elements of a type are computed in, by NumPy's name."""
+        """The dtype in which elements of a dtype are computed."""
         return "float32" if dtype in ("float16", "bfloat16") else dtype
 
     def emit(self, text: str, dtype: str) -> TracedScalar:
-        """A new value; the same one for the same expression."""
+        """A new scalar; the same one for the same expression."""
         found = self.scalar_of_expr.get((text, dtype))
         if found is None:
             name = f"v{len(self.scalar_of_expr)}"
@@ -136,7 +136,7 @@ class ScalarTracer:
         return found
 
     def as_scalar(self, value: Any, like: str) -> TracedScalar:
-        """A Python number as a value of the type around it."""
+        """A Python number as a scalar of the dtype of its context."""
         if isinstance(value, TracedScalar):
             return value
         if getattr(value, "shape", ()) != ():
@@ -147,7 +147,7 @@ class ScalarTracer:
         return TracedScalar(self, self.literal(value.item() if hasattr(value, "item") else value, like), like)
 
     def literal(self, value: Any, dtype: str) -> str:
-        """A number in C."""
+        """A constant in C."""
         kind = self.compute_c_type(dtype)
         if kind in ("float", "double"):
             value = float(value)
@@ -167,7 +167,7 @@ class ScalarTracer:
         return f"({kind}){int(value)}" + ("ull" if kind == "u64" else "ll" if kind == "i64" else "")
 
     def cast_expr(self, value: TracedScalar, dtype: str) -> str:
-        """A value's text in another type."""
+        """A scalar, cast to another dtype, in C."""
         a, b = self.compute_c_type(value.dtype), self.compute_c_type(dtype)
         return value.name if a == b else f"({b}){value.name}"
 
@@ -269,7 +269,7 @@ _BINARY = {
 def trace_op(
     op: Op, module: ScalarTracer, inputs: Sequence[TracedScalar], attrs: dict[str, Any]
 ) -> tuple[TracedScalar, ...]:
-    """What an op gives for symbols. Raises Untraceable for an op that is not elementwise."""
+    """The outputs of an op for traced scalars. Raises UntraceableError for an op that is not elementwise."""
     try:
         with use_interpreter(ArrayInterpreter(module)):
             out = op.reference(module, *inputs, **attrs)

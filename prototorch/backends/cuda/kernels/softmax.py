@@ -1,4 +1,4 @@
-"""Softmax, the losses that are built on it, and the weights of attention: one block of threads for each row."""
+"""Softmax, the losses based on it, and attention weights: one block of threads for each row."""
 
 from __future__ import annotations
 
