@@ -1,0 +1,92 @@
+"""The state of an expansion: what has been defined so far, the limits on work and size, and error reports."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from prototorch.text import limits
+from prototorch.text.diagnostics import Report
+from prototorch.text.includes import IncludeFiles
+from prototorch.text.name_resolution import NameResolver
+from prototorch.text.source import Span
+from prototorch.text.syntax_tree import BlockDef, Body, ExpansionFrame, Field, Param, Repeat, Scalar, Value
+
+__all__ = ["LAYER", "NET", "PLAIN", "ExpansionAborted", "ExpansionState", "Names", "Scope"]
+
+Names: TypeAlias = MutableMapping[str, Any]
+NET, LAYER, PLAIN = "net", "layer", "plain"  # the kind of a body: part of the net, fields of a layer, other fields
+
+
+class ExpansionAborted(Exception):
+    """A limit was exceeded; the report has the error."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The scope that statements are expanded in: the kind of body, the prefix of names, the visible blocks."""
+
+    kind: str = NET
+    prefix: str = ""
+    visible: int = 2**31  # the number of blocks that may be used here
+    chain: ExpansionFrame | None = None
+    top: bool = False
+    bottom: list[Value] = field(default_factory=list)  # the input of the next layer without a bottom
+    last: list[str] = field(default_factory=list)  # the output of the last layer
+
+
+class ExpansionState:
+    """What an expansion has defined and counted so far."""
+
+    def __init__(self, report: Report, caller_params: dict[str, Any], files: IncludeFiles):
+        self.report = report
+        self.caller_params = caller_params
+        self.files = files
+        self.global_names: Names = {}
+        self.params: dict[str, Param] = {}
+        self.blocks: dict[str, tuple[int, BlockDef]] = {}
+        self.blocks_to_come: dict[str, BlockDef] = {}
+        self.name_resolver = NameResolver()
+        self.steps = 0
+        self.layers = 0
+        self.depth = 0
+        self.complete = True
+        self.step_counts: dict[int, int] = {}
+        self.open_files: list[tuple[str, ...]] = []
+        self.seen_files: set[tuple[str, ...]] = set()
+
+    def report_error(self, message: str, span: Span | None, scope: Scope) -> None:
+        self.report.add(message, span, scope.chain)
+
+    def report_skipped(self, message: str, span: Span | None, scope: Scope) -> None:
+        """Report why a statement is left out."""
+        self.complete = False
+        self.report_error(message, span, scope)
+
+    def abort(self, message: str, span: Span | None, scope: Scope) -> None:
+        self.report_skipped(message, span, scope)
+        raise ExpansionAborted
+
+    def spend_steps(self, steps: int, span: Span | None, scope: Scope) -> None:
+        """Count steps of work; abort above the limit."""
+        self.steps += steps
+        if self.steps > limits.MAX_STEPS:
+            self.abort(f"This expands in more than {limits.MAX_STEPS:,} steps.", span, scope)
+
+    def minimum_steps(self, statements: tuple[Any, ...]) -> int:
+        """A lower bound of the steps of statements: blocks and repeats of a literal count are multiplied out."""
+        count = self.step_counts.get(id(statements))
+        if count is not None:
+            return count
+        total = 0
+        for s in statements:
+            total += 1
+            if isinstance(s, Repeat) and isinstance(s.count, Scalar) and isinstance(s.count.value, int):
+                total += max(0, s.count.value) * (1 + self.minimum_steps(s.body.statements))
+            elif isinstance(s, Field) and s.name in self.blocks and isinstance(s.value, Body):
+                total += self.step_counts.get(id(self.blocks[s.name][1].body.statements), 0)
+            elif isinstance(s, Field) and isinstance(s.value, Body):
+                total += self.minimum_steps(s.value.statements)
+        self.step_counts[id(statements)] = min(total, 10**30)
+        return self.step_counts[id(statements)]

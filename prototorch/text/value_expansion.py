@@ -1,0 +1,78 @@
+"""Expansion of values: expressions are evaluated, bodies and lists expanded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import ChainMap
+from dataclasses import replace
+from typing import Any
+
+from prototorch.text.evaluator import (
+    EvaluationError,
+    Evaluator,
+    UnknownValueError,
+    from_operand,
+    to_bool,
+    to_operand,
+)
+from prototorch.text.expansion_state import PLAIN, ExpansionState, Names, Scope
+from prototorch.text.syntax_tree import Body, Expression, Field, InvalidValue, ListValue, TypedBlock, Value
+
+__all__ = ["ValueExpander"]
+
+
+class ValueExpander(ExpansionState, ABC):
+    """Expands values; a subclass expands the statements of bodies."""
+
+    @abstractmethod
+    def expand_statements(self, statements: tuple[Any, ...], names: Names, scope: Scope) -> list[Field]:
+        """The fields that statements expand to."""
+
+    def evaluate(self, value: Value, names: Names, scope: Scope) -> Any:
+        """The value of a node as an operand of expressions; InvalidValue after an error, which is reported."""
+        if not isinstance(value, Expression):
+            node = self.expand_value(value, names, scope)
+            return node if isinstance(node, InvalidValue) else to_operand(node)
+        evaluator = Evaluator(names, lambda steps: self.spend_steps(steps, value.span, scope))
+        try:
+            return evaluator.value(value.root)
+        except EvaluationError as error:
+            self.report_error(error.message, error.span or value.span, scope)
+        except UnknownValueError:
+            pass
+        return InvalidValue(value.span)
+
+    def expand_value(self, value: Value, names: Names, scope: Scope, scoped: bool = False) -> Value:
+        """The node without expressions; the same object if it has none. ``scoped``: see `from_operand`."""
+        if isinstance(value, Expression):
+            result = self.evaluate(value, names, scope)
+            return result if isinstance(result, InvalidValue) else from_operand(result, value.span, scoped)
+        if isinstance(value, ListValue):
+            items = tuple(self.expand_value(item, names, scope, scoped) for item in value.items)
+            if all(new is old for new, old in zip(items, value.items, strict=True)):
+                return value
+            invalid = any(isinstance(i, InvalidValue) for i in items)
+            return InvalidValue(value.span) if invalid else ListValue(items, value.span)
+        if isinstance(value, TypedBlock):
+            body = self.expand_body(value.body, names, replace(scope, kind=PLAIN))
+            return value if body is value.body else TypedBlock(value.word, body, value.span, value.word_span)
+        if isinstance(value, Body):
+            return self.expand_body(value, names, replace(scope, kind=PLAIN))
+        return value
+
+    def expand_body(self, body: Body, names: Names, scope: Scope) -> Body:
+        inner: Names = names if all(isinstance(s, Field) for s in body.statements) else ChainMap({}, names)
+        fields = tuple(self.expand_statements(body.statements, inner, scope))
+        same = len(fields) == len(body.statements) and all(a is b for a, b in zip(fields, body.statements, strict=True))
+        return body if same else Body(fields, body.span)
+
+    def evaluate_condition(self, value: Value, names: Names, scope: Scope) -> bool | None:
+        """The truth value of a condition; None after an error, which is reported."""
+        result = self.evaluate(value, names, scope)
+        if isinstance(result, InvalidValue):
+            return None
+        try:
+            return to_bool(result, value.span)
+        except EvaluationError as error:
+            self.report_error(error.message, error.span, scope)
+            return None
