@@ -163,13 +163,13 @@ class _NetReader:
                 self.report.add(f"Layers are expected here, not the field {f.name!r}.", f.name_span, f.chain)
                 continue
             cls = self.layer_class(f)
-            one = cls.from_fields(f.value.fields, self.report.within(f.chain), f.name_span) if cls else None
+            one = cls.from_fields(f.value.fields, self.report.with_chain(f.chain), f.name_span) if cls else None
             if one is not None:
                 layers.append(one)
         return tuple(layers)
 
     def read_input(self, f: Field, body: Body) -> None:
-        declared = NetInput.from_fields(body.fields, self.report.within(f.chain), f.name_span)
+        declared = NetInput.from_fields(body.fields, self.report.with_chain(f.chain), f.name_span)
         if declared is not None:
             self.connections.add_input(InputNode(declared.name, declared.shape, declared.dtype, f.name_span))
         else:  # so that those who read it are not blamed
@@ -202,7 +202,7 @@ class _NetReader:
         for g in body.fields:
             connection_fields[g.name].append(g) if g.name in connection_fields else rest.append(g)
         name = next((n for g in rest if g.name == "name" for n in string_values(g.value)), "")
-        report = self.report.within(f.chain)
+        report = self.report.with_chain(f.chain)
         named_bottoms = self.connections.read_bottoms(connection_fields["bottom"], name, f.chain)
         bottoms = named_bottoms
         has_inputs = bool(named_bottoms) or not connection_fields["bottom"]

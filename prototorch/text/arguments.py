@@ -1,4 +1,4 @@
-"""Params and arguments: whether what is given fits what is declared."""
+"""Params and arguments: checks against their declarations, and binding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prototorch.text.syntax_tree import BlockDef, Field, InvalidValue
 
 
 def check_param(name: str, old: Any, new: Any) -> str | None:
-    """What is wrong with a caller's value for a param whose own value is ``old``; None where it fits."""
+    """The error message for a caller's value of a param whose default is ``old``; None if it fits."""
     if old is None or new is None or isinstance(old, InvalidValue) or _type_name(old) == _type_name(new):
         return None
     if isinstance(old, float) and _type_name(new) == "an integer":
@@ -30,17 +30,17 @@ def _type_name(value: Any) -> str:
 
 
 def check_arguments(block: BlockDef) -> list[tuple[str, Span | None]]:
-    """Mistakes in a block's list of arguments."""
-    wrong: list[tuple[str, Span | None]] = []
-    known: set[str] = set()
+    """Errors in the argument list of a block."""
+    errors: list[tuple[str, Span | None]] = []
+    names: set[str] = set()
     for argument in block.arguments:
         if argument.name in ("name", "bottom"):
-            said = f"An argument cannot be called {argument.name!r}: every use of a block has it."
-            wrong.append((said, argument.span))
-        if argument.name in known:
-            wrong.append((f"The argument {argument.name!r} is given twice.", argument.span))
-        known.add(argument.name)
-    return wrong
+            message = f"An argument cannot be called {argument.name!r}: every use of a block has it."
+            errors.append((message, argument.span))
+        if argument.name in names:
+            errors.append((f"The argument {argument.name!r} is given twice.", argument.span))
+        names.add(argument.name)
+    return errors
 
 
 def bind_arguments(use: Field, block: BlockDef) -> tuple[dict[str, Field], list[tuple[str, Span | None]]]:
@@ -48,20 +48,20 @@ def bind_arguments(use: Field, block: BlockDef) -> tuple[dict[str, Field], list[
 
     An unknown one is kept under the hint that was given, so that nobody complains that the one meant is missing.
     """
-    known = [a.name for a in block.arguments]
-    given: dict[str, Field] = {}
-    wrong: list[tuple[str, Span | None]] = []
+    names = [a.name for a in block.arguments]
+    fields: dict[str, Field] = {}
+    errors: list[tuple[str, Span | None]] = []
     for f in use.value.statements:
         if not isinstance(f, Field):
-            wrong.append((f"A use of a block holds its arguments only: {block.name} {{ name: value }}.", f.span))
+            errors.append((f"A use of a block holds its arguments only: {block.name} {{ name: value }}.", f.span))
         elif not f.name:
-            given["?"] = f  # a statement that could not be read: nobody knows what it gave
-        elif f.name in given:
-            wrong.append((f"{block.name}.{f.name} is given twice.", f.name_span))
-        elif f.name in known or f.name in ("name", "bottom"):
-            given[f.name] = f
+            fields["?"] = f  # a statement that could not be read: nobody knows what it gave
+        elif f.name in fields:
+            errors.append((f"{block.name}.{f.name} is given twice.", f.name_span))
+        elif f.name in names or f.name in ("name", "bottom"):
+            fields[f.name] = f
         else:
-            hint = did_you_mean(f.name, known) or (f" It has {', '.join(known)}." if known else " It has none.")
-            wrong.append((f"The block {block.name} has no argument {f.name!r}.{hint}", f.name_span))
-            given[hint] = f
-    return given, wrong
+            hint = did_you_mean(f.name, names) or (f" It has {', '.join(names)}." if names else " It has none.")
+            errors.append((f"The block {block.name} has no argument {f.name!r}.{hint}", f.name_span))
+            fields[hint] = f
+    return fields, errors

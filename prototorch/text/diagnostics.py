@@ -1,4 +1,4 @@
-"""Mistakes in a text: collected by a :class:`Report`, shown with place, line and caret, raised together."""
+"""Errors in a text: collected by a `Report`, shown with location, source line and caret, raised together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BIDI_CONTROLS = ("RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI")
 
 @dataclass(slots=True)
 class Diagnostic:
-    """One mistake: what is wrong (in words), where, and the chain of blocks it was expanded from."""
+    """One error: its message, its location, and the chain of blocks it was expanded from."""
 
     message: str
     span: Span | None = None
@@ -24,7 +24,7 @@ class Diagnostic:
 
     @property
     def location(self) -> str:
-        """``path:line:column``, or an empty string where there is no text."""
+        """``path:line:column``, or an empty string without a span."""
         return str(self.span) if self.span is not None else ""
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ def _is_printable(c: str) -> bool:
 
 
 class Report:
-    """Collects mistakes. ``within(chain)`` gives a view of the same report for something that was expanded."""
+    """Collects errors. ``with_chain(chain)`` is a view of the same report for expanded statements."""
 
     __slots__ = ("chain", "diagnostics")
 
@@ -86,15 +86,15 @@ class Report:
         self.chain = chain
 
     def add(self, message: str, span: Span | None = None, chain: ExpansionFrame | None = None) -> None:
-        """Note a mistake; the same one at the same place is noted once."""
+        """Add an error; the same error at the same location is added once."""
         new = Diagnostic(message, span, chain if chain is not None else self.chain)
         if len(self.diagnostics) < MAX_DIAGNOSTICS and not any(
             m.message == new.message and (m.span is new.span or m.span == new.span) for m in self.diagnostics
         ):
             self.diagnostics.append(new)
 
-    def within(self, chain: ExpansionFrame | None) -> Report:
-        """The same report, whose mistakes carry ``chain``."""
+    def with_chain(self, chain: ExpansionFrame | None) -> Report:
+        """The same report, whose errors carry ``chain``."""
         return Report(self.diagnostics, chain) if chain is not None else self
 
     def has_within(self, span: Span | None) -> bool:
@@ -108,7 +108,7 @@ class Report:
         return len(self.diagnostics)
 
     def raise_if_any(self) -> None:
-        """Raise :class:`TextError` with every mistake, in the order of the text."""
+        """Raise `TextError` with all errors, in the order of the text."""
         if self.diagnostics:
             raise TextError(sorted(self.diagnostics, key=_sort_key))
 

@@ -1,4 +1,4 @@
-"""After a mistake: which tokens to leave out so that the rest can be read."""
+"""Error recovery: which tokens to skip after a syntax error so that the rest can be parsed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEYWORDS = {"PARAM", "REPEAT", "IF", "BLOCK", "INCLUDE"}
 
 
 def find_damaged_range(tokens: Sequence[Token], at: int, complete: bool) -> tuple[int, int]:
-    """The range [begin, end) of what to leave out around token ``at``; never empty.
+    """The range [begin, end) of the tokens to skip around token ``at``; never empty.
 
     complete: the statement before ``at`` is complete, so that only what begins at ``at`` is to blame.
     """
@@ -66,7 +66,7 @@ def _starts_statement(tokens: Sequence[Token], i: int) -> bool:
         return True
     if tokens[i].type == "IF" and before in ("LBRACE", "RBRACE"):
         return True
-    source = tokens[i].job.source.text
+    source = tokens[i].ctx.source.text
     return i == 0 or "\n" in source[tokens[i - 1].end : tokens[i].start]
 
 

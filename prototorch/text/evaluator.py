@@ -1,6 +1,6 @@
-"""What an expression is worth. Our own evaluator over our own tree: numbers, truth values, strings, words, lists.
+"""The evaluator of expressions: numbers, truth values, strings, words, lists.
 
-Whole numbers stay within 64 bits, lists and strings within their limits; there is no attribute access and no other call
+Integers stay within 64 bits, lists and strings within their limits; there is no attribute access and no other call
 than those of ``FUNCTIONS``.
 """
 
@@ -34,9 +34,9 @@ class ScopedString(str):
     def wrap(cls, value: Any, prefix: str) -> Any:
         """A string, or the strings of a list, marked; one that is marked already keeps its scope."""
         if type(value) is str:
-            made = cls(value)
-            made.prefix = prefix
-            return made
+            scoped = cls(value)
+            scoped.prefix = prefix
+            return scoped
         return [cls.wrap(item, prefix) for item in value] if isinstance(value, list) else value
 
 
@@ -82,16 +82,16 @@ class Evaluator:
 
     def name(self, node: ex.Name) -> Any:
         if node.name in self.names:
-            found = self.names[node.name]
-            if isinstance(found, InvalidValue):
+            value = self.names[node.name]
+            if isinstance(value, InvalidValue):
                 raise UnknownValueError
-            return found
+            return value
         if node.name in _CONSTANTS:
             return _CONSTANTS[node.name]
-        known = list(self.names)
-        hint = did_you_mean(node.name, [*known, *FUNCTIONS, *_CONSTANTS])
+        names = list(self.names)
+        hint = did_you_mean(node.name, [*names, *FUNCTIONS, *_CONSTANTS])
         if not hint:
-            hint = f" Known here: {', '.join(sorted(known)[:12])}." if known else " No param is defined before it."
+            hint = f" Known here: {', '.join(sorted(names)[:12])}." if names else " No param is defined before it."
         raise EvaluationError(f"There is no value named {node.name!r}.{hint}", node.span)
 
     def unary(self, node: ex.UnaryExpression) -> Any:
@@ -99,7 +99,7 @@ class Evaluator:
         if node.operator == "not":
             return not to_bool(value, node.operand.span)
         self._number(value, node.operator, node)
-        return self._checked(-value if node.operator == "-" else value, node)
+        return self._check_limits(-value if node.operator == "-" else value, node)
 
     def binary(self, node: ex.BinaryExpression) -> Any:
         if node.operator in ("and", "or"):
@@ -109,15 +109,15 @@ class Evaluator:
             return to_bool(self.value(node.right), node.right.span)
         left, right = self.value(node.left), self.value(node.right)
         if node.operator == "+" and isinstance(left, str) and isinstance(right, str):
-            return self._checked(str(left) + str(right), node)
+            return self._check_limits(str(left) + str(right), node)
         if node.operator == "+" and isinstance(left, list) and isinstance(right, list):
-            return self._checked(left + right, node)
+            return self._check_limits(left + right, node)
         self._number(left, node.operator, node)
         self._number(right, node.operator, node)
         try:
             if node.operator == "**":
-                return self._checked(self._power(left, right, node), node)
-            return self._checked(_ARITHMETIC[node.operator](left, right), node)
+                return self._check_limits(self._power(left, right, node), node)
+            return self._check_limits(_ARITHMETIC[node.operator](left, right), node)
         except ZeroDivisionError:
             raise EvaluationError(
                 f"Division by zero: {render_value(left)} {node.operator} {render_value(right)}.", node.span
@@ -157,7 +157,7 @@ class Evaluator:
         return self.value(node.yes if to_bool(self.value(node.condition), node.condition.span) else node.no)
 
     def series(self, node: ex.ListExpression) -> list[Any]:
-        return self._checked([self.value(item) for item in node.items], node)
+        return self._check_limits([self.value(item) for item in node.items], node)
 
     def index(self, node: ex.Subscript) -> Any:
         value, index = self.value(node.value), self.value(node.index)
@@ -181,7 +181,7 @@ class Evaluator:
             if not isinstance(value, str | int | float):
                 raise EvaluationError(f"{render_value(value)} cannot be part of a string.", part.span)
             parts.append(value if isinstance(value, str) else render_value(value))
-        return self._checked("".join(parts), node)
+        return self._check_limits("".join(parts), node)
 
     def call(self, node: ex.FunctionCall) -> Any:
         if node.function not in FUNCTIONS:
@@ -189,12 +189,12 @@ class Evaluator:
             raise EvaluationError(f"There is no function {node.function!r}.{hint}", node.span)
         arguments = [self.value(a) for a in node.arguments]
         try:
-            return self._checked(getattr(self, "_" + node.function)(*arguments), node)
+            return self._check_limits(getattr(self, "_" + node.function)(*arguments), node)
         except EvaluationError as error:
             raise EvaluationError(error.message, error.span or node.span) from None
         except (TypeError, ValueError, OverflowError):
-            given = ", ".join(map(render_value, arguments))
-            raise EvaluationError(f"{node.function}({given}): {_SIGNATURES[node.function]}.", node.span) from None
+            operands = ", ".join(map(render_value, arguments))
+            raise EvaluationError(f"{node.function}({operands}): {_SIGNATURES[node.function]}.", node.span) from None
 
     def _min(self, *values: Any) -> Any:
         return min(_require_numbers(values))
@@ -237,18 +237,18 @@ class Evaluator:
         if not is_number(value):
             raise EvaluationError(f"{sign} takes numbers, not {render_value(value)}.", node.span)
 
-    def _checked(self, value: Any, node: Any) -> Any:
+    def _check_limits(self, value: Any, node: Any) -> Any:
         if isinstance(value, int) and not limits.INT_MIN <= value <= limits.INT_MAX:
             raise self._too_large(node)
         if isinstance(value, list):
             if len(value) > limits.MAX_LIST_LENGTH:
-                said = f"A list of {len(value)} values is above the limit of {limits.MAX_LIST_LENGTH}."
-                raise EvaluationError(said, node.span)
+                message = f"A list of {len(value)} values is above the limit of {limits.MAX_LIST_LENGTH}."
+                raise EvaluationError(message, node.span)
             self.spend(len(value))
         if isinstance(value, str):
             if len(value) > limits.MAX_STRING_LENGTH:
-                said = f"A string of {len(value)} characters is above the limit of {limits.MAX_STRING_LENGTH}."
-                raise EvaluationError(said, node.span)
+                message = f"A string of {len(value)} characters is above the limit of {limits.MAX_STRING_LENGTH}."
+                raise EvaluationError(message, node.span)
             self.spend(len(value) // 64)
         if isinstance(value, complex):
             raise EvaluationError("The result is not a real number.", node.span)

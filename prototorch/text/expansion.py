@@ -224,7 +224,7 @@ class _Expander(ValueExpander):
                 return []
             if holds:
                 return self.expand_statements(body.statements, names, scope)
-        return self.expand_statements(statement.otherwise.statements, names, scope) if statement.otherwise else []
+        return self.expand_statements(statement.else_body.statements, names, scope) if statement.else_body else []
 
     def expand_repeat(self, statement: Repeat, names: Names, scope: Scope, fields: list[Field]) -> None:
         """Expand the body once per value, after checking the number of steps."""

@@ -1,4 +1,4 @@
-"""Reading without garbage collection."""
+"""A pause of garbage collection while a text is parsed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def pause_gc() -> Iterator[None]:
-    """No garbage collection meanwhile: a tree has no circles, and looking for them takes longer than reading."""
+    """Disable garbage collection: syntax trees have no reference cycles; finding none costs more than parsing."""
     on = gc.isenabled()
     gc.disable()
     try:

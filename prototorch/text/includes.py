@@ -1,4 +1,4 @@
-"""Files that a text includes: only below the folder of the main file, never through a symbolic link."""
+"""Reading of included files: only below the folder of the main file, never through a symbolic link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prototorch.text import limits
 
 
 class IncludeError(Exception):
-    """The file may not be, or cannot be, included."""
+    """The file must not or cannot be included."""
 
 
 class IncludeFiles:
@@ -27,12 +27,12 @@ class IncludeFiles:
         if not path or "\0" in path or "\\" in path:
             raise IncludeError(f"{path!r} is not a path of a file ('/' separates folders).")
         if PurePosixPath(path).is_absolute() or (len(path) > 1 and path[1] == ":"):
-            raise IncludeError("An included file is named relative to the including one, not by an absolute path.")
+            raise IncludeError("The path of an included file must be relative to the including file, not absolute.")
         parts = list(base)
         for part in PurePosixPath(path).parts:
             if part == "..":
                 if not parts:
-                    raise IncludeError("An included file lies below the folder of the main file; this leads out of it.")
+                    raise IncludeError("An included file must be below the folder of the main file.")
                 parts.pop()
             else:
                 parts.append(part)

@@ -1,4 +1,4 @@
-"""Names in an expanded net: each layer gets one, and what reads another by name finds it through the blocks around."""
+"""Names in an expanded net: each layer gets a name, and references are resolved through the enclosing blocks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from prototorch.text.case_conversion import snake_case
 from prototorch.text.evaluator import ScopedString
 from prototorch.text.syntax_tree import Field, ListValue, Scalar, Value
 
-# What may stand at the top level of a text, in braces, without being a layer.
+# Names that may be followed by braces at the top level of a text without being a layer.
 TOP_LEVEL_BLOCKS = frozenset(
     {"input", "Input", "output", "preprocess", "augment", "compile", "fit", "data", "layer", "layers"}
 )
 
 
 class NameResolver:
-    """Names given so far. A prefix is empty or ends in ``/``."""
+    """The names defined so far. A prefix is empty or ends in ``/``."""
 
     def __init__(self) -> None:
         self.defined: set[str] = set()
@@ -40,7 +40,7 @@ class NameResolver:
         return f"{prefix}{block}_{number}"
 
     def resolve(self, name: str, prefix: str) -> str:
-        """The full name for one that stands below ``prefix``: the innermost scope that knows it wins."""
+        """The full name of a reference below ``prefix``: the innermost scope that defines it wins."""
         scope = prefix
         while True:
             full = scope + name
@@ -63,13 +63,13 @@ class NameResolver:
 
         automatic: the layer's name where its fields give none. bottoms: what it reads where they do not say; emptied.
         """
-        made: list[Field] = []
+        new_fields: list[Field] = []
         tops: list[str] = []
-        name, named, reads = automatic, False, False
+        name, has_name, has_bottom = automatic, False, False
         for f in fields:
             value = f.value
             if f.name == "name":
-                named = True
+                has_name = True
                 value = map_strings(value, lambda text: prefix + text)
                 name = next(iter(string_values(value)), "")
             elif f.name == "top":
@@ -77,15 +77,15 @@ class NameResolver:
                 tops.extend(string_values(value))
             elif f.name == "bottom":
                 value = self.resolve_strings(value, prefix)
-                reads = True
-            made.append(f if value is f.value else replace(f, value=value))
-        if not named:
-            made.insert(0, Field("name", Scalar(name, statement.name_span), statement.span, statement.name_span))
-        if bottoms and not reads:
-            made.insert(1, Field("bottom", bottoms[0], bottoms[0].span, bottoms[0].span))
+                has_bottom = True
+            new_fields.append(f if value is f.value else replace(f, value=value))
+        if not has_name:
+            new_fields.insert(0, Field("name", Scalar(name, statement.name_span), statement.span, statement.name_span))
+        if bottoms and not has_bottom:
+            new_fields.insert(1, Field("bottom", bottoms[0], bottoms[0].span, bottoms[0].span))
         bottoms.clear()
         self.defined.update(tops or [name])
-        return tuple(made), tops[0] if tops else name or None
+        return tuple(new_fields), tops[0] if tops else name or None
 
 
 def _prefix_of(text: str, prefix: str) -> str:

@@ -97,10 +97,10 @@ def _set_in_layers(
         if name and ".".join(setting.path[:depth]) == name and len(setting.path) > depth:
             inner: Any = _set_field(f.value, setting.path[depth:], setting, report)
         else:
-            found = _set_in_layers(f.value.fields, setting, report, names)
-            if found is None:
+            fields = _set_in_layers(f.value.fields, setting, report, names)
+            if fields is None:
                 continue
-            inner = replace(f.value, statements=found)
+            inner = replace(f.value, statements=fields)
         return (*statements[:number], replace(f, value=inner), *statements[number + 1 :])
     return None
 
@@ -108,17 +108,17 @@ def _set_in_layers(
 def _set_field(body: Body, path: tuple[str, ...], setting: Override, report: Report) -> Body:
     """A body with one field set; fields of the same name after the first are dropped."""
     name, rest = path[0], path[1:]
-    made: list[Any] = []
-    done = False
+    statements: list[Any] = []
+    is_set = False
     for f in body.statements:
         if f.name != name:
-            made.append(f)
-        elif not done:
-            made.append(_replace_value(f, rest, setting, report))
-            done = True
-    if not done:
-        made.append(_replace_value(Field(name, Body(()), setting.span, setting.span), rest, setting, report))
-    return replace(body, statements=tuple(made))
+            statements.append(f)
+        elif not is_set:
+            statements.append(_replace_value(f, rest, setting, report))
+            is_set = True
+    if not is_set:
+        statements.append(_replace_value(Field(name, Body(()), setting.span, setting.span), rest, setting, report))
+    return replace(body, statements=tuple(statements))
 
 
 def _replace_value(f: Field, rest: tuple[str, ...], setting: Override, report: Report) -> Field:

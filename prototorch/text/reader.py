@@ -63,17 +63,17 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
     mine = Report() if report is None else report
     before = len(mine)
     source = Source(text, path)
-    job = ParseContext(source, mine)
+    ctx = ParseContext(source, mine)
     statements: Any = ()
     try:
-        _check_characters(job)
+        _check_characters(ctx)
         with pause_gc():
-            statements = _parse_with_recovery("document", job)
+            statements = _parse_with_recovery("document", ctx)
     except ParseAborted:
         pass
     document = Document(statements or (), source, complete=len(mine) == before)
     if trivia and not mine.diagnostics:
-        document = attach_trivia(document, job.comments)
+        document = attach_trivia(document, ctx.comments)
     if report is None:
         mine.raise_if_any()
     return document
@@ -82,14 +82,14 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
 def parse_value(text: str, name: str | None = None) -> Value:
     """The value node of a text such as ``[1, 2]``: what may follow ``name:``. Raises TextError if it is not a value."""
     report = Report()
-    job = ParseContext(Source(text, name), report)
+    ctx = ParseContext(Source(text, name), report)
     value: Value = None
     try:
-        _check_characters(job)
-        tokens = list(_parser()[1].tokens(job))
-        value = _parse_tokens(tokens, "only_value", job)[0] if tokens else None
+        _check_characters(ctx)
+        tokens = list(_parser()[1].tokens(ctx))
+        value = _parse_tokens(tokens, "only_value", ctx)[0] if tokens else None
         if value is None and not report.diagnostics:
-            report.add("This is not a value.", job.span(0, len(text)))
+            report.add("This is not a value.", ctx.span(0, len(text)))
     except ParseAborted:
         pass
     report.raise_if_any()
@@ -125,20 +125,20 @@ def read_file(path: str | os.PathLike[str]) -> str:
     return text
 
 
-def _check_characters(job: ParseContext) -> None:
-    text = job.source.text
+def _check_characters(ctx: ParseContext) -> None:
+    text = ctx.source.text
     if len(text) > limits.MAX_FILE_BYTES:
-        job.report.add(f"The text has {len(text)} characters; the limit is {limits.MAX_FILE_BYTES}.")
+        ctx.report.add(f"The text has {len(text)} characters; the limit is {limits.MAX_FILE_BYTES}.")
         raise ParseAborted
     for bad, what in (("\0", "A NUL character"),):
         at = text.find(bad)
         if at >= 0:
-            job.report.add(f"{what} is not allowed in a text. Is this a text file?", job.span(at, at + 1))
+            ctx.report.add(f"{what} is not allowed in a text. Is this a text file?", ctx.span(at, at + 1))
             raise ParseAborted
     at = text.find("\r")
     while at >= 0:
         if text[at + 1 : at + 2] != "\n":
-            job.report.add("A carriage return must be followed by a line feed.", job.span(at, at + 1))
+            ctx.report.add("A carriage return must be followed by a line feed.", ctx.span(at, at + 1))
             raise ParseAborted
         at = text.find("\r", at + 1)
     if not text.isascii():
@@ -146,19 +146,19 @@ def _check_characters(job: ParseContext) -> None:
             text.encode()
         except UnicodeEncodeError as bad_one:
             at = bad_one.start
-            job.report.add("Half a character (a lone surrogate) is not allowed in a text.", job.span(at, at + 1))
+            ctx.report.add("Half a character (a lone surrogate) is not allowed in a text.", ctx.span(at, at + 1))
             raise ParseAborted from None
 
 
-def _parse_with_recovery(start: str, job: ParseContext) -> Any:
+def _parse_with_recovery(start: str, ctx: ParseContext) -> Any:
     """Parse; after a syntax error skip the statement that contains it and parse again."""
     lexer = _parser()[1]
-    result, fits = _parse_stream(lexer.tokens(job), start, job)
+    result, fits = _parse_stream(lexer.tokens(ctx), start, ctx)
     if fits:
         return result
-    tokens = list(lexer.tokens(job))
+    tokens = list(lexer.tokens(ctx))
     for _ in range(_MAX_RECOVERIES):
-        result, failure = _parse_tokens(tokens, start, job)
+        result, failure = _parse_tokens(tokens, start, ctx)
         if failure is None:
             return result
         if len(tokens) > _MAX_RECOVERY_TOKENS or not tokens:
@@ -171,16 +171,16 @@ def _parse_with_recovery(start: str, job: ParseContext) -> Any:
 def _error_field_tokens(token: Token) -> list[Token]:
     """Tokens that replace a skipped statement by an error field, so that its absence is not reported again."""
     kinds = (("NAME", ERROR_FIELD), ("COLON", ":"), ("NAME", ERROR_FIELD))
-    return [Token(kind, value, token.start, token.start + 1, token.job) for kind, value in kinds]
+    return [Token(kind, value, token.start, token.start + 1, token.ctx) for kind, value in kinds]
 
 
-def _parse_stream(tokens: Iterator[Token], start: str, job: ParseContext) -> tuple[Any, bool]:
+def _parse_stream(tokens: Iterator[Token], start: str, ctx: ParseContext) -> tuple[Any, bool]:
     """The result and True if every token fits; the tokens are not stored."""
     feed = _parser()[0].parse_interactive("", start).feed_token
     try:
         for token in tokens:
             feed(token)  # type: ignore[arg-type]
-        return feed(Token("$END", "", 0, 0, job)), True  # type: ignore[arg-type]
+        return feed(Token("$END", "", 0, 0, ctx)), True  # type: ignore[arg-type]
     except (UnexpectedToken, NestingError):
         return None, False
 
@@ -193,7 +193,7 @@ class _SyntaxFailure:
     complete: bool
 
 
-def _parse_tokens(tokens: list[Token], start: str, job: ParseContext) -> tuple[Any, _SyntaxFailure | None]:
+def _parse_tokens(tokens: list[Token], start: str, ctx: ParseContext) -> tuple[Any, _SyntaxFailure | None]:
     """The result, or None and the failure, which is explained in the report."""
     state = _parser()[0].parse_interactive("", start)
     feed = state.feed_token
@@ -202,7 +202,7 @@ def _parse_tokens(tokens: list[Token], start: str, job: ParseContext) -> tuple[A
         for token in tokens:
             feed(token)  # type: ignore[arg-type]
             at += 1
-        return feed(Token("$END", "", 0, 0, job)), None  # type: ignore[arg-type]
+        return feed(Token("$END", "", 0, 0, ctx)), None  # type: ignore[arg-type]
     except UnexpectedToken:
         accepts = set(state.accepts())
         near = tokens[max(0, at - 1) : at + 1]
@@ -211,21 +211,21 @@ def _parse_tokens(tokens: list[Token], start: str, job: ParseContext) -> tuple[A
             and near[-1:]
             and (near[-1].type != INVALID_TOKEN or at == len(tokens))
         ):
-            message, span = explain_unexpected_token(tokens, at, accepts, job)
-            job.report.add(message, span)
+            message, span = explain_unexpected_token(tokens, at, accepts, ctx)
+            ctx.report.add(message, span)
         return None, _SyntaxFailure(at, {"IF", "PARAM"} <= accepts and starts_new_statement(near))
     except NestingError as deep:
-        job.report.add(f"This expression has more than {limits.MAX_NESTING} parts inside each other.", deep.span)
+        ctx.report.add(f"This expression has more than {limits.MAX_NESTING} parts inside each other.", deep.span)
         at = min(bisect_right(tokens, deep.span.start, key=lambda t: t.start), len(tokens) - 1)
         return None, _SyntaxFailure(at, False)
 
 
-def _parse_placeholder(job: ParseContext, start: int, end: int) -> ExpressionWithDepth:
+def _parse_placeholder(ctx: ParseContext, start: int, end: int) -> ExpressionWithDepth:
     """The expression inside a ``${...}`` of a string."""
-    comments = list(job.comments)
-    tokens = list(_parser()[1].tokens(job, start, end))
-    job.comments[:] = comments
-    result, failure = _parse_tokens(tokens, "only_expression", job)
+    comments = list(ctx.comments)
+    tokens = list(_parser()[1].tokens(ctx, start, end))
+    ctx.comments[:] = comments
+    result, failure = _parse_tokens(tokens, "only_expression", ctx)
     if failure is not None:
         raise ParseAborted
     return result

@@ -1,4 +1,4 @@
-"""Where something stands in a text: a source, and spans of it."""
+"""Locations in a text: sources and spans."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Span:
 
     @property
     def text(self) -> str:
-        """What was written there."""
+        """The text of the span."""
         return self.source.text[self.start : self.end]
 
     def to(self, other: Span | None) -> Span:

@@ -1,4 +1,4 @@
-"""What to say where a token does not fit: the mistakes people make, each with what to write instead."""
+"""Messages for syntax errors: frequent errors are recognized by the tokens around, each with what to write instead."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _OPERATORS = {
 
 
 def explain_unexpected_token(
-    tokens: Sequence[Token], at: int, accepts: set[str], job: ParseContext
+    tokens: Sequence[Token], at: int, accepts: set[str], ctx: ParseContext
 ) -> tuple[str, Span]:
-    """The message and its place for token number ``at`` (the end of the text, where there is none)."""
+    """The message and the span for token number ``at``; beyond the last token it is the end of the text."""
     before = tokens[at - 1] if at else None
     if at >= len(tokens):
-        return _explain_end(tokens, accepts, job)
+        return _explain_end(tokens, accepts, ctx)
     token = tokens[at]
     if token.type == "STRING" and at + 1 < len(tokens) and tokens[at + 1].type == "COLON" and "IF" in accepts:
         return f"A name is written without quotes: {token.value[1:-1]}: ...", token.span
@@ -36,9 +36,9 @@ def explain_unexpected_token(
     return f"Unexpected {_quote_token(token)}.", token.span
 
 
-def _explain_end(tokens: Sequence[Token], accepts: set[str], job: ParseContext) -> tuple[str, Span]:
+def _explain_end(tokens: Sequence[Token], accepts: set[str], ctx: ParseContext) -> tuple[str, Span]:
     if not tokens:
-        return "The text is empty.", job.span(0, len(job.source.text))
+        return "The text is empty.", ctx.span(0, len(ctx.source.text))
     last = tokens[-1]
     if last.type == "COLON":
         return "Expected a value after ':' at the end of the text.", last.span
@@ -99,16 +99,16 @@ def _explain_field(token: Token, before: Token | None, accepts: set[str]) -> tup
 def _explain_expression(tokens: Sequence[Token], at: int, accepts: set[str]) -> tuple[str, Token] | None:
     """Expressions and lists."""
     token, before = tokens[at], tokens[at - 1]
-    after, wanted = "STAR" in accepts, {"NUMBER", "LPAR"} <= accepts  # behind an operand; before one
-    inside = after or wanted
-    if token.type in ("DOLLAR_NAME", "DOLLAR_LPAR") and inside:
-        what = token.value[1:] or "("
-        return f"Inside $( ) names are written without '$': write {what}.", token
-    if inside and token.type == "LPAR":
+    after_operand, before_operand = "STAR" in accepts, {"NUMBER", "LPAR"} <= accepts  # behind an operand; before one
+    in_expression = after_operand or before_operand
+    if token.type in ("DOLLAR_NAME", "DOLLAR_LPAR") and in_expression:
+        name = token.value[1:] or "("
+        return f"Inside $( ) names are written without '$': write {name}.", token
+    if in_expression and token.type == "LPAR":
         return "Only min, max, len, range, round, int and float can be called.", token
-    if after:
+    if after_operand:
         return f"Expected an operator or ')' before {_quote_token(token)}.", token
-    if inside:
+    if in_expression:
         return f"A number or a name is missing before {_quote_token(token)}.", token
     if token.type == "LSQUARE" and before.type == "DOLLAR_NAME":
         return f"An expression with an index must be inside $( ): $({before.value[1:]}[...]).", before
@@ -135,7 +135,7 @@ def _token_before(tokens: Sequence[Token], at: int, steps: int) -> Token:
 
 
 def _is_on_new_line(before: Token, token: Token) -> bool:
-    return "\n" in before.job.source.text[before.end : token.start]
+    return "\n" in before.ctx.source.text[before.end : token.start]
 
 
 def _operand(token: Token) -> str:

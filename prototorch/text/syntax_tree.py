@@ -85,18 +85,18 @@ class TypedBlock:
 
 @dataclass(slots=True)
 class InvalidValue:
-    """A value that could not be found out: the report says why, so nobody need complain about it again."""
+    """A value that could not be determined; the report has the error, which is not reported again."""
 
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)
 class Trivia:
-    """What a person put around a statement and a reader passes over: comments before and behind it, an empty line."""
+    """What surrounds a statement without a meaning: comments before and after it, an empty line before it."""
 
-    before: tuple[str, ...] = ()
-    behind: str | None = None
-    blank: bool = False
+    leading: tuple[str, ...] = ()
+    trailing: str | None = None
+    blank_before: bool = False
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ Value: TypeAlias = Any  # Scalar | Word | ListValue | Typed | Body; before expan
 
 @dataclass(slots=True)
 class Field:
-    """``name: value`` or ``name { ... }``. ``chain`` tells from which blocks and repeats it was expanded."""
+    """``name: value`` or ``name { ... }``. ``chain``: the blocks and repeats it was expanded from."""
 
     name: str
     value: Value
@@ -192,7 +192,7 @@ class If:
     """``if a { } else if b { } else { }``: ``arms`` are (condition, body) pairs."""
 
     arms: tuple[tuple[Value, Body], ...]
-    otherwise: Body | None = None
+    else_body: Body | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
     trivia: Trivia | None = field(default=None, compare=False, repr=False)
 

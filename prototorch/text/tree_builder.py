@@ -1,4 +1,4 @@
-"""The tree builder: lark calls it for each rule as soon as the rule is complete (no parse tree is kept in between)."""
+"""The tree builder: lark calls a method of it for each completed rule; no parse tree is stored in between."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from prototorch.text.syntax_tree import (
     Word,
 )
 
-ERROR_FIELD = "\0damaged"  # the name of a field in the place of a statement that could not be read
+ERROR_FIELD = "\0damaged"  # the name of a field that replaces a statement that could not be parsed
 
 
 class ExpressionWithDepth:
-    """How deep an expression is nested, kept beside it while it is built."""
+    """An expression under construction with its nesting depth."""
 
     __slots__ = ("depth", "node")
 
@@ -54,7 +54,7 @@ def _nest(make: Any, *parts: ExpressionWithDepth) -> ExpressionWithDepth:
 
 
 class NestingError(Exception):
-    """An expression with too many parts inside each other."""
+    """An expression is nested too deeply."""
 
     def __init__(self, span: Span):
         super().__init__()
@@ -62,10 +62,10 @@ class NestingError(Exception):
 
 
 class TreeBuilder:
-    """One method a rule; each gets the list of what the rule is made of."""
+    """One method per rule of the grammar; each takes the list of the rule's parts."""
 
     def __init__(self, fill: Any):
-        self.fill = fill  # reads the expression inside a string's ${...}
+        self.fill = fill  # parses the expression inside a string's ${...}
 
     # ---- statements
 
@@ -95,12 +95,12 @@ class TreeBuilder:
 
     def conditional(self, parts: list[Any]) -> If:
         keyword, *rest = parts
-        otherwise = None
+        else_body = None
         if len(rest) >= 2 and isinstance(rest[-2], Token) and rest[-2].type == "ELSE":
-            otherwise = rest.pop()
+            else_body = rest.pop()
             rest.pop()
         arms = tuple((_to_condition(rest[i]), rest[i + 1]) for i in range(0, len(rest), 2))
-        return If(arms, otherwise, _join_spans(keyword, parts[-1]))
+        return If(arms, else_body, _join_spans(keyword, parts[-1]))
 
     def block(self, parts: list[Any]) -> BlockDef:
         keyword, name, body = parts[0], parts[1], parts[-1]
@@ -118,7 +118,7 @@ class TreeBuilder:
         keyword, path = parts
         node = path.node
         if not isinstance(node, ex.Literal):
-            keyword.job.report.add("The file of an include is a plain string, without ${...}.", node.span)
+            keyword.ctx.report.add("The file of an include is a plain string, without ${...}.", node.span)
         return Include(str(getattr(node, "value", "")), _join_spans(keyword, node))
 
     # ---- values
@@ -135,7 +135,7 @@ class TreeBuilder:
         elif token.value in ("inf", "nan"):
             value = float(token.value)
         else:
-            token.job.report.add(f"'-' must be followed by a number, not by {token.value}.", token.span)
+            token.ctx.report.add(f"'-' must be followed by a number, not by {token.value}.", token.span)
         if value is None:
             return InvalidValue(span)
         return Scalar(-value if negative else value, span, "-" * negative + token.value)
@@ -154,37 +154,37 @@ class TreeBuilder:
         """A string, as an expression; :func:`to_string_value` makes it a value."""
         span = _join_spans(parts[0], parts[-1])
         if span.end - span.start > limits.MAX_STRING_LENGTH:
-            parts[0].job.report.add(f"This string has more than {limits.MAX_STRING_LENGTH} characters.", span)
+            parts[0].ctx.report.add(f"This string has more than {limits.MAX_STRING_LENGTH} characters.", span)
             raise ParseAborted
         if any("${" in token.value for token in parts):
             return self._template(parts, span)
         return ExpressionWithDepth(ex.Literal("".join(_unescape_text(token, 1, -1) for token in parts), span), 1)
 
     def _template(self, parts: list[Token], span: Span) -> ExpressionWithDepth:
-        made: list[Any] = []
+        parts_read: list[Any] = []
         depth = 0
         for token in parts:
             at, raw = 1, token.value
             while (begin := raw.find("${", at)) >= 0:
                 stop = raw.find("}", begin)
                 if stop < 0:
-                    token.job.report.add(
-                        "This '${' has no '}'.", token.job.span(token.start + begin, token.start + begin + 2)
+                    token.ctx.report.add(
+                        "This '${' has no '}'.", token.ctx.span(token.start + begin, token.start + begin + 2)
                     )
                     break
-                made.append(_unescape_text(token, at, begin))
-                inner = self.fill(token.job, token.start + begin + 2, token.start + stop)
+                parts_read.append(_unescape_text(token, at, begin))
+                inner = self.fill(token.ctx, token.start + begin + 2, token.start + stop)
                 depth = max(depth, inner.depth)
-                made.append(inner.node)
+                parts_read.append(inner.node)
                 at = stop + 1
-            made.append(_unescape_text(token, at, len(raw) - 1))
-        joined: list[Any] = []
-        for part in made:
-            if isinstance(part, str) and joined and isinstance(joined[-1], str):
-                joined[-1] += part
+            parts_read.append(_unescape_text(token, at, len(raw) - 1))
+        merged_parts: list[Any] = []
+        for part in parts_read:
+            if isinstance(part, str) and merged_parts and isinstance(merged_parts[-1], str):
+                merged_parts[-1] += part
             elif part != "":
-                joined.append(part)
-        return ExpressionWithDepth(ex.TemplateString(tuple(joined), span), depth + 1)
+                merged_parts.append(part)
+        return ExpressionWithDepth(ex.TemplateString(tuple(merged_parts), span), depth + 1)
 
     # ---- expressions
 
@@ -197,9 +197,9 @@ class TreeBuilder:
         return Expression(parts[1].node, _join_spans(parts[0], parts[2]))
 
     def dollar_call(self, parts: list[Any]) -> Expression:
-        called = self.call(parts)
-        called.node.function = called.node.function[1:]
-        return Expression(called.node, called.node.span)
+        call_node = self.call(parts)
+        call_node.node.function = call_node.node.function[1:]
+        return Expression(call_node.node, call_node.node.span)
 
     def literal(self, parts: list[Token]) -> ExpressionWithDepth:
         return ExpressionWithDepth(ex.Literal(parse_number(parts[0], limits.INT_MAX), parts[0].span, parts[0].value), 1)
@@ -242,7 +242,7 @@ class TreeBuilder:
 
 
 def to_string_value(value: Any) -> Any:
-    """A string as a value of a field: a scalar, or an expression where something is filled in."""
+    """A string as a field value: a scalar, or an expression if it has placeholders."""
     if type(value) is ExpressionWithDepth:
         node = value.node
         return Scalar(str(node.value), node.span) if isinstance(node, ex.Literal) else Expression(node, node.span)
@@ -263,12 +263,12 @@ def _unescape_text(token: Token, start: int, end: int) -> str:
         return unescape(raw)
     except InvalidEscapeError as bad:
         at = token.start + start + bad.at
-        token.job.report.add(str(bad), token.job.span(at, min(at + 2, token.end)))
+        token.ctx.report.add(str(bad), token.ctx.span(at, min(at + 2, token.end)))
         return raw
 
 
 def parse_number(token: Token, most: int) -> int | float | None:
-    """The value of a number token; a mistake in the report and None where it is none."""
+    """The value of a number token; None after an error, which is reported."""
     text = token.value
     try:
         if text.isdigit() and (text[0] != "0" or len(text) == 1):
@@ -282,10 +282,10 @@ def parse_number(token: Token, most: int) -> int | float | None:
     except ValueError:
         octal = text.isdigit()
         hint = " After a leading 0 the digits are 0-7 (an octal number)." if octal else ""
-        token.job.report.add(f"{_abbreviate(text)} is not a number.{hint}", token.span)
+        token.ctx.report.add(f"{_abbreviate(text)} is not a number.{hint}", token.span)
         return None
     if value > most:
-        token.job.report.add(f"The number {_abbreviate(text)} does not fit in 64 bits.", token.span)
+        token.ctx.report.add(f"The number {_abbreviate(text)} does not fit in 64 bits.", token.span)
         return None
     return value
 
@@ -294,7 +294,7 @@ def _parse_float(token: Token) -> float | None:
     text = token.value
     value = float(text[:-1] if text[-1] in "fF" else text) if "_" not in text else _raise_value_error()
     if value in (float("inf"), float("-inf")):
-        token.job.report.add(
+        token.ctx.report.add(
             f"The number {_abbreviate(text)} is too large for a float; write inf if you mean it.", token.span
         )
         return None

@@ -1,4 +1,4 @@
-"""Comments and empty lines: back to the statements they stand with, for the writer."""
+"""Trivia: comments and empty lines, attached to the statements they belong to, for the writer."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class _TriviaAttacher:
     def rest(self, end: int) -> tuple[str, ...]:
         """All comments before ``end`` that were not handed out."""
         stop = bisect_left(self.starts, end)
-        found = tuple(self.texts[self.next : stop])
+        comments = tuple(self.texts[self.next : stop])
         self.next = max(self.next, stop)
-        return found
+        return comments
 
     def line(self, offset: int) -> int:
         return self.source.position(offset)[0]
 
     def statements(self, statements: tuple[Any, ...], begin: int) -> tuple[Any, ...]:
         """The statements of one level, which starts at ``begin``."""
-        done = []
+        attached = []
         last = self.line(begin) if begin else 0
         for number, statement in enumerate(statements):
             first = self.next
@@ -52,14 +52,14 @@ class _TriviaAttacher:
             end = statement.span.end
             stray = self.rest(end)  # comments inside a value go before the statement
             following = statements[number + 1].span.start if number + 1 < len(statements) else None
-            behind = self.behind(end, following)
-            trivia = Trivia((*before, *stray), behind, blank)
-            done.append(replace(statement, trivia=trivia) if trivia != _NO_TRIVIA else statement)
+            trailing = self.trailing(end, following)
+            trivia = Trivia((*before, *stray), trailing, blank)
+            attached.append(replace(statement, trivia=trivia) if trivia != _NO_TRIVIA else statement)
             last = self.line(end - 1)
-        return tuple(done)
+        return tuple(attached)
 
-    def behind(self, end: int, following: int | None) -> str | None:
-        """The comment behind a statement on its last line, if nothing else follows there."""
+    def trailing(self, end: int, following: int | None) -> str | None:
+        """The comment after a statement on its last line, if nothing else follows there."""
         if self.next >= len(self.starts):
             return None
         at = self.starts[self.next]
@@ -80,8 +80,8 @@ class _TriviaAttacher:
             return statement
         if isinstance(statement, If):
             arms = tuple((condition, self.body(body)) for condition, body in statement.arms)
-            otherwise = self.body(statement.otherwise) if statement.otherwise is not None else None
-            return replace(statement, arms=arms, otherwise=otherwise)
+            else_body = self.body(statement.else_body) if statement.else_body is not None else None
+            return replace(statement, arms=arms, else_body=else_body)
         if hasattr(statement, "body"):
             return replace(statement, body=self.body(statement.body))
         return statement

@@ -64,16 +64,16 @@ def format_value(value: Value) -> str:
 
 def format_scalar(value: Scalar) -> str:
     """A number as it was spelled, a string quoted."""
-    found = value.value
-    if isinstance(found, str):
-        return quote(found)
+    content = value.value
+    if isinstance(content, str):
+        return quote(content)
     if value.text is not None:
         return value.text
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    if isinstance(found, float) and math.isnan(found):
+    if isinstance(content, bool):
+        return "true" if content else "false"
+    if isinstance(content, float) and math.isnan(content):
         return "nan"
-    return repr(found)
+    return repr(content)
 
 
 def _format_braces(body: Body) -> str:
@@ -88,7 +88,7 @@ def _format_one_line(s: Any) -> str:
         return f"{s.name}: {format_value(s.value)}"
     if isinstance(s, If):
         text = " else ".join(f"if {format_value(c)} {_format_braces(b)}" for c, b in s.arms)
-        return text + (f" else {_format_braces(s.otherwise)}" if s.otherwise is not None else "")
+        return text + (f" else {_format_braces(s.else_body)}" if s.else_body is not None else "")
     if isinstance(s, Param):
         return f"param {s.name}: {format_value(s.value)}"
     if isinstance(s, Include):
@@ -108,7 +108,7 @@ def _may_be_inline(body: Body) -> bool:
     """Whether a body may stand on one line, if it fits."""
     if body.opening is not None or body.closing:
         return False
-    if any(s.trivia is not None and (s.trivia.before or s.trivia.behind) for s in body.statements):
+    if any(s.trivia is not None and (s.trivia.leading or s.trivia.trailing) for s in body.statements):
         return False
     if len(body.statements) > 1:
         return all(isinstance(s, Field) and _is_simple(s.value) for s in body.statements)
@@ -126,7 +126,7 @@ def _nested_bodies(s: Any) -> list[Body]:
     if isinstance(s, Field):
         return _value_bodies(s.value)
     if isinstance(s, If):
-        return [b for _, b in s.arms] + ([s.otherwise] if s.otherwise is not None else [])
+        return [b for _, b in s.arms] + ([s.else_body] if s.else_body is not None else [])
     if isinstance(s, Param):
         return _value_bodies(s.value)
     return [s.body] if isinstance(s, Repeat | BlockDef) else []
@@ -158,14 +158,14 @@ def _format_statements(statements: tuple[Any, ...], indent: int) -> list[str]:
     pad = INDENT * indent
     for number, s in enumerate(statements):
         trivia = s.trivia or _NO_TRIVIA
-        if trivia.blank and number:
+        if trivia.blank_before and number:
             lines.append("")
-        lines.extend(pad + comment for comment in trivia.before)
+        lines.extend(pad + comment for comment in trivia.leading)
         line = _format_if_fits(s, indent)
-        made = [pad + line] if line is not None else _format_multiline(s, indent)
-        if trivia.behind:
-            made[-1] += "  " + trivia.behind
-        lines.extend(made)
+        formatted = [pad + line] if line is not None else _format_multiline(s, indent)
+        if trivia.trailing:
+            formatted[-1] += "  " + trivia.trailing
+        lines.extend(formatted)
     return lines
 
 
@@ -181,10 +181,10 @@ def _format_multiline(s: Any, indent: int) -> list[str]:
         lines: list[str] = []
         for number, (condition, body) in enumerate(s.arms):
             head = f"if {format_value(condition)}"
-            made = _format_block(pad + head if not number else f"{lines.pop()} else {head}", body, indent)
-            lines.extend(made)
-        if s.otherwise is not None:
-            lines.extend(_format_block(f"{lines.pop()} else", s.otherwise, indent))
+            block = _format_block(pad + head if not number else f"{lines.pop()} else {head}", body, indent)
+            lines.extend(block)
+        if s.else_body is not None:
+            lines.extend(_format_block(f"{lines.pop()} else", s.else_body, indent))
         return lines
     if isinstance(s, Include):
         return [pad + _format_one_line(s)]

@@ -58,10 +58,10 @@ def test_a_mistake_in_an_included_file_is_placed_there(tree):
 @pytest.mark.parametrize(
     ("include", "message"),
     [
-        ("../outside.proto", "An included file lies below the folder of the main file; this leads out of it."),
-        ("parts/../../outside.proto", "An included file lies below the folder of the main file; this leads out of it."),
-        ("/etc/hostname", "An included file is named relative to the including one, not by an absolute path."),
-        ("C:/x.proto", "An included file is named relative to the including one, not by an absolute path."),
+        ("../outside.proto", "An included file must be below the folder of the main file."),
+        ("parts/../../outside.proto", "An included file must be below the folder of the main file."),
+        ("/etc/hostname", "The path of an included file must be relative to the including file, not absolute."),
+        ("C:/x.proto", "The path of an included file must be relative to the including file, not absolute."),
         ("none.proto", "'none.proto' cannot be included: No such file or directory."),
         ("parts", "'parts' cannot be included: it is not a file."),
         ("link.proto", "'link.proto' cannot be included: it is a symbolic link."),
