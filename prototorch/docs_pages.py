@@ -54,12 +54,12 @@ class Page:
 
     def fields(self) -> list[dict[str, Any]]:
         """Each field with its type, default and meaning."""
-        made = []
+        rows = []
         for name, spec in self.block.specs().items():
-            shown = "required" if spec.required else _format_default(getattr(spec.default, "value", spec.default))
+            default = "required" if spec.required else _format_default(getattr(spec.default, "value", spec.default))
             kind = f"{spec.type.label()}{_format_bounds(spec.type)}"
-            made.append({"name": name, "type": kind, "default": shown, "doc": spec.doc})
-        return made
+            rows.append({"name": name, "type": kind, "default": default, "doc": spec.doc})
+        return rows
 
     @property
     def title(self) -> str:
@@ -87,11 +87,11 @@ class Page:
         fields = self.fields()
         if fields:
             lines.append("Fields:")
-            wide = max(len(f["name"]) for f in fields)
+            width = max(len(f["name"]) for f in fields)
             for f in fields:
                 default = f["default"] if f["default"] == "required" else f"default {f['default']}"
                 text = f"{f['type']}, {default}" + (f": {f['doc']}" if f["doc"] else "")
-                head = f"  {f['name']:{wide}}  "
+                head = f"  {f['name']:{width}}  "
                 lines += textwrap.wrap(head + text, PAGE_WIDTH, subsequent_indent=" " * len(head), drop_whitespace=True)
             lines.append("")
         if self.block.examples:
@@ -101,16 +101,16 @@ class Page:
 
 def _accepted_names(block: type[Block]) -> list[str]:
     """All names a text may use, the class's own first."""
-    known = block._family.names if block._family is not None else {}
-    return list(dict.fromkeys([block.__name__, *(name for name, cls in known.items() if cls is block)]))
+    names = block._family.names if block._family is not None else {}
+    return list(dict.fromkeys([block.__name__, *(name for name, cls in names.items() if cls is block)]))
 
 
 def _format_bounds(kind: Any) -> str:
     """The bounds of a number's field, as ``" >= 1"``."""
     bounds = getattr(kind, "bounds", None) or kind
     signs = (("min", ">="), ("above", ">"), ("max", "<="), ("below", "<"))
-    found = [(sign, getattr(bounds, name, None)) for name, sign in signs]
-    return "".join(f" {sign} {limit:g}" for sign, limit in found if isinstance(limit, int | float))
+    limits = [(sign, getattr(bounds, name, None)) for name, sign in signs]
+    return "".join(f" {sign} {limit:g}" for sign, limit in limits if isinstance(limit, int | float))
 
 
 def _format_default(value: Any) -> str:
@@ -128,10 +128,12 @@ def find_page(name: str) -> Page:
     block = _BLOCKS.get(_PAGE_ALIASES.get(name, name))
     if block is not None:
         return Page(block, "block")
-    known: list[str] = [*_BLOCKS, *_PAGE_ALIASES]
+    known_names: list[str] = [*_BLOCKS, *_PAGE_ALIASES]
     for family, root in _FAMILIES.items():
         names = root._family.names
         if name in names:
             return Page(names[name], family)
-        known += names
-    raise UsageError(f"there is no manual page for {name!r}.{did_you_mean(name, known)} `prototorch layers` lists all")
+        known_names += names
+    raise UsageError(
+        f"there is no manual page for {name!r}.{did_you_mean(name, known_names)} `prototorch layers` lists all"
+    )

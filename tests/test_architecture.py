@@ -74,7 +74,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.model_weights",),
     ("prototorch.model",),
     ("prototorch.load",),
-    ("prototorch.checking", "prototorch.docs_pages", "prototorch.interop"),
+    ("prototorch.checking", "prototorch.prediction", "prototorch.docs_pages", "prototorch.interop"),
     ("prototorch.measure",),
     ("prototorch.testing",),
     ("prototorch",),

@@ -10,9 +10,10 @@ import pytest
 from PIL import Image
 
 import prototorch as pt
-from prototorch.checking import check_model, find_warnings, predict_files
+from prototorch.checking import check_model, find_warnings
 from prototorch.errors import DataError, TextError
 from prototorch.load import model_from_text
+from prototorch.prediction import predict_files
 
 COLOR = """
 name: "color"
@@ -112,7 +113,7 @@ def test_each_output_is_shown_by_its_own_loss():
           loss { output: "price"  type: mse }
           loss { output: "yes"    type: binary_crossentropy { from_logits: true } }
         }""")
-    from prototorch.checking import output_kinds
+    from prototorch.prediction import output_kinds
 
     assert output_kinds(model) == {"kind": "softmax", "price": "values", "yes": "sigmoid"}
 

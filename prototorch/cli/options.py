@@ -48,8 +48,8 @@ def device_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def add_device_overrides(overrides: tuple[str, ...], threads: int | None, device: str | None = None) -> tuple[str, ...]:
     """The overrides with the number of threads and the device, where they are given."""
-    said = (("compile.threads", threads), ("compile.device", device))
-    return (*overrides, *(f"{name}={json.dumps(value)}" for name, value in said if value is not None))
+    settings = (("compile.threads", threads), ("compile.device", device))
+    return (*overrides, *(f"{name}={json.dumps(value)}" for name, value in settings if value is not None))
 
 
 def warn_untrained(file: str, does: str) -> None:

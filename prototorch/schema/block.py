@@ -41,21 +41,22 @@ class _Signature:
     def __get__(self, instance: Any, cls: Any) -> inspect.Signature:
         if instance is not None or not cls.specs() or cls.__init__ is not Block.__init__:
             raise AttributeError("__signature__")
-        made = []
+        parameters = []
         for name, spec in cls.specs().items():
             default = inspect.Parameter.empty if spec.required else _display_default(_convert_default(cls, spec))
-            made.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
-        late = [p.replace(kind=p.KEYWORD_ONLY) for p in made if p.default is p.empty]
-        first = next((i for i, p in enumerate(made) if p.default is not p.empty), len(made))
-        late = [p for p in late if p.name not in {q.name for q in made[:first]}]
-        return inspect.Signature([*made[:first], *(p for p in made[first:] if p.default is not p.empty), *late])
+            parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+        required_later = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters if p.default is p.empty]
+        first = next((i for i, p in enumerate(parameters) if p.default is not p.empty), len(parameters))
+        required_later = [p for p in required_later if p.name not in {q.name for q in parameters[:first]}]
+        optional = [p for p in parameters[first:] if p.default is not p.empty]
+        return inspect.Signature([*parameters[:first], *optional, *required_later])
 
 
 class Block:
     """The base of everything that is declared: see the module."""
 
     _family: ClassVar[Family | None] = None
-    _own: ClassVar[dict[str, FieldDeclaration]] = {}
+    _own_fields: ClassVar[dict[str, FieldDeclaration]] = {}
     _specs: ClassVar[dict[str, FieldSpec] | None] = None
     abstract: ClassVar[bool] = True
     display_name: ClassVar[str | None] = None  # what messages call it, where that is not the class's name
@@ -70,16 +71,16 @@ class Block:
         if family is not None:
             cls._family = Family(family)
         cls._specs = None
-        cls._own = {}
-        own = inspect.get_annotations(cls)
-        for name in own:
-            if name.startswith("_") or _is_classvar(own[name]):
+        cls._own_fields = {}
+        annotations = inspect.get_annotations(cls)
+        for name in annotations:
+            if name.startswith("_") or _is_classvar(annotations[name]):
                 continue
             if callable(getattr(Block, name, None)):
                 raise UsageError(f"{cls.__name__}.{name}: a field cannot bear the name of a method of Block")
-            given = vars(cls).get(name, MISSING)
-            cls._own[name] = given if isinstance(given, FieldDeclaration) else FieldDeclaration(default=given)
-            if given is not MISSING:
+            value = vars(cls).get(name, MISSING)
+            cls._own_fields[name] = value if isinstance(value, FieldDeclaration) else FieldDeclaration(default=value)
+            if value is not MISSING:
                 delattr(cls, name)
         cls._annotations = _early_annotations(cls)  # type: ignore[attr-defined]
         if cls._family is not None and not cls.abstract:
@@ -94,15 +95,15 @@ class Block:
         """The fields by name: a class's own first, then the inherited ones."""
         if cls._specs is None:
             cls._specs = {}
-            found: dict[str, FieldSpec] = {}
+            specs: dict[str, FieldSpec] = {}
             for base in cls.__mro__:
                 if not (issubclass(base, Block) and base is not Block):
                     continue
                 annotations = _early_annotations(base) or _resolve_annotations(base)
-                for name, declared in base._own.items():
-                    if name not in found:
-                        found[name] = _make_spec(base, name, annotations[name], declared)
-            cls._specs = found
+                for name, declaration in base._own_fields.items():
+                    if name not in specs:
+                        specs[name] = _make_spec(base, name, annotations[name], declaration)
+            cls._specs = specs
         return cls._specs
 
     @classmethod
@@ -148,8 +149,8 @@ class Block:
                 values[name] = _convert_default(cls, spec)
         try:
             self.check()
-        except FieldRuleError as refused:
-            raise FieldRuleError(f"{_display_name(cls)}: {refused}", refused.field) from None
+        except FieldRuleError as error:
+            raise FieldRuleError(f"{_display_name(cls)}: {error}", error.field) from None
 
     def check(self) -> None:
         """A hook for rules across fields; call :meth:`refuse` where one does not hold."""
@@ -197,64 +198,64 @@ class Block:
         ``span`` is the place of the block's name, for what is missing or holds for the whole block.
         """
         specs = cls.specs()
-        given, children, meant = cls._sorted(fields, report)
+        by_name, children, suggestions = cls._sort_fields(fields, report)
         self = cls.__new__(cls)
         values = self.__dict__
         for name, spec in specs.items():
             if spec.children and children:
-                given.setdefault(name, []).append(Field(name, Body(tuple(children), span), span, span))
-            if name in given:
-                values[name] = _read_field(cls, spec, given[name], report)
+                by_name.setdefault(name, []).append(Field(name, Body(tuple(children), span), span, span))
+            if name in by_name:
+                values[name] = _read_field(cls, spec, by_name[name], report)
             elif spec.default is not MISSING:
                 values[name] = _convert_default(cls, spec)
             else:
                 values[name] = MISSING
-                if f"{name!r}?" not in meant and "?" not in given:
+                if f"{name!r}?" not in suggestions and "?" not in by_name:
                     report.add(f"{_display_name(cls)} needs {name!r} ({spec.type.describe()}).", span)
-        if meant or "?" in given or any(v is MISSING for v in values.values()):
+        if suggestions or "?" in by_name or any(v is MISSING for v in values.values()):
             return None
         try:
             self.check()
-        except UsageError as refused:
-            culprit = refused.field if isinstance(refused, FieldRuleError) else None
-            at = given[culprit][0].value.span if culprit in given else span
-            report.add(f"{_display_name(cls)}: {refused}", at or span)
+        except UsageError as error:
+            culprit = error.field if isinstance(error, FieldRuleError) else None
+            at = by_name[culprit][0].value.span if culprit in by_name else span
+            report.add(f"{_display_name(cls)}: {error}", at or span)
             return None
         return self
 
     @classmethod
-    def _sorted(cls, fields: Iterable[Field], report: Report) -> tuple[dict[str, list[Field]], list[Field], str]:
+    def _sort_fields(cls, fields: Iterable[Field], report: Report) -> tuple[dict[str, list[Field]], list[Field], str]:
         """The fields by name, and the children; unknown ones go to the report, which says (third) what was meant."""
         specs = cls.specs()
         collector = next((spec for spec in specs.values() if spec.children), None)
-        given: dict[str, list[Field]] = {}
+        by_name: dict[str, list[Field]] = {}
         children: list[Field] = []
-        meant = ""
+        suggestions = ""
         for f in fields:
             if not f.name:
-                given["?"] = [f]  # a statement that could not be read: nobody knows what it gave
+                by_name["?"] = [f]  # a statement that could not be read: nobody knows what it gave
             elif f.name in specs:
-                given.setdefault(f.name, []).append(f)
+                by_name.setdefault(f.name, []).append(f)
             elif collector is not None and isinstance(f.value, Body):
                 children.append(f)
             else:
                 report.add(message := _unknown_field_message(cls, f.name), f.name_span or f.span)
-                meant += message
-        return given, children, meant
+                suggestions += message
+        return by_name, children, suggestions
 
     def to_fields(self) -> list[Field]:
         """The fields whose values are not the default, as a text says them; ``from_fields`` reads them back equal."""
-        written: list[Field] = []
+        fields: list[Field] = []
         for name, spec in type(self).specs().items():
             value = self.__dict__[name]
             if not spec.required and value == _convert_default(type(self), spec):
                 continue
             if spec.children:
                 children = value if isinstance(value, tuple) else (value,)
-                written.extend(Field(type(v).__name__, Body(tuple(v.to_fields()))) for v in children)
+                fields.extend(Field(type(v).__name__, Body(tuple(v.to_fields()))) for v in children)
             else:
-                written.append(Field(name, spec.type.write(value)))
-        return written
+                fields.append(Field(name, spec.type.write(value)))
+        return fields
 
 
 def _display_default(value: Any) -> Any:
@@ -274,9 +275,9 @@ def _is_classvar(annotation: Any) -> bool:
 
 def _early_annotations(cls: type) -> dict[str, Any] | None:
     """A class's own annotations, resolved where that is possible already (names of a function's locals included)."""
-    known = vars(cls).get("_annotations")
-    if known is not None:
-        return known
+    annotations = vars(cls).get("_annotations")
+    if annotations is not None:
+        return annotations
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_name in ("__init_subclass__", "__new__"):
         frame = frame.f_back
@@ -294,10 +295,10 @@ def _resolve_annotations(cls: type) -> dict[str, Any]:
         raise UsageError(f"{cls.__name__}: an annotation names something unknown: {unknown}") from None
 
 
-def _make_spec(cls: type, name: str, annotation: Any, declared: FieldDeclaration) -> FieldSpec:
-    kind = field_type(annotation, declared, f"{cls.__name__}.{name}")
-    default = MISSING if declared.default is MISSING else _UnconvertedDefault(declared.default)
-    return FieldSpec(name, kind, default, declared.doc, cls.__name__, declared.children)
+def _make_spec(cls: type, name: str, annotation: Any, declaration: FieldDeclaration) -> FieldSpec:
+    kind = field_type(annotation, declaration, f"{cls.__name__}.{name}")
+    default = MISSING if declaration.default is MISSING else _UnconvertedDefault(declaration.default)
+    return FieldSpec(name, kind, default, declaration.doc, cls.__name__, declaration.children)
 
 
 class _UnconvertedDefault:
@@ -325,27 +326,27 @@ def _convert_value(cls: type, spec: FieldSpec, value: Any) -> Any:
 
 
 def _format_error(cls: type, spec: FieldSpec, wrong: ValidationError, value: Any) -> str:
-    said = wrong.message or f"must be {spec.type.describe()}, not {describe_value(value)}"
-    return f"{_display_name(cls)}.{spec.name} {said}".rstrip(".") + "." + wrong.hint
+    message = wrong.message or f"must be {spec.type.describe()}, not {describe_value(value)}"
+    return f"{_display_name(cls)}.{spec.name} {message}".rstrip(".") + "." + wrong.hint
 
 
 def _unknown_field_message(cls: type[Block], name: str) -> str:
-    known = suggest(name, cls.specs())
-    if not known and cls.specs():
-        known = f" It has {', '.join(list(cls.specs())[:12])}{', ...' * (len(cls.specs()) > 12)}."
-    return f"{_display_name(cls)} has no field {name!r}.{known or ('' if cls.specs() else ' It has none.')}"
+    hint = suggest(name, cls.specs())
+    if not hint and cls.specs():
+        hint = f" It has {', '.join(list(cls.specs())[:12])}{', ...' * (len(cls.specs()) > 12)}."
+    return f"{_display_name(cls)} has no field {name!r}.{hint or ('' if cls.specs() else ' It has none.')}"
 
 
-def _read_field(cls: type, spec: FieldSpec, given: list[Field], report: Report) -> Any:
+def _read_field(cls: type, spec: FieldSpec, fields: list[Field], report: Report) -> Any:
     """The value of a field as a text gives it, MISSING with the mistake in the report."""
-    value = given[0].value
-    if any(isinstance(f.value, InvalidValue) for f in given):
+    value = fields[0].value
+    if any(isinstance(f.value, InvalidValue) for f in fields):
         return MISSING
-    if len(given) > 1:
+    if len(fields) > 1:
         if not spec.type.repeatable:
-            report.add(f"{_display_name(cls)}.{spec.name} is given twice.", given[1].name_span)
+            report.add(f"{_display_name(cls)}.{spec.name} is given twice.", fields[1].name_span)
             return MISSING
-        bodies = [f.value for f in given]
+        bodies = [f.value for f in fields]
         if all(isinstance(b, Body) for b in bodies) and not any(f.name == "type" for b in bodies for f in b.fields):
             value = spec.type.merge_repeated([item for b in bodies for item in to_typed_blocks(b.fields)] or [value])
         else:
@@ -356,8 +357,8 @@ def _read_field(cls: type, spec: FieldSpec, given: list[Field], report: Report) 
         return MISSING
     except ValidationError as wrong:
         at = wrong.span or value.span
-        shown = value
+        described = value
         if not wrong.message and wrong.span is not None and hasattr(value, "items"):
-            shown = next((i for i in value.items if i.span is wrong.span), value)
-        report.add(_format_error(cls, spec, wrong, shown), at)
+            described = next((i for i in value.items if i.span is wrong.span), value)
+        report.add(_format_error(cls, spec, wrong, described), at)
         return MISSING

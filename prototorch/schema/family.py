@@ -31,11 +31,11 @@ class Family:
         is a UsageError, but in a ``replaceable`` family of classes that are mostly used as objects.
         """
         for name in dict.fromkeys((cls.__name__, snake_case(cls.__name__), *aliases)):
-            other = self.names.get(name)
-            theirs = other is not None and not other.__module__.startswith("prototorch.") and self.replaceable
-            if other is not None and _fullname(other) != _fullname(cls) and not theirs:
+            previous = self.names.get(name)
+            is_users = previous is not None and not previous.__module__.startswith("prototorch.")
+            if previous is not None and _fullname(previous) != _fullname(cls) and not (is_users and self.replaceable):
                 raise UsageError(
-                    f"{_fullname(cls)} cannot be called {name!r}: there is the {self.name} {_fullname(other)} already. "
+                    f"{_fullname(cls)} cannot be called {name!r}: the {self.name} {_fullname(previous)} has that name. "
                     "Give the class another name."
                 )
             self.names[name] = cls
@@ -89,8 +89,8 @@ class FamilyMember(FieldType):
         family: Family = self.root._family
         if name in family.names and issubclass(family.names[name], self.root):
             return family.names[name]
-        known = [n for n, cls in family.names.items() if issubclass(cls, self.root)]
-        hint = suggest(name, known)
+        names = [n for n, cls in family.names.items() if issubclass(cls, self.root)]
+        hint = suggest(name, names)
         raise ValidationError(f"must be {self.describe()}: there is none named {name!r}.", hint=hint, right_kind=True)
 
     def read(self, value: Value, report: Report) -> Any:
@@ -111,10 +111,10 @@ class FamilyMember(FieldType):
         except ValidationError as wrong:
             wrong.span = span
             raise
-        made = cls.from_fields(fields, report, span)
-        if made is None:
+        block = cls.from_fields(fields, report, span)
+        if block is None:
             raise ReportedError
-        return made
+        return block
 
     def _from_type_field(self, value: Body, report: Report) -> Any:
         """``{ type: name ... }``, and ``{ Name { ... } }``."""
@@ -153,18 +153,18 @@ class FamilyMemberList(FieldType):
     def read(self, value: Value, report: Report) -> tuple[Any, ...]:
         from_body = isinstance(value, Body) and not any(f.name == "type" for f in value.fields)
         items = to_typed_blocks(value.fields) if from_body else getattr(value, "items", (value,))
-        made, failed = [], False
+        members, has_errors = [], False
         for item in items:
             try:
-                made.append(self.member.read(item, report))
+                members.append(self.member.read(item, report))
             except ReportedError:
-                failed = True
+                has_errors = True
             except ValidationError as wrong:
                 wrong.span = wrong.span or item.span
                 raise
-        if failed:
+        if has_errors:
             raise ReportedError
-        return tuple(made)
+        return tuple(members)
 
     def write(self, value: Any) -> Value:
         items = tuple(self.member.write(v) for v in value)
@@ -188,27 +188,27 @@ class NestedBlock(FieldType):
         return "a block { ... }"
 
     def label(self) -> str:
-        called = vars(self.block).get("display_name")
-        return f"{called} {{ }}" if called else str(self.block.__name__)
+        name = vars(self.block).get("display_name")
+        return f"{name} {{ }}" if name else str(self.block.__name__)
 
     def convert(self, value: Any) -> Any:
         if isinstance(value, self.block):
             return value
         if isinstance(value, dict):
             return self.block(**value)
-        short = self.block.coerce(value)
-        if short is not None:
-            return short
-        needed = [name for name, spec in self.block.specs().items() if spec.required]
-        raise ValidationError(hint=f" Write {{ {needed[0]}: ... }}." if needed else "")
+        coerced = self.block.coerce(value)
+        if coerced is not None:
+            return coerced
+        required = [name for name, spec in self.block.specs().items() if spec.required]
+        raise ValidationError(hint=f" Write {{ {required[0]}: ... }}." if required else "")
 
     def read(self, value: Value, report: Report) -> Any:
         if not isinstance(value, Body):
             return self.convert(to_python_value(value))
-        made = self.block.from_fields(value.fields, report, value.span)
-        if made is None:
+        block = self.block.from_fields(value.fields, report, value.span)
+        if block is None:
             raise ReportedError
-        return made
+        return block
 
     def write(self, value: Any) -> Value:
         return Body(tuple(value.to_fields()))

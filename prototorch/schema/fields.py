@@ -88,15 +88,15 @@ class FieldSpec:
         return self.default is MISSING
 
 
-def field_type(annotation: Any, declared: FieldDeclaration, where: str) -> FieldType:
+def field_type(annotation: Any, declaration: FieldDeclaration, where: str) -> FieldType:
     """The field type of an annotation; UsageError for one that no text could hold."""
-    if declared.type is not None:
-        found = declared.type
-        return Optional(found) if _allows_none(annotation) and not isinstance(found, Optional) else found
-    if declared.choices:
-        found = Choice(declared.choices)
-        return Optional(found) if _allows_none(annotation) else found
-    return _resolve_annotation(annotation, declared.bounds, where)
+    if declaration.type is not None:
+        kind = declaration.type
+        return Optional(kind) if _allows_none(annotation) and not isinstance(kind, Optional) else kind
+    if declaration.choices:
+        kind = Choice(declaration.choices)
+        return Optional(kind) if _allows_none(annotation) else kind
+    return _resolve_annotation(annotation, declaration.bounds, where)
 
 
 def _allows_none(annotation: Any) -> bool:
@@ -134,5 +134,5 @@ def _list_type(origin: Any, args: tuple[Any, ...], bounds: Bounds, where: str) -
     inner = _resolve_annotation(args[0], bounds, where)
     if isinstance(inner, FamilyMember):
         return FamilyMemberList(inner)
-    fixed = origin is tuple and Ellipsis not in args
-    return ListOf(inner, len(args) if fixed else None)
+    has_length = origin is tuple and Ellipsis not in args
+    return ListOf(inner, len(args) if has_length else None)

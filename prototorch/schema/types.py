@@ -69,8 +69,8 @@ class Bounds:
         )
 
     def __str__(self) -> str:
-        said = (("of at least", self.min), ("above", self.above), ("at most", self.max), ("below", self.below))
-        return " and ".join(f"{words} {limit}" for words, limit in said if limit is not None)
+        limits = (("of at least", self.min), ("above", self.above), ("at most", self.max), ("below", self.below))
+        return " and ".join(f"{words} {limit}" for words, limit in limits if limit is not None)
 
 
 NO_BOUNDS = Bounds()
@@ -95,8 +95,8 @@ class Int(FieldType):
         try:
             number = operator.index(value)
         except TypeError:
-            whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
-            hint = f" Write {int(value)} (in an expression, // divides integers)." if whole else ""
+            is_integral = isinstance(value, float) and value.is_integer() and abs(value) < 2**63
+            hint = f" Write {int(value)} (in an expression, // divides integers)." if is_integral else ""
             raise ValidationError(hint=hint) from None
         if not INT64_BOUNDS.contains(number):
             raise ValidationError("must fit in 64 bits", right_kind=True)
@@ -152,8 +152,8 @@ class Bool(FieldType):
         if type(value).__name__ in ("bool_", "bool"):  # NumPy's
             return bool(value)
         text = str(value).lower() if isinstance(value, str) else ""
-        known = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
-        raise ValidationError(hint=f" Write {known[text]}." if text in known else "")
+        words = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
+        raise ValidationError(hint=f" Write {words[text]}." if text in words else "")
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ class Choice(FieldType):
     choices: tuple[Any, ...]
 
     def describe(self) -> str:
-        shown = [repr(c) for c in self.choices]
-        return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1]
+        choices = [repr(c) for c in self.choices]
+        return choices[0] if len(choices) == 1 else ", ".join(choices[:-1]) + " or " + choices[-1]
 
     def label(self) -> str:
         return " | ".join(str(c) for c in self.choices)
@@ -262,24 +262,24 @@ class Union(FieldType):
         return " | ".join(t.label() for t in self.inner)
 
     def convert(self, value: Any) -> Any:
-        return self._first(lambda t: t.convert(value), value)
+        return self._first_match(lambda t: t.convert(value), value)
 
     def read(self, value: Value, report: Report) -> Any:
-        return self._first(lambda t: t.read(value, report), to_python_value(value))
+        return self._first_match(lambda t: t.read(value, report), to_python_value(value))
 
-    def _first(self, attempt: Any, value: Any) -> Any:
-        near = []
+    def _first_match(self, attempt: Any, value: Any) -> Any:
+        errors = []
         for inner in self.inner:
             try:
                 return attempt(inner)
             except ValidationError as wrong:
                 if wrong.right_kind:
-                    near.append(wrong)
-        meant = [wrong for wrong in near if wrong.hint]
-        if meant:
-            raise max(meant, key=lambda wrong: _similarity(str(value), wrong.hint))
-        if len(near) == 1 and near[0].message and "there is none" not in near[0].message:
-            raise near[0]
+                    errors.append(wrong)
+        suggesting = [wrong for wrong in errors if wrong.hint]
+        if suggesting:
+            raise max(suggesting, key=lambda wrong: _similarity(str(value), wrong.hint))
+        if len(errors) == 1 and errors[0].message and "there is none" not in errors[0].message:
+            raise errors[0]
         raise ValidationError
 
     def write(self, value: Any) -> Value:
@@ -308,10 +308,10 @@ class ListOf(FieldType):
         return f"list of {self.inner.label()}"
 
     def convert(self, value: Any) -> tuple[Any, ...]:
-        return self._checked(tuple(self.inner.convert(item) for item in _iterate_items(value)))
+        return self._check_length(tuple(self.inner.convert(item) for item in _iterate_items(value)))
 
     def read(self, value: Value, report: Report) -> tuple[Any, ...]:
-        values, failed = [], False
+        values, has_errors = [], False
         for item in value.items if isinstance(value, ListValue) else (value,):
             try:
                 values.append(self.inner.read(item, report))
@@ -319,12 +319,12 @@ class ListOf(FieldType):
                 wrong.span = wrong.span or item.span
                 raise
             except ReportedError:
-                failed = True
-        if failed:
+                has_errors = True
+        if has_errors:
             raise ReportedError
-        return self._checked(tuple(values))
+        return self._check_length(tuple(values))
 
-    def _checked(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _check_length(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.length is not None and len(values) != self.length:
             raise ValidationError(f"must have {self.length} values, and has {len(values)}")
         return values

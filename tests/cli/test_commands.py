@@ -62,7 +62,7 @@ def test_run_keeps_a_model_that_works_alone(here, shell):
     (here / "shoes/more").mkdir(parents=True)
     code, _, err = shell("predict", "runs/mlp/model.h5", "shoes")
     assert code == 4
-    assert "shoes: holds no pictures" in err
+    assert "shoes: holds no images" in err
     Image.fromarray(np.full((28, 28), 200, np.uint8)).save("shoes/more/one.png")
     code, out, _ = shell("predict", "runs/mlp/model.h5", "shoes")
     assert code == 0

@@ -26,28 +26,28 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -
       prototorch check my.proto --set classes=10
       prototorch check *.proto
     """
-    codes, found = [0], []
+    codes, results = [0], []
     for file in files:
         try:
-            found.append(_check_file(file, overrides, as_json))
+            results.append(_check_file(file, overrides, as_json))
         except TextError as error:
             codes.append(error.exit_code)
             if as_json:
-                said = [{"place": m.location, "message": m.message} for m in error.mistakes]
-                found.append({**({"file": file} if len(files) > 1 else {}), "ok": False, "mistakes": said})
+                diagnostics = [{"place": m.location, "message": m.message} for m in error.mistakes]
+                results.append({**({"file": file} if len(files) > 1 else {}), "ok": False, "mistakes": diagnostics})
             else:
                 click.echo(str(error), err=True)
     if as_json:
-        print_json(found if len(files) > 1 else found[0])
+        print_json(results if len(files) > 1 else results[0])
     return max(codes)
 
 
 def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[str, Any]:
     """What is known of a model without mistakes; printed where it is not wanted as JSON. Raises TextError."""
     model = check_model(file, overrides)
-    count, said = len(model.net.nodes), find_warnings(model)
+    count, warnings = len(model.net.nodes), find_warnings(model)
     if not as_json:
         click.echo(f"{find_model_file(file)}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
-        for note in said:
+        for note in warnings:
             click.echo(f"note: {note}")
-    return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": said}
+    return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": warnings}

@@ -12,11 +12,11 @@ from prototorch.cli.options import json_option, print_json
 @json_option
 def command(as_json: bool) -> None:
     """Show the devices, the libraries in use, and why something is not in use."""
-    found = describe_devices()
+    facts_by_device = describe_devices()
     if as_json:
-        print_json(found)
+        print_json(facts_by_device)
         return
-    for name, facts in found.items():
+    for name, facts in facts_by_device.items():
         click.echo(f"{name}:")
         for key, value in facts.items():
             click.echo(f"  {key}: {value}")

@@ -39,10 +39,10 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], weights: st
     model = open_model(file, add_device_overrides(overrides, threads, device), data)
     if weights is not None:
         model.load_weights(weights)
-    found = model.evaluate()
+    results = model.evaluate()
     if weights is None:
         warn_untrained(file, "was evaluated")
     if as_json:
-        print_json(found)
+        print_json(results)
     else:
-        click.echo(format_logs(found))
+        click.echo(format_logs(results))

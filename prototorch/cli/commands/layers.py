@@ -21,19 +21,19 @@ def command(name: str | None, as_json: bool) -> None:
       prototorch layers adam
     """
     if name is None:
-        found = list_families()
+        classes = list_families()
         if as_json:
-            print_json({family: [cls.__name__ for cls in members] for family, members in found.items()})
+            print_json({family: [cls.__name__ for cls in members] for family, members in classes.items()})
             return
-        for family, members in found.items():
+        for family, members in classes.items():
             click.echo(f"{family}:")
             for cls in members:
                 doc = next(iter((cls.__doc__ or "").strip().splitlines()), "")
                 click.echo(f"  {cls.__name__:28} {doc}")
             click.echo()
         return
-    made = find_page(name)
+    page = find_page(name)
     if as_json:
-        print_json(made.as_dict())
+        print_json(page.as_dict())
     else:
-        click.echo(str(made))
+        click.echo(str(page))

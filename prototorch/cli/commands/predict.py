@@ -1,4 +1,4 @@
-"""`prototorch predict`: a saved model on pictures or arrays."""
+"""`prototorch predict`: a saved model on images or arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 import numpy as np
 
-from prototorch.checking import predict_files
 from prototorch.cli.options import (
     add_device_overrides,
     device_option,
@@ -21,6 +20,7 @@ from prototorch.cli.options import (
     warn_untrained,
 )
 from prototorch.errors import DataError, UsageError
+from prototorch.prediction import predict_files
 from prototorch.storage.atomic_write import write_bytes
 
 
@@ -35,9 +35,9 @@ from prototorch.storage.atomic_write import write_bytes
 @json_option
 def command(file: str, what: tuple[str, ...], top: int, output: str | None, batch_size: int, device: str | None,
             threads: int | None, as_json: bool) -> int:  # fmt: skip
-    """Use the saved model FILE on WHAT: picture files, a folder of pictures, or an array (.npy, .npz).
+    """Use the saved model FILE on WHAT: image files, a folder of images, or an array (.npy, .npz).
 
-    The model's own preprocess layers prepare the pictures; nothing else is needed.
+    The model's own preprocess layers prepare the images; nothing else is needed.
 
     \b
     Examples:
@@ -49,26 +49,26 @@ def command(file: str, what: tuple[str, ...], top: int, output: str | None, batc
     model = open_model(file, add_device_overrides((), threads, device))
     if output is not None and output.endswith(".npy") and len(model.net.outputs) > 1:
         raise UsageError(f"--output {output}: the model has several outputs, which go into a .npz file")
-    found = predict_files(model, what, batch_size)
+    predictions = predict_files(model, what, batch_size)
     warn_untrained(file, "predicts")
     if output is not None:
-        _write(output, found.outputs)
-        click.echo(f"{len(found.names)} predictions in {output}", err=True)
+        _write(output, predictions.outputs)
+        click.echo(f"{len(predictions.names)} predictions in {output}", err=True)
     elif as_json:
-        print_json(found.as_dicts(top))
+        print_json(predictions.as_dicts(top))
     else:
-        for line in found.format_lines(top):
+        for line in predictions.format_lines(top):
             click.echo(line)
-    for said in found.read_errors:
-        click.echo(f"prototorch: {said}", err=True)
-    return DataError.exit_code if found.read_errors else 0
+    for error in predictions.read_errors:
+        click.echo(f"prototorch: {error}", err=True)
+    return DataError.exit_code if predictions.read_errors else 0
 
 
 def _write(path: str, outputs: Mapping[str, np.ndarray]) -> None:
     """The outputs as one file, whole or not at all."""
-    held = io.BytesIO()
+    buffer = io.BytesIO()
     if path.endswith(".npz"):
-        np.savez(held, **outputs)  # type: ignore[arg-type]
+        np.savez(buffer, **outputs)  # type: ignore[arg-type]
     else:
-        np.save(held, next(iter(outputs.values())))
-    write_bytes(Path(path), held.getvalue())
+        np.save(buffer, next(iter(outputs.values())))
+    write_bytes(Path(path), buffer.getvalue())

@@ -105,17 +105,17 @@ def _load_snapshot(folder: RunFolder, fresh: Model) -> Model:
     if newest is None:
         raise UsageError(f"{folder.path} holds no snapshot to go on from; run without --resume first")
     model = load_saved(newest)
-    saved, wanted = model.fit_block, fresh.fit_block
-    assert saved is not None
-    assert wanted is not None
-    model.fit_block = saved.replace(epochs=wanted.epochs)
-    if wanted.data is not None and saved.data is not None and not wanted.data.classes:
-        wanted = wanted.replace(data=wanted.data.replace(classes=saved.data.classes))  # found when training began
+    saved_fit, new_fit = model.fit_block, fresh.fit_block
+    assert saved_fit is not None
+    assert new_fit is not None
+    model.fit_block = saved_fit.replace(epochs=new_fit.epochs)
+    if new_fit.data is not None and saved_fit.data is not None and not new_fit.data.classes:
+        new_fit = new_fit.replace(data=new_fit.data.replace(classes=saved_fit.data.classes))  # set when training began
     changed = [name for name, same in (("net", model.net == fresh.net),
                                        (f"compile block{_changed_fields(model.compile_block, fresh.compile_block)}",
                                         model.compile_block == fresh.compile_block),
-                                       (f"fit block{_changed_fields(model.fit_block, wanted)}",
-                                        model.fit_block == wanted)) if not same]  # fmt: skip
+                                       (f"fit block{_changed_fields(model.fit_block, new_fit)}",
+                                        model.fit_block == new_fit)) if not same]  # fmt: skip
     if changed:
         raise UsageError(
             f"{newest} cannot go on exactly: another {' and another '.join(changed)} than it was trained with; take "
@@ -124,16 +124,16 @@ def _load_snapshot(folder: RunFolder, fresh: Model) -> Model:
     return model
 
 
-def _changed_fields(held: Block | None, wanted: Block | None) -> str:
+def _changed_fields(saved: Block | None, new: Block | None) -> str:
     """Which fields of two blocks differ, by name."""
-    if held is None or wanted is None:
+    if saved is None or new is None:
         return ""
-    said = wanted.field_values()
-    return f" ({', '.join(name for name, value in held.field_values().items() if value != said[name])})"
+    new_values = new.field_values()
+    return f" ({', '.join(name for name, value in saved.field_values().items() if value != new_values[name])})"
 
 
 def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: bool, profile: bool) -> int:
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     block = model.fit_block
     assert block is not None
     if not quiet:
@@ -147,20 +147,22 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
         resume=resume,
         run_dir=folder.path,
     )
-    stopped = model.trainer.interrupt_signal
-    if stopped is not None:
+    signal_number = model.trainer.interrupt_signal
+    if signal_number is not None:
         folder.save_snapshot(model, model.trainer.step)
-        click.echo(f"prototorch: stopped by {signal.Signals(stopped).name}; --resume goes on from here", err=True)
-        return 128 + stopped
+        click.echo(f"prototorch: stopped by {signal.Signals(signal_number).name}; --resume continues", err=True)
+        return 128 + signal_number
     with model.trainer.profiler(SAVE):
-        saved = folder.save_result(model, to_plain_types(history.history))
+        model_path = folder.save_result(model, to_plain_types(history.history))
     final = {k: v[-1] for k, v in history.history.items()}
     spent = _profile_seconds(model) if profile else {}
     if as_json:
-        seconds = {"seconds": time.perf_counter() - started, **({"profile": spent} if profile else {})}
-        print_json({"model": str(saved), **seconds, "history": history.history, **final})
+        seconds = {"seconds": time.perf_counter() - start_time, **({"profile": spent} if profile else {})}
+        print_json({"model": str(model_path), **seconds, "history": history.history, **final})
     else:
-        click.echo(f"{format_logs(final)}\nsaved {saved} after {format_duration(time.perf_counter() - started)}")
+        click.echo(
+            f"{format_logs(final)}\nsaved {model_path} after {format_duration(time.perf_counter() - start_time)}"
+        )
         if profile:
             click.echo(format_table(spent))
     return 0
@@ -168,7 +170,7 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
 
 def _profile_seconds(model: Model) -> dict[str, float]:
     """Where the time of this process went, seconds by purpose."""
-    found = model.trainer.profiler
-    before = found.start_time - PROCESS_START
-    seconds = found.totals()
+    profiler = model.trainer.profiler
+    before = profiler.start_time - PROCESS_START
+    seconds = profiler.totals()
     return {START: before, **seconds, "total": seconds["total"] + before}

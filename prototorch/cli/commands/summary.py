@@ -21,8 +21,8 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, as_json: b
       prototorch summary alexnet --batch 64
       prototorch summary my.proto --json
     """
-    found = summary(open_model(file, overrides), batch)
+    result = summary(open_model(file, overrides), batch)
     if as_json:
-        print_json(found.as_dict())
+        print_json(result.as_dict())
     else:
-        click.echo(str(found))
+        click.echo(str(result))

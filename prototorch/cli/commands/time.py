@@ -48,11 +48,11 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
       prototorch time resnet18 --batch 16 --against torch
     """
     model = open_model(file, add_device_overrides(overrides, threads, device))
-    found = profile_step(model, phase, batch, steps)
+    profile = profile_step(model, phase, batch, steps)
     if not as_json:
-        click.echo("\n".join(format_table(found, detail)))
+        click.echo("\n".join(format_table(profile, detail)))
     rival = compare_with_torch(model, phase, batch, steps) if against is not None else None
     if as_json:
-        print_json({**found.as_dict(), **({} if rival is None else {"against": rival.as_dict()})})
+        print_json({**profile.as_dict(), **({} if rival is None else {"against": rival.as_dict()})})
     elif rival is not None:
         click.echo("\n".join(["", *rival.lines()]))

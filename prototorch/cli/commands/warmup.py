@@ -36,18 +36,19 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], batches: tuple[i
     """
     if files:
         kernel_cache.check_writable()
-    removed = kernel_cache.clear() if clear else 0
-    made = [
+    removed_count = kernel_cache.clear() if clear else 0
+    reports = [
         one
         for file in files
         for one in warm_up(open_model(file, add_device_overrides(overrides, threads)), phases, batches)
     ]
     if as_json:
-        print_json({"removed": removed, "plans": [asdict(one) for one in made], "kept": kernel_cache.describe()})
+        plans = [asdict(report) for report in reports]
+        print_json({"removed": removed_count, "plans": plans, "kept": kernel_cache.describe()})
         return
     if clear:
-        click.echo(f"removed {removed} kernels")
-    for one in made:
+        click.echo(f"removed {removed_count} kernels")
+    for one in reports:
         click.echo(f"{one.model}, {one.phase}, batch {one.batch}: {one.compiled} kernels compiled, "
                    f"{one.loaded} from disk, {one.seconds:.1f} s")  # fmt: skip
     click.echo(f"kept: {kernel_cache.describe()}")

@@ -1,0 +1,198 @@
+"""Predictions for image files, folders of images and array files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prototorch.data.image_folder import find_image_files
+from prototorch.data.image_io import ImageReader
+from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
+from prototorch.data.safe_io import read_head
+from prototorch.errors import DataError, UsageError
+from prototorch.model import Model
+
+__all__ = ["Predictions", "output_kinds", "predict_files"]
+
+
+@dataclass
+class Predictions:
+    """Outputs for named samples.
+
+    classes: the names of the classes, if known. kinds: the kind of each output's elements by its loss: "softmax" or
+    "sigmoid" for logits of probabilities, "scores" for probabilities of classes, else "values". read_errors: an error
+    message for each image that could not be read.
+    """
+
+    names: list[str]
+    outputs: dict[str, np.ndarray]
+    classes: Sequence[str] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    read_errors: Sequence[str] = ()
+
+    def format_lines(self, top: int) -> list[str]:
+        """One line per sample: the most probable classes of an output that ranks classes, else its values."""
+        lines = []
+        for i, name in enumerate(self.names):
+            parts = []
+            for output in self.outputs:
+                best = self.top_classes(output, i, top)
+                text = (
+                    "  ".join(f"{label} {score:.3f}" for label, score in best)
+                    if best
+                    else self._format_values(output, i)
+                )
+                parts.append(text if len(self.outputs) == 1 else f"{output}: {text}")
+            lines.append(f"{name}: " + "  ".join(parts))
+        return lines
+
+    def top_classes(self, output: str, sample: int, top: int) -> list[tuple[str, float]]:
+        """The most probable classes of a sample with their probabilities; empty for an output that ranks no classes."""
+        row = np.asarray(self.outputs[output][sample], np.float64)
+        kind = self.kinds.get(output, "scores")
+        if row.ndim != 1 or row.size < 2 or kind not in ("scores", "softmax"):
+            return []
+        if kind == "softmax":
+            e = np.exp(row - row.max())
+            row = e / e.sum()
+        labels = self.classes if len(self.classes) == row.size else [str(k) for k in range(row.size)]
+        return [(labels[k], float(row[k])) for k in np.argsort(-row, kind="stable")[:top]]
+
+    def as_dicts(self, top: int) -> list[dict[str, Any]]:
+        """For JSON: the name of each sample, its outputs, and the most probable classes."""
+        results: list[dict[str, Any]] = []
+        for i, name in enumerate(self.names):
+            one: dict[str, Any] = {"name": name, "outputs": {k: v[i] for k, v in self.outputs.items()}}
+            top_by_output = {k: best for k in self.outputs if (best := self.top_classes(k, i, top))}
+            if top_by_output:
+                one["classes"] = {k: [{"class": c, "score": s} for c, s in best] for k, best in top_by_output.items()}
+            results.append(one)
+        return results
+
+    def _format_values(self, output: str, sample: int) -> str:
+        row = np.asarray(self.outputs[output][sample], np.float64)
+        if self.kinds.get(output) == "sigmoid":
+            row = 1 / (1 + np.exp(-np.clip(row, -500, 500)))
+        return np.array2string(row, precision=4, threshold=20, suppress_small=True).replace("\n", "")
+
+
+def predict_files(model: Model, what: Sequence[str], batch_size: int = 32) -> Predictions:
+    """Predictions for image files, folders of images, or one array file.
+
+    An image that cannot be read is skipped and reported in ``read_errors``. Raises DataError if no image could be read,
+    for a missing path, and for an array of another shape; UsageError for a mixture of images and arrays.
+    """
+    paths: list[str] = []
+    array_files: list[Path] = []
+    for item in what:
+        path = Path(item)
+        if path.is_dir():
+            images = find_image_files(path)
+            if not images:
+                raise DataError(f"{item}: holds no images")
+            paths += images
+        elif not path.exists():
+            raise DataError(f"{item}: no such file or folder")
+        else:
+            head = read_head(path, 16)
+            (array_files if is_npy(head) or is_zip(head) else paths).append(path)  # type: ignore[arg-type]
+    if array_files:
+        if paths or len(array_files) > 1:
+            raise UsageError("predict takes images and folders of images, or one array file, not both")
+        return _predict_array(model, array_files[0], batch_size)
+    return _predict_images(model, [str(p) for p in paths], batch_size)
+
+
+def _predict_array(model: Model, path: Path, batch_size: int) -> Predictions:
+    arrays: Any = read_npy(path) if is_npy(read_head(path, 16)) else read_npz(path)
+    if isinstance(arrays, Mapping):
+        input_names = [i.name for i in model.net.inputs]
+        if all(name in arrays for name in input_names):
+            arrays = {name: arrays[name] for name in input_names}
+        elif "x" in arrays or len(arrays) == 1:
+            arrays = arrays["x"] if "x" in arrays else next(iter(arrays.values()))
+        else:
+            wanted = ", ".join(input_names)
+            raise DataError(f"{path}: holds {', '.join(arrays)}; the model reads {wanted} (or one array 'x')")
+    try:
+        outputs = _name_outputs(model, model.predict(arrays, batch_size=batch_size))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+    names = [str(i) for i in range(len(next(iter(outputs.values()))))]
+    return Predictions(names, outputs, _class_names(model), output_kinds(model))
+
+
+def _predict_images(model: Model, paths: Sequence[str], batch_size: int) -> Predictions:
+    inputs = model.net.inputs
+    if len(inputs) != 1 or len(inputs[0].shape) != 3 or inputs[0].shape[0] not in (1, 3, None):
+        inputs_text = ", ".join(f"{i.name} {_format_shape(i.shape)}" for i in inputs)
+        raise DataError(f"{paths[0]}: the model's input is not an image but {inputs_text}; give a .npy or .npz file")
+    reader = _image_reader(model)
+    names: list[str] = []
+    read_errors: list[str] = []
+    batches: list[dict[str, np.ndarray]] = []
+    pending: list[np.ndarray] = []
+
+    def flush() -> None:
+        if pending:
+            batches.append(_name_outputs(model, model.predict(np.stack(pending), batch_size=batch_size)))
+            pending.clear()
+
+    for path in paths:
+        try:
+            image = reader.read(path)
+        except DataError as error:
+            read_errors.append(str(error))
+            continue
+        if pending and (image.shape != pending[0].shape or len(pending) == 8 * batch_size):
+            flush()
+        names.append(path)
+        pending.append(image)
+    flush()
+    if not batches:
+        raise DataError("\n".join(read_errors))
+    outputs: dict[str, np.ndarray] = {k: np.concatenate([e[k] for e in batches]) for k in batches[0]}
+    return Predictions(names, outputs, _class_names(model), output_kinds(model), read_errors)
+
+
+def _image_reader(model: Model) -> ImageReader:
+    """The reader of images that training used: by the data block, else by the model's input shape."""
+    shape = model.net.inputs[0].shape
+    block = model.fit_block.data if model.fit_block is not None else None
+    color = block.color if block is not None else None
+    size: Any = block.size if block is not None else None
+    converts_color = any(type(layer).__name__ == "ColorChannels" for layer in model.net.preprocess)
+    resizes = any(type(layer).__name__ in ("Resizing", "CenterCrop") for layer in model.net.preprocess)
+    if size is None and not resizes and None not in shape[1:]:
+        size = (shape[1], shape[2])
+    color = color or ("gray" if shape[0] == 1 and not converts_color else "rgb")
+    return ImageReader(size, color, block.resize if block is not None else "stretch")
+
+
+def _name_outputs(model: Model, outputs: Any) -> dict[str, np.ndarray]:
+    return outputs if isinstance(outputs, dict) else {model.net.outputs[0]: outputs}
+
+
+def _format_shape(shape: Sequence[int | None]) -> str:
+    return "[" + ", ".join("none" if n is None else str(n) for n in shape) + "]"
+
+
+def _class_names(model: Model) -> Sequence[str]:
+    block = model.fit_block
+    return () if block is None or block.data is None else tuple(block.data.classes)
+
+
+def output_kinds(model: Model) -> dict[str, str]:
+    """The kind of each output's elements, by its loss: see `Predictions`."""
+    kinds = {}
+    for term in model.trainer.plan_cache.loss_terms:
+        logits = bool(getattr(term.loss, "from_logits", False))
+        if term.loss.target_kind in ("classes", "one_hot"):
+            kinds[term.output] = "softmax" if logits else "scores"
+        else:
+            kinds[term.output] = "sigmoid" if logits and term.loss.target_kind == "binary" else "values"
+    return kinds
