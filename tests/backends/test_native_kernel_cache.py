@@ -158,8 +158,8 @@ def test_a_user_without_a_home_folder(cache, monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(kernel_cache.Path, "home", nobody)
     assert counted(scaled(3)) == (1, 0)
-    assert kernel_cache.describe() == "nowhere (no home folder; PROTOTORCH_CACHE names one)"
-    with pytest.raises(FileError, match=r"cannot be kept \(nowhere"):
+    assert kernel_cache.describe() == "nowhere (no home folder; set PROTOTORCH_CACHE)"
+    with pytest.raises(FileError, match=r"cannot be cached \(nowhere"):
         kernel_cache.check_writable()
 
 

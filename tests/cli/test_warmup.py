@@ -46,7 +46,7 @@ def test_a_folder_where_nothing_can_be_kept_is_an_error(shell, monkeypatch):
     code, out, err = shell("warmup", "two_layer")
     assert code == 5
     assert not out
-    assert "compiled kernels cannot be kept (nowhere (PROTOTORCH_CACHE is empty)); PROTOTORCH_CACHE=FOLDER says" in err
+    assert "compiled kernels cannot be cached (nowhere (PROTOTORCH_CACHE is empty)); set PROTOTORCH_CACHE to" in err
     assert shell("warmup")[0] == 0
 
 

@@ -1,12 +1,11 @@
-"""The CPU's one thread pool, and scratch memory for each of its threads.
+"""Python functions over ranges on several threads, and scratch memory for each of them; see docs/threads.md.
 
-`parallel_for` cuts 0 ... n into pieces whose bounds depend on ``n`` and ``grain`` alone, never on the number of
-threads,
-so that a result put together from pieces has the same bits however many threads there are. Threads take the next
-piece when they are free; a caller's own thread works too, so one thread means no pool at all.
+`parallel_for` cuts 0 ... n into pieces whose bounds depend on ``n`` and ``grain_size`` alone, never on the number of
+threads, so that a result combined from pieces has the same bits for any number of threads. Threads take the next piece
+when they are free; the caller's thread works too, so with one thread no pool is started.
 
-BLAS has threads of its own. They serve a single large product; inside `parallel(..., blas=True)` BLAS is held to one
-thread, since there the pieces already fill the cores.
+BLAS has threads of its own. They serve a single large product; inside `parallel_for(..., blas=True)` BLAS is limited to
+one thread, since the pieces already fill the cores.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ WorkFn = Callable[[int, int], Any]
 
 def _threads_from_environment() -> int:
     for name in ("PROTOTORCH_THREADS", "OMP_NUM_THREADS"):
-        said = os.environ.get(name, "").split(",")[0].strip()
-        if said.isdigit() and int(said) > 0:
-            return int(said)
+        value = os.environ.get(name, "").split(",")[0].strip()
+        if value.isdigit() and int(value) > 0:
+            return int(value)
     affinity = getattr(os, "sched_getaffinity", None)
     return (len(affinity(0)) if affinity else os.cpu_count()) or 1
 
 
 def check_environment() -> None:
-    """Raise UsageError where PROTOTORCH_THREADS is no number of threads. (OMP_NUM_THREADS is OpenMP's, not ours.)"""
-    said = os.environ.get("PROTOTORCH_THREADS", "").strip()
-    if said and not (said.isdigit() and int(said) > 0):
-        raise UsageError(f"PROTOTORCH_THREADS is {said!r}; it must be a whole number of at least 1")
+    """Raise UsageError where PROTOTORCH_THREADS is not an integer of at least 1. (OMP_NUM_THREADS belongs to
+    OpenMP.)"""
+    value = os.environ.get("PROTOTORCH_THREADS", "").strip()
+    if value and not (value.isdigit() and int(value) > 0):
+        raise UsageError(f"PROTOTORCH_THREADS is {value!r}; it must be an integer of at least 1")
 
 
 class NumpyRunContext:
-    """NumPy without warnings of numbers that are not finite (whether they are is asked once a step, not in every
-    kernel), and with a smaller buffer: NumPy copies rows that are shorter than its buffer, which takes longer than
-    the work."""
+    """NumPy without warnings about values that are not finite (they are checked once a step, not in every kernel), and
+    with a smaller buffer: NumPy copies rows that are shorter than its buffer, which takes longer than the work."""
 
     def __enter__(self) -> None:
         self._before = np.errstate(all="ignore")
@@ -54,56 +53,56 @@ class NumpyRunContext:
         np.setbufsize(_BUFFER_SIZE)
 
     def __exit__(self, *_: object) -> None:
-        self._before.__exit__(None, None, None)  # brings the buffer back, too
+        self._before.__exit__(None, None, None)  # restores the buffer size, too
 
 
 _BUFFER_SIZE = 2048
 
 
 class _ParallelJob:
-    """Pieces of work that several threads take in turn."""
+    """The pieces of one call of `parallel_for`, which several threads take."""
 
-    def __init__(self, work: WorkFn, n: int, grain: int, pieces: int, commit: Callable[[Any], None] | None):
-        self.work, self.n, self.grain, self.pieces, self.commit = work, n, grain, pieces, commit
-        self.take = count().__next__
-        self.done = count(1).__next__
-        self.finished = threading.Lock()
-        self.finished.acquire()
+    def __init__(self, work: WorkFn, n: int, grain_size: int, pieces: int, combine: Callable[[Any], None] | None):
+        self.work, self.n, self.grain_size, self.pieces, self.combine = work, n, grain_size, pieces, combine
+        self.next_piece = count().__next__
+        self.count_done = count(1).__next__
+        self.completion = threading.Lock()  # released when all pieces are done
+        self.completion.acquire()
         self.error: BaseException | None = None
-        self.turn = 0
-        self.turns = threading.Condition() if commit is not None else None
+        self.next_result = 0  # the piece whose result is combined next
+        self.order = threading.Condition() if combine is not None else None
 
-    def help(self) -> None:
-        """Do pieces until none is left."""
-        while (i := self.take()) < self.pieces:
+    def run_pieces(self) -> None:
+        """Run pieces until none is left."""
+        while (i := self.next_piece()) < self.pieces:
             try:
                 if self.error is None:
-                    made = self.work(i * self.grain, min((i + 1) * self.grain, self.n))
-                    if self.turns is not None:
-                        self._commit(i, made)
+                    result = self.work(i * self.grain_size, min((i + 1) * self.grain_size, self.n))
+                    if self.order is not None:
+                        self._combine(i, result)
             except BaseException as exc:
                 self.error = self.error or exc
             finally:
-                if self.turns is not None:
-                    self._pass_on(i)
-                if self.done() == self.pieces:
-                    self.finished.release()
+                if self.order is not None:
+                    self._advance(i)
+                if self.count_done() == self.pieces:
+                    self.completion.release()
 
-    def _commit(self, i: int, made: Any) -> None:
-        assert self.turns is not None
-        assert self.commit is not None
-        with self.turns:
-            while self.turn < i:
-                self.turns.wait()
-        self.commit(made)
+    def _combine(self, i: int, result: Any) -> None:
+        assert self.order is not None
+        assert self.combine is not None
+        with self.order:
+            while self.next_result < i:
+                self.order.wait()
+        self.combine(result)
 
-    def _pass_on(self, i: int) -> None:
-        assert self.turns is not None
-        with self.turns:
-            while self.turn < i:  # after an error: pieces still end in their order
-                self.turns.wait()
-            self.turn = i + 1
-            self.turns.notify_all()
+    def _advance(self, i: int) -> None:
+        assert self.order is not None
+        with self.order:
+            while self.next_result < i:  # after an error too, pieces end in their order
+                self.order.wait()
+            self.next_result = i + 1
+            self.order.notify_all()
 
 
 class _Pool:
@@ -112,43 +111,43 @@ class _Pool:
     def __init__(self, threads: int):
         self.threads = threads
         self.queue: SimpleQueue[_ParallelJob | None] = SimpleQueue()
-        self.started = 0
+        self.num_started = 0
         self.lock = threading.Lock()
 
     def run(self, job: _ParallelJob) -> None:
         helpers = min(self.threads, job.pieces) - 1
-        if self.started < helpers:
+        if self.num_started < helpers:
             self._start(helpers)
         for _ in range(helpers):
             self.queue.put(job)
-        job.help()
-        job.finished.acquire()
+        job.run_pieces()
+        job.completion.acquire()
 
-    def _start(self, wanted: int) -> None:
+    def _start(self, target: int) -> None:
         with self.lock:
-            while self.started < wanted:
-                self.started += 1
-                threading.Thread(target=self._serve, name=f"prototorch-{self.started}", daemon=True).start()
+            while self.num_started < target:
+                self.num_started += 1
+                threading.Thread(target=self._serve, name=f"prototorch-{self.num_started}", daemon=True).start()
 
     def _serve(self) -> None:
         with NumpyRunContext():
             while (job := self.queue.get()) is not None:
-                job.help()
+                job.run_pieces()
                 del job
 
 
 class _BlasThreads:
-    """BLAS' own number of threads; held to one while any of our regions runs."""
+    """The number of BLAS' own threads: one while a region of this pool that calls BLAS runs."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.depth = 0
-        self.found: list[Any] | None = None
+        self._libraries: list[Any] | None = None
 
     def libraries(self) -> list[Any]:
-        if self.found is None:
-            self.found = list(ThreadpoolController().select(user_api="blas").lib_controllers)
-        return self.found
+        if self._libraries is None:
+            self._libraries = list(ThreadpoolController().select(user_api="blas").lib_controllers)
+        return self._libraries
 
     def set(self, threads: int) -> None:
         for library in self.libraries():
@@ -174,14 +173,13 @@ if os.environ.get("PROTOTORCH_THREADS"):  # BLAS reads OMP_NUM_THREADS itself
 
 
 def num_threads() -> int:
-    """How many threads kernels use: `set_num_threads`, else PROTOTORCH_THREADS, else OMP_NUM_THREADS, else the
-    cores; one
-    inside `single_threaded`."""
-    return 1 if _caller.alone else _pool.threads
+    """The number of threads that kernels use: `set_num_threads`, else PROTOTORCH_THREADS, else OMP_NUM_THREADS, else
+    the cores; one inside `single_threaded`."""
+    return 1 if _caller.is_alone else _pool.threads
 
 
 class _CallerState(threading.local):
-    alone = False
+    is_alone = False
 
 
 _caller = _CallerState()
@@ -189,26 +187,26 @@ _caller = _CallerState()
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Inside, this thread's kernels run in it alone, beside what other threads run. For threads that prepare data while
-    the step has the pool to itself. Results are the same: they do not depend on the number of threads."""
-    before, _caller.alone = _caller.alone, True
+    """A context in which the kernels that this thread calls run in this thread alone: for threads that prepare data
+    while the training step uses the pool. Results do not change: they do not depend on the number of threads."""
+    before, _caller.is_alone = _caller.is_alone, True
     try:
         yield
     finally:
-        _caller.alone = before
+        _caller.is_alone = before
 
 
 def set_num_threads(count: int) -> None:
-    """Use this many threads from now on, in kernels and in BLAS. There is one pool in a process.
+    """Use this many threads from now on, in kernels and in BLAS, in the whole process.
 
     Raises UsageError for fewer than one.
     """
     global _pool
     if count < 1:
-        raise UsageError(f"the number of threads is at least 1, not {count}")
+        raise UsageError(f"the number of threads must be at least 1, not {count}")
     if count != _pool.threads:
         old, _pool = _pool, _Pool(count)
-        for _ in range(old.started):
+        for _ in range(old.num_started):
             old.queue.put(None)
         _blas.set(count)
 
@@ -226,19 +224,25 @@ if hasattr(os, "register_at_fork"):
 def parallel_for(
     work: WorkFn, n: int, grain_size: int, blas: bool = False, combine: Callable[[Any], None] | None = None
 ) -> None:
-    """Call ``work(start, stop)`` for each piece of at most ``grain`` of 0 ... n, on several threads.
+    """Call ``work(start, stop)`` for each piece of at most ``grain_size`` of 0 ... n, on several threads.
 
-    Pieces may be done in any order, but ``commit(what work gave back)`` is called in the order of the pieces, one at
-    a time: that is how sums over pieces come out the same each time. ``blas``: the work calls BLAS, which is then
-    held to one thread. The first error of any piece is raised when all have ended.
+    Args:
+        work: called for the pieces in any order.
+        n: the end of the range.
+        grain_size: the size of a piece; the last one may be smaller.
+        blas: whether the work calls BLAS, which is then limited to one thread.
+        combine: called with the results of ``work``, in the order of the pieces and one at a time, so that sums over
+            pieces have the same bits each time.
+
+    Raises the first error of a piece when all have ended.
     """
     pieces = -(-n // grain_size)
     pool = _pool
     if pieces <= 1 or num_threads() == 1:
         for start in range(0, n, grain_size):
-            made = work(start, min(start + grain_size, n))
+            result = work(start, min(start + grain_size, n))
             if combine is not None:
-                combine(made)
+                combine(result)
         return
     job = _ParallelJob(work, n, grain_size, pieces, combine)
     if blas:
@@ -275,17 +279,17 @@ def scratch_arrays(*arrays: tuple[tuple[int, ...], Any], use: str = "work") -> l
     return views
 
 
-def _allocate_scratch(use: str, wanted: tuple[tuple[tuple[int, ...], Any], ...]) -> list[np.ndarray]:
-    sizes = [-(-(np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))) // 64) * 64 for shape, dtype in wanted]
+def _allocate_scratch(use: str, arrays: tuple[tuple[tuple[int, ...], Any], ...]) -> list[np.ndarray]:
+    sizes = [-(-(np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))) // 64) * 64 for shape, dtype in arrays]
     memory = _scratch.memory.get(use)
     if memory is None or memory.nbytes < sum(sizes):
         raw = np.empty(sum(sizes) + 64, np.uint8)
         memory = _scratch.memory[use] = raw[-raw.ctypes.data % 64 :][: sum(sizes)]
         for key in [k for k in _scratch.views if k[0] == use]:
             del _scratch.views[key]
-    found, at = [], 0
-    for (shape, dtype), size in zip(wanted, sizes, strict=True):
-        room = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))
-        found.append(memory[at : at + room].view(dtype).reshape(shape))
-        at += size
-    return found
+    views, offset = [], 0
+    for (shape, dtype), size in zip(arrays, sizes, strict=True):
+        nbytes = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))
+        views.append(memory[offset : offset + nbytes].view(dtype).reshape(shape))
+        offset += size
+    return views

@@ -1,4 +1,4 @@
-"""Native kernels for the CPU: emitted as LLVM IR, compiled in the process, run by one thread team.
+"""Native kernels for the CPU: emitted as LLVM IR, compiled in the process, run by one thread pool.
 
 `emit` and `arrays` are the language kernels are written in, `build` compiles, `team` runs, `call` joins them to the
 dispatcher; `kernels/` holds one file a family.
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def unavailable_reason() -> str | None:
-    """Why there is no native level here; None where there is. Enters the kernels the first time."""
+    """Why the native level cannot be used here; None where it can. Registers the kernels the first time."""
     try:
         machine = importlib.import_module(f"{__name__}.cpu_features")
     except ImportError as exc:
@@ -24,7 +24,7 @@ def unavailable_reason() -> str | None:
 
 
 def describe() -> dict[str, Any]:
-    """What there is to say about the native kernels on this machine."""
+    """Facts about the native kernels on this machine, for `prototorch devices`."""
     why = unavailable_reason()
     if why is not None:
         return {"native kernels": f"none: {why}"}

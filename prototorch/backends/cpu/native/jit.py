@@ -1,8 +1,7 @@
 """From kernels to machine code in memory: looked up in the process, then on disk, then compiled.
 
-Code is kept under a key of everything it depends on: what the kernel is asked to be, the sources that emit it, the
-processor, llvmlite's version. Kernels whose IR is the same share one code. Where many kernels are missing at once, as
-when a plan is bound, they are compiled in several processes.
+Code is cached under a key of everything it depends on; see `cache_key`. Kernels whose IR is the same share one code.
+Where many kernels are missing at once, as when a plan is linked, they are compiled in several processes.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _MIN_PARALLEL_KERNELS = 6  # kernels for which no process is started
 
 
 class CompileStats:
-    """How much was compiled and how much came from disk, for `warmup` and the tests."""
+    """Kernels compiled and loaded in this process, for `prototorch warmup` and the tests."""
 
     num_compiled = 0
     num_loaded = 0
-    num_shared = 0  # kernels whose IR another one had as well
+    num_shared = 0  # kernels whose IR is that of another one
 
 
 @dataclass
@@ -56,64 +55,62 @@ class CompileRequest:
 
 
 def _target_cpu() -> tuple[str, str]:
-    """LLVM's name and features of what code is made for."""
+    """LLVM's name and features of the processor that code is compiled for."""
     name, features = host_cpu()
     return name, features + (",-prefer-256-bit" if vector_bits() == 512 else "")
 
 
 _lock = threading.RLock()
-_addresses: dict[bytes, int] = {}  # of code, by key and by symbol
+_addresses: dict[bytes, int] = {}  # of machine code, by key and by symbol
 _symbols: dict[bytes, str] = {}  # the symbol of IR, by its digest
-_symbol_keys: dict[str, bytes] = {}  # the key under which the code of a symbol is kept
-_engines: list[Any] = []  # LLVM's, which own the code that they have loaded
+_symbol_keys: dict[str, bytes] = {}  # the key of the code of a symbol
+_engines: list[Any] = []  # MCJIT engines, which own the code that they loaded
 
 
 def _workers_module() -> Any:
-    """The room that compiles: LLVM is loaded only where something has to be compiled."""
+    """The module that compiles. It is imported only where something must be compiled, because it loads LLVM."""
     return importlib.import_module(f"{__package__}.compile_workers")
 
 
-def compile_kernel(name: str, params: object, emit: Callable[[str], KernelBuilder]) -> int:
-    """The address of a kernel's code. ``asked`` says all that `make` depends on; its repr is the key."""
-    return load_or_compile([CompileRequest(name, params, emit)])[0]
-
-
 def is_compiled(request: CompileRequest) -> bool:
-    """Whether a kernel's code is here or on disk: it can be emitted, then."""
+    """Whether a kernel's code is loaded or on disk."""
     key = request.cache_key
     return key in _addresses or kernel_cache.contains(key)
 
 
 def load_or_compile(requests: Sequence[CompileRequest], workers: int = 1) -> list[int]:
-    """The addresses of kernels, those that are missing compiled in up to so many processes, this one among them."""
+    """The addresses of kernels. Those that are missing are compiled in up to ``workers`` processes, this one
+    included."""
     keys = [one.cache_key for one in requests]
     with _lock:
-        found: dict[bytes, tuple[str, bytes]] = {}
+        codes: dict[bytes, tuple[str, bytes]] = {}
         missing: dict[bytes, CompileRequest] = {}
         for key, one in zip(keys, requests, strict=True):
-            if key in _addresses or key in found or key in missing:
+            if key in _addresses or key in codes or key in missing:
                 continue
-            held = kernel_cache.read(key)
-            if held is None:
+            entry = kernel_cache.read(key)
+            if entry is None:
                 missing[key] = one
             else:
-                found[key] = held
+                codes[key] = entry
                 CompileStats.num_loaded += 1
         if missing:
-            _compile_missing(missing, found, workers)
-        _load_codes(found)
+            _compile_missing(missing, codes, workers)
+        _load_codes(codes)
         return [_addresses[key] for key in keys]
 
 
 def precompile(requests: Sequence[CompileRequest], workers: int, stop: threading.Event) -> None:
-    """Have the kernels that are missing compiled by up to so many other processes, which take only the time that nobody
-    else wants; until ``stop`` is set. Others may ask for kernels meanwhile: these are then compiled twice."""
+    """Have the missing kernels compiled by up to ``workers`` other processes at low priority, until ``stop`` is set.
+
+    Where one of them is needed meanwhile, it is compiled twice.
+    """
     with _lock:
         missing = [one for one in requests if not is_compiled(one)]
     if not missing:
         return
 
-    def emitted() -> Iterator[tuple[str, str]]:
+    def emit_missing() -> Iterator[tuple[str, str]]:
         for one in missing:
             if stop.is_set():
                 return
@@ -121,24 +118,24 @@ def precompile(requests: Sequence[CompileRequest], workers: int, stop: threading
             yield symbol, one.emit(symbol).finish()
 
     name, features = _target_cpu()
-    codes = _workers_module().CompileWorkers(workers, name, features, background=True).compile(emitted())
+    codes = _workers_module().CompileWorkers(workers, name, features, background=True).compile(emit_missing())
     with _lock:
-        found = {
+        entries = {
             one.cache_key: (s, codes[s]) for one in missing if (s := f"{one.name}_{one.cache_key.hex()[:24]}") in codes
         }
-        found = {key: held for key, held in found.items() if key not in _addresses}
-        CompileStats.num_compiled += len(found)
-        for key, held in found.items():
-            kernel_cache.write(key, *held)
-        _load_codes(found)
+        entries = {key: entry for key, entry in entries.items() if key not in _addresses}
+        CompileStats.num_compiled += len(entries)
+        for key, entry in entries.items():
+            kernel_cache.write(key, *entry)
+        _load_codes(entries)
 
 
-def _compile_missing(missing: dict[bytes, CompileRequest], found: dict[bytes, tuple[str, bytes]], workers: int) -> None:
-    """Compile what is missing; kernels of the same IR once. ``found`` gets symbols and code, by key."""
+def _compile_missing(missing: dict[bytes, CompileRequest], codes: dict[bytes, tuple[str, bytes]], workers: int) -> None:
+    """Compile kernels, those of the same IR once, and add symbols and code to ``codes``, by key."""
     name, features = _target_cpu()
     users: dict[str, list[bytes]] = {}
 
-    def emitted() -> Iterator[tuple[str, str]]:
+    def emit_distinct() -> Iterator[tuple[str, str]]:
         for key, one in missing.items():
             symbol = f"{one.name}_{key.hex()[:24]}"
             ir = one.emit(symbol).finish()
@@ -155,39 +152,39 @@ def _compile_missing(missing: dict[bytes, CompileRequest], found: dict[bytes, tu
 
     with _gc_disabled():
         helpers = workers - 1 if len(missing) > _MIN_PARALLEL_KERNELS else 0
-        codes = _workers_module().CompileWorkers(helpers, name, features).compile(emitted())
-    CompileStats.num_compiled += len(codes)
+        compiled = _workers_module().CompileWorkers(helpers, name, features).compile(emit_distinct())
+    CompileStats.num_compiled += len(compiled)
     for symbol, keys in users.items():
         for key in keys:
-            if symbol in codes:
-                found[key] = symbol, codes[symbol]
-                kernel_cache.write(key, symbol, codes[symbol])
-            else:  # it was loaded before
+            if symbol in compiled:
+                codes[key] = symbol, compiled[symbol]
+                kernel_cache.write(key, symbol, compiled[symbol])
+            else:  # loaded before
                 _addresses[key] = _addresses[symbol.encode()]
-                held = kernel_cache.read(_symbol_keys[symbol])
-                if held is not None:
-                    kernel_cache.write(key, *held)
+                entry = kernel_cache.read(_symbol_keys[symbol])
+                if entry is not None:
+                    kernel_cache.write(key, *entry)
     kernel_cache.evict_unused()
 
 
 @contextmanager
 def _gc_disabled() -> Iterator[None]:
-    """Emitting makes many objects that are all in use: to look for garbage among them takes longer than emitting."""
-    was = gc.isenabled()
+    """No garbage collection: emitting makes many objects that are all in use, and scanning them takes longer."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if was_enabled:
             gc.enable()
 
 
-def _load_codes(found: dict[bytes, tuple[str, bytes]]) -> None:
-    """Bring code into memory."""
-    codes = {symbol: code for symbol, code in found.values() if symbol.encode() not in _addresses}
-    for symbol, functions in zip(codes, _load_objects([([s], code) for s, code in codes.items()]), strict=True):
+def _load_codes(codes: dict[bytes, tuple[str, bytes]]) -> None:
+    """Load machine code, given as symbol and object file by key."""
+    objects = {symbol: code for symbol, code in codes.values() if symbol.encode() not in _addresses}
+    for symbol, functions in zip(objects, _load_objects([([s], code) for s, code in objects.items()]), strict=True):
         _addresses[symbol.encode()] = functions[symbol]
-    for key, (symbol, _) in found.items():
+    for key, (symbol, _) in codes.items():
         _addresses[key] = _addresses[symbol.encode()]
 
 
@@ -196,13 +193,13 @@ def _load_objects(objects: Sequence[tuple[Sequence[str], bytes]]) -> list[dict[s
     if elf_loader.is_supported() and objects:
         try:
             return elf_loader.load_objects([code for _, code in objects])
-        except elf_loader.UnsupportedObjectError:  # of another LLVM: it knows its own
+        except elf_loader.UnsupportedObjectError:  # of a newer LLVM: its own loader reads it
             pass
     return [_load_with_mcjit(names, code) for names, code in objects]
 
 
 def _load_with_mcjit(names: Sequence[str], code: bytes) -> dict[str, int]:
-    """The same by LLVM's loader. Each object has an engine of its own: MCJIT mixes up several in one."""
+    """The same by LLVM's loader, MCJIT, with an engine for each object: one engine confuses the symbols of several."""
     llvm = importlib.import_module("llvmlite.binding")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -215,14 +212,14 @@ def _load_with_mcjit(names: Sequence[str], code: bytes) -> dict[str, int]:
 
 
 def compile_assembly(name: str, text: str, functions: tuple[str, ...]) -> dict[str, int]:
-    """The addresses of functions of a module of LLVM assembly, kept on disk as kernels are."""
+    """The addresses of functions of a module of LLVM assembly, cached on disk as kernels are."""
     key = text_key(text)
     with _lock:
-        held = kernel_cache.read(key)
-        if held is None:
-            held = name, _workers_module().compile_ir(text, *_target_cpu())
-            kernel_cache.write(key, *held)
-        return _load_objects([(functions, held[1])])[0]
+        entry = kernel_cache.read(key)
+        if entry is None:
+            entry = name, _workers_module().compile_ir(text, *_target_cpu())
+            kernel_cache.write(key, *entry)
+        return _load_objects([(functions, entry[1])])[0]
 
 
 def _before_fork() -> None:

@@ -1,13 +1,14 @@
-"""Native kernels as the dispatcher knows them: prepared for specs, bound to arrays, strung together by the runner.
+"""How native kernels are written: prepared for specs, bound to arrays, linked with their neighbours in a plan.
 
-A kernel file says a *body* that emits the code and a *prepare* that says when it applies and which tasks it takes:
+A kernel file defines a *body*, which emits the code, and a *prepare* function, which decides when the kernel applies
+and which tasks it runs:
 
-    def body(k: Kernel, n: int) -> None: ...
+    def body(k: KernelBuilder, n: int) -> None: ...
 
-    @native("scale", layouts=True)
+    @native_kernel("scale")
     def scale(ins, outs, attrs):
-        made = code(body, ins[0].size)
-        return Tasks(lambda i, o: [Task(made.address, (i[0], o[0]), items=1)])
+        code = kernel_code(body, ins[0].size)
+        return TaskList(lambda i, o: [ParallelTask(code.address, (i[0], o[0]), iterations=1)])
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ BindFn = Callable[[Addresses, Addresses], list[ParallelTask]]
 
 
 class KernelCode:
-    """The code of a kernel: what emits it and with which parameters. Compiled when its address is first asked for."""
+    """The code of a kernel: the body that emits it, and its parameters. It is compiled when its address is first
+    needed."""
 
     def __init__(self, body: Callable[..., None], params: tuple[Any, ...]):
         self.body, self.params = body, params
@@ -42,7 +44,7 @@ class KernelCode:
 
     @property
     def address(self) -> int:
-        """Where the code lies; 0 while it is only `collect_codes`."""
+        """The address of the machine code; 0 inside `collect_codes` where it is not compiled yet."""
         if not self._address:
             if _collector.codes is not None:
                 _collector.codes.append(self)
@@ -60,12 +62,12 @@ class KernelCode:
         return self._request
 
     def check_supported(self) -> None:
-        """Raises Unsupported where the body cannot say what is asked for: it is emitted, if it never was."""
+        """Raises UnsupportedError where the body cannot emit the code; code that was compiled before can be."""
         if not is_compiled(self.request):
             self.emit("trial")
 
     def emit(self, name: str) -> KernelBuilder:
-        """The IR. Raises Unsupported where the body cannot say what is asked for."""
+        """The IR. Raises UnsupportedError where the body cannot emit it."""
         k = KernelBuilder(name)
         self.body(k, *self.params)
         return k
@@ -80,22 +82,29 @@ _collector = _CodeCollector()
 
 @contextmanager
 def collect_codes() -> Iterator[list[KernelCode]]:
-    """The codes whose addresses are asked for inside and that are not there yet; nothing is compiled meanwhile."""
-    found: list[KernelCode] = []
-    _collector.codes = found
+    """Inside, no code is compiled: codes whose address is needed and that are not compiled yet are appended to the
+    list."""
+    codes: list[KernelCode] = []
+    _collector.codes = codes
     try:
-        yield found
+        yield codes
     finally:
         _collector.codes = None
 
 
 def kernel_code(body: Callable[..., None], *params: Any) -> KernelCode:
-    """The code ``body(k, *params)`` emits; the parameters, by their repr, are the key under which it is kept."""
+    """The code that ``body(k, *params)`` emits. The parameters, by their repr, are a part of its key in the cache."""
     return KernelCode(body, params)
 
 
 class TaskList:
-    """What a prepare function gives back: tasks for the addresses of inputs and outputs. ``keep``: arrays they use."""
+    """The tasks of a prepared kernel.
+
+    Args:
+        bind: a function from the addresses of inputs and outputs to the tasks that fill the outputs.
+        family: the algorithm, where it is not the file's name; see `KernelChoice`.
+        keep_alive: arrays whose memory the tasks use.
+    """
 
     def __init__(self, bind: BindFn, family: str = "", keep_alive: Any = None):
         self.bind, self.family, self.keep_alive = bind, family, keep_alive
@@ -109,36 +118,39 @@ class NativeKernel:
         self.family = tasks.family or family
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[ParallelTask]:
-        """The tasks that fill the outputs, whose memory must be laid out as the specs say."""
+        """The tasks that fill the outputs. Raises ValueError where an array's memory does not have its spec's
+        layout."""
         for array, spec in zip((*inputs, *outputs), (*self.ins, *self._outs), strict=True):
             if not matches_layout(array, spec):
                 raise ValueError(f"an array of shape {array.shape} and strides {array.strides} for {spec}")
         return self._tasks.bind([a.ctypes.data for a in inputs], [a.ctypes.data for a in outputs])
 
     def enumerate_variants(self) -> list[ParallelTask]:
-        """Ask for all code that a binding may choose: arrays that lie well and apart, and such that do not. The tasks
-        are not to be run."""
-        found: list[ParallelTask] = []
+        """The tasks for arrays that are aligned and for arrays that are not, so that all code a binding may choose is
+        collected. They must not be run."""
+        tasks: list[ParallelTask] = []
         for step in (64, 12):
-            places = [step * (i + 1) for i in range(len(self.ins) + len(self._outs))]
-            found += self._tasks.bind(places[: len(self.ins)], places[len(self.ins) :])
-        return found
+            addresses = [step * (i + 1) for i in range(len(self.ins) + len(self._outs))]
+            tasks += self._tasks.bind(addresses[: len(self.ins)], addresses[len(self.ins) :])
+        return tasks
 
     def make_program(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> TaskProgram:
-        """The tasks ready to be run."""
+        """The tasks as a program that can be run."""
         return TaskProgram(self.bind(inputs, outputs), (inputs, outputs, self._tasks.keep_alive))
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        given = [a if matches_layout(a, s) else copy_to_layout(a, s) for a, s in zip(inputs, self.ins, strict=True)]
-        made = [a if matches_layout(a, s) else copy_to_layout(a, s) for a, s in zip(outputs, self._outs, strict=True)]
-        self.make_program(given, made)()
-        for target, source in zip(outputs, made, strict=True):
+        sources = [a if matches_layout(a, s) else copy_to_layout(a, s) for a, s in zip(inputs, self.ins, strict=True)]
+        results = [
+            a if matches_layout(a, s) else copy_to_layout(a, s) for a, s in zip(outputs, self._outs, strict=True)
+        ]
+        self.make_program(sources, results)()
+        for target, source in zip(outputs, results, strict=True):
             if target is not source:
                 target[...] = source
 
 
 def matches_layout(array: Any, spec: Spec) -> bool:
-    """Whether an array's memory is as its spec says."""
+    """Whether an array's memory has the layout of a spec."""
     if not isinstance(array, np.ndarray):
         return False
     if spec.layout == CHANNELS_LAST:
@@ -147,7 +159,7 @@ def matches_layout(array: Any, spec: Spec) -> bool:
 
 
 def copy_to_layout(array: Any, spec: Spec) -> Any:
-    """A copy of an array whose memory is as the spec says."""
+    """A copy of an array in the layout of a spec."""
     if spec.layout == CHANNELS_LAST:
         return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1), dtype=spec.dtype), -1, 1)
     return np.ascontiguousarray(array, dtype=spec.dtype).reshape(spec.shape)
@@ -157,43 +169,44 @@ PrepareTasksFn = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], 
 _prepare_caches: list[Any] = []
 
 
-def register_cache(known: Any) -> None:
-    """Say that a cache holds what was prepared for the machine's vectors; see `clear_caches`."""
-    _prepare_caches.append(known)
+def register_cache(cached: Any) -> None:
+    """Have `clear_caches` clear a cache of prepared kernels, which depend on the width of vectors."""
+    _prepare_caches.append(cached)
 
 
 def clear_caches() -> None:
-    """Forget what was prepared: kernels are to be made anew, for vectors of another width."""
-    for held in _prepare_caches:
-        held.cache_clear()
+    """Forget all prepared kernels, for vectors of another width."""
+    for cached in _prepare_caches:
+        cached.cache_clear()
 
 
 def native_kernel(
     *names: str, level: str = "native", special: bool = False
 ) -> Callable[[PrepareTasksFn], PrepareTasksFn]:
-    """Enter a native kernel for ops. Its prepare function gives Tasks, or None (or raises Unsupported): "not mine".
-    ``special``: it is asked before the others of its level."""
+    """Register a native kernel for ops. Its prepare function ``(ins, outs, attrs)`` returns a `TaskList`, or None (or
+    raises UnsupportedError) where the kernel does not apply. ``special``: it is tried before the others of its
+    level."""
 
-    def enter(prepare: PrepareTasksFn) -> PrepareTasksFn:
+    def register(prepare: PrepareTasksFn) -> PrepareTasksFn:
         family = prepare.__module__.rsplit(".", 1)[-1]
 
         @lru_cache(maxsize=4096)
-        def held(ins: tuple[Spec, ...], outs: tuple[Spec, ...], items: tuple[tuple[str, Any], ...]) -> Any:
+        def prepare_once(ins: tuple[Spec, ...], outs: tuple[Spec, ...], items: tuple[tuple[str, Any], ...]) -> Any:
             try:
                 tasks = prepare(ins, outs, dict(items))
             except UnsupportedError:
                 return None
             return None if tasks is None else NativeKernel(tasks, ins, outs, family)
 
-        _prepare_caches.append(held)
+        _prepare_caches.append(prepare_once)
 
-        def prepared(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Any:
+        def prepare_kernel(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> Any:
             if any(s.size == 0 for s in (*ins, *outs)):
                 return None
-            return held(ins, outs, tuple(sorted(attrs.items())))
+            return prepare_once(ins, outs, tuple(sorted(attrs.items())))
 
-        prepared.__module__ = prepare.__module__
-        kernel(level, *names, special=special)(prepared)
+        prepare_kernel.__module__ = prepare.__module__
+        kernel(level, *names, special=special)(prepare_kernel)
         return prepare
 
-    return enter
+    return register

@@ -1,13 +1,13 @@
 """Compiled kernels on disk, one file each, for any number of processes at once.
 
-Files are written whole under another name and then renamed, so that nobody sees half of one. Each begins with a digest
-of its key and content: what does not match (it was cut off, changed, or put there under another name) is as if it were
-not there, and is made again. A file is never anything but object code and the name of its function.
+A file is written under a temporary name and then renamed, so that no process reads half of it. It begins with a digest
+of its key and content; a file whose digest does not match (truncated, changed, or renamed) is ignored and written
+again. It holds nothing but object code and the name of its function.
 
-What no process has used for 90 days is removed by one that compiles.
+Files that no process has used for 90 days are removed by one that compiles.
 
-The folder is PROTOTORCH_CACHE, else the user's cache folder; an empty PROTOTORCH_CACHE keeps nothing. It is the user's
-alone: code in a folder that others may write to is not run.
+The folder is PROTOTORCH_CACHE, else the user's cache folder; with an empty PROTOTORCH_CACHE nothing is cached. The
+folder must belong to the user: code in a folder that others may write to is not run.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _DIGEST = 32  # bytes of SHA-256 before the content
 _SUFFIX, _CHOICE_SUFFIX, TEMP_PREFIX = ".kernel", ".choice", ".unfinished-"
 _EVICTION_MARK = "kernels.aged"  # beside the folder; its time is when old files were last removed
 DAY, MAX_AGE = 86_400.0, 90 * 86_400.0  # seconds; code that has not been used for longer is removed
-CPU_SUFFIX = ".processor"  # what LLVM said of this machine
+CPU_SUFFIX = ".processor"  # LLVM's name and features of this machine
 
 
 def cache_folder() -> Path | None:
-    """Where code is kept; None where nowhere."""
-    said = os.environ.get("PROTOTORCH_CACHE")
-    if said is not None:
-        return Path(said) / "kernels" if said else None
-    given = os.environ.get("XDG_CACHE_HOME")
-    if given and sys.platform != "darwin":
-        return Path(given) / "prototorch" / "kernels"
+    """The folder of cached code; None where there is none."""
+    variable = os.environ.get("PROTOTORCH_CACHE")
+    if variable is not None:
+        return Path(variable) / "kernels" if variable else None
+    user_cache = os.environ.get("XDG_CACHE_HOME")
+    if user_cache and sys.platform != "darwin":
+        return Path(user_cache) / "prototorch" / "kernels"
     try:
         home = Path.home()
-    except RuntimeError:  # nobody knows this user, as in a container that runs under a number
+    except RuntimeError:  # a user without an entry, as in a container that runs under a numeric id
         return None
     return home.joinpath(*(("Library", "Caches") if sys.platform == "darwin" else (".cache",)), "prototorch", "kernels")
 
 
 @cache
 def _is_trusted(where: Path) -> bool:
-    """Whether a folder can be used: it is this user's (or the administrator's) and nobody else may write to it."""
+    """Whether a folder belongs to this user (or to root) and nobody else may write to it."""
     try:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError:
@@ -56,12 +56,12 @@ def _is_trusted(where: Path) -> bool:
             return False
     if os.name != "posix":
         return True
-    found = where.stat()
-    return found.st_uid in (0, os.getuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    status = where.stat()
+    return status.st_uid in (0, os.getuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def usable_folder() -> Path | None:
-    """The folder, made where it was missing; None where there is none or it cannot be trusted."""
+    """The folder, created where it was missing; None where there is none or it cannot be trusted."""
     where = cache_folder()
     return where if where is not None and _is_trusted(where) else None
 
@@ -78,26 +78,26 @@ def contains(key: bytes) -> bool:
 
 
 def read(key: bytes, suffix: str = _SUFFIX) -> tuple[str, bytes] | None:
-    """The name of the function and the object code; None where there is none that is whole."""
+    """The name of the function and the object code; None where there is no intact file."""
     path = _path(key, suffix)
     if path is None:
         return None
     try:
-        held = path.read_bytes()
+        data = path.read_bytes()
     except OSError:
         return None
     with suppress(OSError):
         if time.time() - path.stat().st_mtime > MAX_AGE / 10:
             os.utime(path)
-    content = held[_DIGEST:]
-    if hashlib.sha256(key + content).digest() != held[:_DIGEST]:
+    content = data[_DIGEST:]
+    if hashlib.sha256(key + content).digest() != data[:_DIGEST]:
         return None
     symbol, _, code = content.partition(b"\0")
     return symbol.decode(), code
 
 
 def write(key: bytes, symbol: str, code: bytes, suffix: str = _SUFFIX) -> None:
-    """Keep code. Where that cannot be done, nothing happens: it only costs time later."""
+    """Cache code. Where that fails nothing is raised: the code is compiled again by another process."""
     path = _path(key, suffix)
     if path is None:
         return
@@ -117,7 +117,7 @@ def write(key: bytes, symbol: str, code: bytes, suffix: str = _SUFFIX) -> None:
 
 
 def usage() -> tuple[int, int]:
-    """How many files there are, and how many bytes."""
+    """The number of cached kernels, and their bytes."""
     where = usable_folder()
     count = size = 0
     for path in [] if where is None else where.glob(f"*{_SUFFIX}"):
@@ -128,7 +128,7 @@ def usage() -> tuple[int, int]:
 
 
 def evict_unused() -> None:
-    """Once a day, remove what no process has read or written for a long time: code of other versions, mostly."""
+    """Once a day, remove files that no process has read or written for a long time: code of other versions, mostly."""
     where = usable_folder()
     if where is None:
         return
@@ -140,8 +140,8 @@ def evict_unused() -> None:
         pass
     try:
         mark.touch()
-        with os.scandir(where) as found:
-            old = [e.path for e in found if e.is_file() and now - e.stat().st_mtime > _max_age(e.name)]
+        with os.scandir(where) as entries:
+            old = [e.path for e in entries if e.is_file() and now - e.stat().st_mtime > _max_age(e.name)]
     except OSError:
         return
     for path in old:
@@ -150,16 +150,16 @@ def evict_unused() -> None:
 
 
 def _max_age(name: str) -> float:
-    """The seconds that a file of this name may lie unused."""
+    """The seconds after which an unused file of this name is removed."""
     if name.startswith(TEMP_PREFIX):
         return DAY
     return MAX_AGE if name.endswith(_SUFFIX) else float("inf")
 
 
 def clear() -> int:
-    """Remove all files; how many kernels these were. Measured choices go too.
+    """Remove all files, measured kernel choices too, and return the number of kernels removed.
 
-    Processes that run keep the code they have.
+    Running processes are not affected: their code is loaded.
     """
     where = usable_folder()
     count = 0
@@ -174,22 +174,22 @@ def clear() -> int:
 
 
 def check_writable() -> None:
-    """Raise FileError where code cannot be kept, with the reason."""
+    """Raise FileError where code cannot be cached, with the reason."""
     where = usable_folder()
     if where is None or not os.access(where, os.W_OK):
-        raise FileError(f"compiled kernels cannot be kept ({describe()}); PROTOTORCH_CACHE=FOLDER says where they can")
+        raise FileError(
+            f"compiled kernels cannot be cached ({describe()}); set PROTOTORCH_CACHE to a folder that can be written to"
+        )
 
 
 def describe() -> str:
-    """Where code is kept and how much, or why it is not."""
+    """The folder of cached code and its size, or why there is none."""
     where = cache_folder()
     if where is None:
         empty = os.environ.get("PROTOTORCH_CACHE") is not None
-        return (
-            "nowhere (PROTOTORCH_CACHE is empty)" if empty else "nowhere (no home folder; PROTOTORCH_CACHE names one)"
-        )
+        return "nowhere (PROTOTORCH_CACHE is empty)" if empty else "nowhere (no home folder; set PROTOTORCH_CACHE)"
     if usable_folder() is None:
-        return f"none: {where} cannot be made, or others may write to it"
+        return f"none: {where} cannot be created, or others may write to it"
     count, size = usage()
-    kept = f"{where}: {count} kernels, {size / 1e6:.1f} MB"
-    return kept if os.access(where, os.W_OK) else f"{kept}; it cannot be written to"
+    usage_text = f"{where}: {count} kernels, {size / 1e6:.1f} MB"
+    return usage_text if os.access(where, os.W_OK) else f"{usage_text}; not writable"

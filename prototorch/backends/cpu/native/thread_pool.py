@@ -1,14 +1,14 @@
-"""The thread team: runs a list of kernels without returning to Python between them.
+"""The native thread pool: runs a list of kernels without returning to Python between them. See docs/threads.md.
 
-A *record* is seven words: the code's address, the arguments' address, the end of the items, the items of a piece, the
-pieces, the address of the kernel's shared scratch memory, and the first item. The caller's thread goes through the
-records in order. It publishes the pieces of each and does pieces itself; worker threads wait in native code, first
-spinning, then asleep, and take pieces too. Which thread does a piece is chance, but pieces do not depend on the number
-of threads, and so the result does not.
+A *record* is seven words: the address of the code, the address of the arguments, the end of the iterations, the grain
+size, the number of pieces, the address of the kernel's shared scratch memory, and the first iteration. The caller's
+thread goes through the records in order. It publishes the pieces of each and runs pieces itself; worker threads wait in
+native code, first spinning, then asleep, and take pieces too. Which thread runs a piece is not determined, but pieces
+do not depend on the number of threads, and so the result does not.
 
-One word, the *ticket*, holds the record's number (upper half) and how many pieces were taken from the front and from
-the back (lower half). A worker takes a piece by exchanging the ticket for its successor, which fails if the record has
-changed meanwhile: so it is safe to be late.
+One word, the *ticket*, holds the record's number (upper half) and the numbers of pieces taken from the front and from
+the back (lower half). A worker takes a piece by compare-and-exchange of the ticket for its successor, which fails if
+the record has changed meanwhile: a worker that wakes late does no harm.
 """
 
 from __future__ import annotations
@@ -38,23 +38,29 @@ _ALIGN = 128
 
 
 def aligned_words(count: int) -> np.ndarray:
-    """Zeroed 64-bit words that begin on a line of their own."""
+    """Zeroed 64-bit words that begin on a cache line of their own."""
     raw = np.zeros(count + _ALIGN // 8, np.int64)
     skip = (-raw.ctypes.data % _ALIGN) // 8
     return raw[skip : skip + count]
 
 
 def aligned_bytes(count: int) -> np.ndarray:
-    """Bytes with undefined content that begin on a line of their own."""
+    """Bytes with undefined content that begin on a cache line of their own."""
     raw = np.empty(count + _ALIGN, np.uint8)
     skip = -raw.ctypes.data % _ALIGN
     return raw[skip : skip + count]
 
 
 class ParallelTask(NamedTuple):
-    """One kernel to run: its code, its arguments, and how its items are cut into pieces.
+    """One kernel to run over a range of iterations.
 
-    ``local`` and ``shared`` are the bytes of scratch memory it wants for each thread and for all together.
+    Attributes:
+        code: the address of the machine code.
+        arguments: 64-bit words: addresses and integers.
+        iterations: the end of the range, which begins at 0.
+        grain_size: the iterations of a piece.
+        local_bytes: scratch memory of each thread.
+        shared_bytes: scratch memory of all threads together.
     """
 
     code: int
@@ -73,16 +79,16 @@ class _PoolFunctions(NamedTuple):
 
 @cache
 def pool_functions() -> _PoolFunctions:
-    """The team's native code."""
+    """The pool's native code."""
     names = ("run", "worker", "dismiss")
-    found = compile_assembly("team", thread_pool_ir(), names)
+    addresses = compile_assembly("thread_pool", thread_pool_ir(), names)
     word = ctypes.c_int64
     kinds = ([word, word, word, word], [word, word], [word])
-    return _PoolFunctions(*(ctypes.CFUNCTYPE(None, *k)(found[n]) for n, k in zip(names, kinds, strict=True)))
+    return _PoolFunctions(*(ctypes.CFUNCTYPE(None, *k)(addresses[n]) for n, k in zip(names, kinds, strict=True)))
 
 
 class _PoolScratch:
-    """Memory that kernels share, since only one runs at a time: a part for each thread, and one for all."""
+    """Scratch memory of kernels, of which one runs at a time: a part for each thread, and one for all."""
 
     def __init__(self) -> None:
         self.local = aligned_bytes(0)
@@ -103,7 +109,7 @@ class ThreadPool:
         self._call = self._code.run
         self._address = self._memory.ctypes.data
         self._threads = 0
-        self._state = object()  # another one when scratch memory moves; programs know for which one they are ready
+        self._state = object()  # replaced when scratch memory moves; programs remember for which one they are prepared
 
     def run(self, program: TaskProgram) -> None:
         """Run a program; one at a time."""
@@ -114,18 +120,18 @@ class ThreadPool:
             self._call(self._address, program.address, program.count, threads)
 
     def _prepare(self, program: TaskProgram, threads: int) -> None:
-        """As many workers as are wanted, and room for the program."""
+        """Start the workers, and reserve the program's scratch memory."""
         if len(self._workers) != threads - 1:
             self._start_workers(threads - 1)
         self._reserve_scratch(program, threads)
         self._threads, program.prepared_for = threads, self._state
 
-    def _start_workers(self, wanted: int) -> None:
+    def _start_workers(self, count: int) -> None:
         self._stop_workers()
         self._memory = aligned_words(WORDS)
         self._scratch.threads = 0
         address = self._address = self._memory.ctypes.data
-        for i in range(wanted):
+        for i in range(count):
             worker = threading.Thread(target=self._code.worker, args=(address, i + 1), name=f"prototorch-{i + 1}",
                                       daemon=True)  # fmt: skip
             worker.start()
@@ -140,28 +146,28 @@ class ThreadPool:
             self._workers.clear()
 
     def shutdown(self) -> None:
-        """End the workers: they are in native code, which must outlive them."""
+        """Stop the workers: they run native code, which must outlive them."""
         with self._lock:
             self._stop_workers()
 
     def _reserve_scratch(self, program: TaskProgram, threads: int) -> None:
-        held = self._scratch
-        if program.local > held.stride or threads != held.threads:
-            held.stride = max(held.stride, -(-program.local // _ALIGN) * _ALIGN)
-            held.local = aligned_bytes(held.stride * threads)
-            held.threads = threads
-            self._memory[LOCAL], self._memory[STRIDE] = held.local.ctypes.data, held.stride
+        scratch = self._scratch
+        if program.local > scratch.stride or threads != scratch.threads:
+            scratch.stride = max(scratch.stride, -(-program.local // _ALIGN) * _ALIGN)
+            scratch.local = aligned_bytes(scratch.stride * threads)
+            scratch.threads = threads
+            self._memory[LOCAL], self._memory[STRIDE] = scratch.local.ctypes.data, scratch.stride
             self._state = object()
-        if program.shared > len(held.shared):
-            held.shared = aligned_bytes(program.shared)
+        if program.shared > len(scratch.shared):
+            scratch.shared = aligned_bytes(program.shared)
             self._state = object()
-        program.set_shared_scratch(held.shared.ctypes.data)
+        program.set_shared_scratch(scratch.shared.ctypes.data)
 
 
 class TaskProgram:
-    """Tasks as records in memory, ready to be run as often as wanted. ``keep`` are objects whose memory they use."""
+    """Tasks as records in memory, to be run any number of times. ``keep_alive``: objects whose memory they use."""
 
-    #: it may be called outside of the backend's `running`: native code knows nothing of NumPy's settings
+    #: it may be called outside of the backend's `run_context`: NumPy's settings do not affect native code
     is_native = True
 
     def __init__(self, tasks: list[ParallelTask], keep_alive: Any = None):
@@ -182,11 +188,11 @@ class TaskProgram:
         self._records = aligned_words(RECORD * self.count)
         self._records[:] = np.array(records, np.int64).ravel()
         self._shared_at = 0
-        self.prepared_for: object = None  # the state of the team that it can be run in as it is
+        self.prepared_for: object = None  # the state of the pool for which the records are valid
         self.address = self._records.ctypes.data
 
     def set_shared_scratch(self, shared: int) -> None:
-        """Set where the shared scratch memory is."""
+        """Set the address of the shared scratch memory."""
         if shared != self._shared_at:
             self._records[SHARED::RECORD] = shared
             self._shared_at = shared
@@ -201,18 +207,19 @@ _creation_lock = threading.Lock()
 
 
 class _CallerPool(threading.local):
-    team: ThreadPool | None = None
+    pool: ThreadPool | None = None
 
 
 _caller = _CallerPool()
 
 
 def thread_pool() -> ThreadPool:
-    """The process' one team; inside `pool.alone` this thread's own, which has no other members."""
+    """The process' one pool; where one thread is used (as inside `single_threaded`), this thread's own, without
+    workers."""
     global _pool
     if worker_pool.num_threads() == 1:
-        _caller.team = _caller.team or ThreadPool()
-        return _caller.team
+        _caller.pool = _caller.pool or ThreadPool()
+        return _caller.pool
     if _pool is None:
         with _creation_lock:
             if _pool is None:
