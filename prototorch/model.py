@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -27,12 +26,11 @@ from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
 from prototorch.train.argument_checks import check_integer, check_optional_integer
 from prototorch.train.builtin_callbacks import History
-from prototorch.train.callbacks import Callback, CallbackList, callback_list
+from prototorch.train.callbacks import Callback, CallbackList, bind_output_dirs, callback_list
 from prototorch.train.config import Compile, Fit, record_class_names
 from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
 from prototorch.train.loss_terms import apply_loss_weights
 from prototorch.train.on_batch import OnBatchRunner
-from prototorch.train.output_paths import default_run_dir
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 from prototorch.train.profiler import OPEN, Profiler
@@ -263,8 +261,7 @@ class Model(ModelWeights):
             resume: whether the training that a file of `save` holds goes on where it stood, bit for bit, for the same
                 data and callbacks. None: if it was saved before its end. True also takes up a training that was
                 interrupted or has ended in this process. False: a new training with these weights.
-            run_dir: the folder of the files that callbacks of the fit block write; default: ``runs/NAME``. Callbacks
-                given here write where they like, relative to the working directory.
+            run_dir: the folder inside which callbacks of the fit block write their files; default: ``runs/NAME``.
 
         Ctrl-C lets the step end and gives back the history; `save` then keeps what is needed to go on.
 
@@ -282,7 +279,7 @@ class Model(ModelWeights):
                      "validation_freq": validation_freq}  # fmt: skip
         block = (self.fit_block or Fit()).replace(**{k: v for k, v in arguments.items() if v is not None})
         calls = [*(block.callbacks if callbacks is None else callback_list(callbacks)), *progress_callbacks(verbose)]
-        self._set_output_dirs(calls, block, run_dir)
+        bind_output_dirs(calls, (*block.callbacks, *(self.fit_block or block).callbacks), self.name, run_dir)
         validation_batch_size = check_optional_integer("validation_batch_size", validation_batch_size)
         initial_epoch = check_integer("initial_epoch", initial_epoch, 0)
         trainer, adapter = self._compiled_trainer(), self._data_adapter()
@@ -305,15 +302,6 @@ class Model(ModelWeights):
                            class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
                            validation_steps=block.validation_steps, validation_freq=block.validation_freq,
                            initial_epoch=initial_epoch, resume=resume)  # fmt: skip
-
-    def _set_output_dirs(self, callbacks: Sequence[Callback], block: Fit, run_dir: str | PathLike[str] | None) -> None:
-        """Bind the callbacks that the fit block declares to the run folder."""
-        declared = {id(callback) for owner in (block, self.fit_block or block) for callback in owner.callbacks}
-        for callback in callbacks:
-            if id(callback) in declared:
-                callback.set_output_dir(default_run_dir(self.name) if run_dir is None else Path(run_dir))
-            elif callback.output_dir is not None:
-                callback.set_output_dir(None)
 
     def evaluate(self, x: Any = None, y: Any = None, *, batch_size: int | None = None, sample_weight: Any = None,
                  steps: int | None = None, callbacks: Sequence[Callback] = (),

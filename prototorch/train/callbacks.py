@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from prototorch.errors import UsageError
 from prototorch.schema import Block
-from prototorch.train.output_paths import resolve_inside
+from prototorch.train.output_paths import default_run_dir, resolve_inside
 
 Logs = dict[str, Any]
 
@@ -105,10 +106,6 @@ class Callback(Block, family="callback"):
     def __repr__(self) -> str:
         return super().__repr__() if type(self).__init__ is Block.__init__ else object.__repr__(self)
 
-    def set_output_dir(self, folder: Path | None) -> None:
-        """Set ``output_dir``; `Model.fit` does, for each fit."""
-        object.__setattr__(self, "output_dir", folder)
-
     def output_path(self, path: str) -> str:
         """The path of a file to write: as it is, but inside the run folder for a callback declared in a model text.
 
@@ -181,6 +178,22 @@ class LambdaCallback(Callback):
             if not name.startswith("on_") or not hasattr(Callback, name):
                 self.refuse(f"there is no hook {name!r}")
             setattr(self, name, function)
+
+
+def bind_output_dirs(
+    callbacks: Iterable[Callback], declared: Iterable[Callback], name: str, run_dir: str | PathLike[str] | None
+) -> None:
+    """Bind the callbacks that a model text declares to the run folder, and the others to none.
+
+    The run folder is ``run_dir``, by default ``runs/NAME``. Raises UsageError for a name that leads elsewhere.
+    """
+    declared_ids = {id(callback) for callback in declared}
+    for callback in callbacks:
+        folder = None
+        if id(callback) in declared_ids:
+            folder = default_run_dir(name) if run_dir is None else Path(run_dir)
+        if folder != callback.output_dir:
+            object.__setattr__(callback, "output_dir", folder)
 
 
 def callback_list(callbacks: Any) -> list[Callback]:
