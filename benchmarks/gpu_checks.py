@@ -11,21 +11,19 @@ import math
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.gpu_calls import Report, calls
+from benchmarks.gpu_kernel_runs import gpu_backend, relative_error, run_op, time_cupy, time_kernel
 from benchmarks.isolated_process import run_isolated
 from benchmarks.workloads import find_workload
 from prototorch.backends.core import Backend
-from prototorch.backends.devices import backend_for
 from prototorch.backends.precision import numpy_dtype
 from prototorch.ops.core import run_on_arrays
 from prototorch.ops.operators import OPS
-from prototorch.spec import Spec
 from prototorch.train.memory_estimate import SCRATCH
 from prototorch.train.summary import memory_by_purpose as by_purpose
 
@@ -45,40 +43,6 @@ CONV_LAYERS = (
     ("conv3", (256, 256, 13, 13), (384, 256, 3, 3), 1, 1, 1),
 )  # fmt: skip
 BATCH = 256  # of the first look at rates, feeding and memory
-
-
-def run_op(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any],
-        layouts: Sequence[str | None] | None = None) -> tuple[tuple[np.ndarray, ...], str]:  # fmt: skip
-    """What an op gives on the GPU by the kernel the backend takes, and the level of that kernel."""
-    op = OPS[name]
-    specs = tuple(Spec(a.shape, a.dtype.name) for a in arrays)
-    outs = op.infer_spec(*specs, **attrs)  # type: ignore[attr-defined]
-    outs = outs if isinstance(outs, tuple) else (outs,)
-    choice = backend.choose_kernel(op, specs, outs, attrs)
-    runner = backend.prepare(op, specs, outs, attrs)
-    ins = [backend.asarray(a) for a in arrays]
-    made = [backend.empty(o) for o in outs]
-    with backend.run_context():
-        runner(ins, made)
-    return tuple(np.asarray(backend.to_numpy(m)) for m in made), choice.level
-
-
-def relative_error(got: Any, want: Any) -> float:
-    """The largest difference relative to the largest wanted element; infinite where a number is not one, or the other
-    way round."""
-    got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
-    if not np.array_equal(np.isnan(got), np.isnan(want)):
-        return float("inf")
-    other = (got != want) & ~np.isnan(want)
-    if not other.any():
-        return 0.0
-    largest = float(np.abs(want[np.isfinite(want)]).max(initial=1e-30))
-    return float(np.abs(got[other] - want[other]).max() / largest)
-
-
-def gpu_backend(precision: str, **more: Any) -> Any:
-    """The backend of the GPU."""
-    return backend_for("cuda", precision=precision, **more)
 
 
 def properties(say: Report, folder: Path) -> None:
@@ -159,39 +123,6 @@ def products(say: Report, folder: Path) -> None:
                 f"cuBLAS by CuPy {flops / theirs:.0f} TFLOP/s")  # fmt: skip
             assert level == "cuda"
             assert error < TOLERANCE[precision], "too far"
-
-
-def time_kernel(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any], times: int = 50) -> float:
-    """Seconds of a kernel on the device."""
-    op, device = OPS[name], backend.device
-    specs = tuple(Spec(a.shape, a.dtype.name) for a in arrays)
-    outs = op.infer_spec(*specs, **attrs)  # type: ignore[attr-defined]
-    outs = outs if isinstance(outs, tuple) else (outs,)
-    runner = backend.prepare(op, specs, outs, attrs)
-    ins, made = [backend.asarray(a) for a in arrays], [backend.empty(o) for o in outs]
-    start, end = device.create_event(timing=True), device.create_event(timing=True)
-    with backend.run_context():
-        for _ in range(3):
-            runner(ins, made)
-        device.record_event(start, device.compute_stream)
-        for _ in range(times):
-            runner(ins, made)
-        device.record_event(end, device.compute_stream)
-    device.synchronize_event(end)
-    return device.elapsed_ms(start, end) / times / 1e3
-
-
-def time_cupy(cupy: Any, work: Callable[[], Any], times: int = 50) -> float:
-    """Seconds of CuPy's work on the device."""
-    start, end = cupy.cuda.Event(), cupy.cuda.Event()
-    for _ in range(3):
-        work()
-    start.record()
-    for _ in range(times):
-        work()
-    end.record()
-    end.synchronize()
-    return float(cupy.cuda.get_elapsed_time(start, end)) / times / 1e3
 
 
 def kernels(say: Report, folder: Path) -> None:

@@ -1,1 +1,1 @@
-"""The engine: plans bound to memory and run, and the eager tape."""
+"""Running plans: binding to a backend, variables with versions, and timing."""

@@ -103,18 +103,33 @@ class Variables(dict[str, Any]):
     def __iter__(self) -> Iterator[str]:
         return super().__iter__()  # defined, so that dict(variables) asks for each array
 
+    def copy(self) -> dict[str, Any]:
+        """As `dict.copy`: a plain dict of the arrays."""
+        return dict(self)
+
+    def __or__(self, other: Any) -> Any:
+        return dict(self) | other
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """As `dict.pop`."""
+        if name not in self and default:
+            return default[0]
+        array = self[name]
+        del self[name]
+        return array
+
     def get(self, name: str, default: Any = None) -> Any:
-        """As of a dict."""
+        """As `dict.get`."""
         if name not in self:
             return default
         return self[name]
 
     def items(self) -> Any:
-        """As of a dict."""
+        """As `dict.items`."""
         return ItemsView(self)
 
     def values(self) -> Any:
-        """As of a dict."""
+        """As `dict.values`."""
         return ValuesView(self)
 
     def create(self, name: str, value: np.ndarray, own: bool = False) -> None:
@@ -128,15 +143,15 @@ class Variables(dict[str, Any]):
         else:
             self.check_spec(name, Spec(tuple(value.shape), value.dtype.name))
 
-    def check_spec(self, name: str, wanted: Spec) -> None:
-        """Raise WeightsError where the array of this name is not of the spec that the model needs."""
+    def check_spec(self, name: str, spec: Spec) -> None:
+        """Raise WeightsError where the array of this name has another spec than the model needs."""
         array = super().__getitem__(name)
-        found = Spec(tuple(array.shape), str(array.dtype))
-        if found != wanted:
-            raise WeightsError(f"{name}: the model needs {wanted}, but {found} is there, from a file")
+        actual = Spec(tuple(array.shape), str(array.dtype))
+        if actual != spec:
+            raise WeightsError(f"{name}: the model needs {spec}, got {actual} from a file")
 
     def assign(self, name: str, value: np.ndarray) -> None:
-        """Write new elements into an array that is there."""
+        """Write new elements into an existing array."""
         self[name][...] = value
 
     def weights(self) -> dict[str, Any]:
@@ -154,11 +169,11 @@ class Variables(dict[str, Any]):
             self.versions.mark_changed(name)
 
     def with_prefix(self, prefix: str) -> Iterator[tuple[str, Any]]:
-        """The arrays whose names begin like this."""
+        """The arrays whose names begin with a prefix."""
         return ((k, self[k]) for k in list(self) if k.startswith(prefix))
 
     def drop_prefix(self, prefix: str) -> None:
-        """Forget the arrays whose names begin like this."""
+        """Remove the arrays whose names begin with a prefix."""
         for name in [k for k in self if k.startswith(prefix)]:
             del self[name]
 
@@ -169,10 +184,10 @@ class NamedWeights(dict[str, np.ndarray]):
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self:
             raise UsageError(f"there is no weight {name!r}.{did_you_mean(name, self)}")
-        array, given = self[name], np.asarray(value)
-        if given.shape != array.shape:
-            raise WeightsError(f"{name} has shape {list(array.shape)}; what is written there has {list(given.shape)}")
-        array[...] = given
+        array, elements = self[name], np.asarray(value)
+        if elements.shape != array.shape:
+            raise WeightsError(f"{name}: expected shape {list(array.shape)}, got {list(elements.shape)}")
+        array[...] = elements
 
 
 class _HostArrays(Mapping[str, Any]):

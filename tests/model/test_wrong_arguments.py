@@ -111,7 +111,7 @@ def test_a_weight_that_is_set_by_name_is_written():
     before = made.weights["b/bias"]
     made.weights["b/bias"] = [1, 2, 3]
     assert before.tolist() == made.weights["b/bias"].tolist() == [1, 2, 3]
-    with pytest.raises(WeightsError, match=r"b/bias has shape \[3\]; what is written there has \[2\]"):
+    with pytest.raises(WeightsError, match=r"b/bias: expected shape \[3\], got \[2\]"):
         made.weights["b/bias"] = [1, 2]
     with pytest.raises(UsageError, match=r"there is no weight 'b/bios'\. Did you mean 'b/bias'\?"):
         made.weights["b/bios"] = [1, 2, 3]

@@ -77,3 +77,12 @@ def test_a_replaced_array_that_is_still_alive_does_not_count():
     assert versions.version_of(("a",)) is not None
     del old
     assert versions.version_of(("a",)) is not None
+
+
+@pytest.mark.parametrize("read", [lambda v: v.copy(), lambda v: v | {}, lambda v: v.get("a"), lambda v: v.pop("a")])
+def test_no_method_of_a_dict_gives_an_array_away_unnoticed(read):
+    variables, versions, snapshot = made()
+    held = read(variables)
+    assert not versions.is_unchanged(snapshot)
+    assert "a" not in variables or versions.version_of(("a",)) is None
+    del held

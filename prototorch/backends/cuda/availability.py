@@ -1,4 +1,4 @@
-"""What there is of CUDA on this machine, what is missing, and the one command that mends it."""
+"""What of CUDA is installed on this machine, what is missing, and the command that installs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from prototorch.errors import BackendError
 
-#: the distributions that may hold each part, by the major version of CUDA
+#: the distributions of each library, by the major version of CUDA
 CUPY = {13: "cupy-cuda13x", 12: "cupy-cuda12x"}
 CUDNN = {13: "nvidia-cudnn-cu13", 12: "nvidia-cudnn-cu12"}
 NCCL = {13: "nvidia-nccl-cu13", 12: "nvidia-nccl-cu12"}
@@ -21,7 +21,7 @@ _DRIVERS = ("libcuda.so.1", "nvcuda.dll")
 
 
 class DriverInfo(NamedTuple):
-    """NVIDIA's driver: the newest version of CUDA it can run, and how many GPUs it shows."""
+    """NVIDIA's driver: the newest version of CUDA that it supports, and the number of GPUs."""
 
     version: int  # 13000 is CUDA 13.0
     gpus: int
@@ -33,7 +33,7 @@ class DriverInfo(NamedTuple):
 
 
 def query_driver(load: Callable[[str], Any] = ctypes.CDLL) -> DriverInfo | None:
-    """The driver, asked itself; None where there is none. This imports nothing and takes a millisecond without one."""
+    """The driver's own answer; None where no driver is installed. Imports nothing and takes a millisecond then."""
     for name in _DRIVERS:
         try:
             library = load(name)
@@ -58,7 +58,7 @@ def is_available() -> bool:
 
 
 def unavailable_reason() -> str:
-    """Why there is no GPU to compute on, and what mends it; "" where there is one."""
+    """Why no GPU can be used, and what to install; "" where one can."""
     driver_info, cupy = query_driver(), importlib.util.find_spec("cupy") is not None
     if driver_info is None:
         return "this machine has no NVIDIA driver" + (
@@ -75,7 +75,7 @@ def _install_command(driver_info: DriverInfo | None) -> str:
 
 
 def describe_cuda() -> dict[str, Any]:
-    """What `prototorch devices` shows of the GPU."""
+    """The report of `prototorch devices` about the GPU."""
     driver_info = query_driver()
     report: dict[str, Any] = {"in use": "no"}
     reason = unavailable_reason()
@@ -96,12 +96,14 @@ def describe_cuda() -> dict[str, Any]:
     if missing:
         report["missing"] = f"{', '.join(missing)}: {_install_command(driver_info)}"
     if "cudnn" in missing or "cudnn frontend" in missing:
-        report["without cudnn"] = "convolutions and attention run by slow general bodies, and not as one CUDA graph"
+        report["without cudnn"] = (
+            "convolutions and attention run by slow reference implementations, and not as one CUDA graph"
+        )
     return report
 
 
 def _library_versions() -> Iterator[tuple[str, str | None]]:
-    """The parts with their versions, None for one that is not there. None of them is imported."""
+    """The libraries with their versions, None for a missing one. None of them is imported."""
     for name, distributions in (("cupy", (*CUPY.values(), "cupy")), ("cudnn", CUDNN.values()),
                                 ("cudnn frontend", (FRONTEND,)), ("nccl", NCCL.values())):  # fmt: skip
         yield name, next((version for d in distributions if (version := _installed_version(d)) is not None), None)
@@ -115,7 +117,7 @@ def _installed_version(distribution: str) -> str | None:
 
 
 def list_gpus() -> list[str]:
-    """Each GPU in a line: name, compute capability, memory. Raises BackendError where CuPy finds none, or fails."""
+    """A line for each GPU: name, compute capability, memory. Raises BackendError where CuPy finds none, or fails."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
