@@ -182,11 +182,11 @@ class FakeDevice:
         def check() -> None:
             (fields,) = block.view(LossCheckState)
             finite = bool(np.isfinite(loss))
-            if fields["is_finite"] and not finite:
+            if fields["all_finite"] and not finite:
                 fields["loss"] = loss
-            fields["is_finite"] = fields["is_finite"] and finite
-            fields["finite_steps"] += fields["is_finite"]
-            fields["apply_updates"] = fields["is_finite"] and (apply is None or bool(apply))
+            fields["all_finite"] = fields["all_finite"] and finite
+            fields["finite_steps"] += fields["all_finite"]
+            fields["apply_updates"] = fields["all_finite"] and (apply is None or bool(apply))
 
         self._enqueue(self.compute_stream, ("check_loss",), check)
 

@@ -26,9 +26,6 @@ OTHER_MEANINGS = {
     "backends/cpu/native/trig.py": {"sin", "cos"},  # keys of a table of polynomials
     "backends/cpu/native/cache_key.py": {"prepack"},  # a module
     "backends/cpu/native/prepack.py": {"prepack", "apply_prepacked"},  # it registers the kernels of these ops
-    "backends/cuda/device.py": {"is_finite"},  # the kernel that checks the loss
-    "backends/cuda/executor/cuda_graph.py": {"is_finite"},
-    "backends/cuda/executor/loss_check.py": {"is_finite"},
     "train/builtin_callbacks.py": {"min", "max", "top_k"},  # a callback's options
     "train/plan_cache.py": {"sum"},  # the reduction of a loss
     "train/profiler.py": {"all"},

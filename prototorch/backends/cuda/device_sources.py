@@ -6,21 +6,21 @@ import numpy as np
 
 __all__ = ["BLOCKS_PER_COPY", "COPY_ALL_SOURCE", "LossCheckState", "check_loss_source"]
 
-#: The state of the loss check on the device. ``is_finite`` is 1 until a loss is not finite, then 0 until the host
+#: The state of the loss check on the device. ``all_finite`` is 1 until a loss is not finite, then 0 until the host
 #: resets it; ``apply_updates`` is 1 where the updates of this step count; ``finite_steps`` counts the steps with
-#: ``is_finite``; ``loss`` is the one that was not finite.
-LossCheckState = np.dtype([("is_finite", "i4"), ("apply_updates", "i4"), ("finite_steps", "i4"), ("loss", "f4")])
+#: ``all_finite``; ``loss`` is the one that was not finite.
+LossCheckState = np.dtype([("all_finite", "i4"), ("apply_updates", "i4"), ("finite_steps", "i4"), ("loss", "f4")])
 BLOCKS_PER_COPY = 8  # blocks of threads for each array of a copy of many arrays
 
 _CHECK_LOSS_SOURCE = """
-struct State { int is_finite, apply_updates, finite_steps; float loss; };
+struct State { int all_finite, apply_updates, finite_steps; float loss; };
 extern "C" __global__ void check_loss(State* state, const REAL* loss, const bool* apply) {
     if (blockIdx.x || threadIdx.x) return;
     bool finite = isfinite(*loss);
-    if (state->is_finite && !finite) state->loss = (float)*loss;
-    state->is_finite = state->is_finite && finite;
-    state->finite_steps += state->is_finite;
-    state->apply_updates = state->is_finite && (apply == nullptr || *apply);
+    if (state->all_finite && !finite) state->loss = (float)*loss;
+    state->all_finite = state->all_finite && finite;
+    state->finite_steps += state->all_finite;
+    state->apply_updates = state->all_finite && (apply == nullptr || *apply);
 }
 """
 

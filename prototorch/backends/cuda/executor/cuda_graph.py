@@ -87,7 +87,7 @@ class CudaGraphExecutor:
                 names = {b.name for b in step.outputs if b.memory == "state"}
                 if names or not step.outputs:
                     unguarded = names and not names & self.plan.guarded_states
-                    kernel.condition = "is_finite" if unguarded else "apply_updates"
+                    kernel.condition = "all_finite" if unguarded else "apply_updates"
         for kernel, ins, outs in self.backend.fuse_updates([(kernel, ins, outs) for _, kernel, ins, outs in bound]):
             if check is not None and kernel.condition:
                 kernel = kernel.make_conditional(getattr(check, kernel.condition))
@@ -110,7 +110,7 @@ class CudaGraphExecutor:
         and all losses before it were finite."""
         flags: dict[bool, Any] = {True: None, False: None}
         if self.loss_check is not None:
-            flags = {True: self.loss_check.apply_updates, False: self.loss_check.is_finite}
+            flags = {True: self.loss_check.apply_updates, False: self.loss_check.all_finite}
         elif self.plan.state_copies:
             flags[False] = self.device.upload(np.ones(1, np.int32))
         groups: dict[bool, list[tuple[Any, Any]]] = {False: [], True: []}

@@ -23,7 +23,7 @@ class DeviceLossCheck:
     """The check that all training plans of a model share.
 
     Attributes:
-        is_finite: int32[1] on the device: 1 until a loss is not finite, then 0.
+        all_finite: int32[1] on the device: 1 until a loss is not finite, then 0.
         apply_updates: int32[1] on the device: whether the updates of the step count.
         steps_started: steps since the last reset.
     """
@@ -31,7 +31,7 @@ class DeviceLossCheck:
     def __init__(self, device: CudaDevice):
         self.device = device
         self.block = device.alloc(LossCheckState.itemsize)
-        self.is_finite, self.apply_updates = self.block[:4].view("int32"), self.block[4:8].view("int32")
+        self.all_finite, self.apply_updates = self.block[:4].view("int32"), self.block[4:8].view("int32")
         self._report = device.alloc_pinned(LossCheckState.itemsize)
         self._event = device.create_event()
         self.steps_started = 0
@@ -55,7 +55,7 @@ class DeviceLossCheck:
         self.device.synchronize_event(self._event)
         self._report_requested = False
         (state,) = self._report.view(LossCheckState)
-        if state["is_finite"]:
+        if state["all_finite"]:
             return
         steps_since, loss = self.steps_started - int(state["finite_steps"]) - 1, np.float32(state["loss"])
         self.reset()
