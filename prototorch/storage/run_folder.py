@@ -30,6 +30,11 @@ class _SupportsSave(Protocol):
         """Write the model to a file."""
 
 
+def _open_without_links(path: str, flags: int) -> int:
+    """Open a file for `open`, but not through a symbolic link, which a hostile folder may contain."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
 class RunFolder:
     """The folder of one run, as a context manager. Entering creates the folder and acquires its lock.
 
@@ -95,9 +100,9 @@ class RunFolder:
         return self.snapshots.add(step, model.save)
 
     def append_log(self, entry: Mapping[str, object]) -> None:
-        """Append an entry to the log."""
+        """Append an entry to the log. Raises SnapshotError if it cannot be written, or is a symbolic link."""
         try:
-            with open(self.log_path, "a", encoding="utf-8") as file:
+            with open(self.log_path, "a", encoding="utf-8", opener=_open_without_links) as file:
                 file.write(json.dumps(entry) + "\n")
         except OSError as error:
             raise SnapshotError(f"{self.log_path}: cannot write it: {error.strerror}") from error

@@ -11,8 +11,9 @@ import pytest
 
 import prototorch as pt
 from prototorch.cli import main
-from prototorch.errors import TextError, UsageError
+from prototorch.errors import SnapshotError, TextError, UsageError
 from prototorch.load import model_from_text
+from prototorch.storage.run_folder import RunFolder
 
 X = np.zeros((8, 3), np.float32)
 Y = np.zeros((8, 2), np.float32)
@@ -107,6 +108,13 @@ def test_the_default_run_folder_is_below_runs(folder, name, capfd):
     assert not (folder / "runs").exists() or not any((folder / "runs").iterdir())
     with pytest.raises(UsageError, match="run_dir"):
         train(text_with(CSV_LOGGER.format("a.csv"), name))
+
+
+def test_the_log_of_a_run_is_not_written_through_a_link(folder):
+    with RunFolder(folder / "runs" / "net") as run:
+        run.log_path.symlink_to(folder.parent / "profile")
+        with pytest.raises(SnapshotError, match=r"log\.jsonl: cannot write it"):
+            run.append_log({"epoch": 1})
 
 
 @pytest.mark.parametrize("pattern", [
