@@ -11,7 +11,6 @@ import pytest
 from prototorch.checking import check_model
 from prototorch.cli.main import group
 from prototorch.errors import TextError
-from prototorch.layers import Layer
 from prototorch.load import model_from_text
 from prototorch.text.reader import parse
 
@@ -55,25 +54,6 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch):
             exec(code, space)
     assert space["model"] is not None
     assert not page.name.startswith("README") or (tmp_path / "lenet.h5").exists()
-
-
-def test_the_layer_of_the_architecture_page_works():
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    (code,) = [code for kind, code in FENCE.findall(page) if kind == "python"]
-    head = (
-        "from prototorch import ops\nfrom prototorch.initializers import Constant\n"
-        "from prototorch.layers import Layer\n"
-        "from prototorch.schema import example, field\n"
-    )
-    exec(head + code.replace("class Scale", "class ScaleOfTheDocs"), {"__name__": "docs"})
-    found = Layer.lookup("ScaleOfTheDocs")
-    assert found.specs()["initial"].doc
-    model = model_from_text('input { name: "a"  shape: [3, 4, 4] }\nScaleOfTheDocs { initial: 2 }')
-    assert (model.predict(np.ones((1, 3, 4, 4), np.float32)) == 2).all()
-    family = Layer._family
-    assert family is not None
-    family.members.pop("ScaleOfTheDocs")
-    family.names = {name: cls for name, cls in family.names.items() if cls is not found}
 
 
 def test_the_commands_and_codes_of_the_page_are_the_real_ones():
