@@ -7,15 +7,17 @@ from typing import Any
 
 from prototorch.errors import UsageError
 
+__all__ = ["check_integer", "check_optional_integer"]
+
 
 def check_integer(name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least ``least``. Raises UsageError, which names the argument, for anything else."""
+    """The value as an int. Raises UsageError, which names the argument, unless it is an integer >= ``least``."""
     try:
         number = least - 1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = least - 1
     if number < least:
-        raise UsageError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        raise UsageError(f"{name} must be an integer of at least {least}, not {value!r}.")
     return number
 
 

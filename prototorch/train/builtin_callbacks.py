@@ -1,4 +1,4 @@
-"""The callbacks that come with prototorch, by Keras' names and meanings."""
+"""The callbacks of prototorch, by the names and definitions of Keras."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = [
 
 
 class History(Callback):
-    """What `fit` gives back: ``history`` maps each name to its values, one an epoch; ``epoch`` are their numbers.
+    """The result of `fit`: ``history`` maps each log to its values, one for each epoch; ``epoch`` are their numbers.
 
-    ``timing`` says for each epoch of this process where its seconds went: ``steps``, ``data`` (waiting for data),
+    ``timing`` are the seconds of each epoch of this process by purpose: ``steps``, ``data`` (waiting for data),
     ``validation``, ``callbacks``, ``prepare`` (planning and compiling) and ``total``. ``waiting`` is the share of the
-    training that was spent waiting for data, 0..1. A state does not hold them: no two runs take the same time.
+    training that was spent waiting for data, from 0 to 1. They are not part of the state.
     """
 
     def __init__(self) -> None:
@@ -65,47 +65,49 @@ class History(Callback):
 
 
 class _Monitor(Callback, abstract=True):
-    """A callback that watches one of the logs."""
+    """A callback that monitors one of the logs."""
 
-    monitor: str = field(default="val_loss", doc="Which of the logs is watched.")
-    mode: Literal["auto", "min", "max"] = field(default="auto", doc="Whether less or more of it is better.")
+    monitor: str = field(default="val_loss", doc="The log that is monitored.")
+    mode: Literal["auto", "min", "max"] = field(default="auto", doc="Whether smaller (min) or larger (max) is better.")
 
     def monitored_value(self, logs: Logs | None) -> float | None:
-        """The watched value; None after an epoch without validation. UsageError where the logs will never have it."""
+        """The monitored value; None after an epoch without validation. Raises UsageError where the logs have no such
+        name."""
         logs = logs or {}
         if self.monitor in logs:
             return float(logs[self.monitor])
-        validated = any(name.startswith("val_") for name in logs)
-        if self.monitor.startswith("val_") and self.params.get("validation") and not validated:
+        has_validation = any(name.startswith("val_") for name in logs)
+        if self.monitor.startswith("val_") and self.params.get("validation") and not has_validation:
             return None
         hint = (
             "; give fit validation_data or validation_split"
-            if self.monitor.startswith("val_") and not validated
+            if self.monitor.startswith("val_") and not has_validation
             else ""
         )
-        raise UsageError(f"{type(self).__name__} watches {self.monitor!r}, but the logs have {', '.join(logs)}{hint}")
+        raise UsageError(f"{type(self).__name__} monitors {self.monitor!r}, but the logs have {', '.join(logs)}{hint}")
 
     @property
     def sign(self) -> int:
-        """-1 where less is better, else 1; "auto" knows accuracies, AUC, precision, recall and F1 as more-is-better."""
+        """-1 where smaller is better, else 1. "auto": larger is better for accuracy, AUC, precision, recall, F1 and the
+        like, by the name."""
         if self.mode != "auto":
             return -1 if self.mode == "min" else 1
-        more = ("acc", "auc", "precision", "recall", "f1", "fbeta", "top_k", "similarity")
-        return 1 if any(word in self.monitor for word in more) else -1
+        maximized = ("acc", "auc", "precision", "recall", "f1", "fbeta", "top_k", "similarity")
+        return 1 if any(word in self.monitor for word in maximized) else -1
 
     def is_better(self, value: float, than: float | None, by: float = 0.0) -> bool:
-        """Whether a value is better than another by more than this; anything but NaN is better than none."""
+        """Whether a value is better than another by more than ``by``; any value but NaN is better than None."""
         return not math.isnan(value) if than is None else self.sign * (value - than) > by
 
 
 class EarlyStopping(_Monitor):
-    """Stop when the watched value has not become better for ``patience`` epochs, and give back the best weights."""
+    """Stop when the monitored value has not improved for ``patience`` epochs, and restore the best weights."""
 
-    min_delta: float = field(default=0.0, min=0, doc="How much better counts as better.")
-    patience: int = field(default=0, min=0, doc="Epochs without improvement that are borne.")
-    baseline: float | None = field(default=None, doc="A value that must be bettered, or improvement does not count.")
-    restore_best_weights: bool = field(default=True, doc="Whether the model ends with its best weights.")
-    start_from_epoch: int = field(default=0, min=0, doc="Epochs that are let pass first.")
+    min_delta: float = field(default=0.0, min=0, doc="The smallest change that counts as an improvement.")
+    patience: int = field(default=0, min=0, doc="Number of epochs without improvement before it acts.")
+    baseline: float | None = field(default=None, doc="A value that must be exceeded for an improvement to count.")
+    restore_best_weights: bool = field(default=True, doc="Whether the best weights are restored at the end.")
+    start_from_epoch: int = field(default=0, min=0, doc="Number of epochs before monitoring starts.")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.best: float | None = None
@@ -131,8 +133,10 @@ class EarlyStopping(_Monitor):
             self.model.stop_training = True
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        interrupted = self.model.trainer.interrupt_signal is not None  # then the training is to go on from where it is
-        if self.restore_best_weights and self.best_weights is not None and not interrupted:
+        was_interrupted = (
+            self.model.trainer.interrupt_signal is not None
+        )  # then the training continues from its present weights
+        if self.restore_best_weights and self.best_weights is not None and not was_interrupted:
             self.model.set_weights(self.best_weights)
 
     def state(self) -> dict[str, Any]:
@@ -145,17 +149,17 @@ class EarlyStopping(_Monitor):
 
 
 class ModelCheckpoint(_Monitor):
-    """Save the model after each epoch (or every n steps), or only when the watched value has become better.
+    """Save the model after each epoch (or every n steps), or only when the monitored value has improved.
 
     ``filepath`` may hold ``{epoch}`` (from 1), ``{batch}`` (from 1, of the epoch) and the names of logs:
-    ``"best-{epoch:02d}-{val_loss:.3f}.h5"``. What is saved is what all callbacks know by then.
+    ``"best-{epoch:02d}-{val_loss:.3f}.h5"``. It is saved after the other callbacks, with their state.
     """
 
-    filepath: str = field(doc="Where to, with an ending of .h5; folders are made.")
-    save_best_only: bool = field(default=False, doc="Only when the watched value is the best so far.")
-    save_weights_only: bool = field(default=False, doc="Only weights, without the training state.")
-    save_freq: int | Literal["epoch"] = field(default="epoch", doc="After each epoch, or every n steps.")
-    initial_value_threshold: float | None = field(default=None, doc="The best value before there is one.")
+    filepath: str = field(doc="The path, ending in .h5; folders are created.")
+    save_best_only: bool = field(default=False, doc="Save only when the monitored value is the best so far.")
+    save_weights_only: bool = field(default=False, doc="Save weights only, without the training state.")
+    save_freq: int | Literal["epoch"] = field(default="epoch", doc='"epoch", or a number of steps between two saves.')
+    initial_value_threshold: float | None = field(default=None, doc="The initial best value.")
 
     def check(self) -> None:
         if self.save_freq != "epoch" and self.save_freq < 1:
@@ -180,9 +184,9 @@ class ModelCheckpoint(_Monitor):
             if value is None or not self.is_better(value, self.best):
                 return
             self.best = value
-        named = {**(logs or {}), **({} if batch is None else {"batch": batch + 1}), "epoch": epoch + 1}
+        fields = {**(logs or {}), **({} if batch is None else {"batch": batch + 1}), "epoch": epoch + 1}
         try:
-            path = self.output_path(format_path(self.filepath, named))
+            path = self.output_path(format_path(self.filepath, fields))
         except UsageError as error:
             raise UsageError(f"ModelCheckpoint.filepath: {error}") from None
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -197,13 +201,13 @@ class ModelCheckpoint(_Monitor):
 
 
 class ReduceLROnPlateau(_Monitor):
-    """Multiply the learning rate by ``factor`` when the watched value has not become better for ``patience`` epochs."""
+    """Multiply the learning rate by ``factor`` when the monitored value has not improved for ``patience`` epochs."""
 
-    factor: float = field(default=0.1, above=0, below=1, doc="What the learning rate is multiplied by.")
-    patience: int = field(default=10, min=0, doc="Epochs without improvement that are borne.")
-    min_delta: float = field(default=1e-4, min=0, doc="How much better counts as better.")
-    cooldown: int = field(default=0, min=0, doc="Epochs to wait after a reduction.")
-    min_lr: float = field(default=0.0, min=0, doc="The learning rate never falls below this.")
+    factor: float = field(default=0.1, above=0, below=1, doc="Factor of the learning rate.")
+    patience: int = field(default=10, min=0, doc="Number of epochs without improvement before it acts.")
+    min_delta: float = field(default=1e-4, min=0, doc="The smallest change that counts as an improvement.")
+    cooldown: int = field(default=0, min=0, doc="Number of epochs to wait after a reduction.")
+    min_lr: float = field(default=0.0, min=0, doc="Lower bound of the learning rate.")
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.best: float | None = None
@@ -232,7 +236,7 @@ class ReduceLROnPlateau(_Monitor):
 
 
 class LearningRateScheduler(Callback):
-    """Before each epoch the learning rate becomes ``schedule(epoch, learning rate)``, or ``schedule(epoch)``.
+    """Set the learning rate before each epoch to ``schedule(epoch, learning_rate)`` or ``schedule(epoch)``.
 
     Python only (a function)."""
 
@@ -242,7 +246,7 @@ class LearningRateScheduler(Callback):
         try:
             single = len(inspect.signature(self.schedule).parameters) == 1
         except (TypeError, ValueError):
-            single = False  # a function that does not tell is called with both
+            single = False  # a function without a signature is called with both
         rate = self.schedule(epoch) if single else self.schedule(epoch, self.model.learning_rate)
         if isinstance(rate, bool) or not isinstance(rate, int | float | np.floating | np.integer) or not rate >= 0:
             raise UsageError(
@@ -252,13 +256,13 @@ class LearningRateScheduler(Callback):
 
 
 class CSVLogger(Callback):
-    """Write each epoch's logs as a row of a CSV file. A training that goes on goes on in its file."""
+    """Write the logs of each epoch as a row of a CSV file. A resumed training continues in its file."""
 
-    filename: str = field(doc="The file.")
-    separator: str = field(default=",", doc="What stands between two values.")
-    append: bool = field(default=False, doc="Whether rows are added to a file that is there.")
+    filename: str = field(doc="Path of the file.")
+    separator: str = field(default=",", doc="Separator of the values.")
+    append: bool = field(default=False, doc="Whether rows are appended to an existing file.")
     timing: bool = field(
-        default=False, doc="Whether columns tell the epoch's seconds and the share spent waiting for data."
+        default=False, doc="Whether there are columns for the epoch's seconds and the share spent waiting for data."
     )
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
@@ -294,16 +298,16 @@ class CSVLogger(Callback):
         try:
             path = self.output_path(self.filename)
             if self._columns is not None and os.path.getsize(path) > self._size:
-                os.truncate(path, self._size)  # rows of epochs that are trained again
+                os.truncate(path, self._size)  # rows of epochs that will run again
         except OSError:
-            self._columns = None  # the file has gone: a new one is begun
+            self._columns = None  # the file is gone: a new one is created
 
 
 class TerminateOnNaN(Callback):
     """Stop with a TrainingError when the validation's loss is not finite.
 
-    At the first step whose own loss is not finite `fit` stops by itself, with or without this callback, and says which
-    layer and which samples it comes from.
+    `fit` stops at the first training step whose loss is not finite by itself, with or without this callback, and
+    reports the layer and the samples.
     """
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The root of callbacks, with Keras' hooks, and the list that calls them."""
+"""The base class of callbacks, with the hooks of Keras, and the list that calls them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from prototorch.errors import UsageError
 from prototorch.schema import Block
 from prototorch.train.output_paths import default_run_dir, resolve_inside
 
+__all__ = ["Callback", "CallbackList", "DeferredActions", "LambdaCallback", "LazyLogs", "Logs", "callback_list"]
+
 Logs = dict[str, Any]
 
 
 class LazyLogs(dict[str, Any]):
-    """Logs that are made when somebody reads them: to know the loss of a step means to wait for it."""
+    """Logs that are computed at their first access: reading the loss of a step waits for the device."""
 
     def __init__(self, make: Callable[[], Logs]):
         super().__init__()
@@ -76,13 +78,13 @@ class LazyLogs(dict[str, Any]):
 class Callback(Block, family="callback"):
     """Called between steps and epochs. Subclass it and define the hooks you need; ``self.model`` is the model.
 
-    A callback may keep what it likes in attributes of its own. What must survive an interruption goes through `state`
-    and `restore`. ``logs`` are the loss and the metrics so far; those of the validation begin with ``val_``.
+    A callback may have attributes of its own. State that must survive an interruption goes through `state` and
+    `restore`. ``logs`` are the loss and the metrics so far; the names of validation results begin with ``val_``.
     """
 
-    #: a display that takes no part in what a checkpoint remembers
+    #: whether it only displays, and is left out of checkpoints
     display: ClassVar[bool] = False
-    #: the model, and what is known of the fit: epochs, steps, samples, batch_size (None if unknown), validation (bool)
+    #: the model, and facts of the fit: epochs, steps, samples, batch_size (None if unknown), validation (bool)
     model: ClassVar[Any] = None
     params: ClassVar[dict[str, Any]] = {}
     #: the run folder, which a callback declared in a model text may not write outside of; None for one made in Python
@@ -95,7 +97,7 @@ class Callback(Block, family="callback"):
         object.__delattr__(self, name)
 
     def __eq__(self, other: object) -> bool:
-        """Declared alike, whatever each has seen; a callback with an ``__init__`` of its own equals only itself."""
+        """Compares the declared fields; a callback with an ``__init__`` of its own equals only itself."""
         if self is other or type(self).__init__ is not Block.__init__ or not type(self).specs():
             return self is other
         return type(self) is type(other) and isinstance(other, Callback) and self.field_values() == other.field_values()
@@ -114,11 +116,11 @@ class Callback(Block, family="callback"):
         return path if self.output_dir is None else resolve_inside(path, self.output_dir)
 
     def state(self) -> dict[str, Any]:
-        """What this callback must remember: numbers, strings, lists and dicts (by string) of them, and arrays."""
+        """The state for a checkpoint: numbers, strings, arrays, and lists and dicts (with string keys) of them."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a `state` of an earlier run; called after `on_train_begin`."""
+        """Continue from a `state` of an earlier run; called after `on_train_begin`."""
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Before the first step."""
@@ -127,7 +129,7 @@ class Callback(Block, family="callback"):
         """After the last step."""
 
     def on_failure(self) -> None:
-        """When the fit ends with an error, in the place of `on_train_end`: give back what is held."""
+        """Called instead of `on_train_end` when the fit ends with an error: release resources here."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         """Before an epoch (counted from 0)."""
@@ -167,7 +169,7 @@ class Callback(Block, family="callback"):
 
 
 assert Callback._family is not None
-Callback._family.replaceable = True  # everyone's callbacks are called Logger
+Callback._family.replaceable = True  # user classes of the same name, such as Logger, replace each other
 
 
 class LambdaCallback(Callback):
@@ -197,18 +199,18 @@ def bind_output_dirs(
 
 
 def callback_list(callbacks: Any) -> list[Callback]:
-    """Callbacks as a list; one alone may be given as it is. Raises UsageError for anything else."""
+    """The callbacks as a list; a single one needs no list. Raises UsageError for anything else."""
     if isinstance(callbacks, Callback):
         return [callbacks]
     if callbacks is None or isinstance(callbacks, str) or not isinstance(callbacks, Iterable):
-        raise UsageError(f"callbacks: a list of callbacks is wanted, not {callbacks!r}")
-    found = list(callbacks)
-    for callback in found:
+        raise UsageError(f"callbacks must be a list of callbacks, not {callbacks!r}")
+    items = list(callbacks)
+    for callback in items:
         if not isinstance(callback, Callback):
-            made = isinstance(callback, type) and issubclass(callback, Callback)
-            hint = f"; {callback.__name__}() makes one" if made else ""
+            is_class = isinstance(callback, type) and issubclass(callback, Callback)
+            hint = f"; {callback.__name__}() makes one" if is_class else ""
             raise UsageError(f"callbacks: {callback!r} is no prototorch.Callback{hint}")
-    return found
+    return items
 
 
 class DeferredActions(threading.local):
@@ -237,7 +239,7 @@ class DeferredActions(threading.local):
 
 
 class CallbackList:
-    """Several callbacks called in turn."""
+    """Several callbacks, called one after the other."""
 
     def __init__(self, callbacks: Sequence[Callback] | Callback, model: Any, params: dict[str, Any] | None = None):
         self.callbacks = callback_list(callbacks)
@@ -246,10 +248,10 @@ class CallbackList:
             object.__setattr__(callback, "params", params or {})
 
     def call(self, hook: str, *args: Any) -> None:
-        """Call one hook of each."""
+        """Call a hook of each."""
         for callback in self.callbacks:
             getattr(callback, hook)(*args)
 
     def overrides(self, hook: str) -> bool:
-        """Whether any of them defines the hook, so that its logs are worth the work."""
+        """Whether any of them defines the hook, so that its logs are needed."""
         return any(getattr(type(c), hook) is not getattr(Callback, hook) or hook in vars(c) for c in self.callbacks)

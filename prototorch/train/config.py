@@ -1,4 +1,4 @@
-"""What a model text's ``compile`` and ``fit`` blocks declare; the arguments of `Model.compile` and `Model.fit`."""
+"""The ``compile`` and ``fit`` blocks of a model file: the arguments of `Model.compile` and `Model.fit`."""
 
 from __future__ import annotations
 
@@ -81,31 +81,32 @@ class _PerOutput(FieldType):
     def _at(self, value: Any, output: str | None) -> Any:
         if isinstance(value, self.block):
             return value
-        return self._said(self.block(type=self._inner().convert(value), output=output), value)
+        return self._with_short_name(self.block(type=self._inner().convert(value), output=output), value)
 
-    def _said(self, made: Any, word: Any) -> Any:
-        """A metric by its short name is called so in the logs ("mse"), as in Keras."""
-        given = made.type
-        if not isinstance(word, str) or not isinstance(given, Metric) or word == given.name:
-            return made
-        own = type(given).__name__
-        return made if word in (own, snake_case(own)) else made.replace(type=given.replace(name=word))
+    def _with_short_name(self, item: Any, word: Any) -> Any:
+        """A metric that is declared by a short name ("mse") has that name in the logs, as in Keras."""
+        metric = item.type
+        if not isinstance(word, str) or not isinstance(metric, Metric) or word == metric.name:
+            return item
+        class_name = type(metric).__name__
+        is_short = word not in (class_name, snake_case(class_name))
+        return item.replace(type=metric.replace(name=word)) if is_short else item
 
     def read(self, value: Value, report: Report) -> tuple[Any, ...]:
-        made = []
+        blocks = []
         for item in value.items if isinstance(value, ListValue) else (value,):
             if isinstance(item, Body):
                 one = NestedBlock(self.block).read(item, report)
                 word = next((f.value for f in item.fields if f.name == "type"), None)
-                made.append(one if one is None else self._said(one, _word_of(word)))
+                blocks.append(one if one is None else self._with_short_name(one, _word_of(word)))
                 continue
             try:
                 one = self.block(type=self._inner().read(item, report))
-                made.append(self._said(one, _word_of(item)))
-            except ValidationError as wrong:
-                wrong.span = wrong.span or item.span
+                blocks.append(self._with_short_name(one, _word_of(item)))
+            except ValidationError as error:
+                error.span = error.span or item.span
                 raise
-        return tuple(made)
+        return tuple(blocks)
 
     def write(self, value: Any) -> Value:
         return ListValue(tuple(Body(tuple(v.to_fields())) if len(v.to_fields()) > 1 else
@@ -113,17 +114,17 @@ class _PerOutput(FieldType):
 
 
 def _word_of(value: Any) -> str | None:
-    """The bare word or string that a text says."""
-    found = getattr(value, "text", getattr(value, "value", None))
-    return found if isinstance(found, str) else None
+    """The bare word or string of a value in a text, None for any other value."""
+    text = getattr(value, "text", getattr(value, "value", None))
+    return text if isinstance(text, str) else None
 
 
-def _short_name(given: Any) -> Value | None:
-    """A metric that bears one of its own short names, as that word."""
-    if not isinstance(given, Metric) or Metric._family is None:
+def _short_name(metric: Any) -> Value | None:
+    """A metric whose name is one of its short names, as that word."""
+    if not isinstance(metric, Metric) or Metric._family is None:
         return None
-    name = vars(given)["name"]
-    short = Metric._family.names.get(name) is type(given) and [f.name for f in given.to_fields()] == ["name"]
+    name = vars(metric)["name"]
+    short = Metric._family.names.get(name) is type(metric) and [f.name for f in metric.to_fields()] == ["name"]
     return Word(name) if short else None
 
 
@@ -185,15 +186,15 @@ class Fit(Block):
     ]
 
 
-def record_class_names(block: Fit | None, x: Any, found: Any) -> Fit | None:
-    """The fit block with the names of the classes that were found in its data, so that a saved model knows them.
+def record_class_names(block: Fit | None, x: Any, dataset: Any) -> Fit | None:
+    """The fit block with the names of the classes of its data, so that a saved model has them.
 
-    x: what `Model.fit` was given (None: the block's own data); found: the data set that was opened for it.
+    x: the argument of `Model.fit` (None: the block's own data); dataset: the data set that was opened for it.
     """
     source = Data(source=fspath(x)) if isinstance(x, str | PathLike) else x
     if x is None:
         source = block.data if block is not None else None
-    if not isinstance(source, Data) or source.pairs or not isinstance(found, Dataset) or len(found.targets) != 1:
+    if not isinstance(source, Data) or source.pairs or not isinstance(dataset, Dataset) or len(dataset.targets) != 1:
         return block
-    names = found.classes.get(found.targets[0])
+    names = dataset.classes.get(dataset.targets[0])
     return (block or Fit()).replace(data=source.replace(classes=list(names))) if names else block

@@ -88,7 +88,7 @@ def check_metrics(net: Net, config: Compile, loss_terms: Sequence[LossTerm]) -> 
 
 
 def resolve_metric_terms(
-    net: Net, config: Compile, loss_terms: Sequence[LossTerm], traced: Trace
+    net: Net, config: Compile, loss_terms: Sequence[LossTerm], net_trace: Trace
 ) -> tuple[MetricTerm, ...]:
     """The metrics with their names in the logs: the bare name for one output, ``output_name`` for several.
 
@@ -103,7 +103,7 @@ def resolve_metric_terms(
             metric = item.type
             word = metric if isinstance(metric, str) else None
             if isinstance(metric, str):
-                metric = resolve_metric(metric, loss, traced.values[output].spec)
+                metric = resolve_metric(metric, loss, net_trace.values[output].spec)
             name = word or metric.name
             name = name if len(outputs) <= 1 else f"{output}_{name}"
             stem, n = name, 1

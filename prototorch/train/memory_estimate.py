@@ -1,4 +1,4 @@
-"""The memory of a step: what its plan needs, what there is, and which batch would fit. Known before anything is run."""
+"""The memory of a step: what its plan needs, what is free, and which batch would fit; known before anything runs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from prototorch.graph.plan import Plan
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, total_bytes
 from prototorch.spec import Spec
 
-LAYERS_SHOWN = 3  # layers named in a refusal
+LAYERS_SHOWN = 3  # layers that the error about a plan that does not fit names
 SCRATCH = "kernels' scratch"
 
 
 class MemoryEstimate(NamedTuple):
-    """Bytes that running a plan takes: those of its arena, of its inputs, of variables that are not there yet, and what
-    kernels work in, as far as that is known."""
+    """Bytes that a plan allocates: its arena, its inputs, weights and optimizer slots that do not exist yet, and the
+    scratch memory of its kernels, as far as it is known."""
 
     arena: int
     inputs: int
@@ -28,7 +28,7 @@ class MemoryEstimate(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum."""
         return sum(self)
 
     def __str__(self) -> str:
@@ -39,9 +39,11 @@ class MemoryEstimate(NamedTuple):
 
 def estimate_memory(plan: Plan, missing: Mapping[str, Spec], arena: int = 0, copies: int = 1,
             scratch: int = 0) -> MemoryEstimate:  # fmt: skip
-    """What a plan needs beside variables that are there; ``missing`` are those that are not, ``arena`` is the size of
-    an arena that is there and may be shared, ``copies`` how often the inputs lie in memory, ``scratch`` what its
-    kernels take beside."""
+    """The memory that a plan allocates.
+
+    missing: the variables that do not exist yet. arena: bytes of an existing arena that it may share. copies: buffers
+    of each input. scratch: bytes of its kernels' scratch memory.
+    """
     slots = total_bytes(s for name, s in missing.items() if name.startswith(SLOT_PREFIX))
     return MemoryEstimate(
         (plan.arena_bytes if plan.arena_bytes > arena else 0) + plan.persistent_bytes,
@@ -53,8 +55,8 @@ def estimate_memory(plan: Plan, missing: Mapping[str, Spec], arena: int = 0, cop
 
 
 def bytes_by_purpose(plan: Plan, copies: int = 1, scratch: int | None = None) -> dict[str, int]:
-    """Bytes of a step by purpose; ``copies`` is how often the inputs lie in memory, ``scratch`` what its kernels take
-    beside, None where that is not known."""
+    """Bytes of a step by purpose. copies: buffers of each input. scratch: bytes of its kernels' scratch memory, None
+    where they are not known."""
     states = list(plan.states.values())
     slots = total_bytes(v.spec for v in states if v.name.startswith(SLOT_PREFIX))
     weights = total_bytes(v.spec for v in states if not v.name.startswith((SLOT_PREFIX, METRIC_PREFIX)))
@@ -74,7 +76,7 @@ def bytes_by_purpose(plan: Plan, copies: int = 1, scratch: int | None = None) ->
 
 
 def bytes_by_layer(net: Net, plan: Plan) -> dict[str, tuple[int, int]]:
-    """For each layer the bytes of what it computes in the forward pass, and of its weights with their slots."""
+    """For each layer the bytes of its outputs in the forward pass, and of its weights with their optimizer slots."""
     names = {node.name for node in net.nodes}
     keys = sorted({node.weights_key: node.name for node in reversed(net.nodes)}.items(), key=lambda k: -len(k[0]))
     made = {node.name: [0, 0] for node in net.nodes}
@@ -90,7 +92,7 @@ def bytes_by_layer(net: Net, plan: Plan) -> dict[str, tuple[int, int]]:
 
 
 def memory_error(net: Net, plan: Plan, need: MemoryEstimate, free: int, what: str, fits: int | None) -> ResourceError:
-    """The error about a plan that does not fit; ``fits`` is a batch size that would, None where none does."""
+    """The error about a plan that does not fit. fits: a batch size that would fit, None where there is none."""
     largest = sorted(bytes_by_layer(net, plan).items(), key=lambda item: -sum(item[1]))[:LAYERS_SHOWN]
     layers = ", ".join(
         f"{name} ({_format_layer_bytes(activations, weights)})"
@@ -131,7 +133,7 @@ def _format_layer_bytes(activations: int, weights: int) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Bytes as a person says them: 12 B, 3.4 KiB, 1.5 GiB."""
+    """A number of bytes with a binary unit: 12 B, 3.4 KiB, 1.5 GiB."""
     amount = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:

@@ -141,8 +141,8 @@ class PlanCache:
         """The specs of the net's outputs for inputs of these specs."""
         key = tuple(sorted(specs.items()))
         if key not in self._output_specs:
-            traced = trace(self.net, specs, False)
-            self._output_specs[key] = {name: traced.values[name].spec for name in self.net.outputs}
+            net_trace = trace(self.net, specs, False)
+            self._output_specs[key] = {name: net_trace.values[name].spec for name in self.net.outputs}
         return self._output_specs[key]
 
     def check_weights_fit(self, weights: Iterable[WeightSpec]) -> None:

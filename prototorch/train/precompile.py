@@ -1,4 +1,4 @@
-"""Plans for batches that are still to come, made and compiled beside the training."""
+"""Background compilation of plans that the training will need later."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import Any
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache
 
+__all__ = ["BackgroundCompilation"]
+
 
 class BackgroundCompilation(AbstractContextManager["BackgroundCompilation"]):
-    """Has the plan of one phase ready for inputs of one size by the time it is asked for, if there is the time.
+    """Makes the plan of one phase and input size in a thread, so that it is ready when it is needed, if time allows.
 
-    The kernels are compiled by processes that give way to the training, so on a machine whose cores are all in use it
-    costs what compiling them when they are needed would. Leaving the context ends it. What goes wrong here goes wrong
-    again, and is told, where the plan is needed.
+    The kernels are compiled by processes of low priority: on a machine whose cores are all busy it costs what compiling
+    them later would. Leaving the context stops it. An error is ignored here: it recurs, and is reported, where the plan
+    is needed.
     """
 
-    def __init__(self, program: PlanCache, phase: str, specs: Mapping[str, Spec]):
-        self.plan_cache, self.phase, self.specs = program, phase, specs
+    def __init__(self, plan_cache: PlanCache, phase: str, specs: Mapping[str, Spec]):
+        self.plan_cache, self.phase, self.specs = plan_cache, phase, specs
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="prototorch-ahead", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="prototorch-precompile", daemon=True)
 
     def __enter__(self) -> BackgroundCompilation:
         self._thread.start()
@@ -33,7 +35,7 @@ class BackgroundCompilation(AbstractContextManager["BackgroundCompilation"]):
         self._thread.join()
 
     def wait(self) -> None:
-        """Until it is done."""
+        """Wait until it is done."""
         self._thread.join()
 
     def _work(self) -> None:

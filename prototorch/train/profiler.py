@@ -1,4 +1,4 @@
-"""Where the time of a training goes."""
+"""Wall-clock time of a training by purpose."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-#: what the time of a fit is spent on, in the order it is shown
+__all__ = ["CALLBACKS", "DATA", "EPOCH_PURPOSES", "OPEN", "PREPARE", "SAVE", "START", "STEPS", "VALIDATION", "Profiler",
+           "data_wait_share", "epoch_seconds", "format_table"]  # fmt: skip
+
+#: the purposes, in the order in which they are shown
 OPEN, PREPARE, DATA, STEPS, VALIDATION, CALLBACKS = "open", "prepare", "data", "steps", "validation", "callbacks"
 START, SAVE = "start", "save"
 EPOCH_PURPOSES = (PREPARE, DATA, STEPS, VALIDATION, CALLBACKS)
@@ -23,7 +26,7 @@ DESCRIPTIONS = {
 
 
 class Profiler:
-    """Seconds by purpose: ``with clock("steps"): ...``. Purposes nest: the time of an inner one counts for it alone."""
+    """Seconds by purpose: ``with profiler("steps"): ...``. Purposes nest: time counts for the innermost one."""
 
     def __init__(self) -> None:
         self.start_time = time.perf_counter()
@@ -32,7 +35,7 @@ class Profiler:
         self._since = self.start_time
 
     def __call__(self, purpose: str) -> Profiler:
-        """Begin to count for a purpose; leaving the ``with`` goes back to the one before."""
+        """Count for a purpose from now on; leaving the ``with`` returns to the outer one."""
         self._charge()
         self._running.append(purpose)
         return self
@@ -53,25 +56,25 @@ class Profiler:
         self._since = now
 
     def totals(self) -> dict[str, float]:
-        """The seconds so far; ``total`` since the clock was made."""
+        """The seconds so far by purpose; ``total``: since the profiler was made."""
         self._charge()
         return {**self.seconds, "total": self._since - self.start_time}
 
 
 def epoch_seconds(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """The seconds of an epoch, from one `Clock.totals` to a later one: of each purpose there is in it, and in all."""
+    """The seconds of an epoch by purpose, and their total, from `Profiler.totals` before and after it."""
     return {name: after.get(name, 0.0) - before.get(name, 0.0) for name in (*EPOCH_PURPOSES, "total")}
 
 
 def data_wait_share(seconds: Mapping[str, float]) -> float:
-    """The share of the training itself (steps and what they waited for) that was spent waiting for data, 0..1."""
-    waited = seconds.get(DATA, 0.0)
-    spent = waited + seconds.get(STEPS, 0.0)
-    return waited / spent if spent else 0.0
+    """The share of training (steps, and waiting for their data) that was spent waiting, from 0 to 1."""
+    waiting = seconds.get(DATA, 0.0)
+    spent = waiting + seconds.get(STEPS, 0.0)
+    return waiting / spent if spent else 0.0
 
 
 def format_table(seconds: Mapping[str, float]) -> str:
-    """A line for each purpose: seconds and share of the total; what no purpose was named for is "the rest"."""
+    """A table with a line for each purpose: seconds and share of the total; "the rest" is time without a purpose."""
     total = seconds["total"]
     rows = [(text, seconds[purpose]) for purpose, text in DESCRIPTIONS.items() if purpose in seconds]
     rows += [("the rest", total - sum(spent for _, spent in rows)), ("all", total)]

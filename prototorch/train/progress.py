@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, one line an epoch elsewhere."""
+"""Progress of a fit: a bar on a terminal, elsewhere a line for each epoch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from prototorch.errors import UsageError
 from prototorch.train.callbacks import Callback, Logs
 from prototorch.train.profiler import DATA, data_wait_share
 
-_REFRESH_SECONDS = 0.1  # seconds between two drawings
-_WAIT_SHARE_SHOWN = 0.1  # the share of the training spent waiting for data from which on it is told
-_WAIT_SECONDS_SHOWN = 0.5  # seconds of an epoch spent so: less is not worth a word
+_REFRESH_SECONDS = 0.1  # between two updates of the bar
+_WAIT_SHARE_SHOWN = 0.1  # report waiting for data from this share of the training time on
+_WAIT_SECONDS_SHOWN = 0.5  # and from this many seconds of an epoch on
 
 
 def progress_callbacks(verbose: Any = "auto", console: Console | None = None) -> list[Callback]:
-    """The callbacks that show progress: "auto" and 1 a bar on a terminal and else a line an epoch, 2 lines, 0 none."""
+    """The callbacks that show progress.
+
+    verbose: "auto" or 1: a bar on a terminal, else a line for each epoch; 2: lines; 0: nothing. Raises UsageError.
+    """
     if isinstance(verbose, str) != (verbose == "auto") or verbose not in ("auto", 0, 1, 2):
         raise UsageError(f"verbose must be 'auto', 0 (nothing), 1 (a bar) or 2 (a line an epoch), not {verbose!r}")
     if verbose == 0:
@@ -33,7 +36,7 @@ def progress_callbacks(verbose: Any = "auto", console: Console | None = None) ->
 
 
 def format_logs(logs: Logs) -> str:
-    """Logs in one line; the batch's own loss is left out."""
+    """Logs as one line, without the loss of the last batch."""
     return "  ".join(f"{k} {_format_value(v)}" for k, v in logs.items() if k != "batch_loss")
 
 
@@ -44,20 +47,20 @@ def _format_value(value: Any) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration as people read it."""
+    """A duration: 3.2s, 45s or 2:05 (minutes and seconds)."""
     if seconds < 60:
         return f"{seconds:.0f}s" if seconds >= 10 else f"{seconds:.1f}s"
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 class _ProgressDisplay(Callback, abstract=True):
-    """What the bar and the lines share: clocks and counts."""
+    """What the bar and the lines share: times and counters."""
 
     display = True
 
     def __init__(self, console: Console):
         self.console = console
-        self.started = self.epoch_started = time.perf_counter()
+        self.epoch_started = time.perf_counter()
         self.epoch = self.batch = 0
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
@@ -74,33 +77,33 @@ class _ProgressDisplay(Callback, abstract=True):
         rate = self.model.trainer.samples_seen / max(spent, 1e-9)
         share = data_wait_share(self.model.trainer.epoch_seconds)
         long = self.model.trainer.epoch_seconds.get(DATA, 0.0) >= _WAIT_SECONDS_SHOWN
-        told = f"  data: waited {share:.0%} of the time" if share >= _WAIT_SHARE_SHOWN and long else ""
+        waiting = f"  data: waited {share:.0%} of the time" if share >= _WAIT_SHARE_SHOWN and long else ""
         self.console.print(
-            f"{self.title}  {format_duration(spent)}  {rate:,.0f}/s  {format_logs(logs or {})}{told}", soft_wrap=True
+            f"{self.title}  {format_duration(spent)}  {rate:,.0f}/s  {format_logs(logs or {})}{waiting}", soft_wrap=True
         )
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        skipped: dict[int, str] = getattr(self.model.trainer.loader, "skipped_samples", {})
-        if skipped:
-            first = next(iter(skipped.values()))
+        errors: dict[int, str] = getattr(self.model.trainer.loader, "skipped_samples", {})
+        if errors:
+            first = next(iter(errors.values()))
             self.console.print(
-                f"{len(skipped):,} samples could not be read and were skipped; the first: {first}", soft_wrap=True
+                f"{len(errors):,} samples could not be read and were skipped; the first: {first}", soft_wrap=True
             )
 
 
 class _ProgressLines(_ProgressDisplay):
-    """One line an epoch. The batches are only counted, which costs nothing."""
+    """A line for each epoch."""
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self.batch = batch + 1
 
 
 class _ProgressBar(_ProgressDisplay):
-    """A bar with rate, time left, loss and metrics, and a line for each epoch that is done."""
+    """A bar with rate, remaining time, loss and metrics, and a line for each complete epoch."""
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.live: Live | None = None
-        self.drawn = 0.0
+        self.last_update = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
@@ -111,16 +114,16 @@ class _ProgressBar(_ProgressDisplay):
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self.batch = batch + 1
         now = time.perf_counter()
-        if self.live is None or now - self.drawn < _REFRESH_SECONDS:
+        if self.live is None or now - self.last_update < _REFRESH_SECONDS:
             return
-        self.drawn = now
+        self.last_update = now
         steps, spent = self.params["steps"], now - self.epoch_started
         rate = self.model.trainer.samples_seen / max(spent, 1e-9)
-        left = f"{format_duration(spent / batch * (steps - batch) if batch else 0.0)} left" if steps else ""
+        remaining = f"{format_duration(spent / batch * (steps - batch) if batch else 0.0)} left" if steps else ""
         table = Table.grid(padding=(0, 1))
         running = self.model.trainer.plan_cache.metrics.results("train") if batch else {}
         bar = ProgressBar(total=steps, completed=batch, width=24)
-        table.add_row(self.title, bar, f"{batch}/{steps or '?'}", f"{rate:,.0f}/s", left, format_logs(running))
+        table.add_row(self.title, bar, f"{batch}/{steps or '?'}", f"{rate:,.0f}/s", remaining, format_logs(running))
         self.live.update(table, refresh=True)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:

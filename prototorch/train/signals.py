@@ -1,4 +1,4 @@
-"""What stands around the loop: the loader's threads end with it, and signals end it after a step."""
+"""Clean ends of a training loop: signals end it after a step, and the loader's threads end with it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from types import FrameType
+from typing import Protocol
 
 from prototorch.data.batch import Batch
 
+__all__ = ["Interruptible", "closing_batches", "stop_on_signal"]
+
 
 class Interruptible(Protocol):
-    """What can be asked to end after its step. ``interrupted``: the signal that asked, or None."""
+    """A loop that can be asked to end after its step. ``interrupt_signal``: the signal that asked, or None."""
 
     interrupt_signal: int | None
     stop_training: bool
@@ -20,7 +23,7 @@ class Interruptible(Protocol):
 
 @contextmanager
 def closing_batches(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
-    """The loader's threads end when the loop does, however it ends."""
+    """Close the iterator at the end, however the loop ends, so that the loader's threads end."""
     try:
         yield batches
     finally:
@@ -30,21 +33,24 @@ def closing_batches(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
 
 
 @contextmanager
-def stop_on_signal(trainer: Interruptible) -> Iterator[None]:
-    """Inside, the first Ctrl-C (or SIGTERM) lets the step end and the fit return; the second one ends at once."""
+def stop_on_signal(loop: Interruptible) -> Iterator[None]:
+    """Inside, the first SIGINT (Ctrl-C) or SIGTERM ends the loop after its step; the second raises KeyboardInterrupt.
+
+    Outside the main thread, where Python receives no signals, nothing is changed.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def stop(number: int, frame: Any) -> None:
-        if trainer.interrupt_signal is not None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        if loop.interrupt_signal is not None:
             raise KeyboardInterrupt
-        trainer.interrupt_signal, trainer.stop_training = number, True
+        loop.interrupt_signal, loop.stop_training = number, True
 
-    kept = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in kept.items():
-            if handler is not None:  # else it was not set by Python, which cannot bring it back
+        for number, handler in handlers.items():
+            if handler is not None:  # None: not installed by Python, which cannot restore it
                 signal.signal(number, handler)

@@ -90,18 +90,18 @@ class StepGraphBuilder:
         Raises UsageError where the phase needs a loss and there is none.
         """
         graph, inits = Graph(), VariableInits()
-        traced = trace(self.net, specs, phase == TRAIN, graph, None, self.backend.precision.low_dtype, preprocessing)
-        for weight in traced.weights.values():
+        net_trace = trace(self.net, specs, phase == TRAIN, graph, None, self.backend.precision.low_dtype, preprocessing)
+        for weight in net_trace.weights.values():
             inits[weight.name] = weight.spec, partial(initial_value, weight, self.seed)
         if phase == PREDICT:
-            outputs = {name: traced.values[name] for name in self.net.outputs}
+            outputs = {name: net_trace.values[name] for name in self.net.outputs}
             return StepGraph(graph, outputs, {}, frozenset(), inits)
         _ = self.optimizer
         step = StepGraph(graph, {}, {}, frozenset(), inits)
         with use_interpreter(graph):
-            return self._add_step(step, traced, phase, with_mask)
+            return self._add_step(step, net_trace, phase, with_mask)
 
-    def build_losses(self, graph: Graph, traced: Trace, count: Value | float | None = None) -> LossValues:
+    def build_losses(self, graph: Graph, net_trace: Trace, count: Value | float | None = None) -> LossValues:
         """The loss of a traced net, in its graph; ``count`` is the number of samples that count (None: all)."""
         batch = next(iter(graph.inputs.values())).shape[0]
         share = 1.0 / (float(batch) if count is None else count)
@@ -109,23 +109,23 @@ class StepGraphBuilder:
         weights: dict[str, Value] = {}
         for name in dict.fromkeys(t.output for t in self.loss_terms):
             term = next(t for t in self.loss_terms if t.output == name)
-            targets[name] = graph.input(TARGET_PREFIX + name, term.target_spec(traced.values[name].spec))
+            targets[name] = graph.input(TARGET_PREFIX + name, term.target_spec(net_trace.values[name].spec))
             weights[name] = graph.input(SAMPLE_WEIGHT_PREFIX + name, Spec((batch,)))
         total: Value | None = None
         per_sample: dict[str, Value] = {}
         per_term: dict[str, Value] = {}
         for term in self.loss_terms:
             with error_scope(graph, f"loss {term.name}"):
-                mask = output_mask(traced, term.output)
+                mask = output_mask(net_trace, term.output)
                 masks = {} if mask is None else {"mask": mask}
                 samples = per_sample[term.name] = term.loss.per_sample_loss(
-                    targets[term.output], traced.values[term.output], **masks
+                    targets[term.output], net_trace.values[term.output], **masks
                 )
                 mean = per_term[term.name] = ops.sum(samples * weights[term.output]) * share
                 mean = mean if term.factor == 1.0 else mean * term.factor
                 total = mean if total is None else total + mean
         with graph.scope("penalties"):
-            for penalty in (*traced.losses, *traced.regularization_losses()):
+            for penalty in (*net_trace.losses, *net_trace.regularization_losses()):
                 total = penalty if total is None else total + penalty
         assert total is not None
         return LossValues(targets, weights, per_sample, per_term, total)
@@ -146,31 +146,31 @@ class StepGraphBuilder:
         graphs = []
         for size in (batch, batch + 1):
             graph = Graph()
-            resized = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
-            traced = trace(self.net, resized, phase == TRAIN, graph)
-            batched, uniform = [traced.values[name] for name in self.net.outputs], list[Value]()
+            size_specs = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
+            net_trace = trace(self.net, size_specs, phase == TRAIN, graph)
+            batched, uniform = [net_trace.values[name] for name in self.net.outputs], list[Value]()
             with use_interpreter(graph):
                 if phase != PREDICT:
-                    masks = [output_mask(traced, t.output) for t in self.loss_terms]
+                    masks = [output_mask(net_trace, t.output) for t in self.loss_terms]
                     count = ops.sum(graph.input(SAMPLE_MASK, Spec((size,))))
-                    per_sample = self.build_losses(graph, traced, count).per_sample
+                    per_sample = self.build_losses(graph, net_trace, count).per_sample
                     batched += [*per_sample.values(), *(m for m in masks if m is not None)]
-                    uniform = [*traced.losses, *traced.regularization_losses(), *traced.updates.values()]
+                    uniform = [*net_trace.losses, *net_trace.regularization_losses(), *net_trace.updates.values()]
             graphs.append((graph, batched, uniform))
         graph, batched, uniform = graphs[0]
-        known = analyze_graph(graph, batch)
+        dependence = analyze_graph(graph, batch)
         return (
             is_batch_size_independent(graph, graphs[1][0])
-            and all(known.get(v) == BATCHED and v.shape[0] == batch for v in batched)
-            and all(known.get(v, INDEPENDENT) in (INDEPENDENT, UNIFORM) for v in uniform)
+            and all(dependence.get(v) == BATCHED and v.shape[0] == batch for v in batched)
+            and all(dependence.get(v, INDEPENDENT) in (INDEPENDENT, UNIFORM) for v in uniform)
         )
 
-    def _metrics_of(self, traced: Trace) -> tuple[MetricTerm, ...]:
+    def _metrics_of(self, net_trace: Trace) -> tuple[MetricTerm, ...]:
         if not self.metric_terms and self.config is not None:
-            self.metric_terms = resolve_metric_terms(self.net, self.config, self.loss_terms, traced)
+            self.metric_terms = resolve_metric_terms(self.net, self.config, self.loss_terms, net_trace)
         return self.metric_terms
 
-    def _add_step(self, step: StepGraph, traced: Trace, phase: str, with_mask: bool) -> StepGraph:
+    def _add_step(self, step: StepGraph, net_trace: Trace, phase: str, with_mask: bool) -> StepGraph:
         graph = step.graph
         batch = next(iter(graph.inputs.values())).shape[0]
         count: Value | float = float(batch)
@@ -179,31 +179,33 @@ class StepGraphBuilder:
             sample_mask = graph.input(SAMPLE_MASK, Spec((batch,)))
             with graph.scope("samples that count"):
                 count = ops.sum(sample_mask)
-        losses = self.build_losses(graph, traced, count)
+        losses = self.build_losses(graph, net_trace, count)
         per_term = losses.per_term if len(self.loss_terms) > 1 else {}
         _add_loss_totals(step, phase, count, {"loss": losses.total, **per_term})
-        self._add_metrics(step, traced, phase, losses, sample_mask)
+        self._add_metrics(step, net_trace, phase, losses, sample_mask)
         step.outputs[LOSS] = losses.total
         if phase != TRAIN:
             return step
-        step.updates.update(traced.updates)
-        return step._replace(guarded_states=self._add_optimizer(step, traced, losses.total))
+        step.updates.update(net_trace.updates)
+        return step._replace(guarded_states=self._add_optimizer(step, net_trace, losses.total))
 
-    def _add_metrics(self, step: StepGraph, traced: Trace, phase: str, losses: LossValues, sample_mask: Value) -> None:
-        for term in self._metrics_of(traced):
+    def _add_metrics(
+        self, step: StepGraph, net_trace: Trace, phase: str, losses: LossValues, sample_mask: Value
+    ) -> None:
+        for term in self._metrics_of(net_trace):
             with error_scope(step.graph, f"metric {term.name}"):
-                output = traced.values[term.output]
+                output = net_trace.values[term.output]
                 states = _add_states(step, f"{METRIC_PREFIX}{phase}:{term.name}:", term.metric.states(output.spec))
                 weight = losses.weights[term.output] if term.is_weighted else sample_mask
-                mask = output_mask(traced, term.output)
+                mask = output_mask(net_trace, term.output)
                 weight = weight if mask is None else apply_mask(weight, mask)
                 new = term.metric.update(states, losses.targets[term.output], output, weight)
                 step.updates.update({states[k].name: v for k, v in new.items()})
 
-    def _add_optimizer(self, step: StepGraph, traced: Trace, total: Value) -> frozenset[str]:
+    def _add_optimizer(self, step: StepGraph, net_trace: Trace, total: Value) -> frozenset[str]:
         """The backward pass and the optimizer's updates; gives the names of the states that the optimizer changes."""
         optimizer, graph = self.optimizer, step.graph
-        weights = [w for w in traced.weights.values() if w.trainable]
+        weights = [w for w in net_trace.weights.values() if w.trainable]
         values = [graph.states[w.name] for w in weights]
         with graph.phase("backward"):
             entries = list(graph.nodes)
@@ -214,7 +216,7 @@ class StepGraphBuilder:
                 gradients = scaler.unscale(gradients)
                 step.outputs[APPLY] = scaler.update(gradients, step.updates)
         triples = [(w, v, g) for w, v, g in zip(weights, values, gradients, strict=True) if g is not None]
-        unguarded = set(step.updates)
+        unguarded_names = set(step.updates)
         with graph.phase("update"):
             rate, number = graph.input(LEARNING_RATE, Spec(())), graph.input(STEP, Spec((), "int64"))
             clipped = optimizer.clip([g for _, _, g in triples])
@@ -228,16 +230,16 @@ class StepGraphBuilder:
                     new, new_slots = optimizer.apply(value, gradient, slots, rate, number, weight)
                     step.updates[weight.name] = new if weight.constraint is None else weight.constraint.project(new)
                     step.updates.update({slots[k].name: v for k, v in new_slots.items()})
-        return frozenset(step.updates.keys() - unguarded)
+        return frozenset(step.updates.keys() - unguarded_names)
 
 
-def output_mask(traced: Trace, output: str) -> Value | None:
+def output_mask(net_trace: Trace, output: str) -> Value | None:
     """The mask of an output, None where it has none: elements where it is False do not count in losses and metrics.
 
     Raises ShapeError where the mask's shape is not a prefix of the output's.
     """
-    value = traced.values[output]
-    mask = traced.masks.get(value)
+    value = net_trace.values[output]
+    mask = net_trace.masks.get(value)
     if mask is not None and mask.shape != value.shape[: mask.ndim]:
         raise ShapeError(
             f"the output {output!r} of shape {list(value.shape)} has a mask of shape {list(mask.shape)}, "

@@ -1,4 +1,4 @@
-"""What a net is made of: layers, shapes, parameters, and the memory of a step, known before anything is run."""
+"""Summaries of nets: layers, shapes, parameters, and the memory of a step, known before anything runs."""
 
 from __future__ import annotations
 
@@ -13,35 +13,40 @@ from prototorch.train.memory_estimate import SCRATCH, bytes_by_purpose, format_b
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.step_inputs import PREDICT, TRAIN
 
-_PROBE_SIZES = (32, 64, 128, 224, 256)  # sizes tried for a dimension that only data tell
+__all__ = ["LayerSummary", "Summary", "memory_by_purpose", "probe_specs", "step_specs", "summarize", "trace_net"]
+
+_PROBE_SIZES = (32, 64, 128, 224, 256)  # tried for a dimension whose size only the data determine
 
 
 def probe_specs(net: Net, batch: int, size: int = 64) -> dict[str, Spec]:
-    """Input specs with a size in place of each dimension that only data tell."""
+    """Input specs with ``size`` for each dimension that only the data determine."""
     return {i.name: Spec((batch, *(size if n is None else n for n in i.shape)), i.dtype) for i in net.inputs}
 
 
 def trace_net(net: Net, batch: int, report: Report | None = None, training: bool = False) -> Trace:
-    """The net traced; with sizes unknown, for the first probe that every layer takes."""
+    """The trace of a net; where sizes are unknown, with the first size that every layer accepts.
+
+    Raises TextError with all errors, or adds them to ``report``.
+    """
     if not any(net.unknown_sizes()):
         return trace(net, probe_specs(net, batch), training, report=report)
     last: Report | None = None
     for size in _PROBE_SIZES:
         last = Report()
-        found = trace(net, probe_specs(net, batch, size), training, report=last)
+        net_trace = trace(net, probe_specs(net, batch, size), training, report=last)
         if not len(last):
-            return found
+            return net_trace
     assert last is not None
     if report is None:
         last.raise_if_any()
     else:
         report.diagnostics.extend(last.diagnostics)
-    return found
+    return net_trace
 
 
 @dataclass
 class LayerSummary:
-    """A layer in a summary. Shapes leave out the batch dimension; None is a size that only data tell."""
+    """A layer in a summary. Shapes are without the batch dimension; None is a size that only the data determine."""
 
     name: str
     kind: str
@@ -52,21 +57,22 @@ class LayerSummary:
 
 @dataclass
 class Summary:
-    """What `prototorch summary` shows. ``memory_by_purpose`` are bytes by purpose, for a batch size."""
+    """The result of `summarize`. trainable, non_trainable: elements of weights; memory: bytes by purpose of a step at
+    a batch size."""
 
     name: str
     rows: list[LayerSummary]
     trainable: int
-    fixed: int
+    non_trainable: int
     batch: int | None = None
     memory: dict[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """As a dict for JSON."""
         return {
             "name": self.name,
             "layers": [vars(r) for r in self.rows],
-            "parameters": self.trainable + self.fixed,
+            "parameters": self.trainable + self.non_trainable,
             "trainable": self.trainable,
             "batch": self.batch,
             "memory": self.memory,
@@ -85,7 +91,10 @@ class Summary:
             for row in cells
         ]
         lines.insert(1, "-" * max(map(len, lines)))
-        lines += ["", f"{self.name}: {self.trainable + self.fixed:,} parameters, {self.trainable:,} of them trained"]
+        lines += [
+            "",
+            f"{self.name}: {self.trainable + self.non_trainable:,} parameters, {self.trainable:,} of them trained",
+        ]
         if self.memory:
             more = "" if SCRATCH in self.memory else " (kernels' scratch memory comes on top)"
             lines.append(f"memory of a training step at batch size {self.batch}{more}:")
@@ -93,40 +102,41 @@ class Summary:
         return "\n".join(lines)
 
 
-def summarize(net: Net, program: PlanCache | None = None, batch: int | None = None) -> Summary:
-    """Layers, shapes and parameters; with a program and a batch size also the memory of a training step (or of a
-    prediction, where there is no loss): known from the plan, nothing is run."""
+def summarize(net: Net, plan_cache: PlanCache | None = None, batch: int | None = None) -> Summary:
+    """Layers, shapes and parameters; with plans and a batch size also the memory of a training step (or of a
+    prediction, where there is no loss), known from the plan: nothing runs."""
     one, two = trace_net(net, 1), None
     if any(net.unknown_sizes()):
         two = trace(net, probe_specs(net, 1, _PROBE_SIZES[-1]), False)
     rows: list[LayerSummary] = []
-    counted: set[str] = set()
+    listed_names: set[str] = set()
     for node in net.nodes:
-        own = [w for w in one.weights.values() if w.name.startswith(node.weights_key + "/") and w.name not in counted]
-        counted.update(w.name for w in own)
+        prefix = f"{node.weights_key}/"
+        weights = [w for w in one.weights.values() if w.name.startswith(prefix) and w.name not in listed_names]
+        listed_names.update(w.name for w in weights)
         shape: tuple[int | None, ...] = one.values[node.tops[0]].shape[1:]
         if two is not None:
             other = two.values[node.tops[0]].shape[1:]
             shape = tuple(a if a == b else None for a, b in zip(shape, other, strict=True))
         rows.append(
-            LayerSummary(node.name, type(node.layer).__name__, shape, sum(w.spec.size for w in own), node.bottoms)
+            LayerSummary(node.name, type(node.layer).__name__, shape, sum(w.spec.size for w in weights), node.bottoms)
         )
-    trained = sum(w.spec.size for w in one.weights.values() if w.trainable)
+    trainable = sum(w.spec.size for w in one.weights.values() if w.trainable)
     total = sum(w.spec.size for w in one.weights.values())
-    made = Summary(net.name, rows, trained, total - trained, batch)
-    if batch is not None and program is not None:
-        made.memory = memory_by_purpose(program, batch)
-    return made
+    result = Summary(net.name, rows, trainable, total - trainable, batch)
+    if batch is not None and plan_cache is not None:
+        result.memory = memory_by_purpose(plan_cache, batch)
+    return result
 
 
-def memory_by_purpose(program: PlanCache, batch: int) -> dict[str, int]:
-    """Bytes of a step by purpose, from its plan; sizes that only data tell are taken to be the first that will do."""
-    phase = TRAIN if program.loss_terms else PREDICT
-    plan = program.plan(phase, step_specs(program.net, batch), create=False)
-    return bytes_by_purpose(plan, program.backend.input_copies, program.backend.scratch_bytes(plan.signatures()))
+def memory_by_purpose(plan_cache: PlanCache, batch: int) -> dict[str, int]:
+    """Bytes of a step by purpose, from its plan; for unknown sizes see `step_specs`."""
+    phase = TRAIN if plan_cache.loss_terms else PREDICT
+    plan = plan_cache.plan(phase, step_specs(plan_cache.net, batch), create=False)
+    return bytes_by_purpose(plan, plan_cache.backend.input_copies, plan_cache.backend.scratch_bytes(plan.signatures()))
 
 
 def step_specs(net: Net, batch: int) -> dict[str, Spec]:
-    """Input specs that every layer takes; sizes that only data tell are the first that will do."""
+    """Input specs that every layer accepts; unknown sizes are the first of 32, 64, 128, 224 and 256 that will do."""
     graph = trace_net(net, batch).graph
     return {node.name: graph.inputs[node.name].spec for node in net.inputs}

@@ -289,9 +289,11 @@ def test_a_callback_stops_the_training():
 @pytest.mark.parametrize("kind", ["EarlyStopping", "ReduceLROnPlateau", "ModelCheckpoint"])
 def test_what_is_watched_must_be_there(kind):
     arguments = {"filepath": "a.h5", "save_best_only": True} if kind == "ModelCheckpoint" else {}
-    with pytest.raises(UsageError, match=f"{kind} watches 'val_loss', but the logs have loss, .*; give fit validation"):
+    with pytest.raises(
+        UsageError, match=f"{kind} monitors 'val_loss', but the logs have loss, .*; give fit validation"
+    ):
         fit(model(), [getattr(C, kind)(**arguments)])
-    with pytest.raises(UsageError, match=r"watches 'los', but the logs have loss, accuracy, learning_rate$"):
+    with pytest.raises(UsageError, match=r"monitors 'los', but the logs have loss, accuracy, learning_rate$"):
         fit(model(), [getattr(C, kind)(monitor="los", **arguments)])
 
 

@@ -64,7 +64,7 @@ def test_the_first_layer_is_named_with_its_samples():
     text = failure(model, x, shuffle=False)
     assert text.startswith(
         "the loss is nan at step 1 of epoch 1: layer 'logs' (Logarithm) is the first whose output is not finite: "
-        "1 of 8 numbers (nan) in 1 of 8 samples: 3 (the first is data, row 3); it reads numbers from -"
+        "1 of 8 elements (nan) in 1 of 8 samples: 3 (the first is data, row 3); it reads values from -"
     )
     assert "No weight has been changed by this step. Try a smaller learning rate" in text
 
@@ -79,7 +79,7 @@ def test_later_steps_and_shuffled_samples_are_those_of_the_data():
 
 def test_all_samples_and_many():
     model = net(Logarithm(name="logs"), kernel_initializer="ones", first=1)
-    assert "8 of 8 numbers (nan) in all 8 samples (the first is data, row 0)" in failure(
+    assert "8 of 8 elements (nan) in all 8 samples (the first is data, row 0)" in failure(
         model, -np.abs(X), shuffle=False
     )
     x = -np.abs(X)
@@ -93,9 +93,9 @@ def test_divergence_is_seen_in_the_loss():
     assert (
         "the loss is inf at step 2 of epoch 1: the outputs of all layers are finite, but the loss 'last_loss' " in text
     )
-    assert "(MeanSquaredError) is not: 8 of 8 numbers (inf)" in text
-    assert "it compares numbers from " in text
-    assert "with targets, numbers from -" in text
+    assert "(MeanSquaredError) is not: 8 of 8 elements (inf)" in text
+    assert "it compares values from " in text
+    assert "with targets, values from -" in text
 
 
 def test_weights_that_were_not_finite_before():
@@ -105,7 +105,7 @@ def test_weights_that_were_not_finite_before():
     model.set_weights(weights)
     text = failure(model)
     assert "layer 'last' (Dense) is the first whose output is not finite" in text
-    assert "its weight 'last/kernel' was not finite before this step (1 of 4 numbers)" in text
+    assert "its weight 'last/kernel' was not finite before this step (1 of 4 elements)" in text
 
 
 def test_a_gradient_that_was_not_finite_shows_in_the_next_step():
@@ -131,7 +131,7 @@ def test_weights_too_large_are_told_with_their_size():
     model.set_weights(weights)
     text = failure(model, X * 100)
     assert "layer 'last' (Dense) is the first whose output is not finite" in text
-    assert "its weights are finite, numbers from 0 to 3e+38" in text
+    assert "its weights are finite, values from 0 to 3e+38" in text
 
 
 def test_second_outputs_dropout_and_running_statistics():
@@ -162,7 +162,7 @@ def test_data_that_no_check_has_seen():
     x[5, 2] = np.inf
     model = net()
     with pytest.raises(
-        TrainingError, match=r"step 2 of epoch 1: the input 'input' is not finite: 1 of 320 numbers \(inf\)"
+        TrainingError, match=r"step 2 of epoch 1: the input 'input' is not finite: 1 of 320 elements \(inf\)"
     ):
         model.fit(lambda: iter([(X, Y), (x, Y)]), verbose=0)
 
