@@ -125,10 +125,10 @@ class Preprocessor:
         augmented_sample = self._record_chain(trace, value, self.net.augment, "augment")
         if augmented_sample.shape != value.shape:
             raise ShapeError(
-                f"augment makes samples of shape {list(augmented_sample.shape[1:])} of {list(value.shape[1:])}, but the net "
-                "gets the same shape outside training, where augment does not run; a layer that changes the shape belongs "
-                "into preprocess (RandomCrop resizes outside training), or the shape must be changed before: "
-                "ZeroPadding2D, then RandomCrop"
+                f"augment changes the shape of samples from {list(value.shape[1:])} to "
+                f"{list(augmented_sample.shape[1:])}, but outside training, where augment does not run, the net gets "
+                "the former; a layer that changes the shape belongs into preprocess (RandomCrop resizes outside "
+                "training), or the shape must be changed before: ZeroPadding2D, then RandomCrop"
             )
         return augmented_sample
 

@@ -30,7 +30,10 @@ WRONG = [
     (lambda m: m.predict(X, callbacks=[3]), "callbacks: 3 is no prototorch.Callback"),
     (lambda m: m.fit(X, Y, initial_epoch=-1), "initial_epoch must be an integer of at least 0, not -1."),
     (lambda m: m.fit(X, Y, initial_epoch=0.5), "initial_epoch must be an integer of at least 0, not 0.5."),
-    (lambda m: m.fit(X, Y, validation_data=(X, Y), validation_batch_size=0), "validation_batch_size must be a whole"),
+    (
+        lambda m: m.fit(X, Y, validation_data=(X, Y), validation_batch_size=0),
+        "validation_batch_size must be an integer",
+    ),
     (lambda m: m.predict(X, batch_size=0), "batch_size must be an integer of at least 1, not 0."),
     (lambda m: m.predict(X, batch_size=True), "batch_size must be an integer of at least 1, not True."),
     (lambda m: m.predict(X, steps=0), "steps must be an integer of at least 1, not 0."),

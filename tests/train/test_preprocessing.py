@@ -70,7 +70,7 @@ def test_augment_leaves_the_shape_as_it_is():
         assert made.predict(x).shape == (8, 2)
 
     crop = layers.RandomCrop(8, 8)
-    words = r"augment makes samples of shape \[1, 8, 8\] of \[1, 12, 12\].*belongs into preprocess"
+    words = r"augment changes the shape of samples from \[1, 12, 12\] to \[1, 8, 8\].*belongs into preprocess"
     with pytest.raises(PrototorchError, match=words):
         fitted((1, 12, 12), augment=[crop])
     fitted((1, 8, 8), preprocess=[crop])
