@@ -1,4 +1,4 @@
-"""The root of all constraints."""
+"""The base class of constraints."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from prototorch.schema import Block
 
 
 class Constraint(Block, family="constraint"):
-    """Brings a weight back into a set."""
+    """A set to which a weight is restricted: it is projected onto the set after each update."""
 
     def project(self, weight: Any) -> Any:
-        """The nearest allowed weight, said in ops."""
+        """The projection of the weight onto the set, expressed in ops."""
         raise TypeError(f"{type(self).__name__} does not define project")

@@ -14,7 +14,7 @@ _EPSILON = 1e-7  # Keras' epsilon: keeps the division by a norm of 0 finite
 
 def _norm(weight: Any, axis: tuple[int, ...]) -> Any:
     if any(not -weight.ndim <= a < weight.ndim for a in axis):
-        raise ShapeError(f"a norm along {list(axis)} is not one of a weight of shape {list(weight.shape)}")
+        raise ShapeError(f"axis {list(axis)} is out of range for a weight of shape {list(weight.shape)}")
     return ops.sqrt(ops.sum(ops.square(weight), axis=axis, keepdims=True))
 
 
@@ -48,7 +48,7 @@ class UnitNorm(Constraint):
 
 
 class MinMaxNorm(Constraint):
-    """Norms along ``axis`` lie between two numbers; ``rate`` says how strictly."""
+    """Norms along ``axis`` lie between two numbers; ``rate`` is how strictly (1 exactly)."""
 
     min_value: float = field(default=0.0, min=0)
     max_value: float = field(default=1.0, min=0)
@@ -57,5 +57,5 @@ class MinMaxNorm(Constraint):
 
     def project(self, weight: Any) -> Any:
         norm = _norm(weight, self.axis)
-        wanted = ops.clip(norm, self.min_value, self.max_value) * self.rate + norm * (1 - self.rate)
-        return weight * (wanted / (norm + _EPSILON))
+        target = ops.clip(norm, self.min_value, self.max_value) * self.rate + norm * (1 - self.rate)
+        return weight * (target / (norm + _EPSILON))

@@ -1,4 +1,4 @@
-"""The root of all initialisers: how a weight begins."""
+"""The base class of initializers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ from prototorch.schema import Block
 
 
 class Initializer(Block, family="initializer"):
-    """How a weight begins."""
+    """Gives a weight its initial values."""
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise ShapeError where a weight of this shape cannot begin so; asked before there are values."""
+        """Raise ShapeError where a weight of this shape cannot be initialized so; called before `values`."""
 
     def values(self, shape: tuple[int, ...], rng: np.random.Generator, fans: tuple[int, int]) -> np.ndarray:
-        """The first values of a weight, float32 of the shape; ``fans`` are the connections into and out of a unit."""
+        """The initial values of a weight: a float32 array of the shape.
+
+        Args:
+            shape: of the weight.
+            rng: a generator of the weight's own.
+            fans: the numbers of connections into and out of a unit, see `compute_fans`.
+        """
         raise TypeError(f"{type(self).__name__} does not define values")
 
 
 def compute_fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Connections into and out of a unit: [in, out] of a matrix, [filters, channels, *kernel] of a convolution."""
+    """The numbers of connections into and out of a unit (fan in, fan out): [in, out] of a matrix, [filters, channels,
+    *kernel] of a convolution."""
     if len(shape) == 0:
         return 1, 1
     if len(shape) == 1:

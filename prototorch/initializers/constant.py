@@ -1,4 +1,4 @@
-"""Initialisers without chance."""
+"""Initializers that are not random."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """One number everywhere."""
+    """All elements are ``value``."""
 
     value: float = 0.0
 
@@ -39,7 +39,7 @@ class Identity(Initializer):
 
     def check_shape(self, shape):
         if len(shape) != 2:
-            raise ShapeError(f"Identity initialises matrices, not a weight of shape {list(shape)}")
+            raise ShapeError(f"Identity needs a matrix, got a weight of shape {list(shape)}")
 
     def values(self, shape, rng, fans):
         self.check_shape(shape)

@@ -1,4 +1,4 @@
-"""Initialisers that draw, by Keras' names and meanings."""
+"""Random initializers, by the names and definitions of Keras."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from prototorch.schema import field
 
 # The standard deviation of a normal distribution cut at two standard deviations: the draws are divided by it.
 _TRUNCATED_STDDEV = 0.87962566103423978
-_STREAM_SIZE = 1 << 20  # numbers from one stream: a larger weight is drawn from several, by several threads
-_BLOCK_SIZE = 1 << 16  # numbers that are looked at together: they stay in the caches
+_STREAM_SIZE = 1 << 20  # elements of one random stream: a larger weight uses several, in several threads
+_BLOCK_SIZE = 1 << 16  # elements checked together: they stay in the caches
 FillFn = Callable[[np.random.Generator, np.ndarray], None]
 
 
 class _RandomInitializer(Initializer, abstract=True):
-    seed: int | None = field(default=None, doc="A seed of its own; else the model's seed and the weight's name decide.")
+    seed: int | None = field(default=None, doc="Seed; by default from the model's seed and the weight's name.")
 
     def values(self, shape, rng, fans):
         rng = rng if self.seed is None else np.random.default_rng(self.seed)
@@ -31,20 +31,20 @@ class _RandomInitializer(Initializer, abstract=True):
 
 
 def _fill_in_streams(rng: np.random.Generator, shape: tuple[int, ...], fill: FillFn) -> np.ndarray:
-    """An array that ``fill(rng, part)`` fills part by part: the first from ``rng``, each other one from a stream that
-    begins further on, so that it does not matter which thread draws it."""
-    made = np.empty(shape, np.float32)
-    values = made.reshape(-1)
+    """An array that ``fill(rng, slice)`` fills slice by slice: the first from ``rng``, each other one from a stream
+    that is jumped ahead, so that the result does not depend on which thread fills it."""
+    array = np.empty(shape, np.float32)
+    values = array.reshape(-1)
     starts = range(0, values.size, _STREAM_SIZE)
-    begins = rng.bit_generator
-    streams = [rng, *(np.random.Generator(begins.jumped(i)) for i in range(1, len(starts)))]  # type: ignore[attr-defined]
+    generator = rng.bit_generator
+    streams = [rng, *(np.random.Generator(generator.jumped(i)) for i in range(1, len(starts)))]  # type: ignore[attr-defined]
 
     def work(first: int, last: int) -> None:
         for i in range(first, last):
             fill(streams[i], values[starts[i] : starts[i] + _STREAM_SIZE])
 
     parallel_for(work, len(starts), 1)
-    return made
+    return array
 
 
 def _fill_truncated_normal(rng: np.random.Generator, values: np.ndarray) -> None:
@@ -60,7 +60,7 @@ def _fill_truncated_normal(rng: np.random.Generator, values: np.ndarray) -> None
 
 def _draw_normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float, shift: float = 0.0,
             truncated: bool = False) -> np.ndarray:  # fmt: skip
-    """Normal numbers, times ``scale``, plus ``shift``."""
+    """Standard normal values times ``scale`` plus ``shift``."""
 
     def fill(rng: np.random.Generator, values: np.ndarray) -> None:
         if truncated:
@@ -76,7 +76,7 @@ def _draw_normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float,
 
 def _draw_uniform(rng: np.random.Generator, shape: tuple[int, ...], size: float, low: float,
              scale: float = 1.0) -> np.ndarray:  # fmt: skip
-    """Uniform numbers from ``low`` on, over a range of ``size``; times ``scale``."""
+    """Uniform values in [low, low + size), times ``scale``."""
 
     def fill(rng: np.random.Generator, values: np.ndarray) -> None:
         rng.random(dtype=np.float32, out=values)
@@ -89,7 +89,7 @@ def _draw_uniform(rng: np.random.Generator, shape: tuple[int, ...], size: float,
 
 
 class RandomUniform(_RandomInitializer):
-    """Uniform between ``minval`` and ``maxval``."""
+    """Uniform distribution between ``minval`` and ``maxval``."""
 
     aliases = ("uniform",)
     minval: float = -0.05
@@ -100,7 +100,7 @@ class RandomUniform(_RandomInitializer):
 
 
 class RandomNormal(_RandomInitializer):
-    """Normal with a mean and a standard deviation."""
+    """Normal distribution with a mean and a standard deviation."""
 
     aliases = ("normal",)
     mean: float = 0.0
@@ -111,7 +111,7 @@ class RandomNormal(_RandomInitializer):
 
 
 class TruncatedNormal(_RandomInitializer):
-    """Normal, drawn again where it is more than two standard deviations from the mean."""
+    """Normal distribution, drawn again where a value is more than two standard deviations from the mean."""
 
     mean: float = 0.0
     stddev: float = field(default=0.05, min=0)
@@ -132,7 +132,7 @@ class VarianceScaling(_RandomInitializer):
 
 
 def variance_scaling(shape, rng, fans, scale: float, mode: str, distribution: str) -> np.ndarray:
-    """Variance scaling: draws whose variance is scale / fans."""
+    """Random values of variance scale / n, where n is the fan in, the fan out or their mean, by ``mode``."""
     n = {"fan_in": fans[0], "fan_out": fans[1], "fan_avg": (fans[0] + fans[1]) / 2}[mode]
     variance = scale / max(1.0, n)
     if distribution == "uniform":
@@ -201,7 +201,7 @@ class Orthogonal(_RandomInitializer):
 
     def check_shape(self, shape):
         if len(shape) < 2:
-            raise ShapeError(f"Orthogonal initialises weights of at least two dimensions, not {list(shape)}")
+            raise ShapeError(f"Orthogonal needs a weight of at least two dimensions, got shape {list(shape)}")
 
     def draw(self, shape, rng, fans):
         self.check_shape(shape)

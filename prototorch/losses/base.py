@@ -1,4 +1,4 @@
-"""The root of all losses: what is wanted of an output, as one number a sample."""
+"""The base class of losses."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ TargetKind = Literal["classes", "one_hot", "binary", "values"]
 
 
 class Loss(Block, family="loss"):
-    """What training makes small.
+    """The objective of training.
 
-    A loss compares an output with its target and gives one number a sample. The step's loss is
-    ``sum(weight * per_sample) / batch`` (Keras' "sum_over_batch_size"), where the weight is the sample weight times the
-    class weight. Places that an output's mask leaves out do not count: the mean is over the others of the batch, as in
+    A loss compares an output with its target and returns one value per sample. The step's loss is ``sum(weight *
+    per_sample_loss) / batch`` (Keras' "sum_over_batch_size"), where the weight is the sample weight times the class
+    weight. Positions that an output's mask excludes do not count: the mean is over the others of the batch, as in
     Keras. A subclass defines `values`, and `target_spec` where its target has another shape than its output.
 
     Attributes:
-        target_kind: what targets are: "classes" whole numbers from 0; "one_hot" a distribution over the class axis;
-            "binary" numbers from 0 to 1; "values" any numbers.
+        target_kind: what targets are: "classes" integers from 0; "one_hot" a distribution over the class axis; "binary"
+            values from 0 to 1; "values" any values.
         class_axis: the axis of the output along which the classes lie.
     """
 
@@ -38,7 +38,7 @@ class Loss(Block, family="loss"):
 
     @property
     def ignored_class(self) -> int | None:
-        """A class number that targets may have and that does not count, whether the output has such a class or not."""
+        """A class index that targets may have and that does not count, whether the output has such a class or not."""
         return None
 
     def target_spec(self, output: Spec) -> Spec:
@@ -46,40 +46,41 @@ class Loss(Block, family="loss"):
         return Spec(output.shape, output.dtype)
 
     def per_sample_loss(self, target: Any, output: Any, mask: Any = None) -> Any:
-        """The loss of each sample, [batch], said in ops: the mean over whatever other dimensions there are.
+        """The loss of each sample, [batch], expressed in ops: the mean over all other dimensions.
 
         target: as `target_spec` says, of any type; an axis of one at the end may be missing or too many.
-        output: [batch, ...]. mask: the output's, bool, [batch] or [batch, time, ...]: True where a place counts.
+        output: [batch, ...]. mask: the output's, bool, [batch] or [batch, time, ...]: True where a position counts.
 
-        What does not count gives 0, and what counts is scaled by all places / places that count, so that the mean over
-        the batch is the mean over the places that count (Keras' scaling of masks); 0 where none counts.
-        Raises ShapeError where the shapes do not belong together; nothing is ever broadcast.
+        Positions that do not count give 0, and the others are scaled by all positions / positions that count, so that
+        the mean over the batch is the mean over the positions that count (Keras' scaling of masks); 0 where none
+        counts. Raises ShapeError where the shapes do not match; nothing is broadcast.
         """
         target = self.match_target(target, self.target_spec(output.spec), output.spec)
         values = self.values(target, output)
-        counted = combine_masks(self.valid_mask(target), mask)
-        if counted is None:
+        valid = combine_masks(self.valid_mask(target), mask)
+        if valid is None:
             return mean_trailing(values)
-        if tuple(values.shape[: counted.ndim]) != tuple(counted.shape):
+        if tuple(values.shape[: valid.ndim]) != tuple(valid.shape):
             raise ShapeError(
                 f"{type(self).__name__} gives values of shape {list(values.shape)}, "
-                f"to which a mask of shape {list(counted.shape)} does not belong"
+                f"which a mask of shape {list(valid.shape)} does not match"
             )
-        values = mean_trailing(values, counted.ndim)
-        share = ops.mean(ops.cast(counted, dtype=values.dtype), axis=None)
-        share = ops.maximum(share, 1.0 / counted.spec.size)
-        return mean_trailing(ops.where(counted, values, ops.zeros_like(values)) / share)
+        values = mean_trailing(values, valid.ndim)
+        share = ops.mean(ops.cast(valid, dtype=values.dtype), axis=None)
+        share = ops.maximum(share, 1.0 / valid.spec.size)
+        return mean_trailing(ops.where(valid, values, ops.zeros_like(values)) / share)
 
     def valid_mask(self, target: Any) -> Any | None:
-        """True where a place counts, [batch, ...], by the target (which already has its shape and type); None: all."""
+        """True where a position counts, [batch, ...], by the target (which has its shape and dtype); None:
+        everywhere."""
         return None
 
     def values(self, target: Any, output: Any) -> Any:
-        """The loss at each place, [batch, ...], said in ops; the target already has its shape and type."""
+        """The loss at each position, [batch, ...], expressed in ops; the target has its shape and dtype."""
         raise TypeError(f"{type(self).__name__} does not define values")
 
     def match_target(self, target: Any, spec: Spec, output: Spec) -> Any:
-        """The target in the shape and type that the loss wants; ShapeError where it has another shape."""
+        """The target in the shape and dtype of ``spec``. Raises ShapeError where its shape does not match."""
         return match_target(type(self).__name__, self.target_kind, target, spec, output)
 
     def reject_output(self, output: Spec, why: str) -> NoReturn:
@@ -88,21 +89,21 @@ class Loss(Block, family="loss"):
 
 
 def match_target(name: str, kind: TargetKind, target: Any, spec: Spec, output: Spec) -> Any:
-    """A target in the shape and type that is wanted. An axis of one at the end may be missing or too many; any other
-    difference is a ShapeError, with what the target looks like."""
+    """A target in the shape and dtype of ``spec``. A trailing axis of size one may be missing or superfluous; any other
+    difference raises ShapeError, with a guess of what the target is."""
     have, shape = tuple(target.shape), spec.shape
     if have != shape:
         if have != (*shape, 1) and (*have, 1) != shape:
             raise ShapeError(
-                f"{name} wants a target of shape {list(shape)} for an output of shape {list(output.shape)}, "
-                f"not {list(have)}{_shape_hint(kind, have, shape, output.shape)}"
+                f"{name} expected a target of shape {list(shape)} for an output of shape {list(output.shape)}, "
+                f"got {list(have)}{_shape_hint(kind, have, shape, output.shape)}"
             )
         target = ops.reshape(target, shape=shape)
     return target if target.dtype == spec.dtype else ops.cast(target, dtype=spec.dtype)
 
 
 def _shape_hint(kind: TargetKind, have: tuple[int, ...], shape: tuple[int, ...], output: tuple[int, ...]) -> str:
-    """What a target of a wrong shape probably is, and what to do."""
+    """What a target of another shape probably is, and what to do."""
     if have[:1] != shape[:1]:
         return f"; there are {have[0] if have else 'no'} targets for {shape[0]} samples"
     if kind == "classes" and have == output:
@@ -116,19 +117,19 @@ def _shape_hint(kind: TargetKind, have: tuple[int, ...], shape: tuple[int, ...],
 
 
 def mean_trailing(values: Any, ndim: int = 1) -> Any:
-    """[batch, ...] -> [batch]: the mean over all dimensions behind the first ``kept``."""
+    """The mean over all dimensions after the first ``ndim``: [batch, ...] -> [batch]."""
     return values if values.ndim <= ndim else ops.mean(values, axis=tuple(range(ndim, values.ndim)))
 
 
 def expand_trailing(values: Any, ndim: int) -> Any:
-    """The same values with dimensions of one behind their own, ``ndim`` in all."""
+    """The values with trailing dimensions of size one, ``ndim`` dimensions in all."""
     return values if values.ndim >= ndim else ops.reshape(values, shape=(*values.shape, *[1] * (ndim - values.ndim)))
 
 
 def combine_masks(*masks: Any) -> Any | None:
-    """True where all masks are; those that are None say nothing. The shape is that of the one with most dimensions."""
-    given = sorted((m for m in masks if m is not None), key=lambda m: -m.ndim)
-    made = None
-    for mask in given:
-        made = mask if made is None else ops.logical_and(made, expand_trailing(mask, made.ndim))
-    return made
+    """True where all masks are True; None is ignored. The shape is that of the mask with the most dimensions."""
+    present = sorted((m for m in masks if m is not None), key=lambda m: -m.ndim)
+    joint = None
+    for mask in present:
+        joint = mask if joint is None else ops.logical_and(joint, expand_trailing(mask, joint.ndim))
+    return joint

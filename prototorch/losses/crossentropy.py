@@ -1,4 +1,4 @@
-"""Crossentropies: how unlikely the output finds the target."""
+"""Crossentropies: minus the log-likelihood of the target under the output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from prototorch.spec import Spec
 
 
 def log_probabilities(output: Any) -> Any:
-    """The logarithms of probabilities along the last axis, Keras' way: made to sum to 1, held in [1e-7, 1 - 1e-7]."""
+    """The logarithms of probabilities along the last axis, Keras' way: normalized to sum to 1, clipped to [1e-7, 1 -
+    1e-7]."""
     output = output / ops.sum(output, axis=-1, keepdims=True)
     return ops.log(ops.clip(output, EPSILON, 1 - EPSILON))
 
@@ -19,7 +20,7 @@ def log_probabilities(output: Any) -> Any:
 class _CategoricalLoss(Loss):
     """A loss over classes that lie along an axis."""
 
-    axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for pictures of classes [N, C, H, W].")
+    axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for images of classes [N, C, H, W].")
 
     @property
     def class_axis(self) -> int:
@@ -33,19 +34,19 @@ class _CategoricalLoss(Loss):
 
     def _check_classes(self, output: Spec) -> None:
         if output.ndim < 2 or not -output.ndim < self.axis < output.ndim or self.axis == 0:
-            self.reject_output(output, f"there is no axis {self.axis} of classes beside the batch")
+            self.reject_output(output, f"axis {self.axis} of the classes is out of range or the batch axis")
         if output.shape[self.axis] == 1:
             self.reject_output(
                 output,
-                "one unit is not two classes. Give the last layer as many units as there are classes, "
-                "or take BinaryCrossentropy",
+                "a single unit cannot distinguish classes. Give the last layer one unit per class, "
+                "or use BinaryCrossentropy",
             )
 
 
 class SparseCategoricalCrossentropy(_CategoricalLoss):
-    """Minus the logarithm of the probability of the class that the target names.
+    """Minus the logarithm of the probability of the target's class.
 
-    Targets are class numbers from 0: for outputs [batch, classes] they are [batch]; for [batch, time, classes]
+    Targets are class indices from 0: for outputs [batch, classes] they are [batch]; for [batch, time, classes]
     [batch, time]; with ``axis: 1`` for [batch, classes, height, width] they are [batch, height, width].
     """
 
@@ -53,7 +54,7 @@ class SparseCategoricalCrossentropy(_CategoricalLoss):
         default=False, doc="Whether outputs are logits (no softmax yet); else they are probabilities."
     )
     ignore_class: int | None = field(
-        default=None, doc="A class number that does not count: the mean is over the other places of the batch."
+        default=None, doc="A class index that is ignored: the mean is over the other positions of the batch."
     )
     target_kind: ClassVar[TargetKind] = "classes"
     examples = (
@@ -76,9 +77,9 @@ class SparseCategoricalCrossentropy(_CategoricalLoss):
         return None if self.ignore_class is None else ops.not_equal(target, self.ignore_class)
 
     def values(self, target: Any, output: Any) -> Any:
-        counts = self.valid_mask(target)
-        if counts is not None:
-            target = ops.where(counts, target, ops.zeros_like(target))
+        valid = self.valid_mask(target)
+        if valid is not None:
+            target = ops.where(valid, target, ops.zeros_like(target))
         output = self._classes_last(output)
         if self.from_logits:
             return ops.sparse_softmax_cross_entropy(output, target)
@@ -94,7 +95,10 @@ class CategoricalCrossentropy(_CategoricalLoss):
         default=False, doc="Whether outputs are logits (no softmax yet); else they are probabilities."
     )
     label_smoothing: float = field(
-        default=0.0, min=0, max=1, doc="The share of the target that is spread evenly over all classes."
+        default=0.0,
+        min=0,
+        max=1,
+        doc="The share of the target that is distributed evenly over all classes.",
     )
     target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (
@@ -117,12 +121,12 @@ class CategoricalCrossentropy(_CategoricalLoss):
 
 
 class BinaryCrossentropy(Loss):
-    """The mean of -t log(p) - (1 - t) log(1 - p): each output is the probability of a yes, on its own."""
+    """The mean of -t log(p) - (1 - t) log(1 - p): each output is an independent probability."""
 
     from_logits: bool = field(
         default=False, doc="Whether outputs are logits (no sigmoid yet); else they are probabilities."
     )
-    label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share by which targets are drawn towards 1/2.")
+    label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share by which targets are moved towards 1/2.")
     target_kind: ClassVar[TargetKind] = "binary"
     examples = (
         example("BinaryCrossentropy { from_logits: true }", inputs=[(3,)]),
@@ -142,7 +146,7 @@ class BinaryCrossentropy(Loss):
 class KLDivergence(Loss):
     """The sum of t log(t / p) along the last axis: how far the distribution p of the output is from the target's t.
 
-    Both are held in [1e-7, 1] first, as in Keras.
+    Both are clipped to [1e-7, 1] first, as in Keras.
     """
 
     aliases = ("kld", "KLD", "kullback_leibler_divergence")

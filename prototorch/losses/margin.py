@@ -1,4 +1,4 @@
-"""Losses with a margin: being right is not enough, it must be by a distance."""
+"""Losses with a margin."""
 
 from __future__ import annotations
 
@@ -50,22 +50,23 @@ class CategoricalHinge(Loss):
 
 
 class ContrastiveLoss(Loss):
-    """For pairs (Hadsell, Chopra, LeCun 2006): like pairs are drawn together, unlike ones pushed ``margin`` apart.
+    """For pairs (Hadsell, Chopra, LeCun 2006): distances of similar pairs shrink, those of others grow up to
+    ``margin``.
 
-    The output is the distance d >= 0 of each pair, [batch] or [batch, 1]; the target 1 for like and 0 for unlike.
-    The loss is 1/2 y d^2 + 1/2 (1 - y) max(margin - d, 0)^2, Caffe's ContrastiveLoss; with ``legacy_version`` the
-    second part is 1/2 (1 - y) max(margin - d^2, 0), as Caffe has it under that name.
+    The output is the distance d >= 0 of each pair, [batch] or [batch, 1]; the target 1 for similar pairs and 0 for
+    others. The loss is 1/2 y d^2 + 1/2 (1 - y) max(margin - d, 0)^2, Caffe's ContrastiveLoss; with ``legacy_version``
+    the second part is 1/2 (1 - y) max(margin - d^2, 0), as Caffe has it under that name.
     """
 
     aliases = ("contrastive",)
-    margin: float = field(default=1.0, above=0, doc="The distance beyond which unlike pairs cost nothing.")
-    legacy_version: bool = field(default=False, doc="Measure unlike pairs by margin - d^2.")
+    margin: float = field(default=1.0, above=0, doc="The distance beyond which dissimilar pairs have no loss.")
+    legacy_version: bool = field(default=False, doc="Use margin - d^2 for dissimilar pairs.")
     target_kind: ClassVar[TargetKind] = "binary"
     examples = (example("ContrastiveLoss { margin: 2.0 }", inputs=[(1,)]),)
 
     def target_spec(self, output: Spec) -> Spec:
         if output.ndim > 2 or (output.ndim == 2 and output.shape[1] != 1):
-            self.reject_output(output, "it wants one distance for each pair, [1]")
+            self.reject_output(output, "expected one distance per pair, [1]")
         return Spec(output.shape, output.dtype)
 
     def values(self, target: Any, output: Any) -> Any:

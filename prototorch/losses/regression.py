@@ -1,4 +1,4 @@
-"""Losses between numbers: errors squared, absolute, relative, logarithmic, robust."""
+"""Regression losses: squared, absolute, relative, logarithmic and robust errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MeanAbsolutePercentageError(Loss):
 
 
 class MeanSquaredLogarithmicError(Loss):
-    """The mean of (log(target + 1) - log(output + 1))^2; both are held above 1e-7 first."""
+    """The mean of (log(target + 1) - log(output + 1))^2; both are clipped to at least 1e-7 first."""
 
     aliases = ("msle", "MSLE")
     examples = (example("MeanSquaredLogarithmicError { }", inputs=[(3,)]),)
@@ -54,7 +54,7 @@ class MeanSquaredLogarithmicError(Loss):
 class Huber(Loss):
     """Squared (halved) up to ``delta``, linear beyond: the mean of 1/2 e^2, or delta |e| - 1/2 delta^2."""
 
-    delta: float = field(default=1.0, above=0, doc="The size of error from which it grows linearly.")
+    delta: float = field(default=1.0, above=0, doc="The absolute error from which the loss is linear.")
     examples = (example("Huber { }", inputs=[(3,)]), example("Huber { delta: 0.5 }", inputs=[(4, 3)]))
 
     def values(self, target: Any, output: Any) -> Any:

@@ -42,14 +42,14 @@ class L1L2(Regularizer):
 
 
 class OrthogonalRegularizer(Regularizer):
-    """Pushes the rows (or columns) of a matrix to be orthogonal: factor * the mean |cosine| between pairs (Keras)."""
+    """Pushes the rows (or columns) of a matrix to be orthogonal: factor * the mean |cosine| of the pairs (Keras)."""
 
     factor: float = field(default=0.01, min=0)
     mode: Literal["rows", "columns"] = "rows"
 
     def penalty(self, weight: Any) -> Any:
         if weight.ndim != 2:
-            raise ShapeError(f"OrthogonalRegularizer wants a matrix, not a weight of shape {list(weight.shape)}")
+            raise ShapeError(f"OrthogonalRegularizer needs a matrix, got a weight of shape {list(weight.shape)}")
         w = weight if self.mode == "rows" else ops.transpose(weight, order=(1, 0))
         # Keras 3 normalises with l2_normalize, whose floor under the squared norm is 1e-12
         w = w * ops.rsqrt(ops.maximum(ops.sum(ops.square(w), axis=1, keepdims=True), 1e-12))

@@ -50,7 +50,7 @@ SHAPES = [
     (
         "Dense { units: 3  bias_initializer: identity }",
         [(4,)],
-        "the weight 'layer/bias': Identity initialises matrices, not a weight of shape [3]",
+        "the weight 'layer/bias': Identity needs a matrix, got a weight of shape [3]",
     ),
     (
         "Dense { units: 3  bias_regularizer: orthogonal_regularizer }",
@@ -60,7 +60,7 @@ SHAPES = [
     (
         "Dense { units: 3  bias_constraint: MaxNorm { axis: 1 } }",
         [(4,)],
-        "the weight 'layer/bias': a norm along [1] is not one of a weight of shape [3]",
+        "the weight 'layer/bias': axis [1] is out of range for a weight of shape [3]",
     ),
     ("LSTM { units: 3  kernel_initializer: unit_forget_bias }", [(4, 2)], "the weight 'layer/kernel': UnitForgetBias"),
     (

@@ -9,6 +9,7 @@ from prototorch import losses as L
 from prototorch import metrics as M
 from prototorch.eager.tensor import tensor
 from prototorch.errors import ShapeError, UsageError
+from prototorch.metrics.generic_names import resolve_metric
 from prototorch.spec import Spec
 from prototorch.text.diagnostics import Report
 from prototorch.text.reader import parse
@@ -96,12 +97,12 @@ WORDS = [
 
 @pytest.mark.parametrize(("word", "loss", "shape", "want"), WORDS)
 def test_words(word, loss, shape, want):
-    assert M.resolve_metric(word, loss, Spec(shape)) == want
+    assert resolve_metric(word, loss, Spec(shape)) == want
 
 
 def test_a_word_that_is_no_metric():
     with pytest.raises(UsageError, match="Did you mean 'recall'"):
-        M.resolve_metric("recal", None, Spec((8, 5)))
+        resolve_metric("recal", None, Spec((8, 5)))
 
 
 def test_counts_stay_exact_past_what_float32_holds():
@@ -172,7 +173,7 @@ def test_area_of_a_perfect_and_of_a_wrong_order():
     [
         (M.SparseCategoricalAccuracy(), (6, 5), (6, 5), "it looks like one-hot targets"),
         (M.CategoricalAccuracy(), (6,), (6, 5), "it looks like class numbers"),
-        (M.MeanSquaredError(), (6, 2), (6, 1), "MeanSquaredError wants a target of shape [6, 1]"),
+        (M.MeanSquaredError(), (6, 2), (6, 1), "MeanSquaredError expected a target of shape [6, 1]"),
         (M.BinaryAccuracy(), (6, 2), (6, 1), "the output has 1 units, the target 2"),
         (M.Precision(), (6,), (6, 5), "it looks like class numbers"),
         (M.F1Score(), (6, 4, 5), (6, 4, 5), "F1Score wants an output [batch, classes]"),
