@@ -121,12 +121,12 @@ def test_losses_of_activity():
 @pytest.mark.parametrize(
     ("text", "shapes", "message"),
     [
-        ("LSTM { units: 2 }", [(3,)], r"wants an input \[time, n\]"),
+        ("LSTM { units: 2 }", [(3,)], r"the input must be \[time, n\]"),
         ("LSTM { units: 2 }", [(3, 2), (2,)], "takes 2 first states, not 1"),
         ("GRU { units: 2 }", [(3, 2), (3,)], r"must have the shape \[2\], not \[3\]"),
         ("TimeDistributed { Dense { units: 2 } }", [(3,)], "a time axis"),
         ("PositionEmbedding { sequence_length: 3 }", [(4, 2)], "there are 4 steps, but sequence_length is 3"),
-        ("Masking { }", [(4,)], r"wants an input \[time, n\]"),
+        ("Masking { }", [(4,)], r"the input must be \[time, n\]"),
         ("Bidirectional { merge_mode: sum  LSTM { units: 2 }  backward_layer: LSTM { units: 3  go_backwards: true } }",
          [(3, 2)], "cannot be merged by sum"),
     ],
@@ -139,7 +139,7 @@ def test_shapes_that_do_not_fit(text, shapes, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Bidirectional { Dense { units: 2 } }", "wants a recurrent layer .*LSTM.* inside, not Dense"),
+        ("Bidirectional { Dense { units: 2 } }", "the layer inside must be a recurrent layer .*LSTM.*, not Dense"),
         ("Bidirectional { GRU { units: 2 }  backward_layer: GRU { units: 2 } }", "must go opposite ways"),
         ("Bidirectional { GRU { units: 2  return_state: true }  backward_layer: GRU { units: 2  go_backwards: true } }",
          "differ in return_state"),
