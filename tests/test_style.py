@@ -1,4 +1,4 @@
-"""The style of the whole tree: lint, format, types, and a docstring at the top of every module and script."""
+"""The style of the whole tree: lint, format, types, a docstring at the top of every file, small files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("prototorch", "tests", "benchmarks", "examples")
-#: the most lines of a file
-MOST = 500
-#: longer files, each with its reason (at its top as well)
+#: the maximum number of lines of a file, and what half of the files must stay below
+MAX_LINES, MEDIAN_LINES = 400, 105
+#: longer files, each with its reason
 LARGE = {
     "tests/storage/hostile_hdf5.py": "a catalogue, read entry by entry",
+    "prototorch/model.py": "to be split",
+    "prototorch/graph/ir.py": "to be split",
+    "benchmarks/gpu_checks.py": "to be split",
 }
 
 
@@ -36,12 +39,12 @@ def test_tool_has_nothing_to_say(tool, arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_file_says_what_it_is():
+def test_every_file_has_a_docstring():
     silent = [str(p.relative_to(ROOT)) for p in _files() if not ast.get_docstring(ast.parse(p.read_text("utf-8")))]
     assert silent == []
 
 
 def test_files_are_small():
     lines = {str(p.relative_to(ROOT)): len(p.read_text("utf-8").splitlines()) for p in _files()}
-    assert {name: n for name, n in lines.items() if n > MOST and name not in LARGE} == {}
-    assert sum(n < 150 for n in lines.values()) > len(lines) / 2
+    assert {name: n for name, n in lines.items() if n > MAX_LINES and name not in LARGE} == {}
+    assert sum(n < MEDIAN_LINES for n in lines.values()) > len(lines) / 2
