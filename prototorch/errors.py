@@ -1,18 +1,18 @@
-"""The tree of errors. Every error a user can meet is one of these, each with the exit code of the command line.
+"""The exception hierarchy. Every error a user can meet is one of these, each with the exit code of the command line.
 
 PrototorchError            1   (never raised itself)
 ├── UsageError             2   a wrong argument, from Python or from the shell
 ├── ModelError             3   the model is wrong
-│   ├── TextError          3   ... in its text: holds every mistake found, each with its place
-│   └── ShapeError         3   ... in its shapes: raised by an op's type rule or a layer
-├── DataError              4   the data do not fit: labels, shapes, a broken picture, an empty set
+│   ├── TextError          3   ... in its text: holds every mistake, each with its position
+│   └── ShapeError         3   ... in its shapes: raised by an op's shape inference or a layer
+├── DataError              4   the data do not match the model: labels, shapes, a corrupt image, an empty set
 ├── FileError              5   a file cannot be read or written
-│   ├── ModelFileError     5   ... a weight or checkpoint file that is damaged, hostile or of another kind
-│   ├── SnapshotError      5   ... a checkpoint could not be written; the old one is intact
-│   └── WeightsError       5   ... weights that do not fit the model
+│   ├── ModelFileError     5   ... a weight or checkpoint file that is damaged, malicious or of another format
+│   ├── SnapshotError      5   ... a checkpoint could not be written; the previous one is intact
+│   └── WeightsError       5   ... weights that do not match the model
 ├── TrainingError          6   the training went wrong (loss not finite, ...)
-├── ResourceError          7   it would not fit in memory, or a limit was reached
-└── BackendError           8   the device asked for is not there
+├── ResourceError          7   out of memory, or a limit was reached
+└── BackendError           8   the requested backend or device is not available
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ModelError(PrototorchError, ValueError):
 class TextError(ModelError):
     """A model text with mistakes.
 
-    ``mistakes`` are all that were found in one run, in the order of the text; ``str()`` shows each with its line.
+    ``mistakes`` holds all mistakes of one run, in the order of the text; ``str()`` shows each with its line.
     """
 
     def __init__(self, mistakes: Sequence[Any]):
@@ -55,7 +55,7 @@ class TextError(ModelError):
 
 
 class ShapeError(ModelError):
-    """Shapes that do not fit; an op's type rule or a layer says which and why."""
+    """Incompatible shapes; the op or layer that raised it reports which and why."""
 
 
 class DataError(PrototorchError, ValueError):
@@ -77,15 +77,15 @@ class FileError(PrototorchError, OSError):
 
 
 class ModelFileError(FileError):
-    """A weight or checkpoint file that is damaged, hostile, or not what it should be."""
+    """A weight or checkpoint file that is damaged, malicious, or of another format."""
 
 
 class SnapshotError(FileError):
-    """A checkpoint could not be written. What was there before is intact."""
+    """A checkpoint could not be written. The previous one is intact."""
 
 
 class WeightsError(FileError):
-    """Weights that do not fit the model they are loaded into."""
+    """Weights that do not match the model they are loaded into."""
 
 
 class TrainingError(PrototorchError, ArithmeticError):
@@ -95,34 +95,34 @@ class TrainingError(PrototorchError, ArithmeticError):
 
 
 class ResourceError(PrototorchError, MemoryError):
-    """More memory (or another resource) is needed than there is."""
+    """More memory (or another resource) is needed than is available."""
 
     exit_code = 7
 
 
 class BackendError(PrototorchError, RuntimeError):
-    """A backend or device that is asked for but cannot be used here."""
+    """A requested backend or device that is not available here."""
 
     exit_code = 8
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for the nearest known names, or an empty string.
 
     In this order: the same name in other letters (upper or lower case); the names that contain the word, up to five
     (``crossentropy`` is a part of three losses); the most similar name.
     """
-    names = list(known)
+    names = list(candidates)
     same = [n for n in names if n.lower() == word.lower()]
-    near = same[:1] or _containing(word, names) or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if not near:
+    matches = same[:1] or _containing(word, names) or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if not matches:
         plain = {_plain(n): n for n in names}
-        near = [plain[n] for n in difflib.get_close_matches(_plain(word), plain, n=1, cutoff=0.6)]
-    if not near:
+        matches = [plain[n] for n in difflib.get_close_matches(_plain(word), plain, n=1, cutoff=0.6)]
+    if not matches:
         return ""
-    if len(near) == 1 and near[0][-2:] in ("1D", "3D") and not word.endswith(("1D", "3D")):
-        near = [n for n in names if n == near[0][:-2] + "2D"] or near  # images are the usual case
-    *first, last = map(repr, near)
+    if len(matches) == 1 and matches[0][-2:] in ("1D", "3D") and not word.endswith(("1D", "3D")):
+        matches = [n for n in names if n == matches[0][:-2] + "2D"] or matches  # images are the usual case
+    *first, last = map(repr, matches)
     return f" Did you mean {', '.join(first)}{' or ' if first else ''}{last}?"
 
 

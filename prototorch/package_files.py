@@ -1,4 +1,4 @@
-"""Where the files that travel with the package are: grammars, models, data.
+"""Paths of the files that are installed with the package: grammars, models, data.
 
 In an installed wheel they lie under ``prototorch/_files``; in a source tree, beside the package.
 """
@@ -17,5 +17,5 @@ def package_folder(name: str) -> Path:
 
 
 def shipped_models() -> dict[str, Path]:
-    """The models that come with prototorch, by name."""
+    """The models that are installed with prototorch, by name."""
     return {path.stem: path for path in sorted(package_folder("models").glob("*.proto"))}

@@ -1,4 +1,4 @@
-"""What is known of an array before it exists: its shape, its element type, its layout."""
+"""The static description of an array: shape, dtype and memory layout."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Shape (the batch dimension included), element type by NumPy's name, and layout.
+    """Shape (including the batch dimension), dtype by NumPy's name, and memory layout.
 
-    ``layout`` is None for plain row-major memory; a plan may put a backend's layout there (for example ``"nhwc"``).
-    Text, layers and saved files only ever see None.
+    ``layout`` is None for row-major memory; the layout pass may set another one (for example ``"channels_last"``).
+    Model files, layers and saved files only ever see None.
     """
 
     shape: tuple[int, ...]
@@ -36,12 +36,12 @@ class Spec:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory in plain layout."""
+        """Bytes of memory in row-major layout."""
         return self.size * _ITEMSIZE[self.dtype]
 
     @property
     def is_float(self) -> bool:
-        """Whether the elements are floating-point numbers, so that a gradient exists."""
+        """Whether the dtype is a floating-point type, so that a gradient exists."""
         return self.dtype in FLOAT_DTYPES
 
     def __str__(self) -> str:

@@ -82,10 +82,8 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.__main__",),
 )  # fmt: skip
 #: What is known to break a rule below and is to go.
-KNOWN_CIRCLES: list[list[str]] = [
-    ["prototorch.ops.core", "prototorch.ops.differentiation", "prototorch.ops.interpreters"],
-]
-KNOWN_PRIVATE = {"prototorch.backends.cpu.numpy.lstm._MIN_STEP_ELEMENTS"}
+KNOWN_CIRCLES: list[list[str]] = []
+KNOWN_PRIVATE: set[str] = set()
 RANK_OF = {prefix: rank for rank, prefixes in enumerate(RANKS) for prefix in prefixes}
 
 

@@ -1,6 +1,7 @@
-"""Activations. Where the slope can be told from the output, the gradient reads the output: a plan may drop the input.
+"""Activation functions. Where the derivative follows from the output, the gradient reads the output, so that a plan may
+free the input.
 
-Each gradient is an op of its own (`relu_grad(g, y)`, `gelu_grad(g, x)`), said in simpler ops, so that it has
+Each gradient is an op of its own (`relu_grad(g, y)`, `gelu_grad(g, x)`), expressed in simpler ops, so that it has
 derivatives too.
 """
 
@@ -20,7 +21,8 @@ _ROOT_HALF, _INV_ROOT_TAU, _ROOT_2_PI = 0.7071067811865476, 0.3989422804014327, 
 
 
 class ActivationGrad(Op):
-    """``g * slope(v)``: the gradient of an activation from the input or output v; ``slope`` is said in ops."""
+    """``g * derivative(v)``: the gradient of an activation from its input or output v; the derivative is
+    expressed in ops."""
 
     elementwise = True
     inplace = {0: 0}
@@ -31,7 +33,7 @@ class ActivationGrad(Op):
 
     def infer_spec(self, g: Spec, v: Spec, **attrs: Any) -> Spec:
         if g.shape != v.shape or g.dtype != v.dtype:
-            raise self.shape_error(f"wants two inputs of one shape and type, not {g} and {v}")
+            raise self.shape_error(f"expected two inputs of the same shape and dtype, got {g} and {v}")
         return g
 
     def decompose(self, g: Any, v: Any, **attrs: Any) -> Any:
@@ -56,7 +58,7 @@ def _exp_minus_abs(xp: Any, x: Any) -> Any:
 
 def sigmoid_array(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)) without overflow."""
-    top = xp.exp(_negative_part(xp, x))  # a second exponential is cheaper than a choice element by element
+    top = xp.exp(_negative_part(xp, x))  # a second exponential is cheaper than an elementwise select
     top /= _exp_minus_abs(xp, x) + 1
     return top
 
@@ -314,11 +316,11 @@ class Prelu(Op):
     )
 
     def infer_spec(self, x: Spec, alpha: Spec) -> Spec:
-        padded = (1,) * (x.ndim - alpha.ndim) + alpha.shape
-        if len(padded) != x.ndim or any(a not in (1, n) for a, n in zip(padded, x.shape, strict=True)):
-            raise self.shape_error(f"slopes of shape {list(alpha.shape)} do not broadcast to {list(x.shape)}")
+        alpha_shape = (1,) * (x.ndim - alpha.ndim) + alpha.shape
+        if len(alpha_shape) != x.ndim or any(a not in (1, n) for a, n in zip(alpha_shape, x.shape, strict=True)):
+            raise self.shape_error(f"alpha of shape {list(alpha.shape)} does not broadcast to {list(x.shape)}")
         if not x.is_float or x.dtype != alpha.dtype:
-            raise self.shape_error(f"wants floating-point numbers of one type, not {x.dtype} and {alpha.dtype}")
+            raise self.shape_error(f"expected floating-point inputs of the same dtype, got {x.dtype} and {alpha.dtype}")
         return x
 
     def reference(self, xp, x, alpha):

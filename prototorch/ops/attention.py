@@ -16,18 +16,18 @@ from prototorch.ops.shape import transpose
 from prototorch.ops.softmax import softmax, softmax_grad
 from prototorch.spec import Spec
 
-_MASKED_SCORE = -1e9  # the score of a place that is masked out: its weight underflows to 0, and no row becomes NaN
+_MASKED_SCORE = -1e9  # the score of a masked key: its weight underflows to 0, and no row becomes NaN
 
 
 class AttentionWeights(Op):
     """softmax(q @ k^T * scale) over the keys: q [N, H, T, D], k [N, H, S, D], and a bool mask that broadcasts to
-    [N, H, T, S], True where a key is seen; ``causal`` hides the keys after the query. Gives [N, H, T, S]."""
+    [N, H, T, S], True where a key is attended to; ``causal`` masks the keys after the query. Returns [N, H, T, S]."""
 
     precision = PrecisionClass.LOW
 
     def infer_spec(self, q: Spec, k: Spec, *mask: Spec, causal: bool = False, scale: float | None = None) -> Spec:
         if q.ndim != 4 or k.ndim != 4 or q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3]:
-            raise self.shape_error(f"queries {list(q.shape)} and keys {list(k.shape)} do not fit")
+            raise self.shape_error(f"queries {list(q.shape)} and keys {list(k.shape)} are incompatible")
         shape = (*q.shape[:3], k.shape[2])
         for m in mask:
             if m.dtype != "bool" or broadcast_shapes(self, (m.shape, shape)) != shape:
@@ -38,8 +38,8 @@ class AttentionWeights(Op):
         scores = matmul(q, k, transpose_b=True) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
         far = np.asarray(_MASKED_SCORE, dtype=q.dtype)
         if causal:
-            seen = np.tril(np.ones((q.shape[2], k.shape[2]), bool), k.shape[2] - q.shape[2])
-            scores = where(seen, scores, far)
+            visible = np.tril(np.ones((q.shape[2], k.shape[2]), bool), k.shape[2] - q.shape[2])
+            scores = where(visible, scores, far)
         for m in mask:
             scores = where(m, scores, far)
         return softmax(scores)
@@ -58,10 +58,10 @@ attention_weights = AttentionWeights()
 
 class AttentionHeads(Op):
     """Attention of each head: q [N, T, H, D], k [N, S, H, D], v [N, S, H, E] and a bool mask that broadcasts to
-    [N, H, T, S] give [N, T, H, E]; see `AttentionWeights` for what is seen. Heads lie side by side, as a projection
-    gives them, so that nothing is transposed.
+    [N, H, T, S] give [N, T, H, E]; see `AttentionWeights` for the masks. Heads are adjacent in memory, as a projection
+    returns them, so that nothing is transposed.
 
-    A kernel need not keep the weights; a plan without one gets `attention_weights` and two products instead.
+    A kernel need not store the weights; a plan without one computes `attention_weights` and two products instead.
     """
 
     decompose_without_kernel = True
@@ -72,10 +72,10 @@ class AttentionHeads(Op):
     ) -> Spec:
         if any(s.ndim != 4 for s in (q, k, v)) or k.shape[:3] != v.shape[:3]:
             raise self.shape_error(
-                f"queries {list(q.shape)}, keys {list(k.shape)} and values {list(v.shape)} do not fit"
+                f"queries {list(q.shape)}, keys {list(k.shape)} and values {list(v.shape)} are incompatible"
             )
-        turned = (Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k))
-        attention_weights.infer_spec(*turned, *mask, causal=causal, scale=scale)
+        transposed_specs = (Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k))
+        attention_weights.infer_spec(*transposed_specs, *mask, causal=causal, scale=scale)
         return Spec((*q.shape[:3], v.shape[3]), q.dtype)
 
     def decompose(self, q: Any, k: Any, v: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:
@@ -83,8 +83,8 @@ class AttentionHeads(Op):
         return _swap_heads_and_time(matmul(attention_weights(q, k, *mask, causal=causal, scale=scale), v))
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
-        found = attention_heads_grad(grads[0], *inputs, **attrs)
-        return [g if need else None for g, need in zip(found, needs, strict=False)] + [None] * (len(inputs) - 3)
+        input_grads = attention_heads_grad(grads[0], *inputs, **attrs)
+        return [g if need else None for g, need in zip(input_grads, needs, strict=False)] + [None] * (len(inputs) - 3)
 
 
 class AttentionHeadsGrad(Op):
@@ -94,9 +94,9 @@ class AttentionHeadsGrad(Op):
 
     def infer_spec(self, g: Spec, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False,
              scale: float | None = None) -> tuple[Spec, ...]:  # fmt: skip
-        wanted = attention_heads.infer_spec(q, k, v, *mask, causal=causal, scale=scale)
-        if g.shape != wanted.shape:
-            raise self.shape_error(f"a gradient of shape {list(g.shape)}, {list(wanted.shape)} is wanted")
+        expected = attention_heads.infer_spec(q, k, v, *mask, causal=causal, scale=scale)
+        if g.shape != expected.shape:
+            raise self.shape_error(f"expected a gradient of shape {list(expected.shape)}, got {list(g.shape)}")
         return q, k, v
 
     def decompose(
@@ -122,7 +122,7 @@ attention_heads, attention_heads_grad = AttentionHeads(), AttentionHeadsGrad()
 def attention(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, scale: float | None = None) -> Any:
     """Scaled dot-product attention: q [N, H, T, D], k [N, H, S, D], v [N, H, S, E] give [N, H, T, E].
 
-    mask: bool, broadcasts to [N, H, T, S], True where a key is seen. scale: 1 / sqrt(D) where it is left out.
+    mask: bool, broadcasts to [N, H, T, S], True where a key is attended to. scale: 1 / sqrt(D) by default.
     """
-    given = () if mask is None else (mask,)
-    return matmul(attention_weights(q, k, *given, causal=causal, scale=scale), v)
+    masks = () if mask is None else (mask,)
+    return matmul(attention_weights(q, k, *masks, causal=causal, scale=scale), v)

@@ -1,6 +1,6 @@
-"""Ops between a whole batch and one slice of it. Only a plan's pass says them (see
-`prototorch.graph.passes.batch_tiling`):
-the steps between them run once for each slice, and both are the same memory seen through another shape.
+"""Views between a whole batch and one slice of it, inserted by the pass `prototorch.graph.passes.batch_tiling`.
+
+The steps between the two views run once for each slice. Both are the same memory in another shape.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from prototorch.spec import Spec
 
 
 class SliceView(Op):
-    """``part(x, count=)``: ``count`` rows of x, from the first on; in a loop those of the slice that runs."""
+    """``slice_view(x, count=)``: ``count`` rows of x, from the first; in a loop those of the current slice."""
 
     is_view = True
 
     def infer_spec(self, x: Spec, count: int) -> Spec:
         if x.ndim == 0 or not 0 < count <= x.shape[0]:
-            raise self.shape_error(f"{count} rows of {list(x.shape)}")
+            raise self.shape_error(f"cannot take {count} rows of shape {list(x.shape)}")
         return Spec((count, *x.shape[1:]), x.dtype, x.layout)
 
     def decompose(self, x: Any, count: int) -> Any:
@@ -28,13 +28,14 @@ class SliceView(Op):
 
 
 class ConcatView(Op):
-    """``joined(x, times=)``: so many slices one behind the other; in a loop each from its own turn, else alike."""
+    """``concat_view(x, times=)``: ``times`` slices one after another. In a loop each slice is of its own iteration,
+    else they are equal."""
 
     is_view = True
 
     def infer_spec(self, x: Spec, times: int) -> Spec:
         if x.ndim == 0 or times < 1:
-            raise self.shape_error(f"{times} slices of {list(x.shape)}")
+            raise self.shape_error(f"cannot concatenate {times} slices of shape {list(x.shape)}")
         return Spec((x.shape[0] * times, *x.shape[1:]), x.dtype, x.layout)
 
     def decompose(self, x: Any, times: int) -> Any:

@@ -1,7 +1,7 @@
 """Convolution in any number of spatial dimensions: the op and its two adjoints, which are each other's derivatives.
 
 x [N, C, *spatial], w [F, C / groups, *kernel], y [N, F, *out]; ``pads`` is a pair (before, after) per spatial axis.
-Cross-correlation, as everywhere in the field.
+Cross-correlation, as in other frameworks.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ class Conv(Op):
         rank = len(strides)
         if x.ndim != rank + 2:
             raise self.shape_error(
-                f"wants an input of {rank + 2} dimensions (batch, channels, {rank} more), not {list(x.shape)}"
+                f"expected an input of {rank + 2} dimensions (batch, channels, {rank} spatial), got {list(x.shape)}"
             )
         if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
             raise self.shape_error(
-                f"{x.shape[1]} input channels and {w.shape[0]} filters of {w.shape[1]} channels do not fit "
+                f"{x.shape[1]} input channels and {w.shape[0]} filters of {w.shape[1]} channels do not match "
                 f"{groups} groups"
             )
         out = []
-        for n, k, s, p, d in zip(x.shape[2:], w.shape[2:], strides, pads, dilation, strict=True):
+        for i, (n, k, s, p, d) in enumerate(zip(x.shape[2:], w.shape[2:], strides, pads, dilation, strict=True)):
             if dilated_size(k, d) > n + sum(p):
+                dilated = f" with dilation rate {d} (extent {dilated_size(k, d)})" if d > 1 else ""
                 raise self.shape_error(
-                    f"the kernel covers {dilated_size(k, d)} places, but the input {list(x.shape[2:])} "
-                    f"with its padding has {n + sum(p)}"
+                    f"kernel size {k}{dilated} exceeds the padded input size {n + sum(p)} "
+                    f"(axis {i} of {list(x.shape[2:])})"
                 )
             out.append(num_windows(n, k, s, p, d))
         return Spec((x.shape[0], w.shape[0], *out), x.dtype)
@@ -64,9 +65,9 @@ class Conv(Op):
         full = pad_for_windows(xp, x, pads, out, kernel, strides, dilation)
         total = 0
         for _, at in kernel_offsets(kernel):
-            seen = _split_groups(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
+            window = _split_groups(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
             part = xp.reshape(w[(..., *at)], (groups, w.shape[0] // groups, w.shape[1]))
-            total = xp.matmul(part, seen) + total
+            total = xp.matmul(part, window) + total
         return xp.reshape(total, (x.shape[0], w.shape[0], *out))
 
     def flops(self, ins: Specs, outs: Specs, attrs: Attrs) -> int:
@@ -87,21 +88,23 @@ class ConvInputGrad(Op):
     def infer_spec(self, g: Spec, w: Spec, size, strides, pads, dilation, groups: int = 1) -> Spec:
         if g.ndim != len(size) + 2 or g.shape[1] != w.shape[0]:
             raise self.shape_error(
-                f"{list(g.shape)} does not fit {w.shape[0]} filters in {len(size)} spatial dimensions"
+                f"{list(g.shape)} does not match {w.shape[0]} filters in {len(size)} spatial dimensions"
             )
         for n, o, k, s, p, d in zip(size, g.shape[2:], w.shape[2:], strides, pads, dilation, strict=True):
             if num_windows(n, k, s, p, d) != o:
-                raise self.shape_error(f"a size of {n} gives {num_windows(n, k, s, p, d)} windows, not {o}")
+                raise self.shape_error(
+                    f"a size of {n} gives {num_windows(n, k, s, p, d)} windows, but the gradient has {o}"
+                )
         return Spec((g.shape[0], w.shape[1] * groups, *size), g.dtype)
 
     def reference(self, xp: Any, g: Any, w: Any, size, strides, pads, dilation, groups: int = 1) -> Any:
         out, kernel, channels = g.shape[2:], w.shape[2:], w.shape[1] * groups
         blank = xp.zeros((g.shape[0], channels, *size), dtype=g.dtype)
         full = pad_for_windows(xp, blank, pads, out, kernel, strides, dilation)
-        seen = _split_groups(xp, g, groups)
+        window = _split_groups(xp, g, groups)
         for _, at in kernel_offsets(kernel):
             part = xp.reshape(w[(..., *at)], (groups, w.shape[0] // groups, w.shape[1]))
-            piece = xp.reshape(xp.matmul(xp.matrix_transpose(part), seen), (g.shape[0], channels, *out))
+            piece = xp.reshape(xp.matmul(xp.matrix_transpose(part), window), (g.shape[0], channels, *out))
             key = (..., *window_slices(at, out, strides, dilation))
             full[key] = full[key] + piece
         return full[(..., *unpad(size, pads))]
@@ -129,8 +132,8 @@ class ConvWeightGrad(Op):
         grads = _split_groups(xp, g, groups)
         dw = xp.zeros((g.shape[1], x.shape[1] // groups, *kernel), dtype=x.dtype)
         for _, at in kernel_offsets(kernel):
-            seen = _split_groups(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
-            part = xp.sum(xp.matmul(grads, xp.matrix_transpose(seen)), axis=0)
+            window = _split_groups(xp, full[(..., *window_slices(at, out, strides, dilation))], groups)
+            part = xp.sum(xp.matmul(grads, xp.matrix_transpose(window)), axis=0)
             dw[(..., *at)] = xp.reshape(part, dw.shape[:2])
         return dw
 

@@ -131,7 +131,7 @@ class Op:
         return type(self).decompose is not Op.decompose
 
     def inplace_map(self, attrs: Attrs) -> Mapping[int, int]:
-        """The map `inplace` for these attributes."""
+        """The map The map `inplace` for these attributes."""
         return self.inplace
 
     def shape_error(self, message: str) -> ShapeError:

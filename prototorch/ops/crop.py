@@ -1,4 +1,4 @@
-"""A part of each picture, at a place of its own."""
+"""Cropping each image at a position of its own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from prototorch.spec import Spec
 
 
 class Crop(Op):
-    """``crop(x, top, left, height=, width=)``: of each sample of x [N, C, H, W] the part [C, height, width] whose first
-    row and column are ``top`` and ``left``, int32[N, 1, 1, 1]. A part that would reach beyond the border is moved
+    """``crop(x, top, left, height=, width=)``: of each sample of x [N, C, H, W] a window [C, height, width] whose first
+    row and column are ``top`` and ``left``, int32[N, 1, 1, 1]. A window that would cross the border is moved
     inside.
 
-    No gradient passes to the places.
+    No gradient passes to the positions.
     """
 
     decompose_without_kernel = True
@@ -27,10 +27,10 @@ class Crop(Op):
 
     def infer_spec(self, x: Spec, top: Spec, left: Spec, height: int, width: int) -> Spec:
         if x.ndim != 4 or not (0 < height <= x.shape[2] and 0 < width <= x.shape[3]):
-            raise self.shape_error(f"a part of {height} x {width} is not in pictures {list(x.shape)}")
-        for places in (top, left):
-            if places.shape != (x.shape[0], 1, 1, 1) or places.dtype != "int32":
-                raise self.shape_error(f"wants places int32{[x.shape[0], 1, 1, 1]}, not {places}")
+            raise self.shape_error(f"cannot crop {height} x {width} from images of shape {list(x.shape)}")
+        for positions in (top, left):
+            if positions.shape != (x.shape[0], 1, 1, 1) or positions.dtype != "int32":
+                raise self.shape_error(f"expected positions int32{[x.shape[0], 1, 1, 1]}, got {positions}")
         return Spec((*x.shape[:2], height, width), x.dtype)
 
     def decompose(self, x: Any, top: Any, left: Any, height: int, width: int) -> Any:
@@ -39,9 +39,9 @@ class Crop(Op):
 
 
 def _along(x: Any, first: Any, size: int) -> Any:
-    """A part of the last axis."""
-    places = clip(first, 0, x.shape[3] - size) + iota(size=size)
-    return take_along_axis(x, broadcast_to(places, shape=(*x.shape[:3], size)))
+    """A window of the last axis."""
+    positions = clip(first, 0, x.shape[3] - size) + iota(size=size)
+    return take_along_axis(x, broadcast_to(positions, shape=(*x.shape[:3], size)))
 
 
 crop = Crop()

@@ -21,28 +21,30 @@ from prototorch.spec import Spec
 
 
 def broadcast_shapes(op: Op, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """The shape that the shapes broadcast to; ShapeError with both numbers where they do not."""
+    """The shape that the shapes broadcast to. Raises ShapeError with both sizes where they do not."""
     out: list[int] = []
     for axis in range(-max(map(len, shapes), default=0), 0):
         sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
         if len(sizes) > 1:
-            shown = " and ".join(str(list(s)) for s in shapes)
-            raise op.shape_error(f"shapes {shown} do not fit: axis {axis} has {' and '.join(map(str, sorted(sizes)))}")
+            listing = " and ".join(str(list(s)) for s in shapes)
+            raise op.shape_error(
+                f"shapes {listing} do not broadcast: axis {axis} has {' and '.join(map(str, sorted(sizes)))}"
+            )
         out.append(sizes.pop() if sizes else 1)
     return tuple(out)
 
 
 class UnaryOp(Op):
-    """One input, an output of the same shape and type."""
+    """One input, an output of the same shape and dtype."""
 
     elementwise = True
     inplace = {0: 0}
-    array_function = ""  # the array module's name of it, where that is all there is to it
+    array_function = ""  # the function of the array module that computes it, if there is one
     float_only = True
 
     def infer_spec(self, x: Spec, **attrs: Any) -> Spec:
         if self.float_only and not x.is_float:
-            raise self.shape_error(f"wants floating-point numbers, not {x.dtype}")
+            raise self.shape_error(f"expected floating-point elements, got {x.dtype}")
         return Spec(x.shape, x.dtype)
 
     def reference(self, xp: Any, x: Any, **attrs: Any) -> Any:
@@ -50,16 +52,18 @@ class UnaryOp(Op):
 
 
 class BinaryOp(Op):
-    """Two inputs that broadcast, of one type."""
+    """Two inputs of the same dtype, which broadcast."""
 
     elementwise = True
     inplace = {0: 0}
     array_function = ""
-    result_dtype: str | None = None  # the output's type where it is not the inputs'
+    result_dtype: str | None = None  # the output's dtype where it is not that of the inputs
 
     def infer_spec(self, a: Spec, b: Spec) -> Spec:
         if a.dtype != b.dtype:
-            raise self.shape_error(f"wants two inputs of one type, not {a.dtype} and {b.dtype}; cast one of them first")
+            raise self.shape_error(
+                f"expected two inputs of the same dtype, got {a.dtype} and {b.dtype}; cast one of them first"
+            )
         return Spec(broadcast_shapes(self, (a.shape, b.shape)), self.result_dtype or a.dtype)
 
     def reference(self, xp: Any, a: Any, b: Any) -> Any:
@@ -131,7 +135,7 @@ class Ceil(UnaryOp):
 
 
 class Round(UnaryOp):
-    """To the nearest whole number, halves to even."""
+    """To the nearest integer, halves to even."""
 
     array_function = "round"
 
@@ -166,7 +170,7 @@ class LogicalNot(UnaryOp):
 
 
 class Cast(Op):
-    """The same numbers in another type: ``cast(x, dtype="float32")``. Gradients pass between floating-point types."""
+    """The elements in another dtype: ``cast(x, dtype="float32")``. Gradients pass between floating-point types."""
 
     elementwise = True
     derivatives = (lambda g, y, x, dtype: cast(g, dtype=x.dtype),)
@@ -181,7 +185,7 @@ class Cast(Op):
 
 
 class StopGradient(UnaryOp):
-    """The input as it is; no gradient passes."""
+    """The identity; no gradient passes."""
 
     float_only, is_view = False, True
     flops = no_flops
@@ -211,7 +215,7 @@ class Divide(BinaryOp):
 
     def infer_spec(self, a: Spec, b: Spec) -> Spec:
         if not a.is_float:
-            raise self.shape_error(f"wants floating-point numbers, not {a.dtype}")
+            raise self.shape_error(f"expected floating-point elements, got {a.dtype}")
         return super().infer_spec(a, b)
 
 
@@ -295,9 +299,9 @@ class Where(Op):
 
     def infer_spec(self, c: Spec, a: Spec, b: Spec) -> Spec:
         if c.dtype != "bool":
-            raise self.shape_error(f"wants a condition of type bool, not {c.dtype}")
+            raise self.shape_error(f"expected a condition of dtype bool, got {c.dtype}")
         if a.dtype != b.dtype:
-            raise self.shape_error(f"wants two choices of one type, not {a.dtype} and {b.dtype}")
+            raise self.shape_error(f"expected two inputs of the same dtype, got {a.dtype} and {b.dtype}")
         return Spec(broadcast_shapes(self, (c.shape, a.shape, b.shape)), a.dtype)
 
     def reference(self, xp: Any, c: Any, a: Any, b: Any) -> Any:
@@ -305,7 +309,7 @@ class Where(Op):
 
 
 class Full(Op):
-    """``full(shape=, value=, dtype=)``: one number everywhere."""
+    """``full(shape=, value=, dtype=)``: an array filled with one value."""
 
     derivatives = ()
     flops = no_flops
@@ -333,13 +337,13 @@ logical_and, logical_or, where, full = LogicalAnd(), LogicalOr(), Where(), Full(
 
 @op_function
 def zeros_like(x: Any) -> Any:
-    """A zero that broadcasts to x (a scalar of its type)."""
+    """A zero that broadcasts to x (a scalar of its dtype)."""
     return full(shape=(), value=0, dtype=x.dtype)
 
 
 @op_function
 def ones_like(x: Any) -> Any:
-    """A one that broadcasts to x (a scalar of its type)."""
+    """A one that broadcasts to x (a scalar of its dtype)."""
     return full(shape=(), value=1, dtype=x.dtype)
 
 
@@ -357,6 +361,6 @@ def greater_equal(a: Any, b: Any) -> Any:
 
 @op_function
 def clip(x: Any, low: float | None = None, high: float | None = None) -> Any:
-    """x held between two numbers; the gradient is 0 outside."""
+    """x limited to the interval [low, high]; the gradient is 0 outside."""
     x = x if low is None else maximum(x, low)
     return x if high is None else minimum(x, high)

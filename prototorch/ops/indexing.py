@@ -1,4 +1,4 @@
-"""Ops that look elements up by an index."""
+"""Indexed lookup (gather) and its adjoint (scatter-add)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from prototorch.spec import Spec
 
 
 class Take(Op):
-    """Rows of a table: ``take(table, indices)``, table [rows, ...], indices [...] of an integer type.
+    """Rows of a table: ``take(table, indices)``, table [rows, ...], indices [...] of an integer dtype.
 
-    Gives [*indices.shape, *table.shape[1:]]. An index outside the table (below 0 too) gives a row of NaN, or of 0 where
-    the elements are whole numbers: no other memory is read, and the mistake shows in the loss. Indices that come from
-    data are checked before that (`data.binding`).
+    Returns [*indices.shape, *table.shape[1:]]. An index out of range, or a negative one, gives a row of NaN, or of 0
+    for integer elements: no other memory is read, and the mistake shows in the loss. Indices that come from data are
+    checked before that.
     """
 
     derivatives = (lambda g, y, table, indices: embedding_grad(g, indices, rows=table.shape[0]), None)
@@ -36,18 +36,18 @@ class Take(Op):
 
     def infer_spec(self, table: Spec, indices: Spec) -> Spec:
         if indices.is_float or indices.dtype == "bool":
-            raise self.shape_error(f"wants whole numbers as indices, not {indices.dtype}")
+            raise self.shape_error(f"expected integer indices, got {indices.dtype}")
         if table.ndim < 1:
-            raise self.shape_error("wants a table of at least one dimension")
+            raise self.shape_error("expected a table of at least one dimension")
         return Spec((*indices.shape, *table.shape[1:]), table.dtype)
 
     def reference(self, xp: Any, table: Any, indices: Any) -> Any:
-        places, rows = xp.reshape(indices, (-1,)), table.shape[0]
+        positions, rows = xp.reshape(indices, (-1,)), table.shape[0]
         missing = xp.asarray(missing_row_value(str(table.dtype).rsplit(".", 1)[-1]), dtype=table.dtype)
         if not rows:
             table, rows = xp.zeros((1, *table.shape[1:]), dtype=table.dtype), 0
-        inside = (places >= 0) & (places < rows)
-        flat = xp.take(table, xp.where(inside, places, xp.zeros_like(places)), axis=0)
+        inside = (positions >= 0) & (positions < rows)
+        flat = xp.take(table, xp.where(inside, positions, xp.zeros_like(positions)), axis=0)
         flat = xp.where(xp.reshape(inside, (-1, *[1] * (table.ndim - 1))), flat, missing)
         return xp.reshape(flat, (*indices.shape, *table.shape[1:]))
 
@@ -56,15 +56,15 @@ class Take(Op):
 
 
 def missing_row_value(dtype: str) -> float:
-    """What `take` gives for a row that is not there: NaN, or 0 for a type that has none."""
+    """The value of a row that `take` does not find: NaN, or 0 for a dtype without NaN."""
     return float("nan") if dtype.startswith("float") else 0
 
 
 class EmbeddingGrad(Op):
     """The adjoint of `take`: a table of zeros with ``rows`` rows, each value added at its index.
 
-    values [*indices.shape, ...], indices [...]. Values of one index are added in their order; a value whose index lies
-    outside the table is left out.
+    values [*indices.shape, ...], indices [...]. Values of the same index are added in order; a value whose index is out
+    of range is dropped.
     """
 
     derivatives = (lambda g, y, values, indices, rows: take(g, indices), None)
@@ -73,29 +73,30 @@ class EmbeddingGrad(Op):
     def infer_spec(self, values: Spec, indices: Spec, rows: int) -> Spec:
         if values.shape[: indices.ndim] != indices.shape:
             raise self.shape_error(
-                f"values {list(values.shape)} do not begin with the indices' shape {list(indices.shape)}"
+                f"the shape of the values, {list(values.shape)}, must begin with that of the indices, "
+                f"{list(indices.shape)}"
             )
         return Spec((rows, *values.shape[indices.ndim :]), values.dtype)
 
     def reference(self, xp: Any, values: Any, indices: Any, rows: int) -> Any:
         rest = values.shape[indices.ndim :]
-        flat, places = xp.reshape(values, (-1, *rest)), xp.astype(xp.reshape(indices, (-1,)), xp.int64)
-        inside = (places >= 0) & (places < rows)
-        elsewhere = xp.asarray(rows, dtype=xp.int64)  # a row more, which is cut off: no sum depends on a choice
+        flat, positions = xp.reshape(values, (-1, *rest)), xp.astype(xp.reshape(indices, (-1,)), xp.int64)
+        inside = (positions >= 0) & (positions < rows)
+        extra_row = xp.asarray(rows, dtype=xp.int64)  # one extra row, which is cut off: no sum depends on a select
         out = xp.zeros((rows + 1, *rest), dtype=values.dtype)
-        return scatter_add(xp, out, xp.where(inside, places, elsewhere), flat)[:rows, ...]
+        return scatter_add(xp, out, xp.where(inside, positions, extra_row), flat)[:rows, ...]
 
 
-def scatter_add(xp: Any, out: Any, places: Any, values: Any) -> Any:
-    """Add each value to the row of ``out`` that it belongs to, in their order, and give back ``out``.
+def scatter_add(xp: Any, out: Any, indices: Any, values: Any) -> Any:
+    """Add each value to the row of ``out`` with its index, in order. Returns ``out``; duplicate indices add.
 
-    places [n] of a whole type, values [n, ...]. NumPy and CuPy have a function for it; the standard has none.
+    indices [n] of an integer dtype, values [n, ...]. NumPy and CuPy have a function for it; the array API has none.
     """
     if hasattr(xp, "add") and hasattr(xp.add, "at"):
-        xp.add.at(out, places, values)
+        xp.add.at(out, indices, values)
         return out
-    for i in range(int(places.shape[0])):
-        row = int(places[i])
+    for i in range(int(indices.shape[0])):
+        row = int(indices[i])
         out[row, ...] = out[row, ...] + values[i, ...]
     return out
 
@@ -118,7 +119,8 @@ class TakeAlongAxis(Op):
 
 
 class ScatterAddAlongAxis(Op):
-    """The adjoint of `take_along_axis`: zeros [..., size] with each value added at its index along the last axis."""
+    """The adjoint of `take_along_axis`: zeros [..., size] with each value added at its index along the last
+    axis. Duplicate indices add."""
 
     derivatives = (lambda g, y, values, indices, size: take_along_axis(g, indices), None)
     flops = flops_per_input
@@ -130,16 +132,16 @@ class ScatterAddAlongAxis(Op):
         return Spec((*values.shape[:-1], size), values.dtype)
 
     def reference(self, xp: Any, values: Any, indices: Any, size: int) -> Any:
-        many = prod(indices.shape[:-1])
-        rows = xp.astype(xp.reshape(indices, (many, indices.shape[-1])), xp.int64)
-        begins = xp.reshape(xp.arange(many, dtype=xp.int64) * size, (many, 1))
-        out = xp.zeros((many * size,), dtype=values.dtype)
-        out = scatter_add(xp, out, xp.reshape(rows + begins, (-1,)), xp.reshape(values, (-1,)))
+        num_rows = prod(indices.shape[:-1])
+        rows = xp.astype(xp.reshape(indices, (num_rows, indices.shape[-1])), xp.int64)
+        row_starts = xp.reshape(xp.arange(num_rows, dtype=xp.int64) * size, (num_rows, 1))
+        out = xp.zeros((num_rows * size,), dtype=values.dtype)
+        out = scatter_add(xp, out, xp.reshape(rows + row_starts, (-1,)), xp.reshape(values, (-1,)))
         return xp.reshape(out, (*values.shape[:-1], size))
 
 
 class OneHot(Op):
-    """Indices [...] as rows [..., classes] with a 1 at the index; all 0 for an index outside."""
+    """Indices [...] as rows [..., classes] with a 1 at the index; all 0 for an index out of range."""
 
     derivatives = (None,)
     flops = no_flops
@@ -147,16 +149,17 @@ class OneHot(Op):
 
     def infer_spec(self, indices: Spec, classes: int, dtype: str = "float32") -> Spec:
         if indices.is_float:
-            raise self.shape_error(f"wants whole numbers, not {indices.dtype}")
+            raise self.shape_error(f"expected integers, got {indices.dtype}")
         return Spec((*indices.shape, classes), dtype)
 
     def reference(self, xp: Any, indices: Any, classes: int, dtype: str = "float32") -> Any:
-        hit = xp.reshape(xp.astype(indices, xp.int64), (*indices.shape, 1)) == xp.arange(classes, dtype=xp.int64)
-        return xp.astype(hit, resolve_dtype(xp, dtype))
+        is_class = xp.reshape(xp.astype(indices, xp.int64), (*indices.shape, 1)) == xp.arange(classes, dtype=xp.int64)
+        return xp.astype(is_class, resolve_dtype(xp, dtype))
 
 
 class StaticGather(Op):
-    """Fixed places along an axis: ``gather(x, indices=(2, 0, 0), axis=1)``; the indices are an attribute."""
+    """Elements at constant positions of an axis: ``static_gather(x, indices=(2, 0, 0), axis=1)``; the indices are an
+    attribute."""
 
     derivatives = (
         lambda g, y, x, indices, axis: static_scatter_add(g, indices=indices, axis=axis, size=x.shape[axis]),
@@ -174,7 +177,8 @@ class StaticGather(Op):
 
 
 class StaticScatterAdd(Op):
-    """The adjoint of `static_gather`: zeros of ``size`` along the axis, each slice added at its place."""
+    """The adjoint of `static_gather`: zeros of ``size`` along the axis, each slice added at its index. Duplicate
+    indices add."""
 
     derivatives = (lambda g, y, x, indices, axis, size: static_gather(g, indices=indices, axis=axis),)
     flops = no_flops
@@ -188,14 +192,14 @@ class StaticScatterAdd(Op):
         (axis,) = normalize_axes(axis, x.ndim)
         lead = (slice(None),) * axis
         out = xp.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), dtype=x.dtype)
-        for i, place in enumerate(indices):
-            at, source = (*lead, slice(place, place + 1), ...), (*lead, slice(i, i + 1), ...)
+        for i, position in enumerate(indices):
+            at, source = (*lead, slice(position, position + 1), ...), (*lead, slice(i, i + 1), ...)
             out[at] = out[at] + x[source]
         return out
 
 
 class Iota(Op):
-    """0, 1, ..., size - 1 as int32 (or another type)."""
+    """0, 1, ..., size - 1 as int32 (or another dtype)."""
 
     derivatives = ()
     flops = no_flops
@@ -208,7 +212,7 @@ class Iota(Op):
 
 
 class TopK(Op):
-    """The k largest along the last axis, in falling order, and their indices (int32); among equals the first."""
+    """The k largest along the last axis in descending order, and their indices (int32); the first of equal elements."""
 
     derivatives = (lambda g, y, x, k: None if g[0] is None else scatter_add_along_axis(g[0], y[1], size=x.shape[-1]),)
     flops = flops_per_input
@@ -216,7 +220,7 @@ class TopK(Op):
 
     def infer_spec(self, x: Spec, k: int) -> tuple[Spec, Spec]:
         if not 1 <= k <= x.shape[-1]:
-            raise self.shape_error(f"k is {k}, but there are {x.shape[-1]} elements")
+            raise self.shape_error(f"k must be between 1 and {x.shape[-1]}, got {k}")
         shape = (*x.shape[:-1], k)
         return Spec(shape, x.dtype), Spec(shape, "int32")
 

@@ -1,7 +1,7 @@
-"""Ops that change how a value lies in memory, never what it is. Only a plan's layout pass says them.
+"""Ops that change the memory layout of a value, never its elements. Only the layout pass inserts them.
 
-In the layout ``"channels_last"`` an array of logical shape [N, C, *spatial] lies in memory as [N, *spatial, C]; None is
-row-major order. All other ops' rules are blind to layouts: the pass writes them into the specs.
+In the layout ``"channels_last"`` an array of logical shape [N, C, *spatial] is stored as [N, *spatial, C]; None is
+row-major order. The spec inference of all other ops ignores layouts: the pass writes them into the specs.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ CHANNELS_LAST = "channels_last"
 
 
 def layouts_coincide(shape: tuple[int, ...]) -> bool:
-    """Whether both orders are the same memory: one channel, or one place."""
+    """Whether both layouts are the same memory: one channel, or one spatial position."""
     return len(shape) < 3 or shape[1] == 1 or all(n == 1 for n in shape[2:])
 
 
 class Reorder(Op):
-    """``reorder(x, layout=)``: the same elements in another order in memory."""
+    """``reorder(x, layout=)``: the same elements in another memory layout."""
 
     derivatives = (lambda g, y, x, layout: reorder(g, layout=x.spec.layout),)
     flops = no_flops
@@ -31,7 +31,7 @@ class Reorder(Op):
         if layout not in (None, CHANNELS_LAST):
             raise self.shape_error(f"there is no layout {layout!r}")
         if layout is not None and x.ndim < 3:
-            raise self.shape_error(f"wants a batch, channels and places, not {list(x.shape)}")
+            raise self.shape_error(f"expected batch, channel and spatial axes, got {list(x.shape)}")
         return Spec(x.shape, x.dtype, layout)
 
     def reference(self, xp: Any, x: Any, layout: str | None) -> Any:
@@ -39,13 +39,13 @@ class Reorder(Op):
 
 
 class Relabel(Reorder):
-    """As `reorder`, where both orders are the same memory (see `layouts_coincide`): nothing is moved."""
+    """As `reorder`, where both layouts are the same memory (see `layouts_coincide`): nothing is moved."""
 
     is_view = True
 
     def infer_spec(self, x: Spec, layout: str | None) -> Spec:
         if not layouts_coincide(x.shape):
-            raise self.shape_error(f"the two orders of {list(x.shape)} are not the same memory")
+            raise self.shape_error(f"the two layouts of {list(x.shape)} are not the same memory")
         return super().infer_spec(x, layout)
 
 

@@ -14,7 +14,7 @@ from prototorch.spec import Spec
 class Matmul(Op):
     """``a @ b`` over the last two axes, leading axes broadcast; ``transpose_a``/``transpose_b`` swap those two first.
 
-    a [..., m, k] and b [..., k, n] give [..., m, n]. Both have at least two dimensions.
+    a [..., m, k] and b [..., k, n] result in [..., m, n]. Both have at least two dimensions.
     """
 
     is_product = True
@@ -23,14 +23,14 @@ class Matmul(Op):
 
     def infer_spec(self, a: Spec, b: Spec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
         if a.ndim < 2 or b.ndim < 2:
-            raise self.shape_error(f"wants two matrices, not shapes {list(a.shape)} and {list(b.shape)}")
+            raise self.shape_error(f"expected two matrices, got shapes {list(a.shape)} and {list(b.shape)}")
         if a.dtype != b.dtype:
-            raise self.shape_error(f"wants two inputs of one type, not {a.dtype} and {b.dtype}")
+            raise self.shape_error(f"expected two inputs of the same dtype, got {a.dtype} and {b.dtype}")
         m, k = a.shape[-2:][:: -1 if transpose_a else 1]
         k2, n = b.shape[-2:][:: -1 if transpose_b else 1]
         if k != k2:
             raise self.shape_error(
-                f"shapes {list(a.shape)} and {list(b.shape)} do not fit: the inner sizes are {k} and {k2}"
+                f"shapes {list(a.shape)} and {list(b.shape)} cannot be multiplied: the inner sizes are {k} and {k2}"
             )
         return Spec((*broadcast_shapes(self, (a.shape[:-2], b.shape[:-2])), m, n), a.dtype)
 

@@ -1,7 +1,7 @@
-"""Normalisation. Statistics are taken in two passes, so that large means do no harm.
+"""Normalisation. Statistics are computed in two passes, so that large means lose no precision.
 
-gamma, beta and given statistics may be of a wider type than x: statistics and arithmetic are of that type then, and so
-are the statistics that are given back and the gradients of gamma and beta.
+gamma, beta and the input statistics may have a wider dtype than x: arithmetic and statistics have that dtype then, and
+so have the returned statistics and the gradients of gamma and beta.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def _other_axes(ndim: int, axis: int) -> tuple[int, ...]:
 
 
 def cast_like(x: Any, like: Any) -> Any:
-    """x in the type of another value."""
+    """x cast to the dtype of another value."""
     return x if x.dtype == like.dtype else cast(x, dtype=like.dtype)
 
 
 class BatchNorm(Op):
     """``batch_norm(x, gamma, beta, eps=, axis=1)`` with the batch's own statistics (Ioffe and Szegedy, 2015).
 
-    x [N, C, ...]; gamma and beta [C]. Gives y, mean [C] and the biased variance [C].
+    x [N, C, ...]; gamma and beta [C]. Returns y, the mean [C] and the biased variance [C].
     """
 
     precision = PrecisionClass.MIXED
@@ -44,19 +44,20 @@ class BatchNorm(Op):
         for v in (gamma, beta):
             if v.shape != (x.shape[axis],):
                 raise self.shape_error(
-                    f"axis {axis} of {list(x.shape)} wants vectors of {x.shape[axis]}, not {list(v.shape)}"
+                    f"axis {axis} of {list(x.shape)} needs gamma and beta of shape {[x.shape[axis]]}, "
+                    f"got {list(v.shape)}"
                 )
         return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
     def decompose(self, x: Any, gamma: Any, beta: Any, eps: float, axis: int = 1) -> Any:
         (axis,) = normalize_axes(axis, x.ndim)
-        given, x = x, cast_like(x, gamma)
+        original, x = x, cast_like(x, gamma)
         over = _other_axes(x.ndim, axis)
         mu = mean(x, axis=over, keepdims=True)
-        centred = x - mu
-        var = mean(square(centred), axis=over, keepdims=True)
-        y = centred * (rsqrt(var + eps) * broadcast_along(gamma, x.ndim, axis)) + broadcast_along(beta, x.ndim, axis)
-        return cast_like(y, given), reshape(mu, shape=tuple(gamma.shape)), reshape(var, shape=tuple(gamma.shape))
+        deviation = x - mu
+        var = mean(square(deviation), axis=over, keepdims=True)
+        y = deviation * (rsqrt(var + eps) * broadcast_along(gamma, x.ndim, axis)) + broadcast_along(beta, x.ndim, axis)
+        return cast_like(y, original), reshape(mu, shape=tuple(gamma.shape)), reshape(var, shape=tuple(gamma.shape))
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         if grads[0] is None or grads[1] is not None or grads[2] is not None:
@@ -73,7 +74,7 @@ class BatchNormGrad(Op):
 
     def decompose(self, g, x, gamma, mu, var, eps: float, axis: int = 1):
         (axis,) = normalize_axes(axis, x.ndim)
-        given, g, x = x, cast_like(g, gamma), cast_like(x, gamma)
+        original, g, x = x, cast_like(g, gamma), cast_like(x, gamma)
         over = _other_axes(x.ndim, axis)
         n = prod(x.shape[i] for i in over)
         scale = rsqrt(var + eps)
@@ -85,11 +86,11 @@ class BatchNormGrad(Op):
             - broadcast_along(dbeta * (1 / n), x.ndim, axis)
             - normal * broadcast_along(dgamma * (1 / n), x.ndim, axis)
         )
-        return cast_like(dx, given), dgamma, dbeta
+        return cast_like(dx, original), dgamma, dbeta
 
 
 class BatchNormInference(Op):
-    """As `batch_norm`, with given statistics [C]: (x - mean) / sqrt(variance + eps) * gamma + beta."""
+    """As `batch_norm`, with the statistics [C] as inputs: (x - mean) / sqrt(variance + eps) * gamma + beta."""
 
     inplace = {0: 0}
     precision = PrecisionClass.MIXED
@@ -116,18 +117,20 @@ class LayerNorm(Op):
 
     def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, axis: Any, eps: float) -> Spec:
         over = normalize_axes(axis, x.ndim, self)
-        wanted = tuple(x.shape[i] for i in over)
-        if gamma.shape != wanted or beta.shape != wanted:
-            raise self.shape_error(f"wants gamma and beta of shape {list(wanted)}, not {list(gamma.shape)}")
+        expected = tuple(x.shape[i] for i in over)
+        if gamma.shape != expected or beta.shape != expected:
+            raise self.shape_error(f"expected gamma and beta of shape {list(expected)}, got {list(gamma.shape)}")
         return Spec(x.shape, x.dtype)
 
     def decompose(self, x: Any, gamma: Any, beta: Any, axis: Any, eps: float) -> Any:
         over = normalize_axes(axis, x.ndim)
         shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
-        given, x = x, cast_like(x, gamma)
-        centred = x - mean(x, axis=over, keepdims=True)
-        var = mean(square(centred), axis=over, keepdims=True)
-        return cast_like(centred * rsqrt(var + eps) * reshape(gamma, shape=shape) + reshape(beta, shape=shape), given)
+        original, x = x, cast_like(x, gamma)
+        deviation = x - mean(x, axis=over, keepdims=True)
+        var = mean(square(deviation), axis=over, keepdims=True)
+        return cast_like(
+            deviation * rsqrt(var + eps) * reshape(gamma, shape=shape) + reshape(beta, shape=shape), original
+        )
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         x, gamma, _ = inputs
@@ -141,18 +144,20 @@ class LayerNormGrad(Op):
         return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
     def decompose(self, g: Any, x: Any, gamma: Any, axis: Any, eps: float) -> Any:
-        given, g, x = x, cast_like(g, gamma), cast_like(x, gamma)
+        original, g, x = x, cast_like(g, gamma), cast_like(x, gamma)
         over = normalize_axes(axis, x.ndim)
         rest = tuple(i for i in range(x.ndim) if i not in over)
         shape = tuple(n if i in over else 1 for i, n in enumerate(x.shape))
-        centred = x - mean(x, axis=over, keepdims=True)
-        scale = rsqrt(mean(square(centred), axis=over, keepdims=True) + eps)
-        normal = centred * scale
-        scaled = g * reshape(gamma, shape=shape)
+        deviation = x - mean(x, axis=over, keepdims=True)
+        scale = rsqrt(mean(square(deviation), axis=over, keepdims=True) + eps)
+        normal = deviation * scale
+        weighted_grad = g * reshape(gamma, shape=shape)
         dx = scale * (
-            scaled - mean(scaled, axis=over, keepdims=True) - normal * mean(scaled * normal, axis=over, keepdims=True)
+            weighted_grad
+            - mean(weighted_grad, axis=over, keepdims=True)
+            - normal * mean(weighted_grad * normal, axis=over, keepdims=True)
         )
-        return cast_like(dx, given), sum_(g * normal, axis=rest), sum_(g, axis=rest)
+        return cast_like(dx, original), sum_(g * normal, axis=rest), sum_(g, axis=rest)
 
 
 class GroupNorm(Op):
@@ -167,14 +172,16 @@ class GroupNorm(Op):
             raise self.shape_error(f"the channels of {list(x.shape)} do not divide into {groups} groups")
         for v in (gamma, beta):
             if v.shape != (x.shape[1],):
-                raise self.shape_error(f"{list(x.shape)} wants vectors of {x.shape[1]}, not {list(v.shape)}")
+                raise self.shape_error(
+                    f"{list(x.shape)} needs gamma and beta of shape {[x.shape[1]]}, got {list(v.shape)}"
+                )
         return Spec(x.shape, x.dtype)
 
     def decompose(self, x: Any, gamma: Any, beta: Any, groups: int, eps: float) -> Any:
-        given, x = x, cast_like(x, gamma)
+        original, x = x, cast_like(x, gamma)
         normal, _ = _normalize_groups(x, groups, eps)
         y = reshape(normal, shape=tuple(x.shape))
-        return cast_like(y * broadcast_along(gamma, x.ndim, 1) + broadcast_along(beta, x.ndim, 1), given)
+        return cast_like(y * broadcast_along(gamma, x.ndim, 1) + broadcast_along(beta, x.ndim, 1), original)
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         x, gamma, _ = inputs
@@ -190,24 +197,26 @@ class GroupNormGrad(Op):
         return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
     def decompose(self, g: Any, x: Any, gamma: Any, groups: int, eps: float) -> Any:
-        given, g, x = x, cast_like(g, gamma), cast_like(x, gamma)
+        original, g, x = x, cast_like(g, gamma), cast_like(x, gamma)
         normal, scale = _normalize_groups(x, groups, eps)
         inner, rest = tuple(range(2, normal.ndim)), _other_axes(x.ndim, 1)
-        scaled = reshape(g * broadcast_along(gamma, x.ndim, 1), shape=tuple(normal.shape))
+        weighted_grad = reshape(g * broadcast_along(gamma, x.ndim, 1), shape=tuple(normal.shape))
         dx = scale * (
-            scaled - mean(scaled, axis=inner, keepdims=True) - normal * mean(scaled * normal, axis=inner, keepdims=True)
+            weighted_grad
+            - mean(weighted_grad, axis=inner, keepdims=True)
+            - normal * mean(weighted_grad * normal, axis=inner, keepdims=True)
         )
         dgamma = sum_(g * reshape(normal, shape=tuple(x.shape)), axis=rest)
-        return cast_like(reshape(dx, shape=tuple(x.shape)), given), dgamma, sum_(g, axis=rest)
+        return cast_like(reshape(dx, shape=tuple(x.shape)), original), dgamma, sum_(g, axis=rest)
 
 
 def _normalize_groups(x: Any, groups: int, eps: float) -> tuple[Any, Any]:
     """x [N, groups, C / groups, ...] with mean 0 and variance 1 over a group, and the factor 1 / deviation."""
-    grouped = reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
-    over = tuple(range(2, grouped.ndim))
-    centred = grouped - mean(grouped, axis=over, keepdims=True)
-    scale = rsqrt(mean(square(centred), axis=over, keepdims=True) + eps)
-    return centred * scale, scale
+    group_view = reshape(x, shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+    over = tuple(range(2, group_view.ndim))
+    deviation = group_view - mean(group_view, axis=over, keepdims=True)
+    scale = rsqrt(mean(square(deviation), axis=over, keepdims=True) + eps)
+    return deviation * scale, scale
 
 
 class ChannelWindowSum(Op):
@@ -218,7 +227,7 @@ class ChannelWindowSum(Op):
 
     def infer_spec(self, x: Spec, size: int) -> Spec:
         if size % 2 == 0:
-            raise self.shape_error(f"the size of the window must be odd, not {size}")
+            raise self.shape_error(f"the window size must be odd, got {size}")
         return Spec(x.shape, x.dtype)
 
     def decompose(self, x: Any, size: int) -> Any:
@@ -236,14 +245,14 @@ class ChannelWindowSum(Op):
 class Lrn(Op):
     """Local response normalisation across channels (Krizhevsky et al., 2012; Caffe's and PyTorch's meaning):
 
-    x / (k + alpha / size * sum of x^2 over ``size`` neighbouring channels) ^ beta. Gives y and the base of the power.
+    x / (k + alpha / size * sum of x^2 over ``size`` neighbouring channels) ^ beta. Returns y and the base of the power.
     """
 
     def infer_spec(self, x: Spec, size: int, alpha: float, beta: float, k: float) -> tuple[Spec, Spec]:
         if x.ndim < 2:
-            raise self.shape_error("wants channels as the second dimension")
+            raise self.shape_error(f"expected channels as the second dimension, got {list(x.shape)}")
         if size % 2 == 0:
-            raise self.shape_error(f"the size of the window must be odd, not {size}")
+            raise self.shape_error(f"the window size must be odd, got {size}")
         return Spec(x.shape, x.dtype), Spec(x.shape, x.dtype)
 
     def decompose(self, x: Any, size: int, alpha: float, beta: float, k: float) -> Any:
@@ -263,8 +272,8 @@ class LrnGrad(Op):
         return Spec(x.shape, x.dtype)
 
     def decompose(self, g, x, base, size: int, alpha: float, beta: float, k: float):
-        scaled = g * base**-beta
-        return scaled - x * channel_window_sum(scaled * x / base, size=size) * (2 * alpha * beta / size)
+        weighted_grad = g * base**-beta
+        return weighted_grad - x * channel_window_sum(weighted_grad * x / base, size=size) * (2 * alpha * beta / size)
 
 
 batch_norm, batch_norm_grad, batch_norm_inference = BatchNorm(), BatchNormGrad(), BatchNormInference()

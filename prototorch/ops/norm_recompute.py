@@ -1,8 +1,8 @@
-"""Normalisations whose gradients compute again what they would otherwise read: a plan uses these ops where a backend
-has kernels for them.
+"""Normalisation gradients that recompute values instead of reading them: a plan uses these ops where a backend has
+kernels for them.
 
-The slope of an activation after a batch normalisation is told from what the normalisation gave, which follows from its
-input; the bases of a local response normalisation follow from its input as well.
+The derivative of an activation after a batch normalisation follows from the output of the normalisation, which follows
+from its input; the bases of a local response normalisation follow from its input as well.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from prototorch.ops.core import Op
 from prototorch.ops.norm import batch_norm_grad, batch_norm_inference, lrn, lrn_grad
 from prototorch.spec import Spec
 
-#: the gradient of an activation -> itself, and the activation
+#: the name of an activation's gradient op -> that op, and the activation
 ACTIVATION_OF_GRAD = {"relu_grad": (relu_grad, relu), "relu6_grad": (relu6_grad, relu6)}
 
 
 class BatchNormReluGrad(Op):
-    """``batch_norm_relu_grad(g, x, gamma, beta, mean, variance, slope=, eps=, axis=1)``: the gradients of x, gamma and
-    beta from that of ``relu(batch_norm(x, gamma, beta))``. ``slope`` names the activation's gradient."""
+    """``batch_norm_relu_grad(g, x, gamma, beta, mean, variance, activation_grad=, eps=, axis=1)``: the gradients of x,
+    gamma and beta from that of ``relu(batch_norm(x, gamma, beta))``. ``activation_grad`` names the activation's
+    gradient op."""
 
     def infer_spec(
         self,
@@ -35,7 +36,9 @@ class BatchNormReluGrad(Op):
         axis: int = 1,
     ):
         if activation_grad not in ACTIVATION_OF_GRAD:
-            raise self.shape_error(f"knows the slopes {', '.join(ACTIVATION_OF_GRAD)}, not {activation_grad!r}")
+            raise self.shape_error(
+                f"activation_grad must be one of {', '.join(ACTIVATION_OF_GRAD)}, got {activation_grad!r}"
+            )
         return batch_norm_grad.infer_spec(g, x, gamma, mu, var, eps=eps, axis=axis)
 
     def decompose(self, g: Any, x: Any, gamma: Any, beta: Any, mu: Any, var: Any, activation_grad: str, eps: float,
@@ -56,8 +59,8 @@ class LrnRecompute(Op):
 
 
 class LrnRecomputeGrad(Op):
-    """``lrn_recompute_grad(g, x)``: the gradient of x from that of the output; with ``slope`` that of what ReLU made x
-    from."""
+    """``lrn_recompute_grad(g, x)``: the gradient of x from that of the output; with ``through_relu`` that of the
+    input of the ReLU that computed x."""
 
     def infer_spec(
         self, g: Spec, x: Spec, size: int, alpha: float, beta: float, k: float, through_relu: bool = False
@@ -68,8 +71,8 @@ class LrnRecomputeGrad(Op):
         self, g: Any, x: Any, size: int, alpha: float, beta: float, k: float, through_relu: bool = False
     ) -> Any:
         attrs = {"size": size, "alpha": alpha, "beta": beta, "k": k}
-        made = lrn_grad(g, x, lrn(x, **attrs)[1], **attrs)
-        return relu_grad(made, x) if through_relu else made
+        dx = lrn_grad(g, x, lrn(x, **attrs)[1], **attrs)
+        return relu_grad(dx, x) if through_relu else dx
 
 
 batch_norm_relu_grad = BatchNormReluGrad()

@@ -1,11 +1,11 @@
-"""The operators that every value shares: `x + 1`, `-x`, `x @ w`, `x[:, 0]`. Each stands for an op."""
+"""The arithmetic operators of values: `x + 1`, `-x`, `x @ w`, `x[:, 0]`. Each calls an op."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-#: Ops by name. An op enters itself here when it is made, so that the operators find it when they are used.
+#: Ops by name. An op registers itself here when it is created; the operators look it up when they are called.
 OPS: dict[str, Callable[..., Any]] = {}
 
 #: Functions of ops that are names of `prototorch.ops`, beside the ops themselves.
@@ -28,7 +28,7 @@ def _binary_operator(name: str, swap: bool = False):
 
 
 class OperatorMixin:
-    """Operators for a class whose instances have `interpreter`, `shape` and `dtype`."""
+    """A mixin of operators for a class whose instances have `interpreter`, `shape` and `dtype`."""
 
     __slots__ = ()
     __array_priority__ = 1000  # NumPy leaves `array + value` to the value

@@ -17,23 +17,21 @@ def pooled_size(size, kernel, strides, pads, ceil: bool) -> tuple[int, ...]:
 
 def _check_windows(op: Op, x: Spec, kernel, strides, pads, ceil: bool) -> tuple[int, ...]:
     if x.ndim != len(kernel) + 2:
-        raise op.shape_error(f"wants an input of {len(kernel) + 2} dimensions, not {list(x.shape)}")
-    for n, k, p in zip(x.shape[2:], kernel, pads, strict=True):
+        raise op.shape_error(f"expected an input of {len(kernel) + 2} dimensions, got {list(x.shape)}")
+    for i, (n, k, p) in enumerate(zip(x.shape[2:], kernel, pads, strict=True)):
         if k > n + sum(p):
             raise op.shape_error(
-                f"the window of {k} is larger than the input {list(x.shape[2:])} with its padding ({n + sum(p)})"
+                f"pool size {k} exceeds the padded input size {n + sum(p)} (axis {i} of {list(x.shape[2:])})"
             )
         if max(p) >= k:
-            raise op.shape_error(
-                f"a padding of {max(p)} needs a window larger than {k}, else a window would see padding alone"
-            )
+            raise op.shape_error(f"padding {max(p)} must be smaller than the pool size {k}, or a window is empty")
     return pooled_size(x.shape[2:], kernel, strides, pads, ceil)
 
 
 class MaxPool(Op):
-    """The largest of each window, and its number within the window (int32, row-major); among equals the first.
+    """The maximum of each window, and its index within the window (int32, row-major); the first of equal elements.
 
-    NaN wins, so that a fault upstream is seen.
+    NaN is the maximum, so that an upstream fault is visible.
     """
 
     flops = pool_flops
@@ -49,12 +47,12 @@ class MaxPool(Op):
         full = pad_for_windows(xp, x, pads, out, kernel, strides, ones, value=-float("inf"))
         best = number = None
         for i, at in kernel_offsets(kernel):
-            seen = full[(..., *window_slices(at, out, strides, ones))]
+            window = full[(..., *window_slices(at, out, strides, ones))]
             if best is None:
-                best, number = seen, xp.zeros(seen.shape, dtype=xp.int32)
+                best, number = window, xp.zeros(window.shape, dtype=xp.int32)
             else:
-                better = (seen > best) | (xp.isnan(seen) & ~xp.isnan(best))
-                best = xp.where(better, seen, best)
+                better = (window > best) | (xp.isnan(window) & ~xp.isnan(best))
+                best = xp.where(better, window, best)
                 number = xp.where(better, xp.full((), i, dtype=xp.int32), number)
         return best, number
 
@@ -65,7 +63,7 @@ class MaxPool(Op):
 
 
 class MaxPoolGrad(Op):
-    """The adjoint of `max_pool`: each value added where its window's largest element was."""
+    """The adjoint of `max_pool`: each value added at the position of its window's maximum."""
 
     derivatives = (lambda g, y, dy, number, size, **a: gather_pool_indices(g, number, **a), None)
     flops = flops_per_input
@@ -84,7 +82,7 @@ class MaxPoolGrad(Op):
 
 
 class GatherPoolIndices(Op):
-    """Of each window the element with the given number: what `max_pool` gives, for a choice already made."""
+    """Of each window the element at the given index: `max_pool` with the indices as an input."""
 
     derivatives = (lambda g, y, x, number, **a: max_pool_grad(g, number, size=tuple(x.shape[2:]), **a), None)
     flops = no_flops
@@ -102,7 +100,7 @@ class GatherPoolIndices(Op):
 
 
 def window_counts(xp: Any, size, kernel, strides, pads, ceil: bool, include_pad: bool, dtype: Any) -> Any:
-    """How many elements each window's mean divides by, [*out]; with ``include_pad`` those of the padding count too."""
+    """The number of elements that each window's mean divides by, [*out]; with ``include_pad`` padding counts too."""
     out = pooled_size(size, kernel, strides, pads, ceil)
     total = None
     for axis, (n, k, s, (lo, hi), o) in enumerate(zip(size, kernel, strides, pads, out, strict=True)):
@@ -135,7 +133,7 @@ class AvgPool(Op):
 
 
 class AvgPoolGrad(Op):
-    """The adjoint of `avg_pool`: each value shared out over its window."""
+    """The adjoint of `avg_pool`: each value distributed over its window."""
 
     derivatives = (lambda g, y, dy, size, **a: avg_pool(g, **a),)
     flops = pool_flops

@@ -1,7 +1,7 @@
-"""Ops with an operand whose order in memory is the kernel's own: weights that are brought into that order once.
+"""Weight prepacking: an operand is reordered once into the memory order that its kernel reads.
 
-Only a plan's pass says them, for a backend that has told how a kernel wants an operand to lie (`Backend.pack_request`).
-Without such a kernel the arranged operand is its numbers one after the other.
+Only the pass `prototorch.graph.passes.prepack` inserts these ops, for kernels that request it
+(`Backend.pack_request`). Without such a kernel the packed operand is its elements in row-major order.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from prototorch.spec import Spec
 
 
 class OperandUse(NamedTuple):
-    """What an operand is used for: input number ``operand`` of an op on such inputs, by a kernel of this ``level``
-    where that is said."""
+    """The use of an operand: input number ``operand`` of an op on inputs of these specs, by a kernel of this ``level``
+    unless that is empty."""
 
     op: str
     attrs: tuple[tuple[str, Any], ...]
@@ -30,14 +30,14 @@ class OperandUse(NamedTuple):
 
 
 class Prepack(Op):
-    """``arrange(w, use=, size=)``: the operand of a use in the order in which the kernel for that use reads it, in
-    ``size`` numbers. Uses of equal ``form`` want the same numbers in the same order; None: this use alone."""
+    """``prepack(w, use=, size=)``: the operand of a use in the order in which the kernel for that use reads it, in
+    ``size`` elements. Uses of equal ``form`` share one packed operand; None: only this use."""
 
     flops = no_flops
 
     def infer_spec(self, w: Spec, use: OperandUse, size: int, form: Any = None) -> Spec:
         if size < w.size:
-            raise self.shape_error(f"{w.size} numbers do not fit into {size}")
+            raise self.shape_error(f"{w.size} elements do not fit into {size}")
         return Spec((size,), w.dtype)
 
     def reference(self, xp: Any, w: Any, use: OperandUse, size: int, form: Any = None) -> Any:
@@ -46,7 +46,7 @@ class Prepack(Op):
 
 
 class ApplyPrepacked(Op):
-    """``arranged(*inputs, use=)``: the op of a use, whose operand is an arranged one."""
+    """``apply_prepacked(*inputs, use=)``: the op of a use, whose operand is a prepacked one."""
 
     def inplace_map(self, attrs: Mapping[str, Any]) -> Mapping[int, int]:
         use = attrs["use"]
@@ -54,9 +54,11 @@ class ApplyPrepacked(Op):
 
     def decompose(self, *inputs: Any, use: OperandUse) -> Any:
         shape = use.ins[use.operand].shape
-        held = list(inputs)
-        held[use.operand] = reshape(slice_(held[use.operand], start=(0,), stop=(prod(shape),), step=(1,)), shape=shape)
-        return OPS[use.op](*held, **dict(use.attrs))
+        operands = list(inputs)
+        operands[use.operand] = reshape(
+            slice_(operands[use.operand], start=(0,), stop=(prod(shape),), step=(1,)), shape=shape
+        )
+        return OPS[use.op](*operands, **dict(use.attrs))
 
 
 prepack, apply_prepacked = Prepack(), ApplyPrepacked()

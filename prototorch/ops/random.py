@@ -1,7 +1,7 @@
 """Random numbers as pure functions of a key: counter-based, Philox4x64-10 (Salmon et al., 2011).
 
-``key`` is a value uint64[2]: a seed and a step. ``site`` is a number that tells one use in a net from another. The raw
-words are NumPy's: key (seed, site), counter (0, 0, step, 0); another backend makes the same bits.
+``key`` is a value uint64[2]: a seed and a step. ``site`` is an integer that identifies one use in a net. The raw words
+are NumPy's: key (seed, site), counter (0, 0, step, 0); every backend generates the same bits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MASK = (1 << 64) - 1
 
 
 def _multiply_high(xp: Any, a: Any, b: int) -> Any:
-    """The upper 64 bits of a product, in 64-bit arithmetic alone."""
+    """The upper 64 bits of a product, in 64-bit arithmetic only."""
     u = lambda v: xp.asarray(v, dtype=xp.uint64)  # noqa: E731 - a constant of the right type, used on every line
     low = u(0xFFFFFFFF)
     a0, a1, b0, b1 = a & low, a >> u(32), u(b & 0xFFFFFFFF), u(b >> 32)
@@ -33,10 +33,10 @@ def _multiply_high(xp: Any, a: Any, b: int) -> Any:
 
 
 def philox_words(xp: Any, key: Any, site: int, count: int) -> Any:
-    """``count`` words of 64 bits, by an integer body over any array module."""
+    """``count`` words of 64 bits, in integer arithmetic over any array module."""
     u = lambda v: xp.asarray(v & _MASK, dtype=xp.uint64)  # noqa: E731 - as above
     blocks = -(-count // 4)
-    c0 = xp.astype(xp.arange(blocks), xp.uint64) + u(1)  # NumPy counts before it draws
+    c0 = xp.astype(xp.arange(blocks), xp.uint64) + u(1)  # NumPy increments the counter first
     zero = xp.zeros(blocks, dtype=xp.uint64)
     c1, c2, c3 = zero, zero + key[1:2], zero
     k0, k1 = key[0:1], site
@@ -51,7 +51,9 @@ def philox_words(xp: Any, key: Any, site: int, count: int) -> Any:
 def random_words(xp: Any, key: Any, site: int, count: int) -> Any:
     """``count`` random words of 64 bits."""
     if xp is np:
-        wide = [np.array(v, np.uint64) for v in ([key[0], site], [0, 0, key[1], 0])]  # lists would pass through float64
+        wide = [
+            np.array(v, np.uint64) for v in ([key[0], site], [0, 0, key[1], 0])
+        ]  # lists would be converted through float64
         return np.random.Philox(key=wide[0], counter=wide[1]).random_raw(count)
     return philox_words(xp, key, site, count)
 
@@ -64,7 +66,7 @@ class RandomBits(Op):
 
     def infer_spec(self, key: Spec, site: int, shape: tuple[int, ...]) -> Spec:
         if key != Spec((2,), "uint64"):
-            raise self.shape_error(f"wants a key uint64[2], not {key}")
+            raise self.shape_error(f"expected a key uint64[2], got {key}")
         return Spec(shape, "uint32")
 
     def reference(self, xp: Any, key: Any, site: int, shape: tuple[int, ...]) -> Any:
@@ -95,7 +97,7 @@ class RandomUniform(Op):
         unit = xp.astype(bits, resolve_dtype(xp, dtype)) * 2.0**-24
         if (low, high) == (0.0, 1.0):
             return unit
-        below = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()  # where rounding would reach high
+        below = np.nextafter(np.asarray(high, dtype), np.asarray(low, dtype)).item()  # rounding could reach high
         return xp.minimum(unit * (high - low) + low, xp.full((), below, dtype=unit.dtype))
 
 
@@ -103,7 +105,7 @@ class Dropout(Op):
     """``dropout(x, key, rate=, site=, noise_shape=None)``: elements become 0 with probability ``rate``, the others are
     divided by 1 - rate (Srivastava et al., 2014). One draw for each element of ``noise_shape``, which broadcasts to x.
 
-    The derivative draws the same mask again, so none is kept. The rate is exact to 2^-16.
+    The derivative generates the same mask again, so that none is stored. The rate is exact to 2^-16.
     """
 
     inplace = {0: 0}
@@ -115,9 +117,9 @@ class Dropout(Op):
     ) -> Spec:
         random_bits.infer_spec(key, site=site, shape=x.shape)
         if not x.is_float:
-            raise self.shape_error(f"wants floating-point numbers, not {x.dtype}")
+            raise self.shape_error(f"expected floating-point elements, got {x.dtype}")
         if not 0 <= rate < 1:
-            raise self.shape_error(f"the rate must be at least 0 and below 1, not {rate}")
+            raise self.shape_error(f"the rate must be at least 0 and below 1, got {rate}")
         if noise_shape is not None and (
             len(noise_shape) != x.ndim or any(n not in (1, m) for n, m in zip(noise_shape, x.shape, strict=True))
         ):
@@ -125,13 +127,13 @@ class Dropout(Op):
         return Spec(x.shape, x.dtype)
 
     def reference(self, xp: Any, x: Any, key: Any, rate: float, site: int, noise_shape: Any = None) -> Any:
-        kept = dropout_mask(xp, key, rate, site, x.shape if noise_shape is None else noise_shape)
-        return x * (xp.astype(kept, x.dtype) * (1 / (1 - rate)))
+        keep = dropout_mask(xp, key, rate, site, x.shape if noise_shape is None else noise_shape)
+        return x * (xp.astype(keep, x.dtype) * (1 / (1 - rate)))
 
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
         noise = attrs.get("noise_shape")
-        whole = noise is None or noise[0] in (1, ins[0].shape[0])
-        return dependences[0] is BATCHED and dependences[1] is INDEPENDENT and whole
+        full_batch = noise is None or noise[0] in (1, ins[0].shape[0])
+        return dependences[0] is BATCHED and dependences[1] is INDEPENDENT and full_batch
 
 
 def dropout_mask(xp: Any, key: Any, rate: float, site: int, shape: tuple[int, ...]) -> Any:
@@ -153,7 +155,7 @@ random_bits, random_uniform, dropout = RandomBits(), RandomUniform(), Dropout()
 @op_function
 def random_normal(key: Any, site: int, shape: tuple[int, ...], mean: float = 0.0, stddev: float = 1.0,
                   dtype: str = "float32") -> Any:  # fmt: skip
-    """Normal numbers of a shape, by Box and Muller's transform of two uniform ones."""
+    """Normally distributed elements of a shape, by the Box-Muller transform of two uniform ones."""
     pair = random_uniform(key, site=site, shape=(2, *shape), dtype=dtype)
     u, v = pair[0], pair[1]
     radius = sqrt(log(1.0 - u) * -2.0)  # 1 - u lies in (0, 1], so the logarithm is finite

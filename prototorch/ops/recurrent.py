@@ -1,9 +1,9 @@
-"""Recurrent nets over whole sequences. The input's part is projected beforehand: x [N, T, gates * units].
+"""Recurrent cells over whole sequences. The input projection is computed before: x [N, T, gates * units].
 
-Each op gives the first state after every step (in the order of the walk, so backwards with ``reverse``), the last
-states, and then the further states after every step, which its gradient needs. A step that the mask leaves out keeps
-the state (Keras). The plain bodies go through time with one matrix product a step; the gradients are in
-`recurrent_grad`, and their derivatives come from the expansion.
+Each op returns the first state after every step (in iteration order, so backwards in time with ``reverse``), the last
+states, and then the further states after every step, which its gradient needs. A masked step leaves the state
+unchanged (Keras). The reference implementations iterate over time with one matrix product per step; the gradients are
+in `recurrent_grad`, and their derivatives come from the decomposition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prototorch.ops.operators import OPS
 from prototorch.ops.shape import reshape, split, stack
 from prototorch.spec import Spec
 
-#: the activations a gate may have, by name
+#: the activations that a gate may have, by name
 GATE_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "tanh": tanh, "sigmoid": act.sigmoid, "relu": act.relu, "hard_sigmoid": act.hard_sigmoid, "linear": lambda x: x,
     "softsign": act.softsign, "softplus": act.softplus, "elu": act.elu, "selu": act.selu, "gelu": act.gelu,
@@ -35,7 +35,8 @@ def array_activation(xp: Any, name: str) -> Callable[[Any], Any]:
 
 
 class RecurrentSequence(Op):
-    """What the three kinds share. Inputs: x, the recurrent weights, the first states, and perhaps a mask [N, T]."""
+    """The base of the three recurrent ops. Inputs: x, the recurrent weights, the initial states, and an optional mask
+    [N, T]."""
 
     gates = 1
     states = 1
@@ -46,26 +47,30 @@ class RecurrentSequence(Op):
         self, x: Spec, *rest: Spec, masked: bool = False, reverse: bool = False, **attrs: Any
     ) -> tuple[Spec, ...]:
         if len(rest) != self.weights + self.states + masked:
-            raise self.shape_error(f"takes {1 + self.weights + self.states + masked} inputs, not {1 + len(rest)}")
+            raise self.shape_error(f"expected {1 + self.weights + self.states + masked} inputs, got {1 + len(rest)}")
         u, first = rest[0], rest[self.weights : self.weights + self.states]
         units = u.shape[0]
         if x.ndim != 3 or x.shape[2] != self.gates * units or u.shape[1] != self.gates * units:
-            raise self.shape_error(f"{list(x.shape)} projected and {list(u.shape)} recurrent weights do not fit")
+            raise self.shape_error(
+                f"the projected input {list(x.shape)} does not match recurrent weights {list(u.shape)}"
+            )
         if x.shape[1] < 1:
-            raise self.shape_error("wants at least one step")
+            raise self.shape_error("expected at least one time step")
         for state in first:
             if state.shape != (x.shape[0], units):
-                raise self.shape_error(f"a first state has shape {list(state.shape)}, {[x.shape[0], units]} is wanted")
+                raise self.shape_error(
+                    f"expected initial states of shape {[x.shape[0], units]}, got {list(state.shape)}"
+                )
         if masked and rest[-1] != Spec(x.shape[:2], "bool"):
-            raise self.shape_error(f"wants a mask bool{list(x.shape[:2])}, not {rest[-1]}")
-        whole = Spec((x.shape[0], x.shape[1], units), x.dtype)
+            raise self.shape_error(f"expected a mask bool{list(x.shape[:2])}, got {rest[-1]}")
+        per_step = Spec((x.shape[0], x.shape[1], units), x.dtype)
         last = Spec((x.shape[0], units), x.dtype)
-        return (whole, *(last,) * self.states, *(whole,) * (self.states - 1))
+        return (per_step, *(last,) * self.states, *(per_step,) * (self.states - 1))
 
     def decompose(self, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
         weights, states = rest[: self.weights], list(rest[self.weights : self.weights + self.states])
         mask = rest[-1] if masked else None
-        made: list[list[Any]] = []
+        history: list[list[Any]] = []
         steps = range(x.shape[1])
         for t in reversed(steps) if reverse else steps:
             new = self.cell(x[:, t], weights, states, **attrs)
@@ -73,42 +78,42 @@ class RecurrentSequence(Op):
                 keep = mask[:, t : t + 1]
                 new = [where(keep, a, b) for a, b in zip(new, states, strict=True)]
             states = new
-            made.append(states)
-        first, *others = (stack(list(each), axis=1) for each in zip(*made, strict=True))
+            history.append(states)
+        first, *others = (stack(list(each), axis=1) for each in zip(*history, strict=True))
         return (first, *states, *others)
 
     def reference(self, xp: Any, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
         weights, states = rest[: self.weights], list(rest[self.weights : self.weights + self.states])
         step = self.make_step(xp, weights, **attrs)
-        made = [xp.empty((x.shape[1], *states[0].shape), dtype=x.dtype) for _ in states]
-        for place, t in enumerate(reversed(range(x.shape[1])) if reverse else range(x.shape[1])):
+        history = [xp.empty((x.shape[1], *states[0].shape), dtype=x.dtype) for _ in states]
+        for position, t in enumerate(reversed(range(x.shape[1])) if reverse else range(x.shape[1])):
             new = step(x[:, t, :], *states)
             if masked:
                 keep = rest[-1][:, t : t + 1]
                 new = [xp.where(keep, a, b) for a, b in zip(new, states, strict=True)]
             states = list(new)
-            for whole, state in zip(made, states, strict=True):
-                whole[place, ...] = state
-        first, *others = (xp.permute_dims(whole, (1, 0, 2)) for whole in made)
+            for per_step, state in zip(history, states, strict=True):
+                per_step[position, ...] = state
+        first, *others = (xp.permute_dims(per_step, (1, 0, 2)) for per_step in history)
         return (first, *states, *others)
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
-        kept = self.states + 1
-        if any(g is not None for g in grads[kept:]):
+        count = self.states + 1
+        if any(g is not None for g in grads[count:]):
             return self.vjp_by_decomposition(grads, inputs, needs, attrs)
-        given = [
+        output_grads = [
             full(shape=tuple(y.shape), value=0.0, dtype=y.dtype) if g is None else g
-            for g, y in zip(grads[:kept], outputs[:kept], strict=True)
+            for g, y in zip(grads[:count], outputs[:count], strict=True)
         ]
-        found = OPS[f"{self.name}_grad"](*inputs, outputs[0], *outputs[kept:], *given, **attrs)
-        return [*found, *[None] * (len(inputs) - len(found))]
+        input_grads = OPS[f"{self.name}_grad"](*inputs, outputs[0], *outputs[count:], *output_grads, **attrs)
+        return [*input_grads, *[None] * (len(inputs) - len(input_grads))]
 
     def cell(self, x: Any, weights: Any, states: Any, **attrs: Any) -> list[Any]:
-        """One step, in ops."""
+        """One time step, in ops."""
         raise TypeError(f"{self.name} does not define cell")
 
     def make_step(self, xp: Any, weights: Any, **attrs: Any) -> Callable[..., Any]:
-        """One step on arrays: (x, *states) to the new states."""
+        """A function of one time step on arrays: (x, *states) to the new states."""
         raise TypeError(f"{self.name} does not define stepper")
 
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
@@ -154,8 +159,8 @@ class LstmSequence(RecurrentSequence):
         def step(x, h, c):
             z = xp.matmul(h, u)
             z += x
-            opened = gate(z[:, : 2 * n])
-            c = opened[:, n:] * c + opened[:, :n] * squash(z[:, 2 * n : 3 * n])
+            gates = gate(z[:, : 2 * n])
+            c = gates[:, n:] * c + gates[:, :n] * squash(z[:, 2 * n : 3 * n])
             return gate(z[:, 3 * n :]) * squash(c), c
 
         return step
@@ -190,13 +195,13 @@ class GruSequence(RecurrentSequence):
     def make_step(self, xp, weights, activation="tanh", recurrent_activation="sigmoid", reset_after=True):
         (u, bias), n = weights, weights[0].shape[0]
         gate, squash = array_activation(xp, recurrent_activation), array_activation(xp, activation)
-        early, late = u[:, : 2 * n], u[:, 2 * n :]
+        gate_weights, candidate_weights = u[:, : 2 * n], u[:, 2 * n :]
 
         def step(x, h):
-            inner = xp.matmul(h, u if reset_after else early) + (bias if reset_after else bias[: 2 * n])
-            opened = gate(x[:, : 2 * n] + inner[:, : 2 * n])
-            z, r = opened[:, :n], opened[:, n:]
-            part = r * inner[:, 2 * n :] if reset_after else xp.matmul(r * h, late) + bias[2 * n :]
+            inner = xp.matmul(h, u if reset_after else gate_weights) + (bias if reset_after else bias[: 2 * n])
+            gates = gate(x[:, : 2 * n] + inner[:, : 2 * n])
+            z, r = gates[:, :n], gates[:, n:]
+            part = r * inner[:, 2 * n :] if reset_after else xp.matmul(r * h, candidate_weights) + bias[2 * n :]
             new = squash(x[:, 2 * n :] + part)
             return (new + z * (h - new),)
 

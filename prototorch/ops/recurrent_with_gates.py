@@ -1,7 +1,7 @@
-"""Long short-term memory whose gates are kept for its gradient: what a plan says where both are wanted.
+"""LSTM that saves its gates for the gradient: a plan uses it where the gradient is computed too.
 
-The gates take the place of the projected input, and their gradient takes theirs, so that nothing is computed twice
-and no memory is added.
+The gates are written over the projected input, and their gradient over them, so that nothing is computed twice and no
+memory is added.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prototorch.ops.recurrent import LstmSequence, array_activation, lstm_sequen
 from prototorch.ops.recurrent_grad import LstmSequenceGrad
 from prototorch.spec import Spec
 
-#: slopes of activations from what they give; only these can be kept
+#: derivatives of activations from their outputs; only such gates can be saved
 DERIVATIVES_FROM_OUTPUT: dict[str, Callable[[Any, Any], Any]] = {
     "sigmoid": lambda xp, y: y * (1 - y), "tanh": lambda xp, y: 1 - y * y,
     "relu": lambda xp, y: xp.astype(y > 0, y.dtype), "linear": lambda xp, y: xp.ones(y.shape, dtype=y.dtype),
@@ -31,25 +31,25 @@ class LstmSequenceWithGates(LstmSequence):
     def infer_spec(self, x: Spec, *rest: Spec, **attrs: Any) -> tuple[Spec, ...]:
         names = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
         if set(names) - DERIVATIVES_FROM_OUTPUT.keys():
-            raise self.shape_error(f"the activations {names} are not known by what they give")
+            raise self.shape_error(f"no derivative from the output is known for the activations {names}")
         return (*super().infer_spec(x, *rest, **attrs), x)
 
     def reference(self, xp: Any, x: Any, *rest: Any, masked: bool = False, reverse: bool = False, **attrs: Any) -> Any:
-        made = lstm_sequence.reference(xp, x, *rest, masked=masked, reverse=reverse, **attrs)
-        h = xp.concat([xp.expand_dims(rest[1], axis=1), made[0][:, :-1, :]], axis=1)
+        outputs = lstm_sequence.reference(xp, x, *rest, masked=masked, reverse=reverse, **attrs)
+        h = xp.concat([xp.expand_dims(rest[1], axis=1), outputs[0][:, :-1, :]], axis=1)
         z = x + xp.matmul(xp.flip(h, axis=1) if reverse else h, rest[0])
         n = z.shape[-1] // 4
         gate = array_activation(xp, attrs.get("recurrent_activation", "sigmoid"))
         squash = array_activation(xp, attrs.get("activation", "tanh"))
-        kept = xp.concat([gate(z[..., : 2 * n]), squash(z[..., 2 * n : 3 * n]), gate(z[..., 3 * n :])], axis=-1)
-        return (*made, kept)
+        saved_gates = xp.concat([gate(z[..., : 2 * n]), squash(z[..., 2 * n : 3 * n]), gate(z[..., 3 * n :])], axis=-1)
+        return (*outputs, saved_gates)
 
     def vjp(self, grads: Any, outputs: Any, inputs: Any, needs: Any, attrs: Any) -> list[Any]:
         return [None] * len(inputs)
 
 
 class LstmSequenceWithGatesGrad(LstmSequenceGrad):
-    """The gradient of `lstm_sequence` from its gates, which come in the place of x."""
+    """The gradient of `lstm_sequence` from its gates, which are passed in place of x."""
 
     inplace = {0: 0}
     decompose = Op.decompose
@@ -59,9 +59,9 @@ class LstmSequenceWithGatesGrad(LstmSequenceGrad):
         self, xp: Any, x: Any, hs: Any, u: Any, activation: str, recurrent_activation: str
     ) -> tuple[Any, Any]:
         n = u.shape[0]
-        found = tuple(x[..., j * n : (j + 1) * n] for j in range(4))
+        gates = tuple(x[..., j * n : (j + 1) * n] for j in range(4))
         names = (recurrent_activation, recurrent_activation, activation, recurrent_activation)
-        return found, tuple(DERIVATIVES_FROM_OUTPUT[name](xp, y) for name, y in zip(names, found, strict=True))
+        return gates, tuple(DERIVATIVES_FROM_OUTPUT[name](xp, y) for name, y in zip(names, gates, strict=True))
 
 
 lstm_sequence_with_gates, lstm_sequence_with_gates_grad = LstmSequenceWithGates(), LstmSequenceWithGatesGrad()

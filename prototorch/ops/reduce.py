@@ -1,4 +1,4 @@
-"""Reductions. ``axis`` is an int, a tuple of ints, or None for all; ``keepdims`` keeps them with size 1."""
+"""Reductions. ``axis`` is an int, a tuple of ints, or None for all; ``keepdims`` retains reduced axes with size 1."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ AxisLike = int | tuple[int, ...] | None
 
 
 def normalize_axes(axis: AxisLike, ndim: int, op: Op | None = None) -> tuple[int, ...]:
-    """The axes as sorted non-negative numbers; ShapeError for one that does not exist."""
-    listed = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    for a in listed:
+    """The axes as sorted non-negative integers. Raises ShapeError for one that is out of range."""
+    as_tuple = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    for a in as_tuple:
         if not -ndim <= a < ndim and op is not None:
-            raise op.shape_error(f"axis {a} does not exist: there are {ndim} dimensions")
-    return tuple(sorted(a % ndim for a in listed)) if ndim else ()
+            raise op.shape_error(f"axis {a} is out of range for {ndim} dimensions")
+    return tuple(sorted(a % ndim for a in as_tuple)) if ndim else ()
 
 
 def reduced_shape(shape: tuple[int, ...], over: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def reduced_shape(shape: tuple[int, ...], over: tuple[int, ...], keepdims: bool)
 
 
 class Reduction(Op):
-    """One input, some of its axes taken together."""
+    """One input, reduced over some of its axes."""
 
     array_function = ""
     allows_empty = False
@@ -49,9 +49,9 @@ class Reduction(Op):
     def infer_spec(self, x: Spec, axis: AxisLike = None, keepdims: bool = False) -> Spec:
         over = normalize_axes(axis, x.ndim, self)
         if self.float_only and not x.is_float:
-            raise self.shape_error(f"wants floating-point numbers, not {x.dtype}")
+            raise self.shape_error(f"expected floating-point elements, got {x.dtype}")
         if not self.allows_empty and any(x.shape[a] == 0 for a in over):
-            raise self.shape_error(f"nothing to take it of: the shape is {list(x.shape)}")
+            raise self.shape_error(f"cannot reduce an empty axis of {list(x.shape)}")
         return Spec(reduced_shape(x.shape, over, keepdims), x.dtype)
 
     def reference(self, xp: Any, x: Any, axis: AxisLike = None, keepdims: bool = False) -> Any:
@@ -84,26 +84,26 @@ class Mean(Reduction):
 
 
 def _extremum_grad(g: Any, y: Any, x: Any, axis: AxisLike = None, keepdims: bool = False) -> Any:
-    hit = OPS["cast"](OPS["equal"](x, _restore_axes(y, x, axis)), dtype=x.dtype)
-    return hit * _restore_axes(g, x, axis) / sum_(hit, axis=axis, keepdims=True)
+    is_extremum = OPS["cast"](OPS["equal"](x, _restore_axes(y, x, axis)), dtype=x.dtype)
+    return is_extremum * _restore_axes(g, x, axis) / sum_(is_extremum, axis=axis, keepdims=True)
 
 
 class Max(Reduction):
-    """The largest; among equals the gradient is shared."""
+    """The maximum; equal elements share the gradient."""
 
     array_function = "max"
     derivatives = (_extremum_grad,)
 
 
 class Min(Reduction):
-    """The smallest; among equals the gradient is shared."""
+    """The minimum; equal elements share the gradient."""
 
     array_function = "min"
     derivatives = (_extremum_grad,)
 
 
 class Prod(Reduction):
-    """The product. The gradient is y / x, so no element may be 0 where it is taken."""
+    """The product. The gradient is y / x, so that no element may be 0 where it is needed."""
 
     allows_empty = True
     derivatives = (lambda g, y, x, axis=None, keepdims=False: _restore_axes(g * y, x, axis) / x,)
@@ -117,7 +117,7 @@ class _BoolReduction(Reduction):
 
     def infer_spec(self, x: Spec, axis: AxisLike = None, keepdims: bool = False) -> Spec:
         if x.dtype != "bool":
-            raise self.shape_error(f"wants true and false, not {x.dtype}")
+            raise self.shape_error(f"expected bool elements, got {x.dtype}")
         return super().infer_spec(x, axis=axis, keepdims=keepdims)
 
 
@@ -130,7 +130,7 @@ class Any_(_BoolReduction):
 
 
 class _ArgReduction(Op):
-    """The index along one axis, int32; among equals the first."""
+    """The index along one axis, int32; the first of equal elements."""
 
     array_function = ""
     flops = flops_per_input
@@ -139,7 +139,7 @@ class _ArgReduction(Op):
     def infer_spec(self, x: Spec, axis: int) -> Spec:
         over = normalize_axes(axis, x.ndim, self)
         if x.shape[over[0]] == 0:
-            raise self.shape_error(f"nothing to choose from: the shape is {list(x.shape)}")
+            raise self.shape_error(f"cannot reduce an empty axis of {list(x.shape)}")
         return Spec(reduced_shape(x.shape, over, False), "int32")
 
     def reference(self, xp: Any, x: Any, axis: int) -> Any:
@@ -177,9 +177,9 @@ class BroadcastTo(Op):
     flops = no_flops
 
     def infer_spec(self, x: Spec, shape: tuple[int, ...]) -> Spec:
-        padded = (1,) * (len(shape) - x.ndim) + x.shape
-        if len(padded) != len(shape) or any(a not in (1, b) for a, b in zip(padded, shape, strict=True)):
-            raise self.shape_error(f"{list(x.shape)} cannot be repeated to {list(shape)}")
+        padded_shape = (1,) * (len(shape) - x.ndim) + x.shape
+        if len(padded_shape) != len(shape) or any(a not in (1, b) for a, b in zip(padded_shape, shape, strict=True)):
+            raise self.shape_error(f"{list(x.shape)} cannot be broadcast to {list(shape)}")
         return Spec(shape, x.dtype)
 
     def reference(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:

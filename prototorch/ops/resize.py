@@ -1,4 +1,4 @@
-"""Resampling pictures: x [N, C, H, W]. Resizing is linear: a matrix for each axis, and its adjoint the transpose."""
+"""Image resampling: x [N, C, H, W]. Resizing is linear: a matrix for each axis; the adjoint is its transpose."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from prototorch.ops.operators import op_function
 from prototorch.spec import Spec
 
 
-def interpolation_matrix(size: int, wanted: int, method: str, align_corners: bool) -> np.ndarray:
+def interpolation_matrix(size: int, new_size: int, method: str, align_corners: bool) -> np.ndarray:
     """The matrix [wanted, size] of one axis, float64. Pixels have their centres at halves unless ``align_corners``.
 
     "nearest" takes the pixel in which the centre of the new one lies; "bilinear" and "bicubic" (Keys, a = -0.5, as in
     Keras) repeat the border pixels. No antialiasing.
     """
-    matrix = np.zeros((wanted, size))
-    for i in range(wanted):
+    matrix = np.zeros((new_size, size))
+    for i in range(new_size):
         if align_corners:
-            at = i * (size - 1) / (wanted - 1) if wanted > 1 else 0.0
+            at = i * (size - 1) / (new_size - 1) if new_size > 1 else 0.0
         else:
-            at = (i + 0.5) * size / wanted - 0.5
+            at = (i + 0.5) * size / new_size - 0.5
         if method == "nearest":
             matrix[i, min(max(math.floor(at + 0.5), 0), size - 1)] = 1
             continue
@@ -46,18 +46,18 @@ def _cubic(d: float, a: float = -0.5) -> float:
 
 @op_function
 def resize(x: Any, size: tuple[int, int], method: str = "bilinear", align_corners: bool = False) -> Any:
-    """x [N, C, H, W] brought to [N, C, *size]."""
-    for axis, wanted in ((2, size[0]), (3, size[1])):
+    """x [N, C, H, W] resized to [N, C, *size]."""
+    for axis, new_size in ((2, size[0]), (3, size[1])):
         have = x.shape[axis]
-        if have == wanted:
+        if have == new_size:
             continue
-        matrix = interpolation_matrix(have, wanted, method, align_corners).astype(x.dtype)
+        matrix = interpolation_matrix(have, new_size, method, align_corners).astype(x.dtype)
         x = matmul(matrix, x) if axis == 2 else matmul(x, matrix, transpose_b=True)
     return x
 
 
 class AffineSample(Op):
-    """Each sample seen through its own affine map: x [N, C, H, W], matrices [N, 2, 3]; gives [N, C, H, W].
+    """Each sample transformed by its own affine map: x [N, C, H, W], matrices [N, 2, 3]; returns [N, C, H, W].
 
     Output pixel (row i, column j) is the input at (row, column) = matrix @ (i, j, 1). Beyond the border: "constant"
     (``fill_value``), "nearest", "reflect" (the border pixel twice), "wrap". No gradient passes to the matrices.
@@ -69,8 +69,10 @@ class AffineSample(Op):
     def infer_spec(self, x: Spec, matrices: Spec, fill_mode: str = "reflect", fill_value: float = 0.0,
              interpolation: str = "bilinear") -> Spec:  # fmt: skip
         if x.ndim != 4 or matrices.shape != (x.shape[0], 2, 3):
-            wanted = [x.shape[0], 2, 3]
-            raise self.shape_error(f"pictures {list(x.shape)} want matrices of {wanted}, not {list(matrices.shape)}")
+            expected = [x.shape[0], 2, 3]
+            raise self.shape_error(
+                f"images {list(x.shape)} need matrices of shape {expected}, got {list(matrices.shape)}"
+            )
         return Spec(x.shape, x.dtype)
 
     def reference(self, xp: Any, x: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
@@ -78,12 +80,12 @@ class AffineSample(Op):
         n, c, h, w = x.shape
         flat = xp.reshape(x, (n, c, h * w))
         total = xp.zeros((n, c, h * w), dtype=x.dtype)
-        for places, weight, inside in _neighbour_pixels(xp, matrices, h, w, fill_mode, interpolation, x.dtype):
-            index = xp.broadcast_to(xp.reshape(places, (n, 1, h * w)), (n, c, h * w))
-            seen = xp.take_along_axis(flat, index, axis=2)
+        for indices, weight, inside in _neighbour_pixels(xp, matrices, h, w, fill_mode, interpolation, x.dtype):
+            index = xp.broadcast_to(xp.reshape(indices, (n, 1, h * w)), (n, c, h * w))
+            pixels = xp.take_along_axis(flat, index, axis=2)
             if fill_mode == "constant":
-                seen = xp.where(xp.reshape(inside, (n, 1, h * w)), seen, xp.full((), fill_value, dtype=x.dtype))
-            total = total + seen * xp.reshape(weight, (n, 1, h * w))
+                pixels = xp.where(xp.reshape(inside, (n, 1, h * w)), pixels, xp.full((), fill_value, dtype=x.dtype))
+            total = total + pixels * xp.reshape(weight, (n, 1, h * w))
         return xp.reshape(total, x.shape)
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
@@ -91,7 +93,7 @@ class AffineSample(Op):
 
 
 class AffineSampleGrad(Op):
-    """The adjoint of `affine_sample` by the pictures."""
+    """The adjoint of `affine_sample` by the images."""
 
     flops = flops_per_output(8)
 
@@ -103,13 +105,13 @@ class AffineSampleGrad(Op):
         n, c, h, w = g.shape
         flat = xp.reshape(g, (n, c, h * w))
         out = xp.zeros((n * c * h * w,), dtype=g.dtype)
-        begins = xp.reshape(xp.arange(n * c, dtype=xp.int64) * (h * w), (n, c, 1))
-        for places, weight, inside in _neighbour_pixels(xp, matrices, h, w, fill_mode, interpolation, g.dtype):
+        plane_starts = xp.reshape(xp.arange(n * c, dtype=xp.int64) * (h * w), (n, c, 1))
+        for indices, weight, inside in _neighbour_pixels(xp, matrices, h, w, fill_mode, interpolation, g.dtype):
             share = flat * xp.reshape(weight, (n, 1, h * w))
             if fill_mode == "constant":
                 share = xp.where(xp.reshape(inside, (n, 1, h * w)), share, xp.zeros((), dtype=g.dtype))
-            into = xp.reshape(places, (n, 1, h * w)) + begins
-            out = scatter_add(xp, out, xp.reshape(into, (-1,)), xp.reshape(share, (-1,)))
+            targets = xp.reshape(indices, (n, 1, h * w)) + plane_starts
+            out = scatter_add(xp, out, xp.reshape(targets, (-1,)), xp.reshape(share, (-1,)))
         return xp.reshape(out, g.shape)
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
@@ -117,7 +119,7 @@ class AffineSampleGrad(Op):
 
 
 def _neighbour_pixels(xp: Any, matrices: Any, h: int, w: int, fill_mode: str, interpolation: str, dtype: Any):
-    """For each pixel the flat places it reads with their weights, and whether they lie inside: each [n, h * w]."""
+    """For each pixel the flat indices it reads, their weights, and whether they are in the image, [n, h * w] each."""
     rows = xp.reshape(xp.broadcast_to(xp.reshape(xp.arange(h), (h, 1)), (h, w)), (1, -1))
     cols = xp.reshape(xp.broadcast_to(xp.reshape(xp.arange(w), (1, w)), (h, w)), (1, -1))
     m = xp.astype(matrices, xp.float64)
@@ -138,12 +140,12 @@ def _neighbour_pixels(xp: Any, matrices: Any, h: int, w: int, fill_mode: str, in
         ]
     for cy, cx, weight in corners:
         inside = (cy >= 0) & (cy < h) & (cx >= 0) & (cx < w)
-        places = apply_border_mode(xp, cy, h, fill_mode) * w + apply_border_mode(xp, cx, w, fill_mode)
-        yield xp.astype(places, xp.int64), xp.astype(weight, dtype), inside
+        indices = apply_border_mode(xp, cy, h, fill_mode) * w + apply_border_mode(xp, cx, w, fill_mode)
+        yield xp.astype(indices, xp.int64), xp.astype(weight, dtype), inside
 
 
 def apply_border_mode(xp: Any, at: Any, size: int, fill_mode: str) -> Any:
-    """The pixels 0..size-1 that stand for these places on one axis; of "constant" those next to the border."""
+    """Coordinates of one axis mapped to pixels 0..size-1 by the fill mode; "constant" clamps to the border."""
     if fill_mode == "wrap":
         return at % size
     if fill_mode == "reflect":

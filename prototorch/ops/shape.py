@@ -25,15 +25,17 @@ class Reshape(Op):
     preserves_batch = only_first_batched  # the elements of a sample are contiguous
 
     def infer_spec(self, x: Spec, shape: tuple[int, ...]) -> Spec:
-        known = prod(n for n in shape if n != -1)
+        count = prod(n for n in shape if n != -1)
         if shape.count(-1) > 1:
-            raise self.shape_error(f"only one dimension may be -1, not {list(shape)}")
+            raise self.shape_error(f"only one dimension may be -1, got {list(shape)}")
         if -1 in shape:
-            if known == 0 or x.size % known:
-                raise self.shape_error(f"{list(x.shape)} has {x.size} elements, which {list(shape)} cannot hold evenly")
-            shape = tuple(x.size // known if n == -1 else n for n in shape)
-        elif known != x.size:
-            raise self.shape_error(f"{list(x.shape)} has {x.size} elements, {list(shape)} has {known}")
+            if count == 0 or x.size % count:
+                raise self.shape_error(
+                    f"{list(x.shape)} has {x.size} elements, which do not divide evenly into {list(shape)}"
+                )
+            shape = tuple(x.size // count if n == -1 else n for n in shape)
+        elif count != x.size:
+            raise self.shape_error(f"{list(x.shape)} has {x.size} elements, but {list(shape)} has {count}")
         return Spec(shape, x.dtype)
 
     def reference(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
@@ -48,7 +50,7 @@ class Transpose(Op):
 
     def infer_spec(self, x: Spec, order: tuple[int, ...]) -> Spec:
         if sorted(order) != list(range(x.ndim)):
-            raise self.shape_error(f"{list(order)} is not an order of {x.ndim} axes")
+            raise self.shape_error(f"{list(order)} is not a permutation of {x.ndim} axes")
         return Spec(tuple(x.shape[i] for i in order), x.dtype)
 
     def reference(self, xp: Any, x: Any, order: tuple[int, ...]) -> Any:
@@ -63,7 +65,7 @@ def _inverse_permutation(order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Concat(Op):
-    """Any number of inputs joined along one axis."""
+    """The inputs concatenated along one axis."""
 
     flops = no_flops
     preserves_batch = axis_batched()
@@ -76,10 +78,10 @@ class Concat(Op):
                 a != b for i, (a, b) in enumerate(zip(s.shape, first.shape, strict=True)) if i != axis
             ):
                 raise self.shape_error(
-                    f"{list(first.shape)} and {list(s.shape)} differ elsewhere than along axis {axis}"
+                    f"shapes {list(first.shape)} and {list(s.shape)} must be equal except along axis {axis}"
                 )
             if s.dtype != first.dtype:
-                raise self.shape_error(f"wants inputs of one type, not {first.dtype} and {s.dtype}")
+                raise self.shape_error(f"expected inputs of the same dtype, got {first.dtype} and {s.dtype}")
         total = sum(s.shape[axis] for s in specs)
         return Spec((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)
 
@@ -98,7 +100,7 @@ class Concat(Op):
 
 
 class Slice(Op):
-    """``slice_(x, start=, stop=, step=)``, one number per axis; steps are positive."""
+    """``slice_(x, start=, stop=, step=)``, one integer per axis; steps are positive."""
 
     derivatives = (
         lambda g, y, x, start, stop, step: slice_grad(g, shape=tuple(x.shape), start=start, stop=stop, step=step),
@@ -121,7 +123,7 @@ class Slice(Op):
 
 
 class SliceGrad(Op):
-    """Zeros of a shape, with the input at the places that `slice_` takes."""
+    """The adjoint of `slice_`: zeros of a shape, with the input at the positions that `slice_` reads."""
 
     derivatives = (lambda g, y, x, shape, start, stop, step: slice_(g, start=start, stop=stop, step=step),)
     flops = no_flops
@@ -143,7 +145,7 @@ class Pad(Op):
 
     def infer_spec(self, x: Spec, pads: Pads, mode: str = "constant", value: float = 0.0) -> Spec:
         if len(pads) != x.ndim:
-            raise self.shape_error(f"{len(pads)} pairs of pads for {x.ndim} dimensions")
+            raise self.shape_error(f"expected {x.ndim} pairs of pads, got {len(pads)}")
         if mode == "reflect" and any(max(p) >= n for p, n in zip(pads, x.shape, strict=True) if max(p)):
             raise self.shape_error(
                 f"pads {[list(p) for p in pads]} must be smaller than the shape {list(x.shape)} to reflect"
@@ -177,13 +179,13 @@ class Pad(Op):
 
 
 def pad_source_indices(n: int, before: int, after: int, mode: str) -> list[int]:
-    """For each place of a padded axis, the index of the element it repeats."""
-    places = range(-before, n + after)
+    """For each position of a padded axis, the index of the element it repeats."""
+    positions = range(-before, n + after)
     if mode == "edge":
-        return [min(max(i, 0), n - 1) for i in places]
+        return [min(max(i, 0), n - 1) for i in positions]
     if mode == "wrap":
-        return [i % n for i in places]
-    return [(n - 1) - abs((n - 1) - abs(i)) for i in places]
+        return [i % n for i in positions]
+    return [(n - 1) - abs((n - 1) - abs(i)) for i in positions]
 
 
 class Flip(Op):
@@ -207,39 +209,39 @@ pad, flip = Pad(), Flip()
 
 @op_function
 def getitem(x: Any, key: Any) -> Any:
-    """Basic slicing, in `slice_`, `flip` and `reshape`."""
+    """Basic slicing, expressed in `slice_`, `flip` and `reshape`."""
     key = key if isinstance(key, tuple) else (key,)
-    named = sum(1 for k in key if k is not None and not isinstance(k, EllipsisType))
-    if named > x.ndim:
-        raise ShapeError(f"{named} indices for {x.ndim} dimensions")
+    num_indices = sum(1 for k in key if k is not None and not isinstance(k, EllipsisType))
+    if num_indices > x.ndim:
+        raise ShapeError(f"too many indices: {num_indices} for {x.ndim} dimensions")
     if not any(isinstance(k, EllipsisType) for k in key):
         key = (*key, ...)
-    taken: list[range] = []
+    ranges: list[range] = []
     flips: list[int] = []
     shape: list[int] = []
     for k in key:
-        axis = len(taken)
+        axis = len(ranges)
         if k is None:
             shape.append(1)
         elif isinstance(k, EllipsisType):
-            for n in x.shape[axis : axis + x.ndim - named]:
-                taken.append(range(n))
+            for n in x.shape[axis : axis + x.ndim - num_indices]:
+                ranges.append(range(n))
                 shape.append(n)
         elif isinstance(k, slice):
             indices = range(*k.indices(x.shape[axis]))
             if indices.step < 0:
                 flips.append(axis)
                 indices = indices[::-1]
-            taken.append(indices)
+            ranges.append(indices)
             shape.append(len(indices))
         else:
             n = x.shape[axis]
             if not -n <= int(k) < n:
-                raise ShapeError(f"index {k} is outside an axis of {n}")
-            taken.append(range(int(k) % n, int(k) % n + 1))
-    start = tuple(r.start for r in taken)
-    stop = tuple(max(r.stop, r.start) for r in taken)
-    step = tuple(r.step for r in taken)
+                raise ShapeError(f"index {k} is out of range for an axis of size {n}")
+            ranges.append(range(int(k) % n, int(k) % n + 1))
+    start = tuple(r.start for r in ranges)
+    stop = tuple(max(r.stop, r.start) for r in ranges)
+    step = tuple(r.step for r in ranges)
     if any(start) or stop != tuple(x.shape) or any(s != 1 for s in step):
         x = slice_(x, start=start, stop=stop, step=step)
     if flips:
@@ -252,14 +254,14 @@ OPS["getitem"] = getitem
 
 @op_function
 def expand_dims(x: Any, axis: int) -> Any:
-    """A new axis of size 1 at a place of the result."""
+    """A new axis of size 1 at a position of the result."""
     axis %= x.ndim + 1
     return reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
 
 
 @op_function
 def squeeze(x: Any, axis: int) -> Any:
-    """Without an axis of size 1."""
+    """The input without an axis of size 1."""
     (axis,) = normalize_axes(axis, x.ndim, reshape)
     if x.shape[axis] != 1:
         raise ShapeError(f"axis {axis} of {list(x.shape)} cannot be squeezed: its size is {x.shape[axis]}")

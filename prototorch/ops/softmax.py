@@ -1,4 +1,4 @@
-"""Softmax and the losses that are built on it."""
+"""Softmax, and the cross-entropy losses."""
 
 from __future__ import annotations
 
@@ -62,21 +62,21 @@ class LogSoftmax(Op):
 
 
 class SparseSoftmaxCrossEntropy(Op):
-    """-log(softmax(logits)[label]): logits [..., classes], labels [...] of whole numbers; gives [...]."""
+    """-log(softmax(logits)[label]): logits [..., classes], labels [...] of integers; returns [...]."""
 
     derivatives = (lambda g, y, x, labels: sparse_softmax_cross_entropy_grad(g, x, labels), None)
 
     def infer_spec(self, x: Spec, labels: Spec) -> Spec:
         if labels.is_float:
-            raise self.shape_error(f"wants whole numbers as labels, not {labels.dtype}")
+            raise self.shape_error(f"expected integer labels, got {labels.dtype}")
         if x.shape[:-1] != labels.shape:
-            wanted = list(x.shape[:-1])
-            raise self.shape_error(f"logits {list(x.shape)} want labels of shape {wanted}, not {list(labels.shape)}")
+            expected = list(x.shape[:-1])
+            raise self.shape_error(f"logits {list(x.shape)} need labels of shape {expected}, got {list(labels.shape)}")
         return Spec(labels.shape, x.dtype)
 
     def decompose(self, x: Any, labels: Any) -> Any:
-        picked = take_along_axis(log_softmax(x), reshape(labels, shape=(*labels.shape, 1)))
-        return -reshape(picked, shape=tuple(labels.shape))
+        label_log_probs = take_along_axis(log_softmax(x), reshape(labels, shape=(*labels.shape, 1)))
+        return -reshape(label_log_probs, shape=tuple(labels.shape))
 
 
 class SparseSoftmaxCrossEntropyGrad(Op):
@@ -88,8 +88,8 @@ class SparseSoftmaxCrossEntropyGrad(Op):
         return Spec(x.shape, x.dtype)
 
     def decompose(self, g: Any, x: Any, labels: Any) -> Any:
-        hot = one_hot(labels, classes=x.shape[-1], dtype=x.dtype)
-        return (softmax(x) - hot) * reshape(g, shape=(*g.shape, 1))
+        one_hot_labels = one_hot(labels, classes=x.shape[-1], dtype=x.dtype)
+        return (softmax(x) - one_hot_labels) * reshape(g, shape=(*g.shape, 1))
 
 
 softmax, softmax_grad, log_softmax = Softmax(), SoftmaxGrad(), LogSoftmax()
@@ -101,7 +101,7 @@ sparse_softmax_cross_entropy_grad = SparseSoftmaxCrossEntropyGrad()
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))), without overflow."""
     top = stop_gradient(max_(x, axis=axis, keepdims=True))
-    top = where(isfinite(top), top, zeros_like(top))  # all of them -inf give -inf, not NaN
+    top = where(isfinite(top), top, zeros_like(top))  # a row of -inf gives -inf, not NaN
     total = log(sum_(exp(x - top), axis=axis, keepdims=True)) + top
     return total if keepdims else sum_(total, axis=axis)
 

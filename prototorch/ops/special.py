@@ -42,7 +42,7 @@ def _evaluate_polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
 
 
 def erf_array(xp: Any, x: Any) -> Any:
-    """erf of an array of floating-point numbers; NaN stays NaN."""
+    """erf of a floating-point array; NaN stays NaN."""
     if x.dtype != xp.float64:
         c = xp.minimum(xp.maximum(x, xp.asarray(-4.25, dtype=x.dtype)), xp.asarray(4.25, dtype=x.dtype))
         r = _evaluate_polynomial(_TANH, c * c)

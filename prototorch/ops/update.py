@@ -1,6 +1,7 @@
-"""Optimiser updates as ops: new weight and new slots from weight, gradient, slots and a few numbers.
+"""Optimiser updates as ops: the new weight and slots from weight, gradient, slots and hyperparameters.
 
-``rate`` and ``step`` are 0-d values (float32, and the number of the step from 1 as int64); the rest are attributes. The
+``rate`` and ``step`` are 0-d values (the learning rate, float32; the step number from 1, int64); the rest are
+attributes. The
 formulas are Keras 3's. Every update takes ``decay``, the decoupled weight decay: the weight shrinks by decay * rate
 first. Output 0 may be written over the weight, output i over slot i.
 """
@@ -29,21 +30,19 @@ class Update(Op):
     def infer_spec(self, w: Spec, g: Spec, rate: Spec, step: Spec, *slots: Spec, **attrs: Any) -> tuple[Spec, ...]:
         for other in (g, *slots):
             if other.shape != w.shape:
-                raise self.shape_error(
-                    f"a weight of shape {list(w.shape)} and a slot or gradient of {list(other.shape)}"
-                )
+                raise self.shape_error(f"expected gradient and slots of shape {list(w.shape)}, got {list(other.shape)}")
         return (w, *slots)
 
     def reference(self, xp, w, g, rate, step, *slots, decay=0.0, **attrs):
         rate = xp.astype(rate, w.dtype)
         w = w - w * (decay * rate) if decay else w
         count = xp.astype(step, w.dtype)
-        made = self.compute_update(xp, w, g, rate, count, *slots, **attrs)
-        return tuple(xp.astype(m, s.dtype) for m, s in zip(made, (w, *slots), strict=True))
+        results = self.compute_update(xp, w, g, rate, count, *slots, **attrs)
+        return tuple(xp.astype(m, s.dtype) for m, s in zip(results, (w, *slots), strict=True))
 
     def compute_update(self, xp: Any, w: Any, g: Any, rate: Any, t: Any, *slots: Any, **attrs: Any) -> tuple[Any, ...]:
-        """The formula."""
-        raise TypeError(f"{self.name} has no formula")
+        """The formula: the new weight and slots."""
+        raise TypeError(f"{self.name} does not define compute_update")
 
 
 class SgdUpdate(Update):
@@ -111,10 +110,10 @@ class NadamUpdate(Update):
     def compute_update(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
         u_t = beta_1 * (1 - 0.5 * 0.96**t)
         u_next = beta_1 * (1 - 0.5 * 0.96 ** (t + 1))
-        left = 0.96 ** xp.astype(t, xp.float64)
-        total = left * 0.0
+        power = 0.96 ** xp.astype(t, xp.float64)
+        total = power * 0.0
         for term in reversed(_NADAM):
-            total = (total + term) * left
+            total = (total + term) * power
         product = beta_1**t * xp.astype(math.e ** (total - sum(_NADAM)), w.dtype)
         m = m + (g - m) * (1 - beta_1)
         v = v + (g * g - v) * (1 - beta_2)

@@ -1,4 +1,4 @@
-"""The arithmetic of sliding windows, shared by convolution and pooling. Spatial sizes only, as tuples of ints."""
+"""The geometry of sliding windows, shared by convolution and pooling. Spatial sizes only, as tuples of integers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ Pads = tuple[tuple[int, int], ...]
 
 
 def dilated_size(kernel: int, dilation: int) -> int:
-    """How many places a dilated kernel covers."""
+    """The extent of a dilated kernel along one axis."""
     return (kernel - 1) * dilation + 1
 
 
 def num_windows(
     size: int, kernel: int, stride: int, pad: tuple[int, int], dilation: int = 1, ceil: bool = False
 ) -> int:
-    """How many windows fit along one axis.
+    """The number of windows along one axis.
 
-    With ``ceil`` a last window that reaches over the end counts, as long as it starts inside the input or the padding
-    before it (Caffe's and PyTorch's rule).
+    With ``ceil`` a last window that extends beyond the end counts, provided that it starts inside the input or the
+    padding before it (Caffe's and PyTorch's rule).
     """
     span = size + sum(pad) - dilated_size(kernel, dilation)
     if not ceil:
@@ -30,24 +30,24 @@ def num_windows(
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
-    """Keras' and TensorFlow's "same": the output has ceil(size / stride) places; an odd pad goes to the end."""
+    """Keras' and TensorFlow's "same": the output size is ceil(size / stride); extra padding goes at the end."""
     need = max((-(-size // stride) - 1) * stride + dilated_size(kernel, dilation) - size, 0)
     return need // 2, need - need // 2
 
 
 def kernel_offsets(kernel: Ints) -> Iterator[tuple[int, Ints]]:
-    """Each place of the kernel with its number, in row-major order."""
+    """Each offset within the kernel with its index, in row-major order."""
     return enumerate(product(*map(range, kernel)))
 
 
 def window_slices(at: Ints, out: Ints, strides: Ints, dilation: Ints) -> tuple[slice, ...]:
-    """Of the padded input: the elements that meet place ``at`` of the kernel, one for each window."""
+    """Slices of the padded input: the elements at offset ``at`` of the kernel, one for each window."""
     starts = [a * d for a, d in zip(at, dilation, strict=True)]
     return tuple(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, out, strides, strict=True))
 
 
 def pad_for_windows(xp, x, pads: Pads, out: Ints, kernel: Ints, strides: Ints, dilation: Ints, value: float = 0.0):
-    """x [N, C, *spatial] with its pads, and with as much more at the end as the last window needs."""
+    """x [N, C, *spatial] with its padding, extended at the end as far as the last window needs."""
     sizes = []
     for n, (lo, hi), o, k, s, d in zip(x.shape[2:], pads, out, kernel, strides, dilation, strict=True):
         sizes.append(max(n + lo + hi, (o - 1) * s + dilated_size(k, d)))
@@ -59,5 +59,5 @@ def pad_for_windows(xp, x, pads: Pads, out: Ints, kernel: Ints, strides: Ints, d
 
 
 def unpad(size: Ints, pads: Pads) -> tuple[slice, ...]:
-    """Where the input lies in its padded self."""
+    """The slices of the input in its padded copy."""
     return tuple(slice(lo, lo + n) for n, (lo, _) in zip(size, pads, strict=True))

@@ -19,8 +19,8 @@ SIZES = [(3, 4, 5), (1, 1, 1), (2, 9, 3), (7, 2, 16)]
 @pytest.fixture(params=["together", "step by step"], autouse=True)
 def steps(request, monkeypatch):
     if request.param == "step by step":
-        monkeypatch.setattr(lstm, "_MIN_STEP_ELEMENTS", 1)
-        monkeypatch.setattr(gru, "_MIN_STEP_ELEMENTS", 1)
+        monkeypatch.setattr(lstm, "MIN_STEP_ELEMENTS", 1)
+        monkeypatch.setattr(gru, "MIN_STEP_ELEMENTS", 1)
 
 
 def numbers(*shape, seed=0):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.cpu.numpy.lstm import (
-    _MIN_STEP_ELEMENTS,
+    MIN_STEP_ELEMENTS,
     has_default_activations,
     sigmoid,
     states_before,
@@ -64,7 +64,7 @@ def gru_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict
         return None
     (batch, steps, _), n, dtype = ins[0].shape, ins[1].shape[0], ins[0].dtype
     reverse = bool(attrs.get("reverse"))
-    grain = max(_MIN_STEP_ELEMENTS // (batch * 4 * n), 1)
+    grain = max(MIN_STEP_ELEMENTS // (batch * 4 * n), 1)
     each = (steps, batch, n)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:

@@ -16,7 +16,7 @@ from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
-_MIN_STEP_ELEMENTS = 1 << 14  # elements of all gates of a step, below which steps are not given to threads one by one
+MIN_STEP_ELEMENTS = 1 << 14  # elements of all gates of a step, below which steps are not given to threads one by one
 
 
 def has_default_activations(ins: tuple[Spec, ...], attrs: dict[str, Any]) -> bool:
@@ -90,7 +90,7 @@ def lstm_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dic
         return None
     (batch, steps, _), n, dtype = ins[0].shape, ins[1].shape[0], ins[0].dtype
     reverse = bool(attrs.get("reverse"))
-    grain = max(_MIN_STEP_ELEMENTS // (batch * 4 * n), 1)
+    grain = max(MIN_STEP_ELEMENTS // (batch * 4 * n), 1)
     each = (steps, batch, n)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
