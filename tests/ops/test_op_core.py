@@ -140,7 +140,12 @@ REFUSED = [
         {"kernel": (3,), "strides": (1,), "pads": ((0, 0),)},
         "pool size 3 exceeds the padded input size 2",
     ),
-    (ops.avg_pool, [(1, 1, 9)], {"kernel": (2,), "strides": (1,), "pads": ((2, 0),)}, "must be smaller than the pool size"),
+    (
+        ops.avg_pool,
+        [(1, 1, 9)],
+        {"kernel": (2,), "strides": (1,), "pads": ((2, 0),)},
+        "must be smaller than the pool size",
+    ),
     (ops.batch_norm, [(2, 3), (2,), (3,)], {"eps": 1e-3}, "needs gamma and beta of shape"),
     (ops.layer_norm, [(2, 3), (2,), (3,)], {"axis": -1, "eps": 1e-3}, "gamma and beta of shape"),
     (ops.lrn, [(2, 3)], {"size": 2, "alpha": 1.0, "beta": 0.5, "k": 1.0}, "must be odd"),
