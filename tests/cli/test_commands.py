@@ -227,7 +227,7 @@ def test_an_odd_number_of_threads_in_the_environment_is_told(shell, monkeypatch)
     monkeypatch.setenv("PROTOTORCH_THREADS", "two")
     code, _, err = shell("devices")
     assert code == 2
-    assert "PROTOTORCH_THREADS is 'two'; it must be a whole number of at least 1" in err
+    assert "PROTOTORCH_THREADS is 'two'; it must be an integer of at least 1" in err
 
 
 def test_weights_that_nobody_trained_are_told(here, shell):
