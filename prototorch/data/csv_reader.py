@@ -66,7 +66,7 @@ def read_csv(
     y, class_names = _parse_target(rows, lines, targets, names, classes, name)
     origins = f"{name}, line {{}}"
     is_regular = lines == list(range(lines[0], lines[0] + len(lines)))
-    return ArrayDataset(
+    dataset = ArrayDataset(
         {"x": x, target_name: y},
         ["x"],
         [target_name],
@@ -75,6 +75,10 @@ def read_csv(
         origins=origins if is_regular else f"{name}, row {{}}",
         first_row=lines[0] if is_regular else 1,
     )
+    if header is not None and len(set(header)) == len(header):
+        dataset.feature_names = tuple(header[i] for i in inputs)
+        dataset.target_names = tuple(header[i] for i in targets)
+    return dataset
 
 
 def _read_rows(path: str | os.PathLike[str], name: str) -> tuple[list[list[str]], list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,6 +30,7 @@ __all__ = [
 MAX_DEPTH = 16  # of nested folders inside a class folder
 MAX_LIST_BYTES = 1 << 30  # bytes of a list file
 TINY_FILE_BYTES = 1 << 12  # decoding files below this size is mostly Python code, which threads do not speed up
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 SPLIT_NAMES = {
     "train": "train", "training": "train",
     "val": "validation", "valid": "validation", "validation": "validation",
@@ -37,11 +39,11 @@ SPLIT_NAMES = {
 
 
 class ImageFileDataset(Dataset):
-    """Image files, decoded when they are read: columns ``image`` (uint8 [c, h, w]) and ``label`` (int64 []).
+    """Image files, decoded when they are read: columns ``image`` (uint8 [c, h, w]), ``label`` (int64 or float32 []).
 
     Args:
         paths: the files.
-        labels: the label of each file, int64 [n]; None for images without labels.
+        labels: the label of each file, int64 or float32 [n]; None for images without labels.
         reader: decodes the files. If it has no size, all images must have the size of the first readable one.
         classes: the class names.
         name: for messages.
@@ -65,14 +67,14 @@ class ImageFileDataset(Dataset):
         if not len(paths):
             raise DataError(f"{name}: has no image files ({', '.join(sorted(IMAGE_SUFFIXES))})")
         self.name, self.paths, self.reader, self.sorted_by_class = name, paths, reader, sorted_by_class
-        self._labels = None if labels is None else np.asarray(labels, np.int64)
+        self._labels = labels
         self._shape = self._find_shape()
         self.max_threads = 1 if _median_file_size(paths) < TINY_FILE_BYTES else None
         self.inputs = ("image",)
         self.columns = {"image": Spec(self._shape, "uint8")}
         self.targets = ()
         if self._labels is not None:
-            self.columns["label"] = Spec((), "int64")
+            self.columns["label"] = Spec((), self._labels.dtype.name)
             self.targets = ("label",)
             self.classes = {"label": tuple(classes)} if classes else {}
 
@@ -202,8 +204,8 @@ def find_image_files(folder: str | os.PathLike[str]) -> list[str]:
 def open_image_list(path: Path, reader: ImageReader, classes: Sequence[str] = (), name: str = "") -> ImageFileDataset:
     """A data set of a list file: a line ``path label`` per image, with paths relative to the list file.
 
-    Labels are integers, or class names (numbered in the order of ``classes``, by default sorted). A line that starts
-    with ``#`` is a comment.
+    Labels are integers, numbers (float32 targets), or class names (numbered in the order of ``classes``, by default
+    sorted). A line that starts with ``#`` is a comment.
 
     Raises:
         DataError: a line without a label or with an unknown class, or text that is not UTF-8.
@@ -243,9 +245,11 @@ def open_image_files(paths: Sequence[str | os.PathLike[str]], reader: ImageReade
 def _encode_labels(
     words: list[str], lines: list[int], classes: Sequence[str], name: str
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    is_numeric = all(word.lstrip("+-").isdecimal() and len(word) < 19 for word in words)
-    if is_numeric and not all(word in classes for word in words):
-        return np.array([int(word) for word in words], np.int64), tuple(classes)
+    if not all(word in classes for word in words):
+        if all(word.lstrip("+-").isdecimal() and len(word) < 19 for word in words):
+            return np.array([int(word) for word in words], np.int64), tuple(classes)
+        if not classes and all(_NUMBER.fullmatch(word) for word in words):
+            return np.array([float(word) for word in words], np.float32), ()
     classes = tuple(classes) or tuple(sorted(set(words)))
     index = {word: i for i, word in enumerate(classes)}
     for word, line in zip(words, lines, strict=True):

@@ -187,7 +187,7 @@ class Fit(Block):
 
 
 def record_class_names(block: Fit | None, x: Any, dataset: Any) -> Fit | None:
-    """The fit block with the names of the classes of its data, so that a saved model has them.
+    """The fit block with the names of the classes and columns of its data, so that a saved model has them.
 
     x: the argument of `Model.fit` (None: the block's own data); dataset: the data set that was opened for it.
     """
@@ -196,5 +196,9 @@ def record_class_names(block: Fit | None, x: Any, dataset: Any) -> Fit | None:
         source = block.data if block is not None else None
     if not isinstance(source, Data) or source.pairs or not isinstance(dataset, Dataset) or len(dataset.targets) != 1:
         return block
-    names = dataset.classes.get(dataset.targets[0])
-    return (block or Fit()).replace(data=source.replace(classes=list(names))) if names else block
+    changes: dict[str, Any] = {}
+    if names := dataset.classes.get(dataset.targets[0]):
+        changes["classes"] = list(names)
+    if dataset.feature_names:
+        changes["features"], changes["label"] = list(dataset.feature_names), list(dataset.target_names)
+    return (block or Fit()).replace(data=source.replace(**changes)) if changes else block

@@ -109,8 +109,13 @@ def _load_snapshot(folder: RunFolder, fresh: Model) -> Model:
     assert saved_fit is not None
     assert new_fit is not None
     model.fit_block = saved_fit.replace(epochs=new_fit.epochs)
-    if new_fit.data is not None and saved_fit.data is not None and not new_fit.data.classes:
-        new_fit = new_fit.replace(data=new_fit.data.replace(classes=saved_fit.data.classes))  # set when training began
+    if new_fit.data is not None and saved_fit.data is not None:  # names that were found when training began
+        inferred = {
+            name: getattr(saved_fit.data, name)
+            for name in ("classes", "features", "label")
+            if not getattr(new_fit.data, name) or not isinstance(getattr(new_fit.data, name)[0], str)
+        }
+        new_fit = new_fit.replace(data=new_fit.data.replace(**inferred))
     changed = [name for name, same in (("net", model.net == fresh.net),
                                        (f"compile block{_changed_fields(model.compile_block, fresh.compile_block)}",
                                         model.compile_block == fresh.compile_block),

@@ -1,0 +1,83 @@
+"""Labels that are values, and columns that are matched by name: results that were silently wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import prototorch as pt
+from prototorch.data import open_source
+from prototorch.errors import DataError
+
+RNG = np.random.default_rng(3)
+TABLE = RNG.standard_normal((40, 3)).round(3)
+TARGET = TABLE @ [2.0, -1.0, 0.5]
+
+
+def write_table(path, columns, target_name="price", **extra):
+    """A CSV file with these columns (a, b, c, the target) in this order."""
+    values = {**dict(zip("abc", TABLE.T, strict=True)), target_name: TARGET, **extra}
+    rows = zip(*(values[name] for name in columns), strict=True)
+    path.write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("labels", [["0.25", "0.5", "10", "3"], ["1e-3", "-2", ".5", "4."]])
+def test_numeric_labels_of_a_list_file_are_values(tmp_path, labels):
+    for i in range(4):
+        Image.fromarray(np.full((4, 4), i, np.uint8)).save(tmp_path / f"{i}.png")
+    path = tmp_path / "list.txt"
+    path.write_text("".join(f"{i}.png {label}\n" for i, label in enumerate(labels)))
+    data = open_source(path)["train"]
+    assert data.columns["label"].dtype == "float32"
+    np.testing.assert_allclose(data.read(np.arange(4))["label"], np.array(labels, float), rtol=1e-6)
+    assert not data.classes
+
+
+@pytest.mark.parametrize("labels", [["nan", "inf", "e5", "1_0"], ["0.25", "cat", "1", "2"]])
+def test_other_labels_are_class_names(tmp_path, labels):
+    for i in range(4):
+        Image.fromarray(np.full((4, 4), i, np.uint8)).save(tmp_path / f"{i}.png")
+    path = tmp_path / "list.txt"
+    path.write_text("".join(f"{i}.png {label}\n" for i, label in enumerate(labels)))
+    data = open_source(path)["train"]
+    assert data.classes["label"] == tuple(sorted(labels))
+    assert data.columns["label"].dtype == "int64"
+
+
+def trained(path, tmp_path, **options):
+    model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(1)])
+    model.compile(pt.optimizers.Adam(0.1), "mse")
+    model.fit(pt.Data(source=str(path), **options), epochs=3, batch_size=8, verbose=0)
+    model.save(tmp_path / "model.h5")
+    return pt.load_model(tmp_path / "model.h5")
+
+
+def evaluate(model, path):
+    return model.evaluate(model.fit_block.data.replace(source=str(path)), verbose=0)
+
+
+@pytest.mark.parametrize("options", [{}, {"label": ["price"]}, {"label": [-1]}])
+def test_columns_of_a_table_are_matched_by_name(tmp_path, options):
+    first = write_table(tmp_path / "a.csv", ["a", "b", "c", "price"])
+    model = trained(first, tmp_path, **options)
+    assert list(model.fit_block.data.features) == ["a", "b", "c"]
+    assert list(model.fit_block.data.label) == ["price"]
+    expected = evaluate(model, first)
+    other = write_table(tmp_path / "b.csv", ["price", "c", "extra", "a", "b"], extra=TARGET)
+    assert evaluate(model, other) == expected
+
+
+def test_a_missing_column_is_named(tmp_path):
+    model = trained(write_table(tmp_path / "a.csv", ["a", "b", "c", "price"]), tmp_path)
+    with pytest.raises(DataError, match=r"b\.csv: has no column 'b'; it has a, c, price"):
+        evaluate(model, write_table(tmp_path / "b.csv", ["a", "c", "price"]))
+
+
+def test_a_table_without_names_goes_by_position(tmp_path):
+    path = tmp_path / "plain.csv"
+    np.savetxt(path, np.column_stack([TABLE, TARGET]), delimiter=",")
+    model = trained(path, tmp_path)
+    assert model.fit_block is None
+    assert np.isfinite(model.evaluate(pt.Data(source=str(path)), verbose=0)["loss"])
