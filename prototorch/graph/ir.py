@@ -350,8 +350,8 @@ class Graph:
             return known
 
         for node in self._live_nodes({*outputs.values(), *updates.values()}):
-            inputs = tuple(copied(v) for v in node.inputs)
-            defined = tuple(Value(copy, v.spec, "node", v.name) for v in node.outputs)
+            inputs = tuple([copies.get(v) or copied(v) for v in node.inputs])
+            defined = tuple([Value(copy, v.spec, "node", v.name) for v in node.outputs])
             copies.update(zip(node.outputs, defined, strict=True))
             copy.append(Node(node.op, inputs, node.attrs, defined, node.scope, node.phase, node.scopes,
                              node.is_rematerialized, node.loop))  # fmt: skip

@@ -3,7 +3,7 @@ overlap."""
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect, insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
@@ -19,7 +19,7 @@ MAX_FRAGMENTATION = 0.1  # unused bytes of an arena over the live ones, before o
 
 def align_up(nbytes: int) -> int:
     """The size rounded up, so that the next buffer begins at a multiple of 64 bytes."""
-    return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
+    return (nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT or ALIGNMENT
 
 
 def live_bytes(buffers: Iterable[Buffer]) -> list[int]:
@@ -94,13 +94,16 @@ def _best_fit(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
         while busy and busy[0][0] < start:
             _, offset, length = busy.pop(0)
             _free_block(free, offset, length)
-        candidates = [block for block in free if block[1] >= size]
-        if candidates:
-            block = min(candidates, key=lambda b: (b[1], b[0]))
-            free.remove(block)
-            if block[1] > size:
-                insort(free, (block[0] + size, block[1] - size))
-            offsets[i] = block[0]
+        fitting, length = -1, 0
+        for k, block in enumerate(free):
+            if block[1] >= size and (fitting < 0 or block[1] < length):
+                fitting, length = k, block[1]
+        if fitting >= 0:
+            offsets[i] = free[fitting][0]
+            if length > size:
+                free[fitting] = (offsets[i] + size, length - size)
+            else:
+                del free[fitting]
         elif free and free[-1][0] + free[-1][1] == top:  # grow the last free block
             offset, _ = free.pop()
             offsets[i], top = offset, offset + size
@@ -111,11 +114,11 @@ def _best_fit(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
 
 
 def _free_block(free: list[tuple[int, int]], offset: int, size: int) -> None:
-    for block in list(free):
-        if block[0] + block[1] == offset:
-            free.remove(block)
-            offset, size = block[0], size + block[1]
-        elif offset + size == block[0]:
-            free.remove(block)
-            size += block[1]
-    insort(free, (offset, size))
+    """Add a block to the sorted list of free blocks, joined with its neighbours."""
+    k = bisect(free, (offset, size))
+    if k < len(free) and offset + size == free[k][0]:
+        size += free.pop(k)[1]
+    if k > 0 and free[k - 1][0] + free[k - 1][1] == offset:
+        free[k - 1] = (free[k - 1][0], free[k - 1][1] + size)
+    else:
+        free.insert(k, (offset, size))
