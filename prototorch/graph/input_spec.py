@@ -1,4 +1,4 @@
-"""What a text and Python alike declare of an input."""
+"""The declaration of a net's input, in a text and in Python alike."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ class NetInput(Block):
 
     display_name = "input"
 
-    name: str = field("input", type=Identifier(), doc="Its name, by which layers and data are tied to it.")
-    shape: tuple[int | None, ...] = field(type=Dims(), doc="Its shape without the batch dimension; none: found later.")
+    name: str = field("input", type=Identifier(), doc="Name by which layers and data refer to it.")
+    shape: tuple[int | None, ...] = field(
+        type=Dims(), doc="Shape without the batch dimension; none: known when data are bound."
+    )
     dtype: str = field(
         "float32",
         choices=("float32", "float64", "float16", "int32", "int64", "uint8", "int8", "bool"),
-        doc="Its element type.",
+        doc="Dtype of the elements.",
     )

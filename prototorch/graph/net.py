@@ -1,4 +1,4 @@
-"""The declared net: layers and their wiring, without shapes. Text and Python both become this."""
+"""The declared net: layers and their connections, without shapes. Texts and the functional API both become this."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prototorch.layers.base import Layer
 
 @dataclass(frozen=True)
 class InputNode:
-    """An input of the net. ``shape`` leaves out the batch dimension; None is a size that is found when data come."""
+    """An input of the net. ``shape`` leaves out the batch dimension; None: a size that is known when data are bound."""
 
     name: str
     shape: tuple[int | None, ...]
@@ -21,7 +21,7 @@ class InputNode:
 
 @dataclass(frozen=True)
 class LayerNode:
-    """A layer at its place: the names of what it reads and of what it gives."""
+    """A layer in a net: the names of the values that it reads and of its outputs."""
 
     name: str
     layer: Layer
@@ -38,7 +38,7 @@ class LayerNode:
 
 @dataclass(frozen=True)
 class Net:
-    """Inputs, layers in an order in which each reads only what is there, and the names of the outputs.
+    """Inputs, layers in an order in which each reads only outputs of layers before it, and the names of the outputs.
 
     ``preprocess`` layers run before the net in training and use alike, ``augment`` layers in training only.
     """
@@ -58,18 +58,18 @@ class Net:
         raise KeyError(name)
 
     def index_inputs(self) -> dict[str, tuple[str, int]]:
-        """The inputs that layers read as whole numbers from 0 on: input -> (layer, how many numbers there may be)."""
-        found: dict[str, tuple[str, int]] = {}
+        """The inputs that layers read as integers from 0 on: input -> (layer, exclusive upper bound)."""
+        indexed: dict[str, tuple[str, int]] = {}
         names = {i.name for i in self.inputs}
         for node in self.nodes:
             count = node.layer.index_count()
             if count is None:
                 continue
             for name in names.intersection(node.bottoms):
-                if name not in found or count < found[name][1]:
-                    found[name] = (node.name, count)
-        return found
+                if name not in indexed or count < indexed[name][1]:
+                    indexed[name] = (node.name, count)
+        return indexed
 
     def unknown_sizes(self) -> Iterator[InputNode]:
-        """The inputs with a size that only data tell."""
+        """The inputs with a size that only the data determine."""
         return (i for i in self.inputs if None in i.shape)

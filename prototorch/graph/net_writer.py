@@ -11,10 +11,10 @@ from prototorch.text.syntax_tree import Body, Field, to_value_node
 def net_fields(net: Net) -> list[Field]:
     """The fields that declare the net. A `bottom` is left out where it is the layer before."""
     fields = [Field("name", to_value_node(net.name))]
-    for given in net.inputs:
-        inside = [Field("name", to_value_node(given.name)), Field("shape", to_value_node(list(given.shape)))]
-        if given.dtype != "float32":
-            inside.append(Field("dtype", to_value_node(given.dtype)))
+    for declared in net.inputs:
+        inside = [Field("name", to_value_node(declared.name)), Field("shape", to_value_node(list(declared.shape)))]
+        if declared.dtype != "float32":
+            inside.append(Field("dtype", to_value_node(declared.dtype)))
         fields.append(Field("input", Body(tuple(inside))))
     for name, layers in (("preprocess", net.preprocess), ("augment", net.augment)):
         if layers:

@@ -1,4 +1,4 @@
-"""Building a net in Python: symbols that stand for what a layer gives.
+"""The functional API: building a net in Python from symbolic tensors.
 
 x = pt.Input((1, 28, 28))
 y = pt.layers.Dense(10)(pt.layers.Flatten()(x))
@@ -35,11 +35,13 @@ class SymbolicTensor:
         return f"<output of {self.call.layer!r}>"
 
     def apply_layer(self, layer: Layer, inputs: tuple[Any, ...]) -> Any:
-        """A layer called on symbols: one symbol, or a tuple of them."""
+        """Call a layer on symbolic tensors: one symbolic tensor, or a tuple of them."""
         if not all(isinstance(i, SymbolicTensor) for i in inputs):
-            raise UsageError(f"{type(layer).__name__} is called with symbols and something else at the same time")
-        made = LayerCall(layer, inputs)
-        outputs = tuple(SymbolicTensor(made, i) for i in range(layer.output_count()))
+            raise UsageError(
+                f"{type(layer).__name__} is called with symbolic tensors and other values at the same time"
+            )
+        call = LayerCall(layer, inputs)
+        outputs = tuple(SymbolicTensor(call, i) for i in range(layer.output_count()))
         return outputs if len(outputs) > 1 else outputs[0]
 
 
@@ -51,65 +53,65 @@ class LayerCall:
 
 
 def Input(shape: Sequence[int | None], name: str | None = None, dtype: str = "float32") -> SymbolicTensor:
-    """An input of a net. ``shape`` leaves out the batch dimension; None is a size that is found when data come.
+    """An input of a net. ``shape`` leaves out the batch dimension; None is a size that is known when data are bound.
 
     Raises UsageError for what is no shape, name or element type.
     """
-    said = NetInput(name=name or "input", shape=shape, dtype=dtype)
-    return SymbolicTensor(None, 0, InputNode(name or "", said.shape, said.dtype))
+    declared = NetInput(name=name or "input", shape=shape, dtype=dtype)
+    return SymbolicTensor(None, 0, InputNode(name or "", declared.shape, declared.dtype))
 
 
 def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor], name: str) -> Net:
-    """The net between symbols. Raises UsageError where an output needs an input that is not given."""
+    """The net between symbolic tensors. Raises UsageError where an output depends on an input that is not listed."""
     error = find_name_error(name)
     if error is not None:
         raise UsageError(f"the model's name {name!r} {error}")
     calls: dict[int, LayerCall] = {}
-    waiting = [s.call for s in outputs if s.call is not None]
-    while waiting:
-        call = waiting.pop()
+    pending = [s.call for s in outputs if s.call is not None]
+    while pending:
+        call = pending.pop()
         if call.number not in calls:
             calls[call.number] = call
-            waiting.extend(s.call for s in call.inputs if s.call is not None)
+            pending.extend(s.call for s in call.inputs if s.call is not None)
     names = _LayerNames()
-    tensor: dict[int, str] = {}
+    input_names: dict[int, str] = {}
     input_nodes = []
     for i, symbol in enumerate(inputs):
         if symbol.input_node is None:
             raise UsageError(f"input {i} of the model is not an Input but the output of a layer")
-        given = symbol.input_node
-        chosen = names.take(given.name or ("input" if len(inputs) == 1 else f"input_{i + 1}"), "input")
-        tensor[symbol.number] = chosen
-        input_nodes.append(InputNode(chosen, given.shape, given.dtype))
+        input_node = symbol.input_node
+        name_here = names.take(input_node.name or ("input" if len(inputs) == 1 else f"input_{i + 1}"), "input")
+        input_names[symbol.number] = name_here
+        input_nodes.append(InputNode(name_here, input_node.shape, input_node.dtype))
     nodes: list[LayerNode] = []
-    first: dict[int, str] = {}
-    outs: dict[tuple[int, int], str] = {}
+    weight_owners: dict[int, str] = {}
+    layer_outputs: dict[tuple[int, int], str] = {}
     for number in sorted(calls):
         call = calls[number]
         layer = call.layer
-        shared = first.get(id(layer))
+        shared = weight_owners.get(id(layer))
         name_here = names.layer(layer, shared is not None)
         if shared is None:
-            first[id(layer)] = layer.weights or name_here
+            weight_owners[id(layer)] = layer.weights or name_here
         else:
             layer = layer.replace(name=None, weights=shared)
         bottoms = []
         for s in call.inputs:
-            source = outs.get((s.call.number, s.index)) if s.call is not None else tensor.get(s.number)
+            source = layer_outputs.get((s.call.number, s.index)) if s.call is not None else input_names.get(s.number)
             if source is None:
                 raise UsageError(f"{type(layer).__name__} reads an Input that is not among the model's inputs")
             bottoms.append(source)
         tops = top_names(name_here, layer.output_count())
         for i, top in enumerate(tops):
-            outs[number, i] = top
+            layer_outputs[number, i] = top
         nodes.append(LayerNode(name_here, layer, tuple(bottoms), tops))
-    found: list[str] = []
+    output_names: list[str] = []
     for s in outputs:
-        source = outs[s.call.number, s.index] if s.call is not None else tensor.get(s.number)
+        source = layer_outputs[s.call.number, s.index] if s.call is not None else input_names.get(s.number)
         if source is None:
             raise UsageError("an output of the model is an Input that is not among its inputs")
-        found.append(source)
-    return Net(name, tuple(input_nodes), tuple(nodes), tuple(found))
+        output_names.append(source)
+    return Net(name, tuple(input_nodes), tuple(nodes), tuple(output_names))
 
 
 def top_names(name: str, outputs: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Tracing: the layers of a net say themselves, one after the other, into a graph."""
+"""Tracing: the layers of a net are recorded, one after the other, into a graph of ops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RANDOM_KEY = "random_key"
 
 @dataclass(frozen=True)
 class WeightSpec:
-    """What is known of a weight before it has values. ``name`` is ``layer/weight``."""
+    """A weight before it has values. ``name`` is ``layer/weight``; ``fans`` are (fan_in, fan_out)."""
 
     name: str
     spec: Spec
@@ -56,12 +56,12 @@ class Trace:
     losses: list[Value] = field(default_factory=list)
     masks: dict[Value, Value] = field(default_factory=dict)
     compute_dtype: str | None = None
-    key_name: str = RANDOM_KEY  # of the input that random numbers are drawn by
+    key_name: str = RANDOM_KEY  # the name of the input with the random key
 
     def regularization_losses(self) -> list[Value]:
-        """The regularisers' penalties, one for each weight that has one."""
-        found = [w for w in self.weights.values() if w.regularizer is not None]
-        return [w.regularizer.penalty(self.graph.states[w.name]) for w in found if w.regularizer is not None]
+        """The regularization losses, one for each weight with a regularizer."""
+        regularized = [w for w in self.weights.values() if w.regularizer is not None]
+        return [w.regularizer.penalty(self.graph.states[w.name]) for w in regularized if w.regularizer is not None]
 
     def key(self) -> Value:
         """The step's random key."""
@@ -83,13 +83,13 @@ class LayerContext:
         """See `Context.weight`."""
         full = f"{self.weights_key}/{name}"
         spec = Spec(tuple(shape), dtype or self.trace.float_dtype)
-        old = self.trace.weights.get(full)
-        if old is not None and old.spec != spec:
+        existing = self.trace.weights.get(full)
+        if existing is not None and existing.spec != spec:
             raise ShapeError(
-                f"the shared weight {full!r} has shape {list(old.spec.shape)} where it is used first, "
+                f"the shared weight {full!r} has shape {list(existing.spec.shape)} where it is used first, "
                 f"but would need {list(spec.shape)} here"
             )
-        if old is None:
+        if existing is None:
             initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
             check_weight(full, spec, initializer, regularizer, constraint)
             on = trainable and self.layer.trainable and self.root.trainable
@@ -160,7 +160,7 @@ def check_weight(name: str, spec: Spec, initializer: Initializer, regularizer: R
 
 @contextmanager
 def error_scope(graph: Graph, scope: str) -> Iterator[None]:
-    """A scope of a graph; a mistake in it is told with the scope's name."""
+    """A scope of a graph; an error in it is raised with the scope's name."""
     with graph.scope(scope):
         try:
             yield
@@ -169,20 +169,20 @@ def error_scope(graph: Graph, scope: str) -> Iterator[None]:
 
 
 class InputPreprocessing(Protocol):
-    """What makes an input of the net from a column of the data, in the net's own graph."""
+    """Computes an input of the net from a column of the data, in the graph of the net."""
 
     name: str
 
     def record(self, trace: Trace, value: Value) -> Value:
-        """The prepared input."""
+        """The preprocessed input."""
 
 
 def record_layer(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
-    """A layer said in ops; its input's mask goes on where it keeps it."""
+    """Record the ops of a layer; the mask of its first input is passed on where the layer keeps masks."""
     least, most = layer.input_range()
     if len(inputs) < least or (most is not None and len(inputs) > most):
-        wanted = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-        raise ShapeError(f"it reads {wanted} input{'s' * (wanted != '1')}, not {len(inputs)}")
+        expected = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        raise ShapeError(f"it reads {expected} input{'s' * (expected != '1')}, not {len(inputs)}")
     result = layer.call(ctx, *inputs)
     if layer.keeps_mask and inputs:
         for out in result if isinstance(result, tuple) else (result,):
@@ -195,7 +195,7 @@ def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | N
           report: Report | None = None, compute_dtype: str | None = None,
           preparation: InputPreprocessing | None = None) -> Trace:  # fmt: skip
     """Trace a net for inputs of known specs (batch dimension included). low: see `Trace`. With a preparation the input
-    it is for is given as it is in the data, and is prepared in the graph.
+    it is for is raw data, which is preprocessed in the graph.
 
     A mistake in a layer raises ShapeError, or, with a report, is noted there; what depends on it is then left out.
     """
@@ -220,7 +220,7 @@ def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | N
 
 
 def _outputs_to_float32(net: Net, result: Trace) -> None:
-    """What a net gives is float32, whatever its values are stored in."""
+    """Outputs of a net are float32, whatever dtype its values are stored in."""
     for name in net.outputs:
         value = result.values.get(name)
         if value is not None:
@@ -234,15 +234,15 @@ def _record_node(result: Trace, node: LayerNode) -> None:
     interpreter: AbstractContextManager[Any] = use_interpreter(result.graph)
     narrowing = Autocast(result.compute_dtype) if result.compute_dtype is not None else None
     with interpreter, result.graph.scope(node.name), result.graph.autocast(narrowing):
-        made = record_layer(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
-    outputs = made if isinstance(made, tuple) else (made,)
+        outputs_of_layer = record_layer(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
+    outputs = outputs_of_layer if isinstance(outputs_of_layer, tuple) else (outputs_of_layer,)
     if len(outputs) != len(node.tops):
         raise ShapeError(f"it gives {len(outputs)} outputs, but {len(node.tops)} are named")
     result.values.update(zip(node.tops, outputs, strict=True))
 
 
 def explain_error(result: Trace, node: LayerNode, exc: Exception, with_place: bool = False) -> str:
-    """A layer's mistake with the layer's name and the shapes it reads."""
+    """The message of a layer's error, with the layer's name and the shapes it reads."""
     reads = ", ".join(f"{b} {format_shape(result.values[b].shape)}" for b in node.bottoms)
     text = f"layer {node.name!r} ({type(node.layer).__name__}): {exc}" + (f"; it reads {reads}" if reads else "")
     if with_place and node.span is not None:
@@ -251,5 +251,5 @@ def explain_error(result: Trace, node: LayerNode, exc: Exception, with_place: bo
 
 
 def format_shape(shape: tuple[int, ...]) -> str:
-    """A shape without its batch dimension, as a model text says it."""
+    """A shape without its batch dimension, as it is written in a model text."""
     return str(list(shape[1:]))

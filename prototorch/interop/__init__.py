@@ -1,4 +1,4 @@
-"""Our nets in other frameworks. What is here imports a framework only when it is asked for."""
+"""Nets in other frameworks. A framework is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prototorch.errors import UsageError
 
 
 def torch_module(name: str) -> ModuleType:
-    """A module of this room that needs PyTorch. Raises UsageError where PyTorch is not installed."""
+    """A module of this package that needs PyTorch. Raises UsageError where PyTorch is not installed."""
     if importlib.util.find_spec("torch") is None:
         raise UsageError("PyTorch is not installed here; pip install torch")
     return importlib.import_module(f"{__name__}.{name}")

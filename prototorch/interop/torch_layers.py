@@ -1,4 +1,4 @@
-"""Translators of the layers without a state in time: products, convolutions, pooling, normalisation, shapes."""
+"""Translators of the layers without a state in time: dense, convolution, pooling, normalization, shapes."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _BATCH = {0: nn.BatchNorm1d, 1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNo
 
 @register_translator(layers.Dense)
 def _dense(site: LayerInstance) -> nn.Module:
-    made = nn.Linear(site.shape[-1], site.layer.units, bias=site.layer.use_bias)
-    set_parameter(made.weight, site.weights["kernel"].T)
-    set_parameter(made.bias, site.weights.get("bias"))
-    return made
+    module = nn.Linear(site.shape[-1], site.layer.units, bias=site.layer.use_bias)
+    set_parameter(module.weight, site.weights["kernel"].T)
+    set_parameter(module.bias, site.weights.get("bias"))
+    return module
 
 
 @register_translator(layers.Embedding)
 def _embedding(site: LayerInstance) -> nn.Module:
     if site.layer.mask_zero:
         raise UntranslatableError("masks are not translated")
-    made = nn.Embedding(site.layer.input_dim, site.layer.output_dim)
-    set_parameter(made.weight, site.weights["embeddings"])
-    return made
+    module = nn.Embedding(site.layer.input_dim, site.layer.output_dim)
+    set_parameter(module.weight, site.weights["embeddings"])
+    return module
 
 
 class _PositionEmbedding(nn.Module):
@@ -68,7 +68,7 @@ def _positions(site: LayerInstance) -> nn.Module:
 
 
 def _split_padding(pads: Pads, value: float = 0.0) -> tuple[tuple[int, ...], nn.Module | None]:
-    """Padding as a module's own argument; where the two sides differ, as a step before it."""
+    """Padding as a module's own argument; where the two sides differ, as a module before it."""
     if all(a == b for a, b in pads):
         return tuple(a for a, _ in pads), None
     flat = [n for pair in reversed(pads) for n in pair]
@@ -76,8 +76,8 @@ def _split_padding(pads: Pads, value: float = 0.0) -> tuple[tuple[int, ...], nn.
 
 
 def _chain(*parts: nn.Module | None) -> nn.Module:
-    found = [p for p in parts if p is not None]
-    return found[0] if len(found) == 1 else nn.Sequential(*found)
+    modules = [p for p in parts if p is not None]
+    return modules[0] if len(modules) == 1 else nn.Sequential(*modules)
 
 
 def _convolution(site: LayerInstance, kernel: str, filters: int, groups: int, bias: bool) -> nn.Module:
@@ -85,10 +85,10 @@ def _convolution(site: LayerInstance, kernel: str, filters: int, groups: int, bi
     pads = resolve_padding(layer.padding, site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate)
     inside, before = _split_padding(pads)
     kind: Any = _CONV[site.rank]
-    made = kind(site.shape[1], filters, layer.kernel_size, layer.strides, inside, layer.dilation_rate, groups, bias)
-    set_parameter(made.weight, site.weights[kernel])
-    set_parameter(made.bias, site.weights.get("bias"))
-    return _chain(before, made)
+    module = kind(site.shape[1], filters, layer.kernel_size, layer.strides, inside, layer.dilation_rate, groups, bias)
+    set_parameter(module.weight, site.weights[kernel])
+    set_parameter(module.bias, site.weights.get("bias"))
+    return _chain(before, module)
 
 
 @register_translator(layers.Conv1D, layers.Conv2D, layers.Conv3D)
@@ -117,21 +117,21 @@ def _conv_transpose(site: LayerInstance) -> nn.Module:
     layer, rank = site.layer, site.rank
     paddings = (layer.padding,) * rank if isinstance(layer.padding, str) else layer.padding
     extras = layer.output_padding or (None,) * rank
-    each = zip(site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, paddings, extras, strict=True)
-    sizes, pads = zip(*(transposed_conv_shape(*one) for one in each), strict=True)
-    made = _CONV_TRANSPOSE[rank](site.shape[1], layer.filters, layer.kernel_size, layer.strides, 0, 0, layer.groups,
+    axes = zip(site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, paddings, extras, strict=True)
+    sizes, pads = zip(*(transposed_conv_shape(*one) for one in axes), strict=True)
+    module = _CONV_TRANSPOSE[rank](site.shape[1], layer.filters, layer.kernel_size, layer.strides, 0, 0, layer.groups,
                          layer.use_bias, layer.dilation_rate)  # fmt: skip
-    set_parameter(made.weight, site.weights["kernel"])
-    set_parameter(made.bias, site.weights.get("bias"))
-    whole = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in
+    set_parameter(module.weight, site.weights["kernel"])
+    set_parameter(module.bias, site.weights.get("bias"))
+    full_sizes = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in
              zip(site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, strict=True)]  # fmt: skip
-    if any(a + size > n for (a, _), size, n in zip(pads, sizes, whole, strict=True)):
+    if any(a + size > n for (a, _), size, n in zip(pads, sizes, full_sizes, strict=True)):
         raise UntranslatableError("an output that reaches beyond its windows is not translated")
-    if all(a + b + size == n and a == b for (a, b), size, n in zip(pads, sizes, whole, strict=True)):
-        made.padding = tuple(a for a, _ in pads)
-        return made
+    if all(a + b + size == n and a == b for (a, b), size, n in zip(pads, sizes, full_sizes, strict=True)):
+        module.padding = tuple(a for a, _ in pads)
+        return module
     inner = (..., *(slice(a, a + size) for (a, _), size in zip(pads, sizes, strict=True)))
-    return nn.Sequential(made, FunctionModule(lambda x: x[inner]))
+    return nn.Sequential(module, FunctionModule(lambda x: x[inner]))
 
 
 # ---------------------------------------------------------------- pooling
@@ -182,20 +182,20 @@ def _global_max(site: LayerInstance) -> nn.Module:
 # ---------------------------------------------------------------- normalisation and dropout
 
 
-def _with_scale(made: Any, site: LayerInstance) -> nn.Module:
-    set_parameter(made.weight, site.weights.get("gamma"), 1.0)
-    set_parameter(made.bias, site.weights.get("beta"))
-    return made
+def _with_scale(module: Any, site: LayerInstance) -> nn.Module:
+    set_parameter(module.weight, site.weights.get("gamma"), 1.0)
+    set_parameter(module.bias, site.weights.get("beta"))
+    return module
 
 
 @register_translator(layers.BatchNormalization)
 def _batch_norm(site: LayerInstance) -> nn.Module:
     if site.layer.axis not in (1, 1 - len(site.shape)):
         raise UntranslatableError("only the axis of the channels is translated")
-    made: Any = _BATCH[site.rank](site.shape[1], eps=site.layer.epsilon, momentum=1 - site.layer.momentum)
-    made.running_mean.copy_(torch.from_numpy(site.weights["moving_mean"]))
-    made.running_var.copy_(torch.from_numpy(site.weights["moving_variance"]))
-    return _with_scale(made, site)
+    module: Any = _BATCH[site.rank](site.shape[1], eps=site.layer.epsilon, momentum=1 - site.layer.momentum)
+    module.running_mean.copy_(torch.from_numpy(site.weights["moving_mean"]))
+    module.running_var.copy_(torch.from_numpy(site.weights["moving_variance"]))
+    return _with_scale(module, site)
 
 
 @register_translator(layers.LayerNormalization)

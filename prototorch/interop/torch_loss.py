@@ -1,4 +1,4 @@
-"""Losses of ours in PyTorch, for a training step of the same net."""
+"""The losses in PyTorch, for a training step of the same net."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def torch_losses(terms: Sequence[LossTerm]) -> Callable[[dict[str, Tensor], dict
 
     Raises UsageError that names a loss which is not translated.
     """
-    parts = [(t.output, t.factor, _translate_loss(t.loss)) for t in terms]
+    weighted_losses = [(t.output, t.factor, _translate_loss(t.loss)) for t in terms]
 
     def total(outputs: dict[str, Tensor], targets: dict[str, Tensor]) -> Tensor:
-        found: Any = sum(factor * work(outputs[name], targets[name]) for name, factor, work in parts)
-        return found
+        loss: Any = sum(factor * work(outputs[name], targets[name]) for name, factor, work in weighted_losses)
+        return loss
 
     return total
 
@@ -33,9 +33,9 @@ def torch_losses(terms: Sequence[LossTerm]) -> Callable[[dict[str, Tensor], dict
 def _translate_loss(loss: Any) -> TorchLoss:
     for kind, make in _TRANSLATORS.items():
         if type(loss) is kind:
-            made = make(loss)
-            if made is not None:
-                return made
+            function = make(loss)
+            if function is not None:
+                return function
     raise UsageError(
         f"the loss {loss!r} cannot be built in PyTorch here; --phase predict compares the nets without a loss"
     )

@@ -1,4 +1,4 @@
-"""A net of ours as a `torch.nn.Module`, layer by layer, with the same weights."""
+"""A net as a `torch.nn.Module`, layer by layer, with the same weights."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["TorchNet", "torch_activations", "torch_layers", "torch_losses", "tor
 class TorchNet(nn.Module):
     """The whole net. Called with the inputs by name, it gives the outputs by name."""
 
-    def __init__(self, net: Net, parts: Mapping[str, nn.Module], keys: Mapping[str, str]):
+    def __init__(self, net: Net, modules: Mapping[str, nn.Module], keys: Mapping[str, str]):
         super().__init__()
         self.net = net
-        self.parts = nn.ModuleDict({_module_name(key): part for key, part in parts.items()})
+        self.submodules = nn.ModuleDict({_module_name(key): part for key, part in modules.items()})
         self.steps = [(_module_name(keys[node.name]), node.bottoms, node.tops) for node in net.nodes]
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
         values: dict[str, Any] = dict(inputs)
         for part, bottoms, tops in self.steps:
-            made = self.parts[part](*(values[b] for b in bottoms))
-            values.update(zip(tops, made if isinstance(made, tuple) else (made,), strict=True))
+            outputs = self.submodules[part](*(values[b] for b in bottoms))
+            values.update(zip(tops, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
         return {name: values[name] for name in self.net.outputs}
 
     def count_trainable(self) -> int:
-        """The number of elements that training changes."""
+        """The number of trainable parameters."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
@@ -46,21 +46,25 @@ def torch_net(net: Net, specs: Mapping[str, Spec], weights: Mapping[str, Any]) -
     Layers that share weights share a module. Raises UsageError that names every layer which is not translated.
     """
     values = trace(net, specs, False).values
-    parts: dict[str, nn.Module] = {}
+    modules: dict[str, nn.Module] = {}
     keys: dict[str, str] = {}
-    wrong = []
+    errors = []
     for node in net.nodes:
         key = keys[node.name] = node.weights_key
-        if key in parts:
+        if key in modules:
             continue
-        own = {n.removeprefix(f"{key}/"): np.asarray(w) for n, w in weights.items() if n.startswith(f"{key}/")}
+        layer_weights = {
+            n.removeprefix(f"{key}/"): np.asarray(w) for n, w in weights.items() if n.startswith(f"{key}/")
+        }
         try:
-            parts[key] = translate(LayerInstance(node.layer, own, tuple(values[b].shape for b in node.bottoms)))
+            modules[key] = translate(
+                LayerInstance(node.layer, layer_weights, tuple(values[b].shape for b in node.bottoms))
+            )
         except UntranslatableError as reason:
-            wrong.append(f"{_describe_node(node)}: {reason}")
-    if wrong:
-        raise UsageError(f"{net.name!r} cannot be built in PyTorch here: " + "; ".join(wrong))
-    return TorchNet(net, parts, keys)
+            errors.append(f"{_describe_node(node)}: {reason}")
+    if errors:
+        raise UsageError(f"{net.name!r} cannot be built in PyTorch here: " + "; ".join(errors))
+    return TorchNet(net, modules, keys)
 
 
 def _describe_node(node: LayerNode) -> str:
@@ -68,5 +72,5 @@ def _describe_node(node: LayerNode) -> str:
 
 
 def _module_name(key: str) -> str:
-    """A name that PyTorch takes for a module: it allows no dot, and none of its own names."""
+    """A name that PyTorch accepts for a submodule: without dots, and unlike its own attributes."""
     return "layer " + key.replace(".", ":")

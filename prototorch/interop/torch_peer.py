@@ -1,4 +1,4 @@
-"""A net of ours in PyTorch with a batch in its hands: predicting and training as PyTorch's users do, at its best."""
+"""A net in PyTorch, bound to a batch: prediction and training steps in PyTorch's fastest common form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from prototorch.train.loss_terms import LossTerm
 class TorchPeer:
     """The net with the same weights; SGD with momentum in PyTorch's fused form, at a learning rate of 0.
 
-    ``channels_last`` puts pictures and kernels into that memory format. PyTorch's number of threads is set for the
+    ``channels_last`` stores images and kernels in that memory format. PyTorch's number of threads is set for the
     whole process.
     """
 
@@ -31,25 +31,25 @@ class TorchPeer:
         self.format = torch.channels_last if channels_last else torch.contiguous_format
         self.criterion = torch_losses(terms) if terms else None
         self.net = torch_net(net, specs, weights)
-        anyhow: Any = self.net  # PyTorch's own types do not know this argument
-        anyhow.to(memory_format=self.format)
+        untyped: Any = self.net  # PyTorch's own types do not know this argument
+        untyped.to(memory_format=self.format)
         self.inputs: dict[str, Tensor] = {}
-        self.wanted: dict[str, Tensor] = {}
+        self.expected: dict[str, Tensor] = {}
         if terms:
-            trained = [p for p in self.net.parameters() if p.requires_grad]
-            self.optimizer = torch.optim.SGD(trained, lr=0.0, momentum=momentum, fused=True)
+            trainable = [p for p in self.net.parameters() if p.requires_grad]
+            self.optimizer = torch.optim.SGD(trainable, lr=0.0, momentum=momentum, fused=True)
 
     def feed(self, inputs: Mapping[str, np.ndarray]) -> None:
-        """Take a batch."""
+        """Bind a batch."""
         for name, array in inputs.items():
-            given = torch.from_numpy(np.ascontiguousarray(array))
-            self.inputs[name] = given.contiguous(memory_format=self.format) if given.ndim == 4 else given
+            tensor = torch.from_numpy(np.ascontiguousarray(array))
+            self.inputs[name] = tensor.contiguous(memory_format=self.format) if tensor.ndim == 4 else tensor
 
     def targets(self, targets: Mapping[str, np.ndarray]) -> None:
-        """Take the targets of the batch, by output; class numbers become int64, as PyTorch wants them."""
+        """Bind the targets of the batch, by output; class indices become int64, as PyTorch expects them."""
         for name, array in targets.items():
-            given = torch.from_numpy(np.ascontiguousarray(array))
-            self.wanted[name] = given if given.is_floating_point() else given.long()
+            tensor = torch.from_numpy(np.ascontiguousarray(array))
+            self.expected[name] = tensor if tensor.is_floating_point() else tensor.long()
 
     def predict(self) -> dict[str, np.ndarray]:
         """The outputs."""
@@ -62,14 +62,14 @@ class TorchPeer:
         assert self.criterion is not None
         self.net.eval()
         with torch.inference_mode():
-            return float(self.criterion(self.net(**self.inputs), self.wanted))
+            return float(self.criterion(self.net(**self.inputs), self.expected))
 
     def train(self) -> float:
         """One step of training; its loss."""
         assert self.criterion is not None
         self.net.train()
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.criterion(self.net(**self.inputs), self.wanted)
+        loss = self.criterion(self.net(**self.inputs), self.expected)
         loss.backward()
         self.optimizer.step()
         return float(loss.detach())

@@ -24,24 +24,26 @@ def _check_gates(layer: Any, activation: type, recurrent: type | None = None) ->
 
 
 class _Recurrent(nn.Module):
-    """One of PyTorch's layers, with the outputs and the order of ours. ``order`` puts our gates in PyTorch's order."""
+    """One of PyTorch's recurrent layers, with prototorch's outputs. ``order``: PyTorch's gates as indices of ours."""
 
-    def __init__(self, site: LayerInstance, inner: Any, order: tuple[int, ...], inside: np.ndarray | None = None):
+    def __init__(
+        self, site: LayerInstance, inner: Any, order: tuple[int, ...], recurrent_bias: np.ndarray | None = None
+    ):
         super().__init__()
         self.layer, self.inner = site.layer, inner
 
-        def turned(array: np.ndarray | None) -> np.ndarray | None:
+        def transpose_gates(array: np.ndarray | None) -> np.ndarray | None:
             if array is None:
                 return None
             parts = np.split(array, len(order), axis=-1)
             return np.concatenate([parts[i] for i in order], axis=-1).T
 
-        given = site.weights
-        bias = given.get("bias")
-        set_parameter(inner.weight_ih_l0, turned(given["kernel"]))
-        set_parameter(inner.weight_hh_l0, turned(given["recurrent_kernel"]))
-        set_parameter(inner.bias_ih_l0, turned(bias if inside is None or bias is None else bias[0]))
-        set_parameter(inner.bias_hh_l0, turned(inside))
+        weights = site.weights
+        bias = weights.get("bias")
+        set_parameter(inner.weight_ih_l0, transpose_gates(weights["kernel"]))
+        set_parameter(inner.weight_hh_l0, transpose_gates(weights["recurrent_kernel"]))
+        set_parameter(inner.bias_ih_l0, transpose_gates(bias if recurrent_bias is None or bias is None else bias[0]))
+        set_parameter(inner.bias_hh_l0, transpose_gates(recurrent_bias))
 
     def forward(self, x: Tensor, *first: Tensor) -> Any:
         x = x.flip(1) if self.layer.go_backwards else x

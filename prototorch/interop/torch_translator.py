@@ -1,9 +1,9 @@
 """What the translators of layers into PyTorch share.
 
-A *translator* is a function of a `LayerInstance` (a layer at its place) that gives the module for it; it is entered
-for the
-layer classes it knows with `@translates`. What has an ``activation`` field gets the activation behind it. A layer that
-no translator knows, or whose fields ask for what is not translated, raises `UntranslatableError`.
+A *translator* is a function of a `LayerInstance` (a layer with its weights and input shapes) that returns the module
+for it; `register_translator` registers it for the layer classes that it translates. A layer with an ``activation``
+field gets the activation behind it. A layer without a translator, or with fields that are not translated, raises
+`UntranslatableError`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class UntranslatableError(Exception):
 
 @dataclass(frozen=True)
 class LayerInstance:
-    """A layer at its place: its weights by their short names, and the shapes of its inputs (the batch's included)."""
+    """A layer with its weights by their short names, and the shapes of its inputs (batch dimension included)."""
 
     layer: Any
     weights: Mapping[str, np.ndarray]
@@ -38,7 +38,7 @@ class LayerInstance:
 
     @property
     def rank(self) -> int:
-        """How many dimensions there are after the batch's and the channels'."""
+        """The number of spatial dimensions: those after the batch and the channels."""
         return len(self.shape) - 2
 
 
@@ -47,13 +47,13 @@ _TRANSLATORS: dict[type[Layer], Translator] = {}
 
 
 def register_translator(*layers: type[Layer]) -> Callable[[Translator], Translator]:
-    """Enter a translator for these layers."""
+    """Register a translator for these layer classes."""
 
-    def enter(function: Translator) -> Translator:
+    def register(function: Translator) -> Translator:
         _TRANSLATORS.update(dict.fromkeys(layers, function))
         return function
 
-    return enter
+    return register
 
 
 class FunctionModule(nn.Module):
@@ -68,7 +68,7 @@ class FunctionModule(nn.Module):
 
 
 def set_parameter(parameter: Tensor | None, array: np.ndarray | None, otherwise: float = 0.0) -> None:
-    """Give a parameter the elements of a weight; where the layer has no such weight it is fixed at a number."""
+    """Copy a weight into a parameter; where the layer has no such weight the parameter is fixed at a constant."""
     if parameter is None:
         return
     with torch.no_grad():
@@ -88,11 +88,11 @@ def translate(site: LayerInstance) -> nn.Module:
     for name in type(layer).specs():
         if name.endswith(("regularizer", "constraint")) and getattr(layer, name) is not None:
             raise UntranslatableError(f"{name} is not translated")
-    made = translator(site)
+    module = translator(site)
     if not layer.trainable:
-        made.requires_grad_(False)
+        module.requires_grad_(False)
     activation = getattr(layer, "activation", None)
     if activation is None or hasattr(layer, "recurrent_activation") or hasattr(layer, "return_sequences"):
-        return made
+        return module
     after = translate(LayerInstance(activation, {}, site.shapes))
-    return made if isinstance(after, nn.Identity) else nn.Sequential(made, after)
+    return module if isinstance(after, nn.Identity) else nn.Sequential(module, after)
