@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from prototorch.errors import BackendError
 
+__all__ = ["FRONTEND", "DriverInfo", "describe_cuda", "is_available", "list_gpus", "query_driver", "unavailable_reason"]
+
 #: the distributions of each library, by the major version of CUDA
 CUPY = {13: "cupy-cuda13x", 12: "cupy-cuda12x"}
 CUDNN = {13: "nvidia-cudnn-cu13", 12: "nvidia-cudnn-cu12"}

@@ -12,6 +12,8 @@ from prototorch.backends.cuda.cudnn.execution_plan import ExecutionPlan, Unsuppo
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import PlanAutotuner
 
+__all__ = ["CudnnContext", "get_context", "set_context"]
+
 log = logging.getLogger(__name__)
 
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from prototorch.backends.cuda.cudnn.graph_builders import BUILDERS, CUDNN_TYPES
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 
+__all__ = ["ExecutionPlan", "UnsupportedGraphError"]
+
 log = logging.getLogger(__name__)
 
 #: the largest workspace of a plan, in bytes

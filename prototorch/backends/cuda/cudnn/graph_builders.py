@@ -12,6 +12,8 @@ from typing import Any
 
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
 
+__all__ = ["BUILDERS", "CUDNN_TYPES"]
+
 CudnnTensors = dict[str, Any]
 GraphBuilder = Callable[[Any, Any, GraphDesc], CudnnTensors]
 #: NumPy's name of a dtype -> cuDNN's

@@ -9,6 +9,8 @@ from typing import Any
 from prototorch.backends.cuda.kernels.launch import contiguous_strides
 from prototorch.spec import Spec
 
+__all__ = ["GraphDesc", "TensorDesc", "conv_tensor_desc", "tensor_desc"]
+
 
 @dataclass(frozen=True)
 class TensorDesc:

@@ -17,6 +17,8 @@ from prototorch.backends.cuda.kernels.launch import (
 )
 from prototorch.spec import Spec
 
+__all__ = ["GraphKernel", "make_graph_kernel"]
+
 TensorBindings = Mapping[str, InputArg | OutputArg | Any]
 
 

@@ -19,6 +19,8 @@ from prototorch.backends.cuda.kernels.matmul import tiled_matmul
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
+__all__ = ["matmul"]
+
 Specs = tuple[Spec, ...]
 _CONV_1X1 = (("strides", (1, 1)), ("pads", ((0, 0), (0, 0))), ("dilation", (1, 1)))
 

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+__all__ = ["PlanAutotuner"]
+
 log = logging.getLogger(__name__)
 
 MAX_CANDIDATES = 12  # of cuDNN's ranking that are timed

@@ -24,6 +24,8 @@ from prototorch.backends.cuda.kernels.reduce import reduce_launches
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
+__all__ = ["KernelSequence"]
+
 Specs = tuple[Spec, ...]
 
 

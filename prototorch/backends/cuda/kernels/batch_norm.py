@@ -30,6 +30,15 @@ from prototorch.backends.cuda.kernels.reduce import TARGET_THREADS
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
+__all__ = [
+    "BATCH_STATISTICS",
+    "GIVEN_STATISTICS",
+    "INPUT_GRAD_EXPR",
+    "NORMALIZE_EXPR",
+    "NORM_PARAMS",
+    "BatchNormGeometry",
+]
+
 Specs = tuple[Spec, ...]
 #: the derivatives of activations as conditions on their input: 1 where they hold, else 0
 DERIVATIVE_MASKS = {"relu_grad": "(y > 0)", "relu6_grad": "(y > 0 && y < 6)"}

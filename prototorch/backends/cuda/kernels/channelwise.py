@@ -13,6 +13,8 @@ from prototorch.backends.cuda.kernels.launch import KernelLaunch, c_type, grid_s
 from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer
 from prototorch.spec import Spec
 
+__all__ = ["AHEAD", "channelwise_launch", "channelwise_source"]
+
 MAX_THREADS = 1 << 17  # threads over the rows: as many as a large GPU runs at once
 AHEAD = 4  # rows that a thread reads before it writes
 

@@ -29,6 +29,8 @@ from prototorch.ops.reduce import normalize_axes
 from prototorch.ops.shape import pad_source_indices
 from prototorch.spec import Spec
 
+__all__ = ["upload_table"]
+
 Specs = tuple[Spec, ...]
 _UNSIGNED_TYPES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

@@ -33,6 +33,16 @@ from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
 
+__all__ = [
+    "ElementwiseKernel",
+    "elementwise_launches",
+    "fused_elementwise",
+    "is_elementwise",
+    "is_traceable",
+    "merge_axes",
+    "trace_program",
+]
+
 _BROADCASTS = ("broadcast_to", "full")  # one element of the output from at most one of the input
 
 

@@ -23,6 +23,8 @@ from prototorch.backends.cuda.kernels.launch import (
 from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer
 from prototorch.spec import Spec
 
+__all__ = ["elementwise_batch_norm_grad"]
+
 Specs = tuple[Spec, ...]
 
 

@@ -29,6 +29,8 @@ from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
+__all__ = ["elementwise_channel_sum"]
+
 Specs = tuple[Spec, ...]
 
 

@@ -14,6 +14,8 @@ from prototorch.backends.cuda.kernels.launch import InputArg, LaunchSequence, Ou
 from prototorch.ops.fused import FusedProgram, OperandRef
 from prototorch.spec import Spec
 
+__all__ = ["BiasReluEpilogue", "build_epilogue", "match_bias_relu"]
+
 
 @dataclass(frozen=True)
 class BiasReluEpilogue:

@@ -17,6 +17,8 @@ from prototorch.ops.core import ArrayInterpreter, gradients, use_interpreter
 from prototorch.ops.elementwise import where
 from prototorch.ops.recurrent import GATE_ACTIVATIONS
 
+__all__ = ["gru_source"]
+
 Formula = Callable[..., Any]
 #: inputs of the two formulas: gates' parts of x, of the product with the state or with what is left of it, the state
 RESET, NEW = ("x1", "p1", "s"), ("x0", "x2", "p0", "p2", "s")

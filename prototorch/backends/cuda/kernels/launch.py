@@ -20,6 +20,34 @@ from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
+__all__ = [
+    "BLOCK",
+    "C_TYPES",
+    "ITEM_BYTES",
+    "InputArg",
+    "KernelDevice",
+    "KernelLaunch",
+    "LaunchSequence",
+    "OutputArg",
+    "WorkspaceArg",
+    "align_bytes",
+    "block_size_for",
+    "c_type",
+    "complete_source",
+    "contiguous_strides",
+    "cuda_kernel",
+    "current_device",
+    "ensure_contiguous",
+    "grid_stride_launch",
+    "index_scalar",
+    "kernel_source",
+    "memory_order",
+    "per_block_launch",
+    "u32",
+    "use_device",
+    "vector_width",
+]
+
 #: dtype -> its name in the kernels
 C_TYPES = {
     "bool": "bool", "uint8": "u8", "int8": "i8", "uint16": "u16", "int16": "i16", "uint32": "u32", "int32": "i32",

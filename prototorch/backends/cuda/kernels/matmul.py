@@ -20,6 +20,8 @@ from prototorch.backends.cuda.kernels.launch import (
 )  # fmt: skip
 from prototorch.spec import Spec
 
+__all__ = ["tiled_matmul"]
+
 #: the side of a block's tile, that of a thread's tile, and the depth of the operands' tiles in shared memory
 TILE, THREAD_TILE, TILE_K = 128, 8, 8
 

@@ -19,6 +19,8 @@ from prototorch.backends.cuda.kernels.launch import (
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
+__all__ = ["CHUNK", "multi_tensor_cast"]
+
 CHUNK = 1 << 13  # elements that a block casts at a time
 
 _TEXT = f"""

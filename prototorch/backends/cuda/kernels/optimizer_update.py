@@ -31,6 +31,8 @@ from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
 
+__all__ = ["CHUNK", "fuse_updates", "prepare_update"]
+
 CHUNK = 1 << 14  # elements that a block processes at a time
 
 BoundKernel = tuple[Callable[[Sequence[Any], Sequence[Any]], None], Sequence[Any], Sequence[Any]]

@@ -13,6 +13,8 @@ from prototorch.ops.core import ArrayInterpreter, gradients, use_interpreter
 from prototorch.ops.elementwise import where
 from prototorch.ops.recurrent import GATE_ACTIVATIONS
 
+__all__ = ["CELLS", "boundary_source", "cell_sources"]
+
 #: op -> (gates, states, whether the product with the state gets a bias)
 CELLS = {"simple_rnn_sequence": (1, 1, False), "lstm_sequence": (4, 2, False), "gru_sequence": (3, 1, True)}
 

@@ -30,6 +30,8 @@ from prototorch.backends.cuda.kernels.launch import (
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
+__all__ = ["TARGET_THREADS", "reduce_launches"]
+
 #: threads that occupy a large GPU; reductions with fewer are split further
 TARGET_THREADS = 1 << 17
 MIN_CHUNK = 32  # elements of a chunk

@@ -16,6 +16,8 @@ import numpy as np
 from prototorch.backends.cuda.kernels.launch import C_TYPES
 from prototorch.ops.core import ArrayInterpreter, Op, use_interpreter
 
+__all__ = ["ScalarTracer", "TracedScalar", "UntraceableError", "trace_op"]
+
 _FLOATS = ("float32", "float64")
 
 

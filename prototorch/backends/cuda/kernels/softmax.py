@@ -23,6 +23,8 @@ from prototorch.backends.cuda.kernels.launch import (
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
+__all__ = ["masked_softmax"]
+
 Specs = tuple[Spec, ...]
 
 
