@@ -1,4 +1,4 @@
-// Pictures seen through an affine map each, a thread a pixel of all channels, and the adjoint of that. Places are worked out in double and
+// Images sampled through an affine map each, a thread for all channels of a pixel, and its gradient. Coordinates are computed in double and
 // without fused multiply-adds, as on the CPU, so that both read the same pixels.
 // H, W, C: sizes; CHANNEL, PIXEL: how far apart channels and pixels lie; MODE: 0 constant, 1 nearest, 2 reflect, 3 wrap.
 typedef typename arithmetic<X>::type A;
@@ -20,7 +20,7 @@ FN double plus(double a, double b) {
 FN double seen_at(const M* row, double i, double j) {
     return plus(plus(times(get(row[0]), i), times(get(row[1]), j)), get(row[2]));
 }
-// the pixel that stands for a place on an axis
+// the pixel that is read for a coordinate of an axis
 FN i32 within(double at, i32 size) {
 #if MODE == 3
     at = floor_rest(at, (double)size);
@@ -36,7 +36,7 @@ FN i32 within(double at, i32 size) {
 #else
 #define CORNERS 4
 #endif
-// the pixels that a pixel is made of, and their shares
+// the pixels that an output pixel is interpolated from, and their weights
 struct Corners {
     i32 row[CORNERS], column[CORNERS];
     A share[CORNERS];
@@ -78,8 +78,8 @@ KERNEL affine_sample(index n, const X* x, const M* matrices, X* y, A fill) {
     }
 }
 
-// The adjoint: a thread owns a row of a picture and adds what falls there in the order of the pixels that give, so that
-// the sums have the same bits in every run. ``sums`` is where they are kept meanwhile; it may be y.
+// The gradient: a thread owns a row of an image and adds the contributions to it in the order of the output pixels, so
+// that the sums have the same bits in every run. ``sums`` holds the partial sums; it may be y.
 KERNEL affine_sample_grad(index n, const X* g, const M* matrices, A* sums, X* y) {
     EACH(p, n) {
         const index sample = p / H, begin = sample * ((index)C * H * W), here = begin + p % H * W * PIXEL;

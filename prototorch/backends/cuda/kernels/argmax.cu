@@ -1,4 +1,4 @@
-// The number of the largest along an axis of n, the first among equals; NaN is larger than all. With LEAST the smallest.
+// The index of the largest element along an axis of n, the first among equals; NaN is larger than all. With LEAST the smallest.
 typedef typename arithmetic<X>::type A;
 #if LEAST
 #define ABOVE(a, b) ((a) < (b))

@@ -34,19 +34,19 @@ KERNEL stats_last(index rows, index chunks, index chunk, const X* x, A* part) {
 
 // the same where a channel's elements lie in runs of INNER: a block for a chunk of a channel
 KERNEL stats_first(index rows, index chunks, index chunk, const X* x, A* part) {
-    __shared__ A room[MAX_BLOCK_THREADS];
+    __shared__ A shared[MAX_BLOCK_THREADS];
     for (index i = blockIdx.x; i < chunks * C; i += gridDim.x) {
         const index c = i % C, k = i / C, begin = k * chunk;
         const index end = begin + chunk < rows ? begin + chunk : rows;
         A sum = 0;
         for (index r = begin + threadIdx.x; r < end; r += blockDim.x) sum += (A)get(x[(r / INNER * C + c) * INNER + r % INNER]);
-        const A mean = block_sum(sum, room) / (A)(end - begin);
+        const A mean = block_sum(sum, shared) / (A)(end - begin);
         A square = 0;
         for (index r = begin + threadIdx.x; r < end; r += blockDim.x) {
             const A off = (A)get(x[(r / INNER * C + c) * INNER + r % INNER]) - mean;
             square += off * off;
         }
-        square = block_sum(square, room);
+        square = block_sum(square, shared);
         if (threadIdx.x == 0) { part[k * C + c] = mean; part[(chunks + k) * C + c] = square; }
     }
 }
@@ -54,21 +54,21 @@ KERNEL stats_first(index rows, index chunks, index chunk, const X* x, A* part) {
 // a block for each channel
 KERNEL stats_end(index rows, index chunks, index chunk, const A* part, M* mean_out, M* var_out, const W* gamma, A eps,
                  A* mean_to, A* scale_to) {
-    __shared__ A room[MAX_BLOCK_THREADS];
+    __shared__ A shared[MAX_BLOCK_THREADS];
     for (index c = blockIdx.x; c < C; c += gridDim.x) {
         A sum = 0;
         for (index k = threadIdx.x; k < chunks; k += blockDim.x) {
             const index count = (k + 1) * chunk < rows ? chunk : rows - k * chunk;
             sum += part[k * C + c] * (A)count;
         }
-        const A mean = block_sum(sum, room) / (A)rows;
+        const A mean = block_sum(sum, shared) / (A)rows;
         A square = 0;
         for (index k = threadIdx.x; k < chunks; k += blockDim.x) {
             const index count = (k + 1) * chunk < rows ? chunk : rows - k * chunk;
             const A off = part[k * C + c] - mean;
             square += part[(chunks + k) * C + c] + off * off * (A)count;
         }
-        const A var = block_sum(square, room) / (A)rows;
+        const A var = block_sum(square, shared) / (A)rows;
         if (threadIdx.x == 0) { put(mean_out[c], mean); put(var_out[c], var); mean_to[c] = mean; scale_to[c] = root(var + eps) * (A)get(gamma[c]); }
     }
 }
@@ -110,7 +110,7 @@ KERNEL grads_last(index rows, index chunks, index chunk, const X* g, const X* x,
     }
 }
 KERNEL grads_first(index rows, index chunks, index chunk, const X* g, const X* x, const V* mean, const V* var, GIVEN A eps, A* part) {
-    __shared__ A room[MAX_BLOCK_THREADS];
+    __shared__ A shared[MAX_BLOCK_THREADS];
     for (index i = blockIdx.x; i < chunks * C; i += gridDim.x) {
         const index c = i % C, k = i / C, begin = k * chunk;
         const index end = begin + chunk < rows ? begin + chunk : rows;
@@ -130,8 +130,8 @@ KERNEL grads_first(index rows, index chunks, index chunk, const X* g, const X* x
             sum += v;
             both += v * off;
         }
-        sum = block_sum(sum, room);
-        both = block_sum(both, room);
+        sum = block_sum(sum, shared);
+        both = block_sum(both, shared);
         if (threadIdx.x == 0) { part[k * C + c] = sum; part[(chunks + k) * C + c] = both; }
     }
 }
@@ -139,12 +139,12 @@ KERNEL grads_first(index rows, index chunks, index chunk, const X* g, const X* x
 // lie over the mean or the variance, which nobody reads afterwards.
 KERNEL grads_end(index chunks, const A* part, const W* gamma, const V* mean, const V* var, W* dgamma, W* dbeta, A* own,
                  A eps, A by) {
-    __shared__ A room[MAX_BLOCK_THREADS];
+    __shared__ A shared[MAX_BLOCK_THREADS];
     for (index c = blockIdx.x; c < C; c += gridDim.x) {
         A sum = 0, both = 0;
         for (index k = threadIdx.x; k < chunks; k += blockDim.x) { sum += part[k * C + c]; both += part[(chunks + k) * C + c]; }
-        sum = block_sum(sum, room);
-        both = block_sum(both, room);
+        sum = block_sum(sum, shared);
+        both = block_sum(both, shared);
         if (threadIdx.x == 0) {
             const A scale = root((A)get(var[c]) + eps);
             own[c] = scale * (A)get(gamma[c]);

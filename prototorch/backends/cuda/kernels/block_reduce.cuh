@@ -1,22 +1,22 @@
-// What the threads of a block make together. Blocks have a power of two of threads, at most MAX_BLOCK_THREADS.
+// Reductions over the threads of a block. The number of threads is a power of two, at most MAX_BLOCK_THREADS.
 #define MAX_BLOCK_THREADS 1024
-template <class A> FN A block_sum(A v, A* room) {
+template <class A> FN A block_sum(A v, A* shared) {
     __syncthreads();
-    room[threadIdx.x] = v;
+    shared[threadIdx.x] = v;
     for (u32 half = blockDim.x / 2; half; half /= 2) {
         __syncthreads();
-        if (threadIdx.x < half) room[threadIdx.x] += room[threadIdx.x + half];
+        if (threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
     }
     __syncthreads();
-    return room[0];
+    return shared[0];
 }
-template <class A> FN A block_max(A v, A* room) {
+template <class A> FN A block_max(A v, A* shared) {
     __syncthreads();
-    room[threadIdx.x] = v;
+    shared[threadIdx.x] = v;
     for (u32 half = blockDim.x / 2; half; half /= 2) {
         __syncthreads();
-        if (threadIdx.x < half) room[threadIdx.x] = larger(room[threadIdx.x], room[threadIdx.x + half]);
+        if (threadIdx.x < half) shared[threadIdx.x] = larger(shared[threadIdx.x], shared[threadIdx.x + half]);
     }
     __syncthreads();
-    return room[0];
+    return shared[0];
 }

@@ -1,4 +1,4 @@
-// What every kernel file begins with: element types, arithmetic in float (double for double), indices.
+// The prelude of every kernel source: element types, arithmetic in float (double for double), indices.
 // No header is included, so that it compiles wherever NVRTC does; the tests compile the same text with a C++ compiler.
 
 typedef signed char i8;
@@ -15,7 +15,7 @@ struct bf16 { u16 bits; };
 
 #define FN static __device__ __forceinline__
 #define KERNEL extern "C" __global__ void
-// one grid-stride loop: every kernel is right for any grid and block
+// a grid-stride loop: every kernel is correct for any grid and block
 #define EACH(i, n) for (index i = (index)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (index)gridDim.x * blockDim.x)
 #define INF __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)

@@ -1,7 +1,7 @@
-// A part of each picture, at a place of its own: x [N, C, H, W], y [N, C, HEIGHT, WIDTH]; a thread makes PACK neighbours of a row.
+// A crop of each image, at an offset of its own: x [N, C, H, W], y [N, C, HEIGHT, WIDTH]; a thread writes PACK neighbours of a row.
 template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
 
-// a part that would reach beyond the border is moved inside
+// a crop that would reach beyond the border is moved inside
 FN index inside(i32 first, i32 spare) { return first < 0 ? 0 : first < spare ? first : spare; }
 
 KERNEL crop(index n, const X* x, const i32* top, const i32* left, X* y) {

@@ -1,5 +1,5 @@
-// Moving elements. A place in one array is counted through; OFFSET adds up where it lies in the other from its
-// coordinates. X is a whole number of the elements' size.
+// Data movement. One array is traversed in order; OFFSET computes the offset in the other from the coordinates. X is an
+// unsigned integer of the elements' size.
 template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
 typedef pack<X, PACK> XS;
 
@@ -16,19 +16,19 @@ KERNEL fill(index n, X* out, u64 value) {
 }
 // [batches, rows, columns] to [batches, columns, rows], by tiles
 KERNEL turn(index tiles, index down, index across, i32 rows, i32 columns, const X* in, X* out) {
-    __shared__ X room[32][33];
+    __shared__ X shared[32][33];
     for (index tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const index batch = tile / (down * across), top = tile / across % down * 32, side = tile % across * 32;
         const X* from = in + batch * rows * columns;
         X* to = out + batch * rows * columns;
         for (i32 e = threadIdx.x; e < 1024; e += blockDim.x) {
             const index r = top + e / 32, c = side + e % 32;
-            if (r < rows && c < columns) room[e / 32][e % 32] = from[r * columns + c];
+            if (r < rows && c < columns) shared[e / 32][e % 32] = from[r * columns + c];
         }
         __syncthreads();
         for (i32 e = threadIdx.x; e < 1024; e += blockDim.x) {
             const index c = side + e / 32, r = top + e % 32;
-            if (r < rows && c < columns) to[c * rows + r] = room[e % 32][e / 32];
+            if (r < rows && c < columns) to[c * rows + r] = shared[e % 32][e / 32];
         }
         __syncthreads();
     }

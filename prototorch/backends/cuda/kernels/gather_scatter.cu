@@ -1,4 +1,4 @@
-// Sums at places that are looked up, each by one thread in a fixed order.
+// Gathers and scattered sums, each sum by one thread in a fixed order.
 typedef typename arithmetic<X>::type A;
 
 // out [outer, ROWS, INNER]: row r is the sum of the rows list[from[r]] to list[from[r + 1]] of in [outer, COUNT, INNER]
@@ -11,7 +11,7 @@ KERNEL rows_to(index n, const X* in, X* out, const i32* from, const i32* list) {
     }
 }
 
-// rows of a table [rows, INNER]; NaN (or 0) for one that is not there
+// rows of a table [rows, INNER]; NaN (or 0) for an index out of range
 KERNEL take(index n, i64 rows, const X* table, const L* indices, X* out) {
     EACH(i, n) {
         const i64 row = indices[i / INNER];
@@ -20,11 +20,11 @@ KERNEL take(index n, i64 rows, const X* table, const L* indices, X* out) {
     }
 }
 
-// Adding rows at their indices. Places with one index are linked within chunks of NEAR and summed there; then the first
-// ones of each chunk are linked over all chunks and their sums added. No walk is longer than NEAR plus the chunks.
+// Adding rows at their indices. Rows with one index are linked within chunks of NEAR and summed there; then the first
+// ones of each chunk are linked over all chunks and their sums added. No chain is longer than NEAR plus the chunks.
 #define NEAR 256
 
-// the first place from a to b that has this index (and is the head of its chunk, where heads are given), or -1
+// the first row from a to b that has this index (and is the head of its chunk, where heads are given), or -1
 FN i32 sought(const L* indices, const i32* heads, i64 mine, index a, index b) {
     for (index q = a; q < b; q += 8) {
         u32 hits = 0;
@@ -94,7 +94,7 @@ KERNEL one_hot(index n, const L* indices, X* out) {
 }
 KERNEL iota(index n, X* out) { EACH(i, n) put(out[i], (A)i); }
 
-// running sums of [outer, COUNT, INNER] along the middle
+// cumulative sums of [outer, COUNT, INNER] along the middle
 KERNEL cumsum(index n, const X* x, X* y) {
     EACH(i, n) {
         const index o = i / INNER, inner = i % INNER;

@@ -45,7 +45,7 @@ KERNEL dropout(u64 blocks, u64 n, const X* x, const u64* key, X* y, u64 site, u3
     }
 }
 
-// the same where elements share draws, or do not lie in the order they are drawn in: element i has the draw at place_of(i)
+// the same where elements share draws, or are not in the order of the draws: element i has the draw at place_of(i)
 FN u64 place_of(u64 i) { u64 at = 0; PLACE return at; }
 KERNEL dropout_placed(u64 n, const X* x, const u64* key, X* y, u64 site, u32 least, A scale) {
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {

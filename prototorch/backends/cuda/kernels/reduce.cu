@@ -1,6 +1,6 @@
-// Reductions. An output lies at a place of the kept axes (K* sizes, k* strides in the input), a reduced element at a place
-// of the reduced axes (R*, r*). Long reductions are cut into chunks, whose partial results a second launch takes together:
-// the same cut whatever the order of blocks, so that the bits are always the same.
+// Reductions. An output is an index of the kept axes (K* sizes, k* strides in the input), a reduced element an index of
+// the reduced axes (R*, r*). Long reductions are split into chunks, whose partial results a second launch combines: the
+// same split whatever the order of blocks, so that the bits are always the same.
 typedef typename arithmetic<X>::type A;
 
 FN A joined(A a, A b) { return JOIN; }
@@ -41,7 +41,7 @@ KERNEL columns(index outputs, index n, index chunks, index chunk, const X* x, Y*
 
 // neighbouring threads have neighbouring elements of one output
 KERNEL rows(index outputs, index n, index chunks, index chunk, const X* x, Y* y) {
-    __shared__ A room[MAX_BLOCK_THREADS];
+    __shared__ A shared[MAX_BLOCK_THREADS];
     for (index i = blockIdx.x; i < outputs * chunks; i += gridDim.x) {
         const index o = i % outputs, begin = i / outputs * chunk;
         const index end = begin + chunk < n ? begin + chunk : n;
@@ -50,13 +50,13 @@ KERNEL rows(index outputs, index n, index chunks, index chunk, const X* x, Y* y)
 #pragma unroll 4
         for (index r = begin + threadIdx.x; r < end; r += blockDim.x) total = joined(total, (A)get(from[reduced_at(r)]));
         __syncthreads();
-        room[threadIdx.x] = total;
+        shared[threadIdx.x] = total;
         for (u32 half = blockDim.x / 2; half; half /= 2) {
             __syncthreads();
-            if (threadIdx.x < half) room[threadIdx.x] = joined(room[threadIdx.x], room[threadIdx.x + half]);
+            if (threadIdx.x < half) shared[threadIdx.x] = joined(shared[threadIdx.x], shared[threadIdx.x + half]);
         }
         __syncthreads();
-        total = room[0];
+        total = shared[0];
         if (threadIdx.x == 0) put(y[i], END);
     }
 }

@@ -1,4 +1,4 @@
-// The TAKEN largest of each row of n in falling order, the first among equals, NaN after all numbers: each is sought
+// The TAKEN largest elements of each row of n in descending order, the first among equals, NaN last: each is searched
 // among those that come after the one before it.
 typedef typename arithmetic<X>::type A;
 
