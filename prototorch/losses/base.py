@@ -109,7 +109,7 @@ def _shape_hint(kind: TargetKind, have: tuple[int, ...], shape: tuple[int, ...],
     if kind == "classes" and have == output:
         return "; it looks like one-hot targets: CategoricalCrossentropy takes them, or take their argmax"
     if kind in ("one_hot", "binary") and output[-1:] != (1,) and have in (output[:-1], (*output[:-1], 1)):
-        return "; it looks like class numbers: SparseCategoricalCrossentropy takes them"
+        return "; it looks like class indices: SparseCategoricalCrossentropy takes them"
     if have[: len(output) - 1] == output[:-1] and len(have) <= len(output):
         units = have[-1] if len(have) == len(output) else 1
         return f"; the output has {output[-1]} units, the target {units}: change the last layer or the target"

@@ -1,4 +1,4 @@
-"""How often the answer is right."""
+"""Accuracies: the share of samples that are classified correctly."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from prototorch.spec import Spec
 
 
 class BinaryAccuracy(MeanMetric):
-    """The share of outputs on the right side of a threshold, for targets of 0 and 1."""
+    """The share of outputs on the correct side of a threshold, for targets of 0 and 1."""
 
-    threshold: float = field(default=0.5, doc="Outputs above it are a yes. For logits it is 0.")
+    threshold: float = field(default=0.5, doc="Outputs above it count as 1; it must be 0 for logits.")
     target_kind: ClassVar[TargetKind] = "binary"
     examples = (example("BinaryAccuracy { threshold: 0.4 }", inputs=[(3,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        yes = ops.cast(ops.greater(output, self.threshold), dtype=output.dtype)
-        return ops.cast(ops.equal(self.match_target(target, output), yes), dtype="float32")
+        predicted = ops.cast(ops.greater(output, self.threshold), dtype=output.dtype)
+        return ops.cast(ops.equal(self.match_target(target, output), predicted), dtype="float32")
 
 
 class _ClassMetric(MeanMetric):
     """A metric over classes that lie along an axis."""
 
-    axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for pictures of classes [N, C, H, W].")
+    axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for images of classes [N, C, H, W].")
 
 
 class CategoricalAccuracy(_ClassMetric):
@@ -41,7 +41,7 @@ class CategoricalAccuracy(_ClassMetric):
 
 
 class SparseCategoricalAccuracy(_ClassMetric):
-    """The share of samples whose likeliest class is the one the target names."""
+    """The share of samples whose likeliest class is the target."""
 
     target_kind: ClassVar[TargetKind] = "classes"
     examples = (
@@ -58,9 +58,9 @@ class SparseCategoricalAccuracy(_ClassMetric):
 
 
 class TopKCategoricalAccuracy(MeanMetric):
-    """The share of samples whose right class is among the k likeliest (ties with the k-th count); one-hot targets."""
+    """The share of samples whose class is among the k likeliest (ties with the k-th count); one-hot targets."""
 
-    k: int = field(default=5, min=1, doc="How many of the likeliest classes count.")
+    k: int = field(default=5, min=1, doc="The number of the likeliest classes that count.")
     target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("TopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)
 
@@ -71,7 +71,7 @@ class TopKCategoricalAccuracy(MeanMetric):
 class SparseTopKCategoricalAccuracy(MeanMetric):
     """The share of samples whose class is among the k likeliest (one that ties with the k-th is)."""
 
-    k: int = field(default=5, min=1, doc="How many of the likeliest classes count.")
+    k: int = field(default=5, min=1, doc="The number of the likeliest classes that count.")
     target_kind: ClassVar[TargetKind] = "classes"
     examples = (example("SparseTopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)
 
@@ -83,13 +83,13 @@ class SparseTopKCategoricalAccuracy(MeanMetric):
 
 
 def class_index_spec(output: Spec, axis: int) -> Spec:
-    """The spec of class numbers for an output whose classes lie along an axis."""
+    """The spec of class indices for an output whose classes lie along an axis."""
     axis %= output.ndim
     return Spec((*output.shape[:axis], *output.shape[axis + 1 :]), "int32")
 
 
 def in_top_k(target: Any, output: Any, k: int) -> Any:
-    """1 where fewer than k classes score above the right one, else 0; a score that is not a number is never right."""
-    right = ops.take_along_axis(output, ops.expand_dims(target, -1))
-    above = ops.cast(ops.logical_not(ops.less_equal(output, right)), dtype="float32")
+    """1 where fewer than k classes have a score above that of the target, else 0; a NaN score is never correct."""
+    score = ops.take_along_axis(output, ops.expand_dims(target, -1))
+    above = ops.cast(ops.logical_not(ops.less_equal(output, score)), dtype="float32")
     return ops.cast(ops.less(ops.sum(above, axis=-1), float(k)), dtype="float32")

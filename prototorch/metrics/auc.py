@@ -20,8 +20,8 @@ from prototorch.spec import Spec
 class AUC(Metric):
     """The area under the ROC curve (hits over false alarms) or the precision-recall curve, from 0 to 1.
 
-    The curve is drawn through ``num_thresholds`` points, as in Keras; what is kept is how much weight of positives and
-    of negatives lies between two thresholds. Targets are 0 and 1, of the output's shape.
+    The curve is drawn through ``num_thresholds`` points, as in Keras; the states are histograms:
+    the weight of positives and of negatives between two thresholds. Targets are 0 and 1, of the output's shape.
     """
 
     num_thresholds: int = field(default=200, min=2, doc="Points of the curve.")
@@ -44,7 +44,7 @@ class AUC(Metric):
 
     @cached_property
     def threshold_values(self) -> np.ndarray:
-        """All thresholds, rising; the outer ones lie just outside [0, 1]."""
+        """All thresholds, ascending; the outer ones lie just outside [0, 1]."""
         inner = sorted(self.thresholds) if self.thresholds is not None else [
             i / (self.num_thresholds - 1) for i in range(1, self.num_thresholds - 1)
         ]  # fmt: skip
@@ -52,13 +52,13 @@ class AUC(Metric):
 
     def states(self, output: Spec) -> dict[str, Spec]:
         if self.multi_label and output.ndim != 2:
-            raise ShapeError(f"AUC with multi_label wants an output [batch, labels], not {list(output.shape)}")
+            raise ShapeError(f"AUC with multi_label expected an output [batch, labels], got {list(output.shape)}")
         if self.label_weights is not None and (output.ndim < 2 or len(self.label_weights) != output.shape[-1]):
             raise ShapeError(
                 f"AUC has {len(self.label_weights)} label_weights for an output of shape {list(output.shape)}"
             )
-        lots = Spec((len(self.threshold_values), output.shape[-1] if self.multi_label else 1), TOTAL_DTYPE)
-        return {"positives": lots, "negatives": lots}
+        histogram = Spec((len(self.threshold_values), output.shape[-1] if self.multi_label else 1), TOTAL_DTYPE)
+        return {"positives": histogram, "negatives": histogram}
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
         target = self.match_target(target, output)
@@ -69,14 +69,14 @@ class AUC(Metric):
         n = output.spec.size // labels
         if self.label_weights is not None and not self.multi_label:
             weight = weight * np.tile(np.asarray(self.label_weights, TOTAL_DTYPE), n)
-        place = self._bucket(ops.reshape(output, shape=(-1,)))
+        bucket = self._bucket(ops.reshape(output, shape=(-1,)))
         if self.multi_label:
-            place = place * shape[1] + np.tile(np.arange(labels, dtype=np.int32), n)
+            bucket = bucket * shape[1] + np.tile(np.arange(labels, dtype=np.int32), n)
         true = ops.cast(ops.reshape(ops.not_equal(target, 0.0), shape=(-1,)), dtype=TOTAL_DTYPE)
         new = {}
         for name, part in (("positives", true * weight), ("negatives", (1.0 - true) * weight)):
-            lots = ops.embedding_grad(part, place, rows=shape[0] * shape[1])
-            new[name] = states[name] + ops.reshape(lots, shape=shape)
+            histogram = ops.embedding_grad(part, bucket, rows=shape[0] * shape[1])
+            new[name] = states[name] + ops.reshape(histogram, shape=shape)
         return new
 
     def _bucket(self, output: Any) -> Any:
@@ -84,9 +84,9 @@ class AUC(Metric):
         last = len(self.threshold_values) - 1
         output = ops.clip(output, 0.0, 1.0)
         if self.thresholds is None:
-            place = ops.ceil(output * float(last)) - 1.0
-            place = ops.where(ops.greater(place, 0.0), place, ops.zeros_like(place))  # so is what is not a number
-            return ops.cast(place, dtype="int32")
+            bucket = ops.ceil(output * float(last)) - 1.0
+            bucket = ops.where(ops.greater(bucket, 0.0), bucket, ops.zeros_like(bucket))  # NaN too
+            return ops.cast(bucket, dtype="int32")
         inner = np.asarray(self.threshold_values[1:-1], output.dtype)
         above = ops.greater(ops.reshape(output, shape=(-1, 1)), inner)
         return ops.cast(ops.sum(ops.cast(above, dtype="float32"), axis=1), dtype="int32")
@@ -114,11 +114,11 @@ class AUC(Metric):
 
 
 def _pr_area(tp: np.ndarray, fp: np.ndarray, fn: np.ndarray) -> np.ndarray:
-    """The area under precision over recall, interpolated as Davis and Goadrich (2006) say."""
-    said = tp + fp
-    dtp, dsaid = tp[:-1] - tp[1:], said[:-1] - said[1:]
-    slope = divide_no_nan(dtp, np.maximum(dsaid, 0))
-    intercept = tp[1:] - slope * said[1:]
-    both = (said[:-1] > 0) & (said[1:] > 0)
-    logs = np.log(np.where(both, divide_no_nan(said[:-1], np.maximum(said[1:], 0)), 1.0))
+    """The area under precision over recall, interpolated by Davis and Goadrich (2006)."""
+    predicted = tp + fp
+    dtp, dpredicted = tp[:-1] - tp[1:], predicted[:-1] - predicted[1:]
+    slope = divide_no_nan(dtp, np.maximum(dpredicted, 0))
+    intercept = tp[1:] - slope * predicted[1:]
+    both = (predicted[:-1] > 0) & (predicted[1:] > 0)
+    logs = np.log(np.where(both, divide_no_nan(predicted[:-1], np.maximum(predicted[1:], 0)), 1.0))
     return np.sum(divide_no_nan(slope * (dtp + intercept * logs), np.maximum(tp[1:] + fn[1:], 0)), axis=0)

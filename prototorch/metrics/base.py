@@ -1,4 +1,4 @@
-"""The root of all metrics: what is measured over many batches, inside the step."""
+"""The base class of metrics: values accumulated over many batches, inside the step."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from prototorch.schema import Block, field
 from prototorch.spec import Spec
 from prototorch.text.case_conversion import snake_case
 
-TOTAL_DTYPE = "float64"  # the type of all totals: counts stay exact to 2^53
+TOTAL_DTYPE = "float64"  # the dtype of all totals: counts are exact up to 2^53
 
 
 class Metric(Block, family="metric"):
-    """A streaming metric. Its totals are states of the step's graph: an update is said in ops, the result is computed
-    from the totals on the host. All totals begin with zeros, and begin again with zeros in each epoch.
+    """A streaming metric. Its totals are states of the step's graph: an update is expressed in ops, the result is
+    computed from the totals on the host. All totals are zero at the start of each epoch.
 
     A subclass defines `states`, `update` and `result` (or is a `MeanMetric`).
     """
 
-    name: str = field(default="", doc="Its name in the logs; its own name in snake_case where left out.")
+    name: str = field(default="", doc="Name in the logs; by default the metric's own name in snake_case.")
 
     #: the name in the logs, where it is not the class' name in snake_case
     log_name: ClassVar[str] = ""
@@ -34,11 +34,11 @@ class Metric(Block, family="metric"):
         raise TypeError(f"{type(self).__name__} does not define states")
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
-        """The new totals after a batch, said in ops.
+        """The new totals after a batch, expressed in ops.
 
         target: as the loss at this output takes it. output: [batch, ...]. weight: [batch], the samples' weights, or
-        [batch, time, ...] where the output has a mask: 0 at the places that do not count.
-        Raises ShapeError where the target does not belong to the output.
+        [batch, time, ...] where the output has a mask: 0 at the positions that do not count.
+        Raises ShapeError where the target does not match the output.
         """
         raise TypeError(f"{type(self).__name__} does not define update")
 
@@ -51,7 +51,7 @@ class Metric(Block, family="metric"):
         return Spec(output.shape, output.dtype)
 
     def match_target(self, target: Any, output: Any) -> Any:
-        """The target in the shape and type the metric wants; ShapeError where it has another shape."""
+        """The target in the shape and dtype of `target_spec`. Raises ShapeError where its shape does not match."""
         return match_target(type(self).__name__, self.target_kind, target, self.target_spec(output.spec), output.spec)
 
 
@@ -60,29 +60,29 @@ def _log_name(self: Metric) -> str:
     return self.__dict__["name"] or self.log_name or snake_case(type(self).__name__)
 
 
-# The field is read through a property, so that it need not be said: `SparseCategoricalAccuracy().name`
+# The field is read through a property, so that it has a default: `SparseCategoricalAccuracy().name`
 Metric.name = property(_log_name)  # type: ignore[assignment]
 
 
 class MeanMetric(Metric, abstract=True):
-    """The weighted mean of a number for each sample, or each place of a sample; a subclass defines `values`."""
+    """The weighted mean of a value per sample, or per position of a sample; a subclass defines `values`."""
 
     def values(self, target: Any, output: Any) -> Any:
-        """The number of each sample, [batch], or at each place, [batch, ...], said in ops."""
+        """The value of each sample, [batch], or at each position, [batch, ...], expressed in ops."""
         raise TypeError(f"{type(self).__name__} does not define values")
 
     def valid_mask(self, target: Any, output: Any) -> Any | None:
-        """True where a place counts, [batch, ...]; None: all of them."""
+        """True where a position counts, [batch, ...]; None: everywhere."""
         return None
 
     def states(self, output: Spec) -> dict[str, Spec]:
         return {"total": Spec((), TOTAL_DTYPE), "count": Spec((), TOTAL_DTYPE)}
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
-        counted = self.valid_mask(target, output)
-        if counted is not None:
-            weight = apply_mask(weight, counted)
-        # Keras: a sample's number is the mean over its places of number * weight, its weight the mean over theirs
+        valid = self.valid_mask(target, output)
+        if valid is not None:
+            weight = apply_mask(weight, valid)
+        # Keras: a sample's value is the mean over its positions of value * weight, its weight the mean of their weights
         each = self.values(target, output)
         each, weight = mean_trailing(each, weight.ndim), mean_trailing(weight, each.ndim)
         each, weight = ops.cast(each, dtype=TOTAL_DTYPE), ops.cast(weight, dtype=TOTAL_DTYPE)
@@ -107,5 +107,5 @@ def apply_mask(weight: Any, mask: Any) -> Any:
 
 def divide_no_nan(a: Any, b: Any) -> Any:
     """a / b, and 0 where b is 0 (Keras' divide_no_nan); for numbers and arrays."""
-    made = np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b))), where=np.asarray(b) != 0)
-    return float(made) if made.ndim == 0 else made
+    quotient = np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b))), where=np.asarray(b) != 0)
+    return float(quotient) if quotient.ndim == 0 else quotient

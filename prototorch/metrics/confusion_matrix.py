@@ -1,4 +1,4 @@
-"""Which class is taken for which."""
+"""Confusion matrices."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from prototorch.spec import Spec
 
 
 class _ConfusionMetric(Metric, abstract=True):
-    """Counts of samples by their class and the class they were taken for."""
+    """Counts of samples by their class and their predicted class."""
 
-    axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for pictures of classes [N, C, H, W].")
+    axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for images of classes [N, C, H, W].")
     target_kind: ClassVar[TargetKind] = "classes"
 
     def target_spec(self, output: Spec) -> Spec:
@@ -30,21 +30,21 @@ class _ConfusionMetric(Metric, abstract=True):
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
         target, n = self.match_target(target, output), output.shape[self.axis]
-        place = target * n + ops.argmax(output, axis=self.axis)
+        cell = target * n + ops.argmax(output, axis=self.axis)
         wide = expand_trailing(ops.cast(weight, dtype=TOTAL_DTYPE), target.ndim)
         each = ops.broadcast_to(wide, shape=tuple(target.shape))
-        # a label outside the classes counts nowhere; `embedding_grad` would write outside the matrix
-        good = ops.logical_and(ops.greater_equal(target, 0), ops.less(target, n))
-        each = ops.where(good, each, ops.zeros_like(each))
-        place = ops.where(good, place, ops.zeros_like(place))
-        flat = ops.embedding_grad(ops.reshape(each, shape=(-1,)), ops.reshape(place, shape=(-1,)), rows=n * n)
+        # a label out of range counts nowhere; `embedding_grad` would write outside the matrix
+        is_class = ops.logical_and(ops.greater_equal(target, 0), ops.less(target, n))
+        each = ops.where(is_class, each, ops.zeros_like(each))
+        cell = ops.where(is_class, cell, ops.zeros_like(cell))
+        flat = ops.embedding_grad(ops.reshape(each, shape=(-1,)), ops.reshape(cell, shape=(-1,)), rows=n * n)
         return {"matrix": states["matrix"] + ops.reshape(flat, shape=(n, n))}
 
 
 class ConfusionMatrix(_ConfusionMetric):
-    """The weight of samples of each class (rows) that were taken for each class (columns).
+    """The weight of the samples of each class (rows) that were predicted as each class (columns).
 
-    Targets are class numbers; the result is an array [classes, classes].
+    Targets are class indices; the result is an array [classes, classes].
     """
 
     examples = (
@@ -57,9 +57,9 @@ class ConfusionMatrix(_ConfusionMetric):
 
 
 class MeanIoU(_ConfusionMetric):
-    """The mean over the classes that occur of intersection / union: right / (right + missed + wrongly said).
+    """The mean over the classes that occur of intersection / union: TP / (TP + FP + FN).
 
-    Targets are class numbers.
+    Targets are class indices.
     """
 
     aliases, log_name = ("mean_iou",), "mean_io_u"

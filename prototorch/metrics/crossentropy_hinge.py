@@ -1,4 +1,4 @@
-"""How unlikely the outputs find the targets; and the hinges."""
+"""Crossentropies and hinges as metrics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from prototorch.schema import example, field
 
 
 class BinaryCrossentropy(LossAsMetric):
-    """The mean crossentropy of yes/no outputs."""
+    """The mean binary crossentropy."""
 
     from_logits: bool = field(default=False, doc="Whether outputs are logits; else they are probabilities.")
-    label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share by which targets are drawn towards 1/2.")
+    label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share by which targets are moved towards 1/2.")
     loss_class = losses.BinaryCrossentropy
     examples = (example("BinaryCrossentropy { from_logits: true }", inputs=[(3,)]),)
 
@@ -20,17 +20,17 @@ class CategoricalCrossentropy(LossAsMetric):
     """The mean crossentropy of classes, for one-hot or soft targets."""
 
     from_logits: bool = field(default=False, doc="Whether outputs are logits; else they are probabilities.")
-    label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share of the target spread over all classes.")
+    label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share of the target given to all classes.")
     axis: int = field(default=-1, doc="The axis of the classes.")
     loss_class = losses.CategoricalCrossentropy
     examples = (example("CategoricalCrossentropy { }", inputs=[(5,)]),)
 
 
 class SparseCategoricalCrossentropy(LossAsMetric):
-    """The mean crossentropy of classes, for targets that are class numbers."""
+    """The mean crossentropy of classes, for targets that are class indices."""
 
     from_logits: bool = field(default=False, doc="Whether outputs are logits; else they are probabilities.")
-    ignore_class: int | None = field(default=None, doc="A class number that does not count.")
+    ignore_class: int | None = field(default=None, doc="A class index that is ignored.")
     axis: int = field(default=-1, doc="The axis of the classes.")
     loss_class = losses.SparseCategoricalCrossentropy
     examples = (example("SparseCategoricalCrossentropy { from_logits: true }", inputs=[(5,)]),)

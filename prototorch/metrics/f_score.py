@@ -19,8 +19,8 @@ def _average() -> Any:
     """The field of the average; `FBetaScore` declares it once more, so that it comes first."""
     return field(
         default=None,
-        doc="None gives a number for each class; macro their mean; weighted their mean by the classes' sizes; "
-        "micro one score of all answers together.",
+        doc="None gives a value for each class; macro their mean; weighted their mean by the classes' sizes; "
+        "micro one score of all classes together.",
     )
 
 
@@ -29,7 +29,10 @@ class _FScore(Metric, abstract=True):
 
     average: Literal["micro", "macro", "weighted"] | None = _average()
     threshold: float | None = field(
-        default=None, above=0, max=1, doc="Outputs above it are a yes; without it only the largest of each sample is."
+        default=None,
+        above=0,
+        max=1,
+        doc="Outputs above it count as 1; by default the largest of each sample does.",
     )
     target_kind: ClassVar[TargetKind] = "one_hot"
 
@@ -40,7 +43,9 @@ class _FScore(Metric, abstract=True):
 
     def states(self, output: Spec) -> dict[str, Spec]:
         if output.ndim != 2:
-            raise ShapeError(f"{type(self).__name__} wants an output [batch, classes], not {list(output.shape)}")
+            raise ShapeError(
+                f"{type(self).__name__} expected an output [batch, classes], got shape {list(output.shape)}"
+            )
         counts = Spec(() if self.average == "micro" else output.shape[1:], TOTAL_DTYPE)
         return {"true_positives": counts, "false_positives": counts, "false_negatives": counts, "weights": counts}
 
@@ -48,15 +53,15 @@ class _FScore(Metric, abstract=True):
         target = ops.cast(self.match_target(target, output), dtype=TOTAL_DTYPE)
         if self.threshold is None:
             largest = ops.greater_equal(output, ops.max(output, axis=-1, keepdims=True))
-            yes = ops.logical_and(largest, ops.greater(ops.abs(output), 1e-9))  # all zeros are no yes
+            positive = ops.logical_and(largest, ops.greater(ops.abs(output), 1e-9))  # all zeros count as none
         else:
-            yes = ops.greater(output, self.threshold)
-        yes = ops.cast(yes, dtype=TOTAL_DTYPE)
+            positive = ops.greater(output, self.threshold)
+        positive = ops.cast(positive, dtype=TOTAL_DTYPE)
         weight = expand_trailing(ops.cast(weight, dtype=TOTAL_DTYPE), 2)
         parts = {
-            "true_positives": yes * target,
-            "false_positives": yes * (1.0 - target),
-            "false_negatives": (1.0 - yes) * target,
+            "true_positives": positive * target,
+            "false_positives": positive * (1.0 - target),
+            "false_negatives": (1.0 - positive) * target,
             "weights": target,
         }
         over = None if self.average == "micro" else 0
@@ -79,7 +84,7 @@ class FBetaScore(_FScore):
 
     aliases, log_name = ("fbeta_score",), "fbeta_score"
     average: Literal["micro", "macro", "weighted"] | None = _average()
-    beta: float = field(default=1.0, above=0, doc="How many times as much recall counts as precision.")
+    beta: float = field(default=1.0, above=0, doc="The weight of recall, as a multiple of that of precision.")
     examples = (example("FBetaScore { beta: 2.0  average: macro }", inputs=[(5,)]),)
 
     @property

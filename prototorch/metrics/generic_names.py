@@ -1,4 +1,4 @@
-"""The words whose meaning the loss and the output's shape decide: "accuracy", "crossentropy"."""
+"""Names whose meaning depends on the loss and the output's shape: "accuracy", "crossentropy"."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ACCURACY, CROSSENTROPY = ("accuracy", "acc"), ("crossentropy", "ce")
 
 
 def resolve_metric(name: str, loss: Loss | None, output: Spec) -> Metric:
-    """The metric that a word means at an output.
+    """The metric of a name for an output.
 
-    "accuracy" (or "acc") and "crossentropy" (or "ce") go by the loss: class numbers, one-hot or binary; for a loss
-    between numbers by the output, one unit being binary. Where the loss takes logits, so do they: the threshold of a
-    binary accuracy is then 0. (Keras goes by the shapes alone, and so takes the likeliest class of several yes/no
-    outputs, and a threshold of 1/2 for logits.) Any other word is a metric's name.
+    "accuracy" (or "acc") and "crossentropy" (or "ce") go by the loss: class indices, one-hot or binary; for a
+    regression loss by the output, where one unit is binary. Where the loss takes logits, so do they: the threshold of a
+    binary accuracy is then 0. (Keras decides by the shapes alone, and so takes the likeliest class of several
+    binary outputs, and a threshold of 1/2 for logits.) Any other name is a metric's.
 
-    Raises UsageError for a name that is not known.
+    Raises UsageError for an unknown name.
     """
     if name not in (*ACCURACY, *CROSSENTROPY):
         return Metric.lookup(name)()

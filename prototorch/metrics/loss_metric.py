@@ -12,7 +12,7 @@ from prototorch.text.case_conversion import snake_case
 
 
 class LossAsMetric(MeanMetric, abstract=True):
-    """A metric that is the mean of a loss of the same fields."""
+    """A metric that is the mean of the loss with the same fields."""
 
     loss_class: ClassVar[type[Loss]]
 
@@ -30,7 +30,7 @@ class LossAsMetric(MeanMetric, abstract=True):
 
 
 class LossMetric(MeanMetric):
-    """The mean of any loss, also of one of your own; a loss given as a metric is taken so."""
+    """The mean of any loss, also of a user's own; a loss in a list of metrics becomes one."""
 
     loss: Loss = field(doc="The loss.")
     examples = (example("LossMetric { loss: Huber { delta: 0.5 } }", inputs=[(3,)]),)
@@ -48,10 +48,10 @@ class LossMetric(MeanMetric):
 
 
 def loss_values(loss: Loss, target: Any, output: Any) -> Any:
-    """A loss at each place, [batch, ...]."""
+    """A loss at each position, [batch, ...]."""
     return loss.values(loss.match_target(target, loss.target_spec(output.spec), output.spec), output)
 
 
 def loss_mask(loss: Loss, target: Any, output: Any) -> Any | None:
-    """True where a place counts for a loss; None: everywhere."""
+    """True where a position counts for a loss; None: everywhere."""
     return loss.valid_mask(loss.match_target(target, loss.target_spec(output.spec), output.spec))

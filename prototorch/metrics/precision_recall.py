@@ -1,4 +1,4 @@
-"""Precision and recall, from counts of right and wrong answers at one or several thresholds."""
+"""Precision and recall, from counts of true and false positives and negatives at one or several thresholds."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from prototorch.spec import Spec
 
 
 class _ThresholdMetric(Metric, abstract=True):
-    """Counts of answers at thresholds; ``wrong`` names the kind of wrong answers that are counted."""
+    """Counts at thresholds; ``error_name`` is the kind of errors that is counted, a state's name."""
 
     thresholds: float | tuple[float, ...] | None = field(
-        default=None, min=0, max=1, doc="Outputs above it are a yes; several give a result each. 0.5 where left out."
+        default=None,
+        min=0,
+        max=1,
+        doc="Outputs above it count as 1; several give a result each. By default 0.5.",
     )
     top_k: int | None = field(
-        default=None, min=1, doc="Only the k likeliest classes can be a yes (at any value, without thresholds)."
+        default=None, min=1, doc="Only the k likeliest classes can be positive (at any value, without thresholds)."
     )
-    class_id: int | None = field(default=None, min=0, doc="Only this class is measured.")
+    class_id: int | None = field(default=None, min=0, doc="Only this class is counted.")
     target_kind: ClassVar[TargetKind] = "binary"
     error_name: ClassVar[str]
 
     @property
     def threshold_values(self) -> tuple[float, ...]:
-        """The thresholds."""
+        """The thresholds as a tuple."""
         if self.thresholds is None:
             return (0.5,) if self.top_k is None else (float("-inf"),)
         return self.thresholds if isinstance(self.thresholds, tuple) else (self.thresholds,)
@@ -54,17 +57,17 @@ class _ThresholdMetric(Metric, abstract=True):
             possible = None if possible is None else possible[key]
         weight = broadcast_weights(weight, output)
         levels = np.asarray(self.threshold_values, output.dtype).reshape(-1, 1)
-        yes = ops.greater(ops.reshape(output, shape=(1, -1)), levels)
+        positive = ops.greater(ops.reshape(output, shape=(1, -1)), levels)
         if possible is not None:
-            yes = ops.logical_and(yes, ops.reshape(possible, shape=(1, -1)))
+            positive = ops.logical_and(positive, ops.reshape(possible, shape=(1, -1)))
         true = ops.reshape(ops.not_equal(target, 0.0), shape=(1, -1))
         if self.error_name == "false_positives":
-            missed = ops.logical_and(ops.logical_not(true), yes)
+            errors = ops.logical_and(ops.logical_not(true), positive)
         else:
-            missed = ops.logical_and(true, ops.logical_not(yes))
+            errors = ops.logical_and(true, ops.logical_not(positive))
         return {
-            "true_positives": states["true_positives"] + count_hits(ops.logical_and(true, yes), weight),
-            self.error_name: states[self.error_name] + count_hits(missed, weight),
+            "true_positives": states["true_positives"] + count_hits(ops.logical_and(true, positive), weight),
+            self.error_name: states[self.error_name] + count_hits(errors, weight),
         }
 
     def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
@@ -74,7 +77,7 @@ class _ThresholdMetric(Metric, abstract=True):
 
 
 class Precision(_ThresholdMetric):
-    """Of all that was said to be a yes, the share that is one. Targets are 0 and 1, of the output's shape."""
+    """True positives / predicted positives. Targets are 0 and 1, of the output's shape."""
 
     error_name = "false_positives"
     examples = (
@@ -85,15 +88,15 @@ class Precision(_ThresholdMetric):
 
 
 class Recall(_ThresholdMetric):
-    """Of all that is a yes, the share that was said to be one. Targets are 0 and 1, of the output's shape."""
+    """True positives / actual positives. Targets are 0 and 1, of the output's shape."""
 
     error_name = "false_negatives"
     examples = (example("Recall { thresholds: 0.4 }", inputs=[(3,)]),)
 
 
 def broadcast_weights(weight: Any, output: Any) -> Any:
-    """The weights of samples [batch], or of places [batch, time], once for each element of the output: [batch * ...],
-    float64."""
+    """The weights of samples [batch], or of positions [batch, time], once for each element of the output: [batch *
+    ...], float64."""
     wide = expand_trailing(ops.cast(weight, dtype=TOTAL_DTYPE), output.ndim)
     return ops.reshape(ops.broadcast_to(wide, shape=tuple(output.shape)), shape=(-1,))
 
@@ -105,5 +108,5 @@ def count_hits(hits: Any, weight: Any) -> Any:
 
 def top_k_mask(output: Any, k: int) -> Any:
     """True at the k largest along the last axis; among equals the first."""
-    _, places = ops.top_k(output, k=min(k, output.shape[-1]))
-    return ops.greater(ops.sum(ops.one_hot(places, classes=output.shape[-1]), axis=-2), 0.0)
+    _, indices = ops.top_k(output, k=min(k, output.shape[-1]))
+    return ops.greater(ops.sum(ops.one_hot(indices, classes=output.shape[-1]), axis=-2), 0.0)

@@ -1,4 +1,4 @@
-"""Errors between numbers."""
+"""Regression errors as metrics."""
 
 from __future__ import annotations
 

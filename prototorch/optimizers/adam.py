@@ -1,4 +1,4 @@
-"""Adam and its kin: a step for each element, from the moments of its gradient."""
+"""Adam and its variants: a step size per element, from the moments of the gradient."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from prototorch.schema import Example, example, field
 
 
 class _MomentOptimizer(Optimizer):
-    """The fields of methods with two moving averages."""
+    """The fields of methods with two moments."""
 
     learning_rate: float | Schedule = learning_rate_field()
-    beta_1: float = field(default=0.9, min=0, below=1, doc="How much of the mean gradient stays in each step.")
-    beta_2: float = field(default=0.999, min=0, below=1, doc="How much of the mean squared gradient stays.")
-    epsilon: float = field(default=1e-7, min=0, doc="Added to the root, against division by 0.")
+    beta_1: float = field(default=0.9, min=0, below=1, doc="Decay rate of the first moment.")
+    beta_2: float = field(default=0.999, min=0, below=1, doc="Decay rate of the second moment.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added to the root, for numerical stability.")
 
 
 class Adam(Optimizer):
     """Adam (Kingma and Ba 2015), Keras' form: w - lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)."""
 
     learning_rate: float | Schedule = learning_rate_field()
-    beta_1: float = field(default=0.9, min=0, below=1, doc="How much of the mean gradient stays in each step.")
-    beta_2: float = field(default=0.999, min=0, below=1, doc="How much of the mean squared gradient stays.")
-    epsilon: float = field(default=1e-7, min=0, doc="Added to the root, against division by 0.")
-    amsgrad: bool = field(default=False, doc="Divide by the largest mean square so far (Reddi et al. 2018).")
+    beta_1: float = field(default=0.9, min=0, below=1, doc="Decay rate of the first moment.")
+    beta_2: float = field(default=0.999, min=0, below=1, doc="Decay rate of the second moment.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added to the root, for numerical stability.")
+    amsgrad: bool = field(default=False, doc="Use the largest second moment so far (Reddi et al. 2018).")
     examples: ClassVar[Sequence[Example]] = (
         example("Adam { learning_rate: 1e-3 }"),
         example("Adam { amsgrad: true  weight_decay: 0.01 }"),
@@ -43,11 +43,11 @@ class Adam(Optimizer):
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
         op = ops.amsgrad_update if self.amsgrad else ops.adam_update
-        new, *made = op(
+        new, *new_slots = op(
             *inputs, *slots.values(),
             beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, decay=decay,
         )  # fmt: skip
-        return new, dict(zip(slots, made, strict=True))
+        return new, dict(zip(slots, new_slots, strict=True))
 
 
 class AdamW(Adam):
@@ -55,7 +55,7 @@ class AdamW(Adam):
 
     learning_rate: float | Schedule = learning_rate_field()
     weight_decay: float | None = field(
-        default=0.004, min=0, doc="The share (times the learning rate) by which weights shrink in each step; decoupled."
+        default=0.004, min=0, doc="Decoupled weight decay: weights shrink by learning_rate * weight_decay in each step."
     )
     examples = (example("AdamW { learning_rate: 1e-3  weight_decay: 0.01 }"),)
 
@@ -69,11 +69,11 @@ class Nadam(_MomentOptimizer):
         return {"momentum": zeros_slot(weight), "velocity": zeros_slot(weight)}
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
-        new, *made = ops.nadam_update(
+        new, *new_slots = ops.nadam_update(
             *inputs, *slots.values(),
             beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, decay=decay,
         )  # fmt: skip
-        return new, dict(zip(slots, made, strict=True))
+        return new, dict(zip(slots, new_slots, strict=True))
 
 
 class Adamax(_MomentOptimizer):
@@ -85,20 +85,20 @@ class Adamax(_MomentOptimizer):
         return {"momentum": zeros_slot(weight), "norm": zeros_slot(weight)}
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
-        new, *made = ops.adamax_update(
+        new, *new_slots = ops.adamax_update(
             *inputs, *slots.values(),
             beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, decay=decay,
         )  # fmt: skip
-        return new, dict(zip(slots, made, strict=True))
+        return new, dict(zip(slots, new_slots, strict=True))
 
 
 class Lion(Optimizer):
-    """Lion (Chen et al. 2023): the sign of an interpolated momentum. Its learning rate wants to be some ten times
+    """Lion (Chen et al. 2023): the sign of an interpolated momentum. Its learning rate should be some ten times
     smaller than Adam's."""
 
     learning_rate: float | Schedule = learning_rate_field()
-    beta_1: float = field(default=0.9, min=0, max=1, doc="How much the momentum weighs in the update.")
-    beta_2: float = field(default=0.99, min=0, max=1, doc="How much of the momentum stays in each step.")
+    beta_1: float = field(default=0.9, min=0, max=1, doc="Weight of the momentum in the update.")
+    beta_2: float = field(default=0.99, min=0, max=1, doc="Decay rate of the momentum.")
     examples = (example("Lion { learning_rate: 1e-4 }"),)
 
     def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The root of all optimisers: how a gradient changes a weight."""
+"""The base class of optimizers."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ from prototorch.schema import Block, field
 
 EMA_SLOT = "average"
 
-UpdateInputs = tuple[Any, Any, Any, Any]  #: a weight's value, its gradient, the learning rate, the number of the step
-UpdateResult = tuple[Any, dict[str, Any]]  #: a weight's new value, its new slots
+UpdateInputs = tuple[Any, Any, Any, Any]  #: a weight's value, its gradient, the learning rate, the step (from 1)
+UpdateResult = tuple[Any, dict[str, Any]]  #: a weight's new value and its new slots
 
 
 def learning_rate_field(default: float = 0.001) -> Any:
-    """The field of the learning rate. Each optimiser declares it, so that it comes first: ``Adam(1e-3)``."""
+    """The field of the learning rate. Each optimizer declares it, so that it is the first argument: ``Adam(1e-3)``."""
     return field(default=default, min=0, doc="The learning rate, or a schedule of it.")
 
 
 class Optimizer(Block, family="optimizer"):
-    """How training changes the weights.
+    """Updates weights by their gradients.
 
     A step is: gradients are clipped; each weight shrinks by the decoupled ``weight_decay``; it is updated; its moving
-    average follows (Keras' order; a constraint comes last). All of it is said in ops, a part of the step's plan.
+    average follows (Keras' order; a constraint comes last). All of it is expressed in ops, a part of the step's plan.
 
     There are two kinds of weight decay. ``weight_decay`` is decoupled, as in Keras: w shrinks by lr * weight_decay, and
-    slots do not know. ``l2`` (and ``l1``) is coupled: it is added to the gradient after clipping. That is what Caffe's
-    solvers, and PyTorch's SGD and Adam, call weight_decay.
+    slots are not affected. ``l2`` (and ``l1``) is coupled: it is added to the gradient after clipping. That is what
+    Caffe's solvers, and PyTorch's SGD and Adam, call weight_decay.
 
-    A weight's own ``lr_mult`` multiplies its learning rate and ``decay_mult`` its decay of either kind.
+    The ``lr_mult`` of a weight multiplies its learning rate and ``decay_mult`` its decay of either kind.
 
-    A subclass defines `state` (its slots) and `update`.
+    A subclass defines `create_slots` and `update`.
     """
 
     learning_rate: float | Schedule = learning_rate_field()
     weight_decay: float | None = field(
-        default=None, min=0, doc="The share (times the learning rate) by which weights shrink in each step; decoupled."
+        default=None, min=0, doc="Decoupled weight decay: weights shrink by learning_rate * weight_decay in each step."
     )
     l2: float = field(
         default=0.0,
         min=0,
-        doc="Coupled weight decay: l2 * w is added to the clipped gradient, and so goes through momenta.",
+        doc="Coupled weight decay: l2 * w is added to the clipped gradient, and so to momenta.",
     )
-    l1: float = field(default=0.0, min=0, doc="The same with the sign of w: l1 * sign(w) is added to the gradient.")
-    clipnorm: float | None = field(default=None, above=0, doc="The largest L2 norm of each weight's gradient.")
-    clipvalue: float | None = field(default=None, above=0, doc="The largest size of each element of a gradient.")
-    global_clipnorm: float | None = field(default=None, above=0, doc="The largest L2 norm of all gradients together.")
+    l1: float = field(default=0.0, min=0, doc="L1 penalty: l1 * sign(w) is added to the clipped gradient.")
+    clipnorm: float | None = field(default=None, above=0, doc="The maximum L2 norm of each weight's gradient.")
+    clipvalue: float | None = field(default=None, above=0, doc="The maximum absolute value of a gradient's elements.")
+    global_clipnorm: float | None = field(default=None, above=0, doc="The maximum L2 norm of all gradients together.")
     use_ema: bool = field(
         default=False, doc="Keep an exponential moving average of each weight; training ends with the averages."
     )
-    ema_momentum: float = field(default=0.99, min=0, max=1, doc="How much of the average stays in each step.")
+    ema_momentum: float = field(default=0.99, min=0, max=1, doc="Decay rate of the average.")
     ema_overwrite_frequency: int | None = field(
-        default=None, min=1, doc="Every so many steps the weights become their averages."
+        default=None, min=1, doc="Steps between two replacements of the weights by their averages."
     )
 
     setattr_hints = {"learning_rate": "set model.learning_rate for the steps to come"}
 
-    #: whether `update` adds ``l2`` itself, in its op
+    #: whether `update` adds ``l2`` in its own op
     fuses_l2: ClassVar[bool] = False
 
     def check(self) -> None:
@@ -75,7 +75,7 @@ class Optimizer(Block, family="optimizer"):
     # ------------------------------------------------------------------ what the trainer calls
 
     def clip(self, grads: Sequence[Any]) -> list[Any]:
-        """The gradients, clipped as the fields say; said in ops."""
+        """The clipped gradients, expressed in ops."""
         if self.clipnorm is not None:
             return [g * clip_factor(sum_of_squares([g]), self.clipnorm) for g in grads]
         if self.global_clipnorm is not None and grads:
@@ -86,36 +86,36 @@ class Optimizer(Block, family="optimizer"):
         return list(grads)
 
     def initial_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
-        """What is remembered of a weight between steps: arrays by name, as they begin."""
+        """The state of a weight between steps: initial arrays by name."""
         slots = self.create_slots(weight)
         return {**slots, EMA_SLOT: zeros_slot(weight)} if self.use_ema else slots
 
     def apply(
         self, value: Any, grad: Any, slots: Mapping[str, Any], rate: Any, step: Any, weight: WeightSpec
     ) -> UpdateResult:
-        """The new value of a weight and its new slots, said in ops.
+        """The new value of a weight and its new slots, expressed in ops.
 
-        value, grad: of the weight's shape. slots: as `slots` names them. rate: the learning rate, a 0-d float32 value.
-        step: the number of this step from 1, a 0-d int64 value.
+        value, grad: of the weight's shape. slots: by the names of `initial_slots`. rate: the learning rate, a 0-d
+        float32 value. step: the number of this step from 1, a 0-d int64 value.
         """
         if weight.lr_mult != 1.0:
             rate = rate * weight.lr_mult
-        own = {name: slot for name, slot in slots.items() if name != EMA_SLOT}
+        method_slots = {name: slot for name, slot in slots.items() if name != EMA_SLOT}
         decay = (self.weight_decay or 0.0) * weight.decay_mult
         grad = self._add_penalty_gradients(value, grad, weight)
-        new, new_slots = self.update((value, grad, rate, step), own, decay, weight)
+        new, new_slots = self.update((value, grad, rate, step), method_slots, decay, weight)
         if self.use_ema:
             new, new_slots[EMA_SLOT] = self._update_average(new, slots[EMA_SLOT], step)
         return new, new_slots
 
     def final_value(self, slots: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """What a weight becomes when training ends: its moving average where there is one, else None (as it is)."""
+        """The value of a weight after training: its moving average where there is one, else None (unchanged)."""
         return slots[EMA_SLOT] if self.use_ema and EMA_SLOT in slots else None
 
-    # ------------------------------------------------------------------ what a subclass says
+    # ------------------------------------------------------------------ defined by subclasses
 
     def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
-        """The slots of the method itself."""
+        """The initial slots of the method."""
         return {}
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
@@ -130,8 +130,10 @@ class Optimizer(Block, family="optimizer"):
         return grad + ops.sign(value) * l1 if l1 else grad
 
     def _update_average(self, value: Any, average: Any, step: Any) -> tuple[Any, Any]:
-        kept = ops.cast(ops.greater(step, 1), dtype=value.dtype) * self.ema_momentum  # the first step is taken whole
-        average = average + (value - average) * (1.0 - kept)
+        momentum = (
+            ops.cast(ops.greater(step, 1), dtype=value.dtype) * self.ema_momentum
+        )  # the first value is taken as it is
+        average = average + (value - average) * (1.0 - momentum)
         every = self.ema_overwrite_frequency
         if every is not None:
             value = ops.where(ops.equal(ops.remainder(step, every), 0), average, value)
@@ -139,7 +141,7 @@ class Optimizer(Block, family="optimizer"):
 
 
 def zeros_slot(weight: WeightSpec) -> np.ndarray:
-    """A slot that begins with zeros."""
+    """A slot of zeros."""
     return np.zeros(weight.spec.shape, weight.spec.dtype)
 
 
@@ -153,5 +155,5 @@ def sum_of_squares(grads: Sequence[Any]) -> Any:
 
 
 def clip_factor(squared_norm: Any, max_norm: float) -> Any:
-    """The factor that brings a norm, given squared, down to ``most``; 1 where it is smaller already."""
+    """The factor that reduces a norm, given squared, to ``max_norm``; 1 where it is smaller already."""
     return max_norm / ops.maximum(ops.sqrt(squared_norm), max_norm)

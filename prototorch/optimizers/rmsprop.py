@@ -14,13 +14,13 @@ from prototorch.schema import example, field
 
 
 class RMSprop(Optimizer):
-    """RMSprop (Hinton's lecture 6), Keras' form: lr g / sqrt(mean square + epsilon), with momentum if wanted."""
+    """RMSprop (Hinton's lecture 6), Keras' form: lr g / sqrt(mean square + epsilon), with optional momentum."""
 
     learning_rate: float | Schedule = learning_rate_field()
-    rho: float = field(default=0.9, min=0, max=1, doc="How much of the mean square stays in each step.")
-    momentum: float = field(default=0.0, min=0, max=1, doc="How much of the last update goes on.")
-    epsilon: float = field(default=1e-7, min=0, doc="Added under the root, against division by 0.")
-    centered: bool = field(default=False, doc="Divide by the variance of the gradient, not by its mean square.")
+    rho: float = field(default=0.9, min=0, max=1, doc="Decay rate of the mean square.")
+    momentum: float = field(default=0.0, min=0, max=1, doc="Momentum.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added under the root, for numerical stability.")
+    centered: bool = field(default=False, doc="Normalize by the variance of the gradient, not by its mean square.")
     examples = (
         example("RMSprop { learning_rate: 1e-3 }"),
         example("RMSprop { momentum: 0.9 }"),
@@ -37,19 +37,21 @@ class RMSprop(Optimizer):
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
         if len(slots) == 1:
-            made = ops.rmsprop_update(*inputs, *slots.values(), rho=self.rho, epsilon=self.epsilon, decay=decay)
+            results = ops.rmsprop_update(*inputs, *slots.values(), rho=self.rho, epsilon=self.epsilon, decay=decay)
         else:
             op = ops.centered_rmsprop_update if self.centered else ops.rmsprop_momentum_update
-            made = op(*inputs, *slots.values(), rho=self.rho, momentum=self.momentum, epsilon=self.epsilon, decay=decay)
-        return made[0], dict(zip(slots, made[1:], strict=True))
+            results = op(
+                *inputs, *slots.values(), rho=self.rho, momentum=self.momentum, epsilon=self.epsilon, decay=decay
+            )
+        return results[0], dict(zip(slots, results[1:], strict=True))
 
 
 class Adagrad(Optimizer):
     """Adagrad (Duchi et al. 2011), Keras' form: lr g / sqrt(sum of squares + epsilon)."""
 
     learning_rate: float | Schedule = learning_rate_field()
-    initial_accumulator_value: float = field(default=0.1, min=0, doc="Where the sums of squares begin.")
-    epsilon: float = field(default=1e-7, min=0, doc="Added under the root, against division by 0.")
+    initial_accumulator_value: float = field(default=0.1, min=0, doc="Initial value of the sums of squares.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added under the root, for numerical stability.")
     examples = (example("Adagrad { learning_rate: 0.01 }"),)
 
     def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
@@ -64,8 +66,8 @@ class Adadelta(Optimizer):
     """Adadelta (Zeiler 2012), Keras' form; the paper's own has a learning rate of 1."""
 
     learning_rate: float | Schedule = learning_rate_field()
-    rho: float = field(default=0.95, min=0, max=1, doc="How much of the mean squares stays in each step.")
-    epsilon: float = field(default=1e-7, min=0, doc="Added under the roots, against division by 0.")
+    rho: float = field(default=0.95, min=0, max=1, doc="Decay rate of the mean squares.")
+    epsilon: float = field(default=1e-7, min=0, doc="Added under the roots, for numerical stability.")
     examples = (example("Adadelta { learning_rate: 1.0 }"),)
 
     def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:

@@ -20,8 +20,8 @@ class SGD(Optimizer):
     """
 
     learning_rate: float | Schedule = learning_rate_field(0.01)
-    momentum: float = field(default=0.0, min=0, max=1, doc="How much of the last update goes on.")
-    nesterov: bool = field(default=False, doc="Look ahead along the momentum first (Sutskever et al. 2013).")
+    momentum: float = field(default=0.0, min=0, max=1, doc="Momentum.")
+    nesterov: bool = field(default=False, doc="Use Nesterov momentum (Sutskever et al. 2013).")
     examples = (
         example("SGD { learning_rate: 0.1 }"),
         example("SGD { momentum: 0.9  nesterov: true }"),

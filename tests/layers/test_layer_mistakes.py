@@ -55,7 +55,7 @@ SHAPES = [
     (
         "Dense { units: 3  bias_regularizer: orthogonal_regularizer }",
         [(4,)],
-        "the weight 'layer/bias': OrthogonalRegularizer wants a matrix, not a weight of shape [3]",
+        "the weight 'layer/bias': OrthogonalRegularizer needs a matrix, got a weight of shape [3]",
     ),
     (
         "Dense { units: 3  bias_constraint: MaxNorm { axis: 1 } }",

@@ -109,11 +109,11 @@ def test_names(name, cls):
 REFUSED = [
     # a person's mistake; what the message must say
     (L.MeanSquaredError(), (6, 2), (6, 1), "expected a target of shape [6, 1]", "the output has 1 units, the target 2"),
-    (L.MeanSquaredError(), (6, 1), (6, 2), "not [6, 1]", "the output has 2 units, the target 1"),
-    (L.MeanSquaredError(), (6,), (6, 2), "not [6]", "the output has 2 units, the target 1"),
-    (L.MeanAbsoluteError(), (1, 3), (6, 3), "not [1, 3]", "there are 1 targets for 6 samples"),
-    (L.MeanAbsoluteError(), (6, 6), (6,), "not [6, 6]", ""),
-    (L.Huber(), (6, 1, 3), (6, 4, 3), "not [6, 1, 3]", ""),
+    (L.MeanSquaredError(), (6, 1), (6, 2), "got [6, 1]", "the output has 2 units, the target 1"),
+    (L.MeanSquaredError(), (6,), (6, 2), "got [6]", "the output has 2 units, the target 1"),
+    (L.MeanAbsoluteError(), (1, 3), (6, 3), "got [1, 3]", "there are 1 targets for 6 samples"),
+    (L.MeanAbsoluteError(), (6, 6), (6,), "got [6, 6]", ""),
+    (L.Huber(), (6, 1, 3), (6, 4, 3), "got [6, 1, 3]", ""),
     (
         L.SparseCategoricalCrossentropy(),
         (6,),
@@ -128,9 +128,9 @@ REFUSED = [
         "expected a target of shape [6]",
         "CategoricalCrossentropy takes",
     ),
-    (L.SparseCategoricalCrossentropy(), (6, 3), (6, 5), "not [6, 3]", "the output has 5 units, the target 3"),
-    (L.SparseCategoricalCrossentropy(), (6,), (6,), "there is no axis -1 of classes", ""),
-    (L.SparseCategoricalCrossentropy(axis=2), (6,), (6, 5), "there is no axis 2 of classes", ""),
+    (L.SparseCategoricalCrossentropy(), (6, 3), (6, 5), "got [6, 3]", "the output has 5 units, the target 3"),
+    (L.SparseCategoricalCrossentropy(), (6,), (6,), "axis -1 of the classes is out of range", ""),
+    (L.SparseCategoricalCrossentropy(axis=2), (6,), (6, 5), "axis 2 of the classes is out of range", ""),
     (
         L.CategoricalCrossentropy(),
         (6,),
@@ -138,12 +138,12 @@ REFUSED = [
         "expected a target of shape [6, 5]",
         "SparseCategoricalCrossentropy takes",
     ),
-    (L.CategoricalCrossentropy(), (6, 1), (6, 5), "not [6, 1]", "it looks like class numbers"),
-    (L.CategoricalCrossentropy(), (6, 4), (6, 5), "not [6, 4]", "change the last layer or the target"),
+    (L.CategoricalCrossentropy(), (6, 1), (6, 5), "got [6, 1]", "it looks like class indices"),
+    (L.CategoricalCrossentropy(), (6, 4), (6, 5), "got [6, 4]", "change the last layer or the target"),
     (L.CategoricalCrossentropy(), (6, 1), (6, 1), "a single unit cannot distinguish classes", ""),
-    (L.BinaryCrossentropy(), (6, 2), (6, 1), "not [6, 2]", "the output has 1 units, the target 2"),
-    (L.BinaryCrossentropy(), (6,), (6, 5), "not [6]", "it looks like class numbers"),
-    (L.ContrastiveLoss(), (6,), (6, 2), "cannot take an output of shape [6, 2]", "one distance for each pair"),
+    (L.BinaryCrossentropy(), (6, 2), (6, 1), "got [6, 2]", "the output has 1 units, the target 2"),
+    (L.BinaryCrossentropy(), (6,), (6, 5), "got [6]", "it looks like class indices"),
+    (L.ContrastiveLoss(), (6,), (6, 2), "cannot take an output of shape [6, 2]", "one distance per pair"),
 ]
 
 

@@ -75,9 +75,9 @@ def test_a_schedule_works_far_out():
     ("make", "words"),
     [
         (lambda: S.ExponentialDecay(0.1, 0, 0.9), "decay_steps must be an integer of at least 1"),
-        (lambda: S.PiecewiseConstantDecay([10], [0.1]), "1 boundaries want 2 values, not 1"),
-        (lambda: S.PiecewiseConstantDecay([20, 10], [0.1, 0.2, 0.3]), "boundaries must rise, not [20, 10]"),
-        (lambda: S.CosineDecay(0.1, 10, warmup_steps=5), "warmup_steps want a warmup_target"),
+        (lambda: S.PiecewiseConstantDecay([10], [0.1]), "1 boundaries need 2 values, got 1"),
+        (lambda: S.PiecewiseConstantDecay([20, 10], [0.1, 0.2, 0.3]), "boundaries must be ascending, got [20, 10]"),
+        (lambda: S.CosineDecay(0.1, 10, warmup_steps=5), "warmup_steps needs a warmup_target"),
         (lambda: S.Warmup(0.1), "Warmup needs 'steps'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The root of all learning rate schedules, and the plainest of them."""
+"""The base class of learning rate schedules, and the constant one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from prototorch.schema import Block, example, field
 
 
 class Schedule(Block, family="schedule"):
-    """A learning rate that depends on how many steps the optimiser has made.
+    """A learning rate that depends on the number of steps made.
 
     A schedule is a plain function on the host, in float64; the step reads its value as an input.
     """

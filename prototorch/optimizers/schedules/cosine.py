@@ -28,7 +28,7 @@ class CosineDecay(Schedule):
 
     def check(self) -> None:
         if self.warmup_steps and self.warmup_target is None:
-            self.refuse("warmup_steps want a warmup_target, the rate that is reached by them", "warmup_steps")
+            self.refuse("warmup_steps needs a warmup_target, the learning rate at their end", "warmup_steps")
 
     def value(self, step: int) -> float:
         start = self.initial_learning_rate

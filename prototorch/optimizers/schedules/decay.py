@@ -1,4 +1,4 @@
-"""Schedules that let the learning rate fall, by Keras' names and formulas; `step` is how many steps have been made."""
+"""Schedules that decrease the learning rate, by Keras' names and formulas; `step` is how many steps have been made."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class PiecewiseConstantDecay(Schedule):
     def check(self) -> None:
         if len(self.values) != len(self.boundaries) + 1:
             self.refuse(
-                f"{len(self.boundaries)} boundaries want {len(self.boundaries) + 1} values, not {len(self.values)}",
+                f"{len(self.boundaries)} boundaries need {len(self.boundaries) + 1} values, got {len(self.values)}",
                 "values",
             )
         if any(a >= b for a, b in zip(self.boundaries, self.boundaries[1:], strict=False)):
-            self.refuse(f"boundaries must rise, not {list(self.boundaries)}", "boundaries")
+            self.refuse(f"boundaries must be ascending, got {list(self.boundaries)}", "boundaries")
 
     def value(self, step: int) -> float:
         return self.values[bisect_left(self.boundaries, step)]
