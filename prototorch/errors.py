@@ -19,7 +19,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
+
+__all__ = [
+    "BackendError",
+    "DataError",
+    "FileError",
+    "ModelError",
+    "ModelFileError",
+    "PrototorchError",
+    "ResourceError",
+    "ShapeError",
+    "SnapshotError",
+    "TextError",
+    "TrainingError",
+    "UsageError",
+    "WeightsError",
+]
 
 
 class PrototorchError(Exception):
@@ -140,3 +156,11 @@ def _containing(word: str, names: list[str]) -> list[str]:
 
 def _plain(name: str) -> str:
     return name.lower().replace("_", "")
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{did_you_mean(name, __all__)}")
+
+
+def __dir__() -> list[str]:
+    return __all__

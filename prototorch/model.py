@@ -1,4 +1,4 @@
-"""The model: declared in text or in Python, compiled, fitted, evaluated, saved. A thin face over the rooms below."""
+"""The model: declared in text or in Python, compiled, fitted, evaluated and saved; thin, over the packages below."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import numpy as np
 
 from prototorch.backends.devices import backend_for
 from prototorch.data.dataset import ArrayDataset
-from prototorch.errors import UsageError, did_you_mean
-from prototorch.graph.net import LayerNode, Net
+from prototorch.errors import UsageError
+from prototorch.graph.net import Net
 from prototorch.graph.net_writer import net_fields
 from prototorch.graph.symbolic import SymbolicTensor, build_net
 from prototorch.graph.trace import WeightSpec
 from prototorch.layers.base import Layer
+from prototorch.model_structure import ModelStructure, layer_of
 from prototorch.model_weights import ModelWeights
 from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables
@@ -40,15 +41,17 @@ from prototorch.train.summary import summarize
 from prototorch.train.trainer import Trainer
 
 
-class Model(ModelWeights):
+class Model(ModelStructure, ModelWeights):
     """A net with its weights.
 
-    Made from symbols (``Model(inputs, outputs)``), from a text or a file (`load_model`), or from a list of layers
-    (`Sequential`). ``fit_block`` and ``compile_block`` are what its text declares, None where it says nothing.
+    Made from symbolic tensors (``Model(inputs, outputs)``), from a text or a file (`load_model`), or from a list of
+    layers (`Sequential`). ``compile_block`` and ``fit_block`` are the blocks of its text, None where there are none.
 
     Args:
-        inputs, outputs: symbols, or lists of them; or a `Net` alone.
-        preprocess: layers that every sample goes through first; augment: layers that training samples go through next.
+        inputs, outputs: symbolic tensors, or lists of them; or a `Net` alone.
+        name: the net's name.
+        preprocess: layers that are applied to every sample before the net; augment: layers that are applied next, to
+            training samples only.
     """
 
     def __init__(
@@ -63,10 +66,10 @@ class Model(ModelWeights):
         if isinstance(inputs, Net):
             self.net = inputs
         elif outputs is None:
-            raise UsageError("Model wants inputs and outputs")
+            raise UsageError("Model: expected inputs and outputs, got inputs alone")
         else:
             net = build_net(_as_list(inputs), _as_list(outputs), name)
-            self.net = replace(net, nodes=tuple(replace(node, layer=_with_name(node)) for node in net.nodes))
+            self.net = replace(net, nodes=tuple(replace(node, layer=layer_of(node)) for node in net.nodes))
         if preprocess or augment:
             self.net = replace(self.net, preprocess=tuple(preprocess), augment=tuple(augment))
         self.variables = Variables()
@@ -81,43 +84,8 @@ class Model(ModelWeights):
         return format_fields([*net_fields(self.net), *self._blocks()])
 
     def _blocks(self) -> list[Field]:
-        found = (("compile", self.compile_block), ("fit", self.fit_block))
-        return [Field(name, Body(tuple(block.to_fields()))) for name, block in found if block is not None]
-
-    # ---------------------------------------------------------------- what it is made of
-
-    @property
-    def name(self) -> str:
-        """The net's name."""
-        return self.net.name
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs."""
-        return tuple(node.name for node in self.net.inputs)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The names of the outputs."""
-        return self.net.outputs
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        """The layers in their order, each with the name it has in this net."""
-        return tuple(_with_name(node) for node in self.net.nodes)
-
-    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
-        """A layer by its name or its place. Raises UsageError where there is none."""
-        if (name is None) == (index is None):
-            raise UsageError("get_layer wants a name or an index")
-        names = [node.name for node in self.net.nodes]
-        if index is not None:
-            if not -len(names) <= index < len(names):
-                raise UsageError(f"there is no layer {index}; the model has {len(names)} layers")
-            return _with_name(self.net.nodes[index])
-        if name not in names:
-            raise UsageError(f"the model has no layer {name!r}.{did_you_mean(str(name), names)}")
-        return _with_name(self.net.node(str(name)))
+        blocks = (("compile", self.compile_block), ("fit", self.fit_block))
+        return [Field(name, Body(tuple(block.to_fields()))) for name, block in blocks if block is not None]
 
     def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] = print) -> None:
         """Print layers, shapes and parameters; with a batch size also the memory of a training step."""
@@ -125,45 +93,19 @@ class Model(ModelWeights):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a model is not pickled: nothing of a pickle is safe to open; use model.save(path) and load_model(path)"
+            "Model cannot be pickled, because opening a pickle runs code; use model.save(path) and load_model(path)"
         )
 
-    def __call__(self, *given: Any, **named: Any) -> NoReturn:
-        """A model is not called as a layer is. Raises UsageError that says what is."""
+    def __call__(self, *args: Any, **options: Any) -> NoReturn:
+        """Raises UsageError: a model is not callable, in contrast to a layer."""
         raise UsageError(
-            "a model is not called: model.predict(x) gives the outputs for samples, and its layers (model.layers) can "
-            "be called on symbols or tensors"
+            "Model is not callable; use model.predict(x) for the outputs of samples; its layers (model.layers) can be "
+            "called on symbolic tensors or tensors"
         )
 
     def __repr__(self) -> str:
         ends = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
         return f"<Model {self.name!r}: {len(self.net.nodes)} layers, {ends}>"
-
-    @property
-    def trainable(self) -> bool:
-        """Whether any layer is trained; may be set, which is `set_trainable` for all layers."""
-        return any(node.layer.trainable for node in self.net.nodes)
-
-    @trainable.setter
-    def trainable(self, value: bool) -> None:
-        self.set_trainable(value)
-
-    def set_trainable(self, trainable: bool, *names: str) -> None:
-        """Say whether the layers of these names are trained; without names all of them.
-
-        Layers that share their weights are trained together or not at all. Weights stay; where the model was compiled,
-        it is compiled again: the optimiser begins anew. Raises UsageError for a name that no layer has, and in the
-        middle of a fit.
-        """
-        if self._trainer is not None:
-            self._trainer.ensure_idle("set_trainable")
-        for name in names:
-            self.get_layer(name)
-        meant = {node.weights_key for node in self.net.nodes if not names or node.name in names}
-        self.net = replace(self.net, nodes=tuple(
-            replace(node, layer=node.layer.replace(trainable=trainable)) if node.weights_key in meant else node
-            for node in self.net.nodes))  # fmt: skip
-        self._weight_specs, self._trainer = None, None
 
     # ---------------------------------------------------------------- compile
 
@@ -171,13 +113,18 @@ class Model(ModelWeights):
                 loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
                 seed: int = 0, threads: int | None = None, precision: str = "auto", deterministic: bool = False,
                 autotune: bool = False, memory: str = "normal") -> None:  # fmt: skip
-        """Say how the model is trained; as in Keras.
+        """Configure the training, as in Keras. Existing weights stay; the optimizer's state is reset.
 
-        loss: a name, a `Loss`, a list (one for each output) or a dict by output. metrics: likewise; "accuracy" is made
-        concrete by the loss; only ``weighted_metrics`` know the samples' weights. seed: decides the first weights, the
-        order of the data, dropout and augmentation. device, precision, deterministic, autotune, memory: see
-        `Compile`. Weights that are there stay; the optimiser begins anew. Raises UsageError for what does not fit,
-        BackendError for a device that is not there.
+        Args:
+            optimizer: a name or an `Optimizer`.
+            loss: a name, a `Loss`, a list (one for each output) or a dict by output.
+            metrics: likewise; "accuracy" becomes a metric by the loss and the output's shape.
+            weighted_metrics: likewise; metrics in which sample and class weights count.
+            loss_weights: the factors of the losses in the total, in order or by output.
+            seed: decides initial weights, the order of the data, dropout and augmentation.
+            device, threads, precision, deterministic, autotune, memory: see `Compile`.
+
+        Raises UsageError for arguments that do not fit the net, BackendError for a device that is not available.
         """
         block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
                         weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
@@ -187,7 +134,7 @@ class Model(ModelWeights):
         self.set_compile(block)
 
     def set_compile(self, block: Compile) -> None:
-        """As `compile`, from a block."""
+        """As `compile`, with a ``compile`` block."""
         if self._trainer is not None:
             self._trainer.ensure_idle("compile")
         backend = backend_for(block.device, block.threads, block.precision, block.deterministic, block.autotune)
@@ -203,7 +150,7 @@ class Model(ModelWeights):
 
     @property
     def trainer(self) -> Trainer:
-        """What runs the steps; a model that is not compiled can still predict."""
+        """Runs the steps. A model that is not compiled can predict."""
         if self._trainer is None:
             if self.compile_block is not None:
                 self.set_compile(self.compile_block)
@@ -215,12 +162,12 @@ class Model(ModelWeights):
 
     @property
     def optimizer(self) -> Optimizer:
-        """The optimiser. Raises UsageError where the model is not compiled."""
+        """The optimizer. Raises UsageError where the model is not compiled."""
         return self.trainer.plan_cache.optimizer
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the next step; may be set, which takes the place of a schedule."""
+        """The learning rate of the next step; setting it overrides a schedule."""
         return self.trainer.learning_rate
 
     @learning_rate.setter
@@ -245,34 +192,34 @@ class Model(ModelWeights):
             validation_batch_size: int | None = None, validation_freq: int | None = None, initial_epoch: int = 0,
             verbose: Any = "auto", resume: bool | None = None,
             run_dir: str | PathLike[str] | None = None) -> History:  # fmt: skip
-        """Train; as in Keras. What is left out comes from the model's ``fit`` block, else from its defaults.
+        """Train, as in Keras. Omitted arguments come from the model's ``fit`` block, else from its defaults.
 
         Args:
             x, y: arrays [samples, ...], or lists or dicts of them by input and output; or x alone: a `Dataset`, a
                 `Data` block, the name or path of a data source, or batches ``(x, y)`` or ``(x, y, sample_weight)`` from
                 an iterable, a generator or a function that makes one. Without x the fit block's data.
             validation_data: (x, y), (x, y, sample_weight), or what x may be; else the last ``validation_split`` of the
-                samples; else what the data source has to validate on.
-            class_weight: a factor in the loss for each class number; sample_weight: one for each sample, [samples].
-                Only the ``weighted_metrics`` know them, as in Keras.
-            steps_per_epoch: steps in an epoch; a data set goes on where the epoch before ended, and round.
+                samples; else the validation data of the data source.
+            class_weight: a factor in the loss for each class index; sample_weight: one for each sample, [samples].
+                Among the metrics they count in ``weighted_metrics`` only, as in Keras.
+            steps_per_epoch: steps in an epoch; a data set continues where the last epoch ended, and wraps around.
             initial_epoch: the number of the first epoch (from 0); ``epochs`` is the number after the last.
-            verbose: "auto" or 1 (a bar on a terminal, else a line an epoch), 2 (lines), 0 (nothing).
-            resume: whether the training that a file of `save` holds goes on where it stood, bit for bit, for the same
-                data and callbacks. None: if it was saved before its end. True also takes up a training that was
-                interrupted or has ended in this process. False: a new training with these weights.
+            verbose: "auto" or 1 (a bar on a terminal, else a line for each epoch), 2 (lines), 0 (nothing).
+            resume: whether the training in a file of `save` continues at its position, bit for bit with the same data
+                and callbacks. None: if it was saved before its end. True: also a training that was interrupted or has
+                ended in this process. False: begin a new training with these weights.
             run_dir: the folder inside which callbacks of the fit block write their files; default: ``runs/NAME``.
 
-        Ctrl-C lets the step end and gives back the history; `save` then keeps what is needed to go on.
+        Ctrl-C ends the fit after the current step, and returns the history; `save` then keeps the state to resume from.
 
         Returns:
             The `History`.
 
         Raises:
-            UsageError: no loss, no data, arguments that do not go together.
+            UsageError: no loss, no data, arguments that exclude each other.
             DataError: data that do not fit the model.
-            TrainingError: a training that cannot go on exactly.
-            ResourceError: a step that would not fit in memory; told before the first one, with a batch that would.
+            TrainingError: a loss that is not finite, or a training that cannot be resumed exactly.
+            ResourceError: a step that would not fit in memory; raised before the first step, with a batch that would.
         """
         arguments = {"batch_size": batch_size, "epochs": epochs, "validation_split": validation_split,
                      "shuffle": shuffle, "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
@@ -385,18 +332,14 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _with_name(node: LayerNode) -> Layer:
-    return node.layer if node.layer.name == node.name else node.layer.replace(name=node.name)
-
-
 def Sequential(layers: Sequence[Any], name: str = "sequential", *, preprocess: Sequence[Layer] = (),
                augment: Sequence[Layer] = ()) -> Model:  # fmt: skip
-    """A model of layers one after the other. The first item is an `Input`. preprocess, augment: as for `Model`."""
+    """A model of layers in a row; the first item is an `Input`. preprocess, augment: see `Model`. Raises UsageError."""
     if not layers or not isinstance(layers[0], SymbolicTensor):
-        raise UsageError("Sequential wants pt.Input(shape) as its first item")
+        raise UsageError("Sequential: the first item must be pt.Input(shape)")
     value: Any = layers[0]
-    for place, layer in enumerate(layers[1:], 1):
+    for index, layer in enumerate(layers[1:], 1):
         if not isinstance(layer, Layer):
-            raise UsageError(f"Sequential: item {place} is {layer!r}, not a layer")
+            raise UsageError(f"Sequential: item {index} is {layer!r}, not a layer")
         value = layer(value)
     return Model(layers[0], value, name=name, preprocess=preprocess, augment=augment)

@@ -71,7 +71,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.trainer",),
     ("prototorch.train.on_batch",),
     # ----
-    ("prototorch.model_weights",),
+    ("prototorch.model_structure", "prototorch.model_weights"),
     ("prototorch.model",),
     ("prototorch.load",),
     ("prototorch.checking", "prototorch.prediction", "prototorch.docs_pages", "prototorch.interop"),

@@ -1,5 +1,7 @@
 """Data: sources of any known format, data sets, the loader, and the checks before the first step."""
 
+from typing import NoReturn
+
 from prototorch.data.array_conversion import as_dataset
 from prototorch.data.batch import Batch, BatchContext
 from prototorch.data.binding import BoundDataset, TargetSpec, bind
@@ -13,6 +15,7 @@ from prototorch.data.loader import Loader
 from prototorch.data.siamese_pairs import SiamesePairs
 from prototorch.data.sources import SourceOptions, open_source, register_array_format
 from prototorch.data.stream import BatchStream
+from prototorch.errors import did_you_mean
 
 __all__ = [
     "DATASET_NAMES",
@@ -39,3 +42,11 @@ __all__ = [
     "open_source",
     "register_array_format",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{did_you_mean(name, __all__)}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,24 +1,17 @@
 """The layers. One file per layer or close family; a class that is there is registered."""
 
-import importlib
-import pkgutil
 from typing import Any
 
-from prototorch.errors import did_you_mean
 from prototorch.layers.base import Layer
+from prototorch.schema.namespace import Namespace
 
-for _info in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_info.name}")
-globals().update({_c.__name__: _c for _c in Layer.members().values()})
+_NAMESPACE = Namespace(__name__, Layer)
+__all__ = _NAMESPACE.load(__path__)
 
 
 def __getattr__(name: str) -> Any:
-    """A class that was defined elsewhere; the ones of this folder are names of the module."""
-    layer = Layer.members().get(name)
-    if layer is not None:
-        return layer
-    raise AttributeError(f"there is no layer {name!r}.{did_you_mean(name, __dir__())}")
+    return _NAMESPACE.get(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*Layer.members()])
+    return _NAMESPACE.names()

@@ -200,11 +200,11 @@ def test_files_that_are_none(tmp_path):
 
 
 def test_what_a_model_is_made_of():
-    with pytest.raises(UsageError, match=r"wants pt.Input"):
+    with pytest.raises(UsageError, match=r"must be pt.Input"):
         pt.Sequential([pt.layers.Dense(2)])
     with pytest.raises(UsageError, match="item 1 is 'relu', not a layer"):
         pt.Sequential([pt.Input((5,)), "relu"])
-    with pytest.raises(UsageError, match="wants inputs and outputs"):
+    with pytest.raises(UsageError, match="expected inputs and outputs"):
         pt.Model(pt.Input((5,)))
 
 

@@ -27,8 +27,7 @@ OTHER_MEANINGS = {
     "backends/cpu/native/cache_key.py": {"prepack"},  # a module
     "backends/cpu/native/prepack.py": {"prepack", "apply_prepacked"},  # it registers the kernels of these ops
     "train/builtin_callbacks.py": {"min", "max", "top_k"},  # a callback's options
-    "train/plan_cache.py": {"sum"},  # the name of a metric's state, which saved files contain
-    "train/step_graph.py": {"sum"},
+    "train/step_graph.py": {"sum"},  # the name of a metric's state, which saved files contain
     "train/profiler.py": {"all"},
     "train/synthetic_batch.py": {"one_hot"},  # a form of targets
 }

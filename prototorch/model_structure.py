@@ -1,0 +1,84 @@
+"""The structure of a model: its name, inputs, outputs and layers, and which of them are trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from prototorch.errors import UsageError, did_you_mean
+from prototorch.graph.net import LayerNode, Net
+from prototorch.graph.trace import WeightSpec
+from prototorch.layers.base import Layer
+from prototorch.train.trainer import Trainer
+
+__all__ = ["ModelStructure", "layer_of"]
+
+
+class ModelStructure:
+    """The part of `prototorch.model.Model` that concerns its net."""
+
+    net: Net
+    _trainer: Trainer | None
+    _weight_specs: dict[str, WeightSpec] | None
+
+    @property
+    def name(self) -> str:
+        """The net's name."""
+        return self.net.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(node.name for node in self.net.inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return self.net.outputs
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in order, each with its name in this net."""
+        return tuple(layer_of(node) for node in self.net.nodes)
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
+        """A layer by its name or its index. Raises UsageError where there is none."""
+        if (name is None) == (index is None):
+            raise UsageError("get_layer: expected either a name or an index")
+        names = [node.name for node in self.net.nodes]
+        if index is not None:
+            if not -len(names) <= index < len(names):
+                raise UsageError(f"there is no layer {index}; the model has {len(names)} layers")
+            return layer_of(self.net.nodes[index])
+        if name not in names:
+            raise UsageError(f"the model has no layer {name!r}.{did_you_mean(str(name), names)}")
+        return layer_of(self.net.node(str(name)))
+
+    @property
+    def trainable(self) -> bool:
+        """Whether any layer is trainable; setting it is `set_trainable` for all layers."""
+        return any(node.layer.trainable for node in self.net.nodes)
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.set_trainable(value)
+
+    def set_trainable(self, trainable: bool, *names: str) -> None:
+        """Set whether the layers of these names are trained; without names all of them.
+
+        Layers that share their weights are changed together. Weights stay; a compiled model is compiled again, which
+        resets the optimizer's state. Raises UsageError for an unknown name, and in the middle of a fit.
+        """
+        if self._trainer is not None:
+            self._trainer.ensure_idle("set_trainable")
+        for name in names:
+            self.get_layer(name)
+        keys = {node.weights_key for node in self.net.nodes if not names or node.name in names}
+        self.net = replace(self.net, nodes=tuple(
+            replace(node, layer=node.layer.replace(trainable=trainable)) if node.weights_key in keys else node
+            for node in self.net.nodes))  # fmt: skip
+        self._weight_specs, self._trainer = None, None
+
+
+def layer_of(node: LayerNode) -> Layer:
+    """The layer of a node, with the node's name."""
+    return node.layer if node.layer.name == node.name else node.layer.replace(name=node.name)

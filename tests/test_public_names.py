@@ -1,0 +1,129 @@
+"""The exact public names: of `prototorch`, and of each public module. A name that is added or goes is changed here."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import prototorch as pt
+
+NAMES = {
+    "prototorch": """
+        Callback Data Function Input Layer Model Module Sequential Tensor __version__ callbacks constraints
+        data errors grad initializers layers load_model losses manual_seed metrics no_grad ops optimizers
+        regularizers schedules tensor training
+    """,
+    "layers": """
+        Activation ActivityRegularization Add AlphaDropout Average AveragePooling1D AveragePooling2D
+        AveragePooling3D BatchNormalization Bidirectional CELU CenterCrop ColorChannels Concatenate Conv1D
+        Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose Cropping1D Cropping2D Cropping3D Dense
+        DepthwiseConv1D DepthwiseConv2D Dot Dropout ELU Embedding Exponential Flatten GELU GRU GaussianDropout
+        GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling1D
+        GlobalMaxPooling2D GlobalMaxPooling3D GroupNormalization HardSigmoid HardSwish LRN LSTM Layer
+        LayerNormalization LeakyReLU Linear LogSigmoid LogSoftmax Masking MaxPooling1D MaxPooling2D
+        MaxPooling3D Maximum Minimum Mish MultiHeadAttention Multiply Normalization PReLU Permute
+        PositionEmbedding RandomBrightness RandomContrast RandomCrop RandomFlip RandomRotation
+        RandomTranslation RandomZoom ReLU ReLU6 RepeatVector Rescaling Reshape Resizing SELU SeparableConv1D
+        SeparableConv2D SiLU Sigmoid SimpleRNN SinePositionEncoding Softmax Softplus Softsign SpatialDropout1D
+        SpatialDropout2D SpatialDropout3D Subtract Tanh TimeDistributed UpSampling1D UpSampling2D UpSampling3D
+        ZeroPadding1D ZeroPadding2D ZeroPadding3D
+    """,
+    "losses": """
+        BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity Hinge
+        Huber KLDivergence LogCosh Loss MeanAbsoluteError MeanAbsolutePercentageError MeanSquaredError
+        MeanSquaredLogarithmicError Poisson SparseCategoricalCrossentropy SquaredHinge
+    """,
+    "metrics": """
+        AUC BinaryAccuracy BinaryCrossentropy CategoricalAccuracy CategoricalCrossentropy CategoricalHinge
+        ConfusionMatrix CosineSimilarity F1Score FBetaScore Hinge KLDivergence LogCoshError LossMetric
+        MeanAbsoluteError MeanAbsolutePercentageError MeanIoU MeanSquaredError MeanSquaredLogarithmicError
+        Metric Poisson Precision Recall RootMeanSquaredError SparseCategoricalAccuracy
+        SparseCategoricalCrossentropy SparseTopKCategoricalAccuracy SquaredHinge TopKCategoricalAccuracy
+    """,
+    "optimizers": """
+        Adadelta Adagrad Adam AdamW Adamax Lion Nadam Optimizer RMSprop SGD
+    """,
+    "schedules": """
+        ConstantSchedule CosineDecay CosineDecayRestarts ExponentialDecay InverseTimeDecay
+        PiecewiseConstantDecay PolynomialDecay Schedule StepDecay Warmup
+    """,
+    "callbacks": """
+        CSVLogger Callback EarlyStopping History LambdaCallback LearningRateScheduler ModelCheckpoint
+        ReduceLROnPlateau TerminateOnNaN
+    """,
+    "initializers": """
+        Constant GlorotNormal GlorotUniform HeNormal HeUniform Identity Initializer LecunNormal LecunUniform
+        Ones Orthogonal RandomNormal RandomUniform TruncatedNormal UnitForgetBias VarianceScaling Zeros
+    """,
+    "regularizers": """
+        L1 L1L2 L2 OrthogonalRegularizer Regularizer
+    """,
+    "constraints": """
+        Constraint MaxNorm MinMaxNorm NonNeg UnitNorm
+    """,
+    "data": """
+        ArrayDataset Batch BatchContext BatchStream BoundDataset DATASET_NAMES Data DataWarning Dataset
+        ImageFileDataset ImageReader Loader SampleError SiamesePairs SourceOptions TargetSpec as_dataset bind
+        check_dataset check_overlap open_image_files open_source register_array_format
+    """,
+    "errors": """
+        BackendError DataError FileError ModelError ModelFileError PrototorchError ResourceError ShapeError
+        SnapshotError TextError TrainingError UsageError WeightsError
+    """,
+}
+ROOTS = {"Constraint", "Initializer", "Layer", "Loss", "Metric", "Optimizer", "Regularizer", "Schedule"}
+
+
+def module_of(name: str):
+    return pt if name == "prototorch" else getattr(pt, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_names_are_exactly_these(name):
+    assert sorted(module_of(name).__all__) == sorted(NAMES[name].split())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_completion_offers_public_names_alone(name):
+    offered = {n for n in dir(module_of(name)) if not n.startswith("__")}
+    assert offered | ROOTS >= set(NAMES[name].split()) - {"__version__"}
+    assert offered <= set(NAMES[name].split())
+
+
+@pytest.mark.parametrize("name", [*NAMES, "ops"])
+def test_a_misspelt_public_name_is_corrected(name):
+    module = module_of(name)
+    word = max((n for n in module.__all__ if not n.startswith("_") and n not in ROOTS), key=len)
+    with pytest.raises(AttributeError, match=rf"Did you mean .*'{word}'"):
+        getattr(module, word[:-3] + word[-2:])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_is_there(name):
+    module = module_of(name)
+    assert all(getattr(module, n) is not None for n in module.__all__)
+
+
+def test_schedules_are_not_optimizers():
+    with pytest.raises(AttributeError, match=r"pt\.schedules\.CosineDecay"):
+        _ = pt.optimizers.CosineDecay
+    assert not {"Adam", "Optimizer"} & set(dir(pt.schedules))
+
+
+def test_star_import_gives_the_public_names():
+    names: dict[str, object] = {}
+    exec("from prototorch import *", names)
+    assert set(NAMES["prototorch"].split()) <= set(names)
+
+
+def test_python_m_prototorch_is_the_command_line():
+    run = subprocess.run([sys.executable, "-m", "prototorch", "--version"], capture_output=True, text=True, check=True)
+    assert pt.__version__ in run.stdout
+
+
+def test_public_names_do_not_name_modules_by_accident():
+    modules = {name for name, (_, attribute) in importlib.import_module("prototorch")._PUBLIC.items() if not attribute}
+    assert modules == {*NAMES, "ops"} - {"prototorch"}
