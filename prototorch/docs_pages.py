@@ -1,4 +1,4 @@
-"""The manual: pages made from the declarations."""
+"""Manual pages, generated from the declarations of blocks."""
 
 from __future__ import annotations
 

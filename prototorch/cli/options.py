@@ -37,12 +37,12 @@ def quiet_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def threads_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``--threads``: how many threads the arithmetic may use."""
+    """``--threads``: the number of threads of the kernels."""
     return click.option("--threads", type=click.IntRange(min=1), help="As --set compile.threads=N.")(function)
 
 
 def device_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``--device``: where it runs."""
+    """``--device``: the device to run on."""
     return click.option("--device", type=click.Choice(NAMES), help="As --set compile.device=NAME.")(function)
 
 
@@ -53,7 +53,7 @@ def add_device_overrides(overrides: tuple[str, ...], threads: int | None, device
 
 
 def warn_untrained(file: str, does: str) -> None:
-    """Tell on standard error where FILE holds no weights."""
+    """Note on standard error that FILE has no weights."""
     if not is_saved(find_model_file(file)):
         click.echo(f"note: {file} is a text, which holds no weights: it {does} as it begins, untrained", err=True)
 

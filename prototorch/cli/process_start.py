@@ -1,4 +1,4 @@
-"""When this process began: imported before everything else of the command line."""
+"""The start time of this process: imported before everything else of the command line."""
 
 import time
 

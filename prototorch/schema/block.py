@@ -28,7 +28,7 @@ from prototorch.text.syntax_tree import Body, Field, InvalidValue
 
 
 class FieldRuleError(UsageError):
-    """A rule across fields (``check``) that does not hold; ``field`` is the field to point at."""
+    """A rule across fields (``check``) is violated; ``field`` is the field to point at."""
 
     def __init__(self, message: str, field: str | None = None):
         super().__init__(message)
@@ -131,7 +131,7 @@ class Block:
             raise UsageError(f"{cls.__name__} is the root of a family: use one of {', '.join(cls.members())}.")
         specs = cls.specs()
         if len(args) > len(specs):
-            raise UsageError(f"{cls.__name__} takes at most {len(specs)} arguments, {len(args)} were given.")
+            raise UsageError(f"{cls.__name__} takes at most {len(specs)} arguments, got {len(args)}.")
         for name, value in zip(specs, args, strict=False):
             if name in kwargs:
                 raise UsageError(f"{cls.__name__}.{name} is given twice.")
@@ -153,7 +153,7 @@ class Block:
             raise FieldRuleError(f"{_display_name(cls)}: {error}", error.field) from None
 
     def check(self) -> None:
-        """A hook for rules across fields; call :meth:`refuse` where one does not hold."""
+        """A hook for rules across fields; calls `refuse` if one is violated."""
 
     def refuse(self, message: str, field: str | None = None) -> NoReturn:
         """Raise a UsageError about this block; in a text it points at ``field``."""
@@ -168,8 +168,8 @@ class Block:
         return {name: self.__dict__[name] for name in type(self).specs()}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        instead = type(self).setattr_hints.get(name, f"use .replace({name}=...) to get another one")
-        raise AttributeError(f"{type(self).__name__} does not change once it is made; {instead}")
+        hint = type(self).setattr_hints.get(name, f"use .replace({name}=...) to get another one")
+        raise AttributeError(f"{type(self).__name__} is immutable; {hint}")
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
@@ -193,9 +193,9 @@ class Block:
 
     @classmethod
     def from_fields(cls, fields: Iterable[Field], report: Report, span: Span | None = None) -> Self | None:
-        """An instance from the fields of a text, or None with every mistake in the report.
+        """An instance from the fields of a text; None after errors, which are reported.
 
-        ``span`` is the place of the block's name, for what is missing or holds for the whole block.
+        ``span`` is the location of the block's name, for missing fields and rules of the whole block.
         """
         specs = cls.specs()
         by_name, children, suggestions = cls._sort_fields(fields, report)
@@ -225,7 +225,7 @@ class Block:
 
     @classmethod
     def _sort_fields(cls, fields: Iterable[Field], report: Report) -> tuple[dict[str, list[Field]], list[Field], str]:
-        """The fields by name, and the children; unknown ones go to the report, which says (third) what was meant."""
+        """The fields by name, the children, and the suggestions for unknown fields, which are reported."""
         specs = cls.specs()
         collector = next((spec for spec in specs.values() if spec.children), None)
         by_name: dict[str, list[Field]] = {}
@@ -233,7 +233,7 @@ class Block:
         suggestions = ""
         for f in fields:
             if not f.name:
-                by_name["?"] = [f]  # a statement that could not be read: nobody knows what it gave
+                by_name["?"] = [f]  # a statement with a syntax error: its field is unknown
             elif f.name in specs:
                 by_name.setdefault(f.name, []).append(f)
             elif collector is not None and isinstance(f.value, Body):
@@ -244,7 +244,7 @@ class Block:
         return by_name, children, suggestions
 
     def to_fields(self) -> list[Field]:
-        """The fields whose values are not the default, as a text says them; ``from_fields`` reads them back equal."""
+        """The fields that differ from their defaults, as a text writes them; ``from_fields`` reads them back equal."""
         fields: list[Field] = []
         for name, spec in type(self).specs().items():
             value = self.__dict__[name]
@@ -259,7 +259,7 @@ class Block:
 
 
 def _display_default(value: Any) -> Any:
-    """A default as a person would write it: the name of a block that has nothing set."""
+    """A default as a person would write it: a block without set fields by its name."""
     if isinstance(value, Block) and not value.to_fields():
         return snake_case(type(value).__name__)
     return value
@@ -302,7 +302,7 @@ def _make_spec(cls: type, name: str, annotation: Any, declaration: FieldDeclarat
 
 
 class _UnconvertedDefault:
-    """A default that has not been converted yet: its family may not be complete when the class is made."""
+    """A default before its conversion: its family may be incomplete when the class is created."""
 
     __slots__ = ("value",)
 
@@ -338,7 +338,7 @@ def _unknown_field_message(cls: type[Block], name: str) -> str:
 
 
 def _read_field(cls: type, spec: FieldSpec, fields: list[Field], report: Report) -> Any:
-    """The value of a field as a text gives it, MISSING with the mistake in the report."""
+    """The value of a field in a text; MISSING after an error, which is reported."""
     value = fields[0].value
     if any(isinstance(f.value, InvalidValue) for f in fields):
         return MISSING

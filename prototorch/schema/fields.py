@@ -1,4 +1,4 @@
-"""Declared fields: what a class says about one of its fields, and how an annotation becomes a field type."""
+"""Declared fields: the declaration of a field, and the field type of an annotation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MISSING: Any = _Missing()
 
 @dataclass(frozen=True, slots=True)
 class FieldDeclaration:
-    """What :func:`field` notes; the annotation adds the type."""
+    """What `field` declares; the annotation adds the type."""
 
     default: Any = MISSING
     doc: str = ""

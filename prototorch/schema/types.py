@@ -1,6 +1,6 @@
 """Field types: each converts a Python value, reads a value of a text, and writes one back.
 
-A type never sees which field it serves; :class:`~prototorch.schema.block.Block` adds the names to its complaints.
+A type does not know its field; `Block` adds the names to the error messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prototorch.text.syntax_tree import ListValue, Scalar, ShellWord, Value, Wor
 
 
 class FieldType(ABC):
-    """The base: subclasses say what they want and convert to it."""
+    """The base of field types: subclasses describe the accepted values and convert to them."""
 
     repeatable = False  # whether a field given several times makes a list
 

@@ -1,4 +1,4 @@
-"""How a field type says that a value will not do."""
+"""Validation errors of field types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ValidationError(Exception):
 
 
 class ReportedError(Exception):
-    """The mistakes are already in the report."""
+    """The errors are already in the report."""
 
 
 def describe_value(value: Any, limit: int = 60) -> str:

@@ -46,7 +46,7 @@ def check_arguments(block: BlockDef) -> list[tuple[str, Span | None]]:
 def bind_arguments(use: Field, block: BlockDef) -> tuple[dict[str, Field], list[tuple[str, Span | None]]]:
     """The fields of a use by name, and what is wrong with them.
 
-    An unknown one is kept under the hint that was given, so that nobody complains that the one meant is missing.
+    An unknown field is stored under its hint, so that the argument it meant is not reported as missing.
     """
     names = [a.name for a in block.arguments]
     fields: dict[str, Field] = {}
@@ -55,7 +55,7 @@ def bind_arguments(use: Field, block: BlockDef) -> tuple[dict[str, Field], list[
         if not isinstance(f, Field):
             errors.append((f"A use of a block holds its arguments only: {block.name} {{ name: value }}.", f.span))
         elif not f.name:
-            fields["?"] = f  # a statement that could not be read: nobody knows what it gave
+            fields["?"] = f  # a statement with a syntax error: its field is unknown
         elif f.name in fields:
             errors.append((f"{block.name}.{f.name} is given twice.", f.name_span))
         elif f.name in names or f.name in ("name", "bottom"):

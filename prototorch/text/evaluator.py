@@ -65,7 +65,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Evaluator:
-    """Evaluates against ``names``; ``spend(steps)`` is told how much work and memory a value takes."""
+    """Evaluates against ``names``; ``spend(steps)`` is called with the work and memory of each value."""
 
     def __init__(self, names: Mapping[str, Any], spend: Callable[[int], None]):
         self.names = names

@@ -138,9 +138,9 @@ def test_a_saved_file_that_is_empty_is_no_text(tmp_path):
 
 def test_what_cannot_be_set_says_what_can():
     made = model()
-    with pytest.raises(AttributeError, match=r"Dense does not change once it is made; model\.set_trainable"):
+    with pytest.raises(AttributeError, match=r"Dense is immutable; model\.set_trainable"):
         made.layers[0].trainable = False
-    with pytest.raises(AttributeError, match=r"SGD does not change once it is made; set model\.learning_rate"):
+    with pytest.raises(AttributeError, match=r"SGD is immutable; set model\.learning_rate"):
         made.optimizer.learning_rate = 0.1
     assert repr(pt.Input((1, 8, 8))) == "<Input of shape [1, 8, 8]>"
     assert repr(pt.layers.Flatten()(pt.Input((2, 2)))) == "<output of Flatten()>"
