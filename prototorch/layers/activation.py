@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 _EXAMPLE_SHAPES = [(3,), (2, 1, 3)]
@@ -32,7 +32,7 @@ class Linear(ActivationLayer):
     aliases = ("identity",)
     examples = [example("Linear { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return x
 
 
@@ -51,7 +51,7 @@ class ReLU(ActivationLayer):
         example("ReLU { negative_slope: 0.1 }", inputs=[(1,)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if self.threshold != 0:
             y = ops.where(ops.greater(x, self.threshold), x, ops.zeros_like(x))
             if self.negative_slope != 0:
@@ -68,7 +68,7 @@ class ReLU6(ActivationLayer):
 
     examples = [example("ReLU6 { }", inputs=[(5,)]), example("ReLU6 { }", inputs=[(2, 2)], range=(-9, 9))]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.relu6(x)
 
 
@@ -81,7 +81,7 @@ class LeakyReLU(ActivationLayer):
         example("LeakyReLU { negative_slope: 0.01 }", inputs=[(2, 3, 1)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.leaky_relu(x, negative_slope=self.negative_slope)
 
 
@@ -90,7 +90,7 @@ class Sigmoid(ActivationLayer):
 
     examples = [example("Sigmoid { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.sigmoid(x)
 
 
@@ -99,7 +99,7 @@ class LogSigmoid(ActivationLayer):
 
     examples = [example("LogSigmoid { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.log_sigmoid(x)
 
 
@@ -108,7 +108,7 @@ class HardSigmoid(ActivationLayer):
 
     examples = [example("HardSigmoid { }", inputs=[(5,)]), example("HardSigmoid { }", inputs=[(2, 2)], range=(-5, 5))]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.hard_sigmoid(x)
 
 
@@ -117,7 +117,7 @@ class Tanh(ActivationLayer):
 
     examples = [example("Tanh { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.tanh(x)
 
 
@@ -126,7 +126,7 @@ class Softplus(ActivationLayer):
 
     examples = [example("Softplus { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.softplus(x)
 
 
@@ -135,7 +135,7 @@ class Softsign(ActivationLayer):
 
     examples = [example("Softsign { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.softsign(x)
 
 
@@ -145,7 +145,7 @@ class Exponential(ActivationLayer):
     aliases = ("exp",)
     examples = [example("Exponential { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.exp(x)
 
 
@@ -157,7 +157,7 @@ class Softmax(ActivationLayer):
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("Softmax { }", inputs=[(4,)]), example("Softmax { axis: 1 }", inputs=[(3, 2, 2)])]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.softmax(x, axis=self.axis)
 
 
@@ -169,7 +169,7 @@ class LogSoftmax(ActivationLayer):
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("LogSoftmax { }", inputs=[(4,)]), example("LogSoftmax { axis: 1 }", inputs=[(3, 2, 2)])]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.log_softmax(x, axis=self.axis)
 
 
@@ -183,5 +183,5 @@ class Activation(Layer):
         example("Activation { activation: LeakyReLU { negative_slope: 0.2 } }", inputs=[(2, 3)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ctx.sublayer("activation", self.activation, x)

@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 
@@ -22,7 +22,7 @@ class ActivityRegularization(Layer):
         example("ActivityRegularization { l1: 0.1  l2: 0.2 }", inputs=[(2, 3)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if self.l1:
             ctx.add_loss(ops.sum(ops.abs(x)) * (self.l1 / x.shape[0]))
         if self.l2:

@@ -8,7 +8,7 @@ from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import field
 
@@ -35,7 +35,7 @@ class AffineNormLayer(Layer, abstract=True):
         options = {k: getattr(self, f"{name}_{k}") for k in ("initializer", "regularizer", "constraint")}
         return ctx.weight(name, shape, options.pop("initializer"), **options)
 
-    def canonical_axis(self, ctx: Context, x: Any, axis: int) -> int:
+    def canonical_axis(self, ctx: Context, x: ArrayValue, axis: int) -> int:
         """An axis of x as a non-negative index; ShapeError if it does not exist or is the batch axis."""
         index = axis + x.ndim if axis < 0 else axis
         if not 1 <= index < x.ndim:

@@ -11,7 +11,7 @@ from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
@@ -64,7 +64,14 @@ class MultiHeadAttention(Layer):
     def output_count(self) -> int:
         return 1 + self.return_attention_scores
 
-    def call(self, ctx: Context, query: Any, value: Any = None, key: Any = None, mask: Any = None) -> Any:
+    def call(
+        self,
+        ctx: Context,
+        query: ArrayValue,
+        value: ArrayValue | None = None,
+        key: ArrayValue | None = None,
+        mask: ArrayValue | None = None,
+    ) -> Any:
         value = query if value is None else value
         key = value if key is None else key
         for x in (query, value, key):
@@ -93,12 +100,12 @@ class MultiHeadAttention(Layer):
         y = ops.reshape(y, shape=(batch, steps, y.shape[1]))
         return (y, weights) if self.return_attention_scores else y
 
-    def _heads(self, ctx: Context, name: str, x: Any, size: int) -> Any:
+    def _heads(self, ctx: Context, name: str, x: ArrayValue, size: int) -> Any:
         batch, steps, n = x.shape
         y = self._project(ctx, name, ops.reshape(x, shape=(batch * steps, n)), (n,), (self.num_heads, size))
         return ops.reshape(y, shape=(batch, steps, self.num_heads, size))
 
-    def _project(self, ctx: Context, name: str, x: Any, before: tuple[int, ...], after: tuple[int, ...]) -> Any:
+    def _project(self, ctx: Context, name: str, x: ArrayValue, before: tuple[int, ...], after: tuple[int, ...]) -> Any:
         fans = prod(before), prod(after)
         kernel = ctx.weight(f"{name}/kernel", (*before, *after), self.kernel_initializer, fans=fans,
                             regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)  # fmt: skip
@@ -109,7 +116,7 @@ class MultiHeadAttention(Layer):
             y = y + ops.reshape(bias, shape=(fans[1],))
         return y
 
-    def _attention_mask(self, ctx: Context, query: Any, value: Any, key: Any, mask: Any) -> Any:
+    def _attention_mask(self, ctx: Context, query: ArrayValue, value: Any, key: Any, mask: Any) -> Any:
         """What is seen, beyond the op's own causal rule: bool, broadcasts to [batch, heads, t, s]; None for all."""
         t, s = query.shape[1], key.shape[1]
         masks = []
@@ -128,6 +135,6 @@ class MultiHeadAttention(Layer):
         return combined
 
 
-def _by_head(x: Any) -> Any:
+def _by_head(x: ArrayValue) -> Any:
     """[batch, time, heads, n] as [batch, heads, time, n], or back."""
     return ops.transpose(x, order=(0, 2, 1, 3))

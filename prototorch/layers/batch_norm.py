@@ -7,7 +7,7 @@ from typing import Any
 from prototorch import ops
 from prototorch.initializers.base import Initializer
 from prototorch.layers.affine_norm import AffineNormLayer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 
@@ -34,7 +34,7 @@ class BatchNormalization(AffineNormLayer):
         example("BatchNormalization { axis: -1  scale: false }", inputs=[(4, 3)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         axis = self.canonical_axis(ctx, x, self.axis)
         n = x.shape[axis]
         moving_mean = ctx.weight("moving_mean", (n,), self.moving_mean_initializer, trainable=False)

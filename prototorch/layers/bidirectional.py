@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.schema import example, field
 
@@ -60,7 +60,7 @@ class Bidirectional(Layer):
         forward, backward = self.directions()
         return forward.output_count() + backward.output_count() - (self.merge_mode is not None)
 
-    def call(self, ctx: Context, x: Any, *first: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue, *first: ArrayValue) -> Any:
         forward, backward = self.directions()
         if len(first) not in (0, forward.states + backward.states):
             ctx.fail(f"it takes {forward.states + backward.states} first states, not {len(first)}")
@@ -76,7 +76,7 @@ class Bidirectional(Layer):
         results = (*outputs, *after_a, *after_b)
         return results if len(results) > 1 else results[0]
 
-    def _merge(self, ctx: Context, a: Any, b: Any) -> tuple[Any, ...]:
+    def _merge(self, ctx: Context, a: ArrayValue, b: ArrayValue) -> tuple[Any, ...]:
         if self.merge_mode is None:
             return a, b
         if self.merge_mode == "concat":

@@ -8,7 +8,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in Pillow
@@ -28,7 +28,7 @@ class ColorChannels(Layer):
         example("ColorChannels { channels: 1 }", inputs=[(3, 2, 5)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim != 4 or x.shape[1] not in (1, 3):
             ctx.fail("the input must be images of 1 or 3 channels")
         if x.shape[1] == self.channels:

@@ -8,6 +8,38 @@ from __future__ import annotations
 from typing import Any, NoReturn, Protocol
 
 
+class ArrayValue(Protocol):
+    """What ops take and return: a value of a graph, or an eager tensor.
+
+    Operators are ops: ``x + 1``, ``x @ w``, ``x[:, 0]``. Operands may also be Python numbers and NumPy arrays.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, the batch dimension included."""
+
+    @property
+    def dtype(self) -> str:
+        """The element type by NumPy's name."""
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+
+    def __add__(self, other: Any) -> ArrayValue: ...
+    def __radd__(self, other: Any) -> ArrayValue: ...
+    def __sub__(self, other: Any) -> ArrayValue: ...
+    def __rsub__(self, other: Any) -> ArrayValue: ...
+    def __mul__(self, other: Any) -> ArrayValue: ...
+    def __rmul__(self, other: Any) -> ArrayValue: ...
+    def __truediv__(self, other: Any) -> ArrayValue: ...
+    def __rtruediv__(self, other: Any) -> ArrayValue: ...
+    def __pow__(self, other: Any) -> ArrayValue: ...
+    def __matmul__(self, other: Any) -> ArrayValue: ...
+    def __neg__(self) -> ArrayValue: ...
+    def __getitem__(self, key: Any) -> ArrayValue: ...
+
+
 class Context(Protocol):
     """Handed to `Layer.call` as ``ctx``."""
 
@@ -16,7 +48,7 @@ class Context(Protocol):
 
     def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
                constraint: Any = None, trainable: bool = True, dtype: str | None = None,
-               fans: tuple[int, int] | None = None) -> Any:  # fmt: skip
+               fans: tuple[int, int] | None = None) -> ArrayValue:  # fmt: skip
         """A weight of this layer as a value; the same value for the same name.
 
         ``dtype`` defaults to the net's floating-point type.
@@ -27,13 +59,13 @@ class Context(Protocol):
     def update(self, name: str, value: Any) -> None:
         """Assign the value to the non-trainable weight of that name after this step. Ignored outside training."""
 
-    def key(self) -> Any:
+    def key(self) -> ArrayValue:
         """The random key of this step: uint64[2], seed and step. Together with `site` it drives random ops."""
 
     def site(self) -> int:
         """An integer unique to this random op in the graph, the same for every trace of the same net."""
 
-    def mask(self, value: Any) -> Any | None:
+    def mask(self, value: Any) -> ArrayValue | None:
         """The mask of a value (bool, [batch, time], True where a step counts), or None."""
 
     def set_mask(self, value: Any, mask: Any) -> None:

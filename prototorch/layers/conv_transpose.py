@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.weighted_layer import WeightedLayer
 from prototorch.layers.windows import (
     Pads,
@@ -61,7 +61,7 @@ class _ConvTransposeLayer(WeightedLayer):
             if extra >= stride:
                 self.refuse(f"output_padding ({extra}) must be smaller than strides ({stride})", "output_padding")
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         check_rank(ctx, x, self.rank)
         if x.shape[1] % self.groups:
             ctx.fail(f"{x.shape[1]} input channels do not divide into {self.groups} groups")

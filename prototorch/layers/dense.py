@@ -9,7 +9,7 @@ from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
@@ -36,7 +36,7 @@ class Dense(Layer):
         example("Dense { units: 2  activation: tanh  use_bias: false }", inputs=[(5, 3)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim < 2:
             ctx.fail("the input must have at least one dimension")
         kernel = ctx.weight("kernel", (x.shape[-1], self.units), self.kernel_initializer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.merge import MergeLayer
 from prototorch.schema import example, field
 
@@ -31,7 +31,7 @@ class Dot(MergeLayer):
         if len(self.axes) not in (1, 2) or 0 in self.axes:
             self.refuse(f"axes is one axis or two, none of them 0, not {list(self.axes)}", "axes")
 
-    def call(self, ctx: Context, a: Any, b: Any) -> Any:
+    def call(self, ctx: Context, a: ArrayValue, b: ArrayValue) -> Any:
         first, second = (n + v.ndim if n < 0 else n for n, v in zip((self.axes * 2)[:2], (a, b), strict=True))
         for n, v in ((first, a), (second, b)):
             if not 1 <= n < v.ndim:
@@ -47,17 +47,17 @@ class Dot(MergeLayer):
         return ops.reshape(y, shape=(a.shape[0], *(rest[0] + rest[1] or (1,))))
 
 
-def _other_dims(x: Any, axis: int) -> tuple[int, ...]:
+def _other_dims(x: ArrayValue, axis: int) -> tuple[int, ...]:
     return tuple(n for i, n in enumerate(x.shape) if i not in (0, axis))
 
 
-def _move_axis_last(x: Any, axis: int) -> Any:
+def _move_axis_last(x: ArrayValue, axis: int) -> Any:
     """x [batch, rest, n] with the axis at the end and the rest as one."""
     if axis != x.ndim - 1:
         x = ops.transpose(x, order=(*(i for i in range(x.ndim) if i != axis), axis))
     return ops.reshape(x, shape=(x.shape[0], -1, x.shape[-1])) if x.ndim != 3 else x
 
 
-def _normalize_rows(x: Any) -> Any:
+def _normalize_rows(x: ArrayValue) -> Any:
     """Rows of length 1; Keras' floor of 1e-12 under the squared length."""
     return x * ops.rsqrt(ops.maximum(ops.sum(ops.square(x), axis=-1, keepdims=True), 1e-12))

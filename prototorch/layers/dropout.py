@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.random_layer import RandomLayer, rate_field
 from prototorch.layers.windows import check_rank
 from prototorch.schema import Dims, example, field
@@ -29,7 +29,7 @@ class Dropout(RandomLayer):
         example("Dropout { rate: 0 }", inputs=[(2,)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         shape = None
         if self.noise_shape is not None:
             if len(self.noise_shape) != x.ndim:
@@ -46,7 +46,7 @@ class _SpatialDropout(RandomLayer):
     rank: ClassVar[int]
     rate: float = rate_field()
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         check_rank(ctx, x, self.rank)
         if not ctx.training or self.rate == 0:
             return x

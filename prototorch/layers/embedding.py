@@ -10,7 +10,7 @@ from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
@@ -40,7 +40,7 @@ class Embedding(Layer):
     def index_count(self) -> int | None:
         return self.input_dim
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = ops.cast(x, dtype="int32") if x.dtype.startswith("float") else x
         table = ctx.weight("embeddings", (self.input_dim, self.output_dim), self.embeddings_initializer,
                            regularizer=self.embeddings_regularizer, constraint=self.embeddings_constraint)  # fmt: skip
@@ -66,7 +66,7 @@ class PositionEmbedding(Layer):
         example("PositionEmbedding { sequence_length: 9  initializer: random_normal }", inputs=[(4, 2)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim != 3:
             ctx.fail("the input must be [time, n]")
         if x.shape[1] > self.sequence_length:
@@ -88,7 +88,7 @@ class SinePositionEncoding(Layer):
     keeps_mask = True
     examples = [example("SinePositionEncoding { }", inputs=[(4, 6)])]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim != 3:
             ctx.fail("the input must be [time, n]")
         steps, n = x.shape[1:]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import check_rank
 from prototorch.schema import example, field
 
@@ -15,19 +15,19 @@ class _GlobalPooling(Layer):
     rank: ClassVar[int]
     keepdims: bool = field(default=False, doc="Whether the pooled dimensions stay, with size 1.")
 
-    def pooled_axes(self, ctx: Context, x: Any) -> tuple[int, ...]:
+    def pooled_axes(self, ctx: Context, x: ArrayValue) -> tuple[int, ...]:
         """The axes that are pooled."""
         check_rank(ctx, x, self.rank)
         return tuple(range(2, x.ndim))
 
 
 class _GlobalMax(_GlobalPooling):
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.max(x, axis=self.pooled_axes(ctx, x), keepdims=self.keepdims)
 
 
 class _GlobalAverage(_GlobalPooling):
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.mean(x, axis=self.pooled_axes(ctx, x), keepdims=self.keepdims)
 
 

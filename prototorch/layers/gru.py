@@ -7,7 +7,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.activation import ActivationLayer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.schema import example, field
 
@@ -48,18 +48,18 @@ class GRU(RecurrentLayer):
         return both[0], both[1]
 
     def sequence(
-        self, x: Any, recurrent: Any, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
+        self, x: ArrayValue, recurrent: ArrayValue, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
     ) -> Any:
         if inner is None:
             inner = ops.full(shape=(3 * self.units,), value=0.0, dtype=x.dtype)
         return ops.gru_sequence(x, recurrent, inner, *states, *mask, reset_after=self.reset_after, **attrs)
 
-    def step(self, ctx: Context, x: Any, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
+    def step(self, ctx: Context, x: ArrayValue, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
         (h,) = states
         biases = [0.0] * 3 if inner is None else ops.split(ops.reshape(inner, shape=(1, 3 * self.units)), 3, axis=1)
         xz, xr, xh = ops.split(x, 3, axis=1)
 
-        def gate(v: Any) -> Any:
+        def gate(v: ArrayValue) -> Any:
             return ctx.sublayer("recurrent_activation", self.recurrent_activation, v)
 
         z = gate(xz + product(h, 0) + biases[0])

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.rescaling import as_float
 from prototorch.layers.windows import check_rank
 from prototorch.schema import example, field
@@ -14,20 +14,20 @@ from prototorch.schema import example, field
 Interpolation = Literal["bilinear", "nearest", "bicubic"]
 
 
-def as_float_images(ctx: Context, x: Any) -> Any:
+def as_float_images(ctx: Context, x: ArrayValue) -> Any:
     """x checked to be [batch, channels, rows, columns], with floating-point elements."""
     check_rank(ctx, x, 2)
     return as_float(x)
 
 
-def smart_resize(x: Any, height: int, width: int, interpolation: str = "bilinear") -> Any:
+def smart_resize(x: ArrayValue, height: int, width: int, interpolation: str = "bilinear") -> Any:
     """The largest center crop of the target's aspect ratio, resized (Keras' crop_to_aspect_ratio)."""
     h, w = x.shape[2:]
     rows, columns = max(min(h, w * height // width), 1), max(min(w, h * width // height), 1)
     return ops.resize(center_crop(x, rows, columns), (height, width), method=interpolation)
 
 
-def center_crop(x: Any, height: int, width: int) -> Any:
+def center_crop(x: ArrayValue, height: int, width: int) -> Any:
     """The center of an image; an odd remainder is cut off at the end."""
     top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
     return x[:, :, top : top + height, left : left + width]
@@ -58,7 +58,7 @@ class Resizing(Layer):
         if self.crop_to_aspect_ratio and self.pad_to_aspect_ratio:
             self.refuse("crop_to_aspect_ratio and pad_to_aspect_ratio exclude each other", "pad_to_aspect_ratio")
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float_images(ctx, x)
         if self.crop_to_aspect_ratio:
             return smart_resize(x, self.height, self.width, self.interpolation)
@@ -84,7 +84,7 @@ class CenterCrop(Layer):
         example("CenterCrop { height: 4  width: 2 }", inputs=[(1, 3, 3)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float_images(ctx, x)
         if x.shape[2] >= self.height and x.shape[3] >= self.width:
             return center_crop(x, self.height, self.width)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prototorch import ops
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.image import as_float_images, smart_resize
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.rescaling import as_float
@@ -45,7 +45,7 @@ class RangePair(FieldType):
         return to_value_node(high if low == (-high if self.symmetric else high) else [low, high])
 
 
-def sample_uniform(ctx: Context, layer: RandomLayer, x: Any, low: float = 0.0, high: float = 1.0) -> Any:
+def sample_uniform(ctx: Context, layer: RandomLayer, x: ArrayValue, low: float = 0.0, high: float = 1.0) -> Any:
     """Uniform random numbers, one per sample, [batch, 1, 1, 1]."""
     shape, dtype = (x.shape[0], 1, 1, 1), x.dtype if x.dtype in FLOAT_DTYPES else "float32"
     return ops.random_uniform(ctx.key(), site=layer.random_site(ctx), shape=shape, low=low, high=high, dtype=dtype)
@@ -65,7 +65,7 @@ class RandomFlip(RandomLayer):
         example("RandomFlip { mode: horizontal }", inputs=[(2, 1, 4)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float_images(ctx, x)
         if ctx.training:
             for axis, word in ((3, "horizontal"), (2, "vertical")):
@@ -88,14 +88,14 @@ class RandomCrop(RandomLayer):
         example("RandomCrop { height: 3  width: 3 }", inputs=[(1, 2, 5)], training=False),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         check_rank(ctx, x, 2)
         if not ctx.training or x.shape[2] < self.height or x.shape[3] < self.width:
             return smart_resize(as_float(x), self.height, self.width)
         left, top = self._first(ctx, x, x.shape[3] - self.width), self._first(ctx, x, x.shape[2] - self.height)
         return as_float(ops.crop(x, top, left, height=self.height, width=self.width))
 
-    def _first(self, ctx: Context, x: Any, spare: int) -> Any:
+    def _first(self, ctx: Context, x: ArrayValue, spare: int) -> Any:
         """Offsets of the crop, [batch, 1, 1, 1]; `ops.crop` clips offsets that rounding puts beyond ``spare``."""
         return ops.cast(ops.floor(sample_uniform(ctx, self, x, 0.0, spare + 1.0)), dtype="int32")
 
@@ -115,7 +115,7 @@ class RandomContrast(RandomLayer):
         example("RandomContrast { factor: [0, 1]  value_range: [-9, 9] }", inputs=[(1, 3, 1)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float_images(ctx, x)
         if not ctx.training:
             return x
@@ -139,7 +139,7 @@ class RandomBrightness(RandomLayer):
         example("RandomBrightness { factor: [0.1, 0.2]  value_range: [0, 1] }", inputs=[(1, 3, 1)], range=(0, 0.7)),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float_images(ctx, x)
         if not ctx.training:
             return x

@@ -8,7 +8,7 @@ from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.activation import ActivationLayer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
@@ -21,7 +21,7 @@ class ELU(ActivationLayer):
     alpha: float = field(default=1.0, doc="The scale below 0.")
     examples = [example("ELU { }", inputs=[(5,)]), example("ELU { alpha: 0.5 }", inputs=[(2, 3)])]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.elu(x, alpha=self.alpha)
 
 
@@ -30,7 +30,7 @@ class SELU(ActivationLayer):
 
     examples = [example("SELU { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.selu(x)
 
 
@@ -40,7 +40,7 @@ class CELU(ActivationLayer):
     alpha: float = field(default=1.0, above=0, doc="The scale below 0.")
     examples = [example("CELU { }", inputs=[(5,)]), example("CELU { alpha: 0.5 }", inputs=[(2, 3)])]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.elu(x * (1 / self.alpha)) * self.alpha
 
 
@@ -50,7 +50,7 @@ class GELU(ActivationLayer):
     approximate: bool = field(default=False, doc="Whether the formula with tanh stands in, as in GPT-2.")
     examples = [example("GELU { }", inputs=[(5,)]), example("GELU { approximate: true }", inputs=[(2, 3)])]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.gelu(x, approximate=self.approximate)
 
 
@@ -60,7 +60,7 @@ class SiLU(ActivationLayer):
     aliases = ("swish", "Swish")
     examples = [example("SiLU { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.silu(x)
 
 
@@ -70,7 +70,7 @@ class HardSwish(ActivationLayer):
     aliases = ("HardSiLU", "hard_silu")
     examples = [example("HardSwish { }", inputs=[(5,)]), example("HardSwish { }", inputs=[(2, 2)], range=(-5, 5))]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.hard_swish(x)
 
 
@@ -79,7 +79,7 @@ class Mish(ActivationLayer):
 
     examples = [example("Mish { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.mish(x)
 
 
@@ -101,7 +101,7 @@ class PReLU(ActivationLayer):
         example("PReLU { shared_axes: [2, 3]  alpha_initializer: Constant { value: 0.25 } }", inputs=[(3, 2, 2)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         shared = self.shared_axes or ()
         if any(a >= x.ndim for a in shared):
             ctx.fail(f"shared_axes {list(shared)}: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 
@@ -32,7 +32,7 @@ class LRN(Layer):
         if self.size % 2 == 0:
             self.refuse(f"size must be odd, so that the window has a middle, not {self.size}", "size")
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim < 2:
             ctx.fail("the input must have channels")
         return ops.lrn(x, size=self.size, alpha=self.alpha, beta=self.beta, k=self.k)[0]

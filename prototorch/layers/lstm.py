@@ -8,7 +8,7 @@ from typing import Any
 from prototorch import ops
 from prototorch.initializers.forget_bias import UnitForgetBias
 from prototorch.layers.activation import ActivationLayer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.schema import example, field
 
@@ -46,18 +46,18 @@ class LSTM(RecurrentLayer):
         return self.bias(ctx, (4 * self.units,), begin), None
 
     def sequence(
-        self, x: Any, recurrent: Any, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
+        self, x: ArrayValue, recurrent: ArrayValue, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
     ) -> Any:
         return ops.lstm_sequence(x, recurrent, *states, *mask, **attrs)[:3]
 
-    def step(self, ctx: Context, x: Any, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
+    def step(self, ctx: Context, x: ArrayValue, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
         h, c = states
         i, f, g, o = (part + product(h, k) for k, part in enumerate(ops.split(x, 4, axis=1)))
 
-        def gate(v: Any) -> Any:
+        def gate(v: ArrayValue) -> Any:
             return ctx.sublayer("recurrent_activation", self.recurrent_activation, v)
 
-        def squash(v: Any) -> Any:
+        def squash(v: ArrayValue) -> Any:
             return ctx.sublayer("activation", self.activation, v)
 
         c = gate(f) * c + gate(i) * squash(g)

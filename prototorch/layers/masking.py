@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 
@@ -24,7 +24,7 @@ class Masking(Layer):
         example("Masking { mask_value: -1.0 }", inputs=[(3, 2)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim < 3:
             ctx.fail("the input must be [time, n]")
         keep = ops.any(ops.not_equal(x, self.mask_value), axis=-1)

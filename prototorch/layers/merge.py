@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 
@@ -27,7 +27,7 @@ class MergeLayer(Layer, abstract=True):
 class _Elementwise(MergeLayer):
     """Inputs of one shape, or of shapes that broadcast (sizes of 1 are repeated), combined element by element."""
 
-    def call(self, ctx: Context, *inputs: Any) -> Any:
+    def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
         ranks = {x.ndim for x in inputs}
         if len(ranks) > 1:
             shapes = ", ".join(str(list(x.shape[1:])) for x in inputs)
@@ -134,7 +134,7 @@ class Concatenate(MergeLayer):
         example("Concatenate { axis: -1 }", inputs=[(2, 1, 3), (2, 1, 1), (2, 1, 2)]),
     ]
 
-    def call(self, ctx: Context, *inputs: Any) -> Any:
+    def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
         if self.axis in (0, -inputs[0].ndim):
             ctx.fail("axis 0 is the batch dimension; examples are not joined")
         y = ops.concat(*inputs, axis=self.axis)

@@ -6,7 +6,7 @@ from math import sqrt
 from typing import Any
 
 from prototorch import ops
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.random_layer import RandomLayer, rate_field
 from prototorch.schema import example, field
 
@@ -20,7 +20,7 @@ class GaussianNoise(RandomLayer):
         example("GaussianNoise { stddev: 2 }", inputs=[(1,)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if not ctx.training or self.stddev == 0:
             return x
         noise = ops.random_normal(
@@ -41,7 +41,7 @@ class GaussianDropout(RandomLayer):
         example("GaussianDropout { rate: 0.1 }", inputs=[(1,)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if not ctx.training or self.rate == 0:
             return x
         stddev = sqrt(self.rate / (1 - self.rate))
@@ -62,7 +62,7 @@ class AlphaDropout(RandomLayer):
         example("AlphaDropout { rate: 0.1 }", inputs=[(9,)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if not ctx.training or self.rate == 0:
             return x
         floor = -1.6732632423543772 * 1.0507009873554805  # SELU's limit for small inputs

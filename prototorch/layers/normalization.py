@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.affine_norm import AffineNormLayer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 
@@ -24,7 +24,7 @@ class LayerNormalization(AffineNormLayer):
         example("LayerNormalization { axis: 1  center: false }", inputs=[(4, 2, 2)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         over = tuple(sorted({self.canonical_axis(ctx, x, a) for a in self.axis}))
         shape = tuple(x.shape[a] for a in over)
         gamma, beta = self.scale_param(ctx, "gamma", shape, x.dtype), self.scale_param(ctx, "beta", shape, x.dtype)
@@ -51,7 +51,7 @@ class GroupNormalization(AffineNormLayer):
         if self.groups == 0:
             self.refuse("groups is at least 1, or -1 for one group a channel, not 0", "groups")
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         axis = self.canonical_axis(ctx, x, self.axis)
         n = x.shape[axis]
         groups = n if self.groups == -1 else self.groups

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import Pads, check_rank
 from prototorch.schema import Padding, example, field
 
@@ -25,7 +25,7 @@ class _ZeroPadding(Layer):
     rank: ClassVar[int]
     padding: Pads
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         check_rank(ctx, x, self.rank)
         return ops.pad(x, pads=((0, 0), (0, 0), *self.padding))
 
@@ -68,7 +68,7 @@ class _Cropping(Layer):
     rank: ClassVar[int]
     cropping: Pads
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         check_rank(ctx, x, self.rank)
         if any(sum(cut) >= n for cut, n in zip(self.cropping, x.shape[2:], strict=True)):
             ctx.fail(f"cropping {[list(c) for c in self.cropping]} leaves nothing of {list(x.shape[2:])}")

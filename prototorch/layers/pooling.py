@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import Pads, Sizes, check_rank, padding_field, resolve_padding, strides_field
 from prototorch.schema import Ints, example, field
 
@@ -24,7 +24,7 @@ class _Pooling(Layer):
     padding: str | Pads
     ceil_mode: bool = field(default=False, doc="Whether a last window may reach over the end (Caffe's pooling does).")
 
-    def window_attrs(self, ctx: Context, x: Any) -> dict[str, Any]:
+    def window_attrs(self, ctx: Context, x: ArrayValue) -> dict[str, Any]:
         """The attributes of the op."""
         check_rank(ctx, x, self.rank)
         strides = self.strides or self.pool_size
@@ -33,14 +33,14 @@ class _Pooling(Layer):
 
 
 class _MaxPooling(_Pooling):
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.max_pool(x, **self.window_attrs(ctx, x))[0]
 
 
 class _AveragePooling(_Pooling):
     count_include_pad: bool = field(default=False, doc="Whether the zeros of an explicit padding count in the mean.")
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         include_pad = self.count_include_pad and not isinstance(self.padding, str)
         return ops.avg_pool(x, **self.window_attrs(ctx, x), include_pad=include_pad)
 

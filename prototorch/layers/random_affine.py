@@ -6,7 +6,7 @@ from math import pi
 from typing import Any, Literal
 
 from prototorch import ops
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.image import as_float_images
 from prototorch.layers.image_augmentation import RangePair, sample_uniform
 from prototorch.layers.random_layer import RandomLayer
@@ -24,7 +24,7 @@ class _RandomAffine(RandomLayer):
     interpolation: Literal["bilinear", "nearest"] = field(default="bilinear", doc="Interpolation between pixels.")
     fill_value: float = field(default=0.0, doc="The value beyond the border for 'constant'.")
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float_images(ctx, x)
         if not ctx.training:
             return x
@@ -38,7 +38,7 @@ class _RandomAffine(RandomLayer):
             x, matrices, fill_mode=self.fill_mode, fill_value=self.fill_value, interpolation=self.interpolation
         )
 
-    def affine_terms(self, ctx: Context, x: Any) -> tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any]]:
+    def affine_terms(self, ctx: Context, x: ArrayValue) -> tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any]]:
         """Both rows of the matrix, and the shift; each element has the shape [batch, 1, 1, 1]."""
         raise TypeError(f"{type(self).__name__} does not define turned")
 
@@ -58,7 +58,7 @@ class RandomRotation(_RandomAffine):
         example("RandomRotation { factor: [0.2, 0.3]  fill_mode: constant  fill_value: 1 }", inputs=[(2, 3, 5)]),
     ]
 
-    def affine_terms(self, ctx: Context, x: Any) -> tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any]]:
+    def affine_terms(self, ctx: Context, x: ArrayValue) -> tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any]]:
         angle = sample_uniform(ctx, self, x, *self.factor) * (2 * pi)
         cosine, sine, zero = ops.cos(angle), ops.sin(angle), angle * 0
         return (cosine, sine), (-sine, cosine), (zero, zero)
@@ -80,7 +80,7 @@ class RandomZoom(_RandomAffine):
                 inputs=[(2, 3, 5)]),
     ]  # fmt: skip
 
-    def affine_terms(self, ctx: Context, x: Any) -> tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any]]:
+    def affine_terms(self, ctx: Context, x: ArrayValue) -> tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any]]:
         height = sample_uniform(ctx, self, x, *self.height_factor) + 1.0
         width = height if self.width_factor is None else sample_uniform(ctx, self, x, *self.width_factor) + 1.0
         zero = height * 0
@@ -102,7 +102,7 @@ class RandomTranslation(_RandomAffine):
                 inputs=[(2, 3, 5)]),
     ]  # fmt: skip
 
-    def affine_terms(self, ctx: Context, x: Any) -> tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any]]:
+    def affine_terms(self, ctx: Context, x: ArrayValue) -> tuple[tuple[Any, Any], tuple[Any, Any], tuple[Any, Any]]:
         down = sample_uniform(ctx, self, x, *self.height_factor) * float(x.shape[2])
         right = sample_uniform(ctx, self, x, *self.width_factor) * float(x.shape[3])
         one, zero = down * 0 + 1.0, down * 0

@@ -10,7 +10,7 @@ from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.ops.recurrent import GATE_ACTIVATIONS
 from prototorch.regularizers import Regularizer
 from prototorch.schema import field
@@ -52,7 +52,7 @@ class RecurrentLayer(Layer, abstract=True):
     def output_count(self) -> int:
         return 1 + self.states * self.return_state
 
-    def call(self, ctx: Context, x: Any, *first: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue, *first: ArrayValue) -> Any:
         if x.ndim != 3:
             ctx.fail("the input must be [time, n]")
         if len(first) not in (0, self.states):
@@ -95,16 +95,16 @@ class RecurrentLayer(Layer, abstract=True):
                           regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
 
     def sequence(
-        self, x: Any, recurrent: Any, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
+        self, x: ArrayValue, recurrent: ArrayValue, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
     ) -> Any:
         """The op over the whole sequence: the output of every step, and the last states."""
         raise TypeError(f"{type(self).__name__} does not define sequence")
 
-    def step(self, ctx: Context, x: Any, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
+    def step(self, ctx: Context, x: ArrayValue, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
         """One step in single ops: the new states. ``product(state, gate)`` is the state's part of a gate."""
         raise TypeError(f"{type(self).__name__} does not define step")
 
-    def _run(self, ctx: Context, x: Any, recurrent: Any, inner: Any, states: list[Any], mask: Any) -> Any:
+    def _run(self, ctx: Context, x: ArrayValue, recurrent: ArrayValue, inner: Any, states: list[Any], mask: Any) -> Any:
         drops = bool(self.recurrent_dropout) and ctx.training
         names = {
             n: fused_activation_name(getattr(self, n))
@@ -118,12 +118,12 @@ class RecurrentLayer(Layer, abstract=True):
                              reverse=self.go_backwards, **names)  # fmt: skip
 
     def _unroll(
-        self, ctx: Context, x: Any, recurrent: Any, inner: Any, states: list[Any], mask: Any, drops: bool
+        self, ctx: Context, x: ArrayValue, recurrent: ArrayValue, inner: Any, states: list[Any], mask: Any, drops: bool
     ) -> Any:
         parts = ops.split(recurrent, self.gates, axis=1)
         masks = [self._state_dropout(ctx, states[0]) for _ in parts] if drops else None
 
-        def product(state: Any, gate: int) -> Any:
+        def product(state: ArrayValue, gate: int) -> Any:
             return ops.matmul(state if masks is None else state * masks[gate], parts[gate])
 
         outputs = []
@@ -137,7 +137,7 @@ class RecurrentLayer(Layer, abstract=True):
             outputs.append(states[0])
         return (ops.stack(outputs, axis=1), *states)
 
-    def _state_dropout(self, ctx: Context, like: Any) -> Any:
+    def _state_dropout(self, ctx: Context, like: ArrayValue) -> Any:
         ones = ops.full(shape=tuple(like.shape), value=1.0, dtype=like.dtype)
         return ops.dropout(ones, ctx.key(), rate=self.recurrent_dropout, site=ctx.site())
 

@@ -9,17 +9,17 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 from prototorch.spec import FLOAT_DTYPES
 
 
-def as_float(x: Any) -> Any:
+def as_float(x: ArrayValue) -> Any:
     """x with floating-point elements: integers become float32."""
     return x if x.dtype in FLOAT_DTYPES else ops.cast(x, dtype="float32")
 
 
-def broadcast_along_axis(ctx: Context, x: Any, values: Sequence[float], axis: int, what: str) -> Any:
+def broadcast_along_axis(ctx: Context, x: ArrayValue, values: Sequence[float], axis: int, what: str) -> Any:
     """One value, or one per position along an axis, as an array that broadcasts to x."""
     if len(values) == 1:
         return np.asarray(values[0], dtype=x.dtype)
@@ -43,7 +43,7 @@ class Rescaling(Layer):
         example("Rescaling { scale: 0.1  offset: 1 }", inputs=[(4,)], dtype="uint8"),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         y = as_float(x) * broadcast_along_axis(ctx, as_float(x), self.scale, 1, "scale")
         return y if self.offset == (0.0,) else y + broadcast_along_axis(ctx, y, self.offset, 1, "offset")
 
@@ -65,7 +65,7 @@ class Normalization(Layer):
         example("Normalization { mean: [1, 2]  variance: 4  invert: true }", inputs=[(2, 2, 1)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float(x)
         axis = self.axis + x.ndim if self.axis < 0 else self.axis
         if not 1 <= axis < x.ndim:

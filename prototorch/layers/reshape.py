@@ -7,7 +7,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import Dims, example, field
 
 
@@ -19,7 +19,7 @@ class Flatten(Layer):
 
     examples = [example("Flatten { }", inputs=[(2, 3, 4)]), example("Flatten { }", inputs=[()])]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.reshape(x, shape=(x.shape[0], prod(x.shape[1:])))
 
 
@@ -37,7 +37,7 @@ class Reshape(Layer):
         example("Reshape { target_shape: [-1] }", inputs=[(1, 5)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         size, elements = prod(n for n in self.target_shape if n != -1), prod(x.shape[1:])
         if elements % size if -1 in self.target_shape else elements != size:
             ctx.fail(f"{elements} elements do not fit into the shape {list(self.target_shape)}")
@@ -61,7 +61,7 @@ class Permute(Layer):
         if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
             self.refuse(f"dims holds each of 1 to {len(self.dims)} once, not {list(self.dims)}", "dims")
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim != len(self.dims) + 1:
             ctx.fail(f"dims orders {len(self.dims)} dimensions, the input has {x.ndim - 1}")
         return ops.transpose(x, order=(0, *self.dims))
@@ -76,7 +76,7 @@ class RepeatVector(Layer):
         example("RepeatVector { n: 1 }", inputs=[(1,)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim != 2:
             ctx.fail(f"the input must be one vector per sample, got {x.ndim - 1} dimensions")
         row = ops.reshape(x, shape=(x.shape[0], 1, x.shape[1]))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.weighted_layer import BiasedLayer
 from prototorch.layers.windows import (
     Pads,
@@ -37,7 +37,7 @@ class _DepthwiseConv(BiasedLayer):
     depthwise_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the depthwise kernel.")
     depthwise_constraint: Constraint | None = field(default=None, doc="Constraint on the depthwise kernel.")
 
-    def depthwise(self, ctx: Context, x: Any, weight: str) -> Any:
+    def depthwise(self, ctx: Context, x: ArrayValue, weight: str) -> Any:
         """x [batch, channels, ...] filtered, [batch, channels * depth_multiplier, ...]."""
         check_rank(ctx, x, self.rank)
         channels, times, places = x.shape[1], self.depth_multiplier, prod(self.kernel_size)
@@ -47,7 +47,7 @@ class _DepthwiseConv(BiasedLayer):
         pads = resolve_padding(self.padding, x.shape[2:], self.kernel_size, self.strides, self.dilation_rate)
         return ops.conv(x, kernel, strides=self.strides, pads=pads, dilation=self.dilation_rate, groups=channels)
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         return self.bias_and_activation(ctx, self.depthwise(ctx, x, "kernel"))
 
 
@@ -98,7 +98,7 @@ class _SeparableConv(_DepthwiseConv):
     pointwise_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the pointwise kernel.")
     pointwise_constraint: Constraint | None = field(default=None, doc="Constraint on the pointwise kernel.")
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         y = self.depthwise(ctx, x, "depthwise_kernel")
         ones = (1,) * self.rank
         kernel = ctx.weight("pointwise_kernel", (self.filters, y.shape[1], *ones), self.pointwise_initializer,

@@ -7,7 +7,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.activation import ActivationLayer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.schema import example, field
 
@@ -35,9 +35,9 @@ class SimpleRNN(RecurrentLayer):
     ]
 
     def sequence(
-        self, x: Any, recurrent: Any, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
+        self, x: ArrayValue, recurrent: ArrayValue, inner: Any, states: Sequence[Any], mask: Sequence[Any], **attrs: Any
     ) -> Any:
         return ops.simple_rnn_sequence(x, recurrent, *states, *mask, **attrs)
 
-    def step(self, ctx: Context, x: Any, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
+    def step(self, ctx: Context, x: ArrayValue, product: Any, inner: Any, states: Sequence[Any]) -> list[Any]:
         return [ctx.sublayer("activation", self.activation, x + product(states[0], 0))]

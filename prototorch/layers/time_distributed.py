@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 
@@ -32,7 +32,7 @@ class TimeDistributed(Layer):
     def index_count(self) -> int | None:
         return self.layer.index_count()
 
-    def call(self, ctx: Context, *inputs: Any) -> Any:
+    def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
         for x in inputs:
             if x.ndim < 3:
                 ctx.fail("the input must have a time axis and elements at each step")

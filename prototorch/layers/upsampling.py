@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import Sizes, check_rank
 from prototorch.schema import Ints, example, field
 
@@ -15,7 +15,7 @@ class _UpSampling(Layer):
     rank: ClassVar[int]
     size: Sizes
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         check_rank(ctx, x, self.rank)
         for axis, times in enumerate(self.size, start=2):
             x = x if times == 1 else ops.repeat(x, times=times, axis=axis)
@@ -54,7 +54,7 @@ class UpSampling2D(_UpSampling):
         example("UpSampling2D { interpolation: bicubic }", inputs=[(1, 1, 3)]),
     ]
 
-    def call(self, ctx: Context, x: Any) -> Any:
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
         if self.interpolation == "nearest":
             return super().call(ctx, x)
         check_rank(ctx, x, self.rank)

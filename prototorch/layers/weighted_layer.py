@@ -9,7 +9,7 @@ from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import field
 
@@ -23,7 +23,7 @@ class BiasedLayer(Layer, abstract=True):
     bias_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the bias.")
     bias_constraint: Constraint | None = field(default=None, doc="Constraint on the bias.")
 
-    def bias_and_activation(self, ctx: Context, y: Any) -> Any:
+    def bias_and_activation(self, ctx: Context, y: ArrayValue) -> Any:
         """activation(y + bias) for y [batch, channels, ...], one bias per channel."""
         if self.use_bias:
             bias = ctx.weight("bias", (y.shape[1],), self.bias_initializer,

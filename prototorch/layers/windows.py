@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.ops.windows import dilated_size, same_padding
 from prototorch.schema import Ints, Padding, field
 
@@ -37,7 +37,7 @@ def dilation_field(rank: int) -> Any:
     return field(default=1, type=Ints(rank, min=1), doc="Dilation rate.")
 
 
-def check_rank(ctx: Context, x: Any, rank: int) -> None:
+def check_rank(ctx: Context, x: ArrayValue, rank: int) -> None:
     """Raise ShapeError if the input is not [batch, channels, and ``rank`` dimensions]."""
     if x.ndim != rank + 2:
         ctx.fail(f"the input must have {rank + 1} dimensions (channels, {DIMENSION_NAMES[rank]}), got {x.ndim - 1}")
