@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from PIL import Image
 
 import prototorch as pt
+from prototorch.cli import main
 from prototorch.data import open_source
 from prototorch.errors import DataError
 
@@ -81,3 +84,22 @@ def test_a_table_without_names_goes_by_position(tmp_path):
     model = trained(path, tmp_path)
     assert model.fit_block is None
     assert np.isfinite(model.evaluate(pt.Data(source=str(path)), verbose=0)["loss"])
+
+
+@pytest.mark.parametrize("fit", [
+    "validation_split: 0.25", 'data { source: "a.csv"  limit: 5 }', 'validation { source: "a.csv" }',
+])  # fmt: skip
+def test_a_source_given_by_hand_is_evaluated_whole(tmp_path, monkeypatch, capsys, fit):
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path / "a.csv", ["a", "b", "c", "price"])
+    other = write_table(tmp_path / "b.csv", ["c", "b", "a", "price"])
+    declared = fit if fit.startswith("data") else f'data {{ source: "a.csv" }}  {fit}'
+    text = f"input {{ shape: [3] }}\nDense {{ units: 1 }}\ncompile {{ loss: mse }}\nfit {{ {declared}  epochs: 1 }}\n"
+    (tmp_path / "m.proto").write_text(text)
+    model = pt.load_model("m.proto")
+    model.fit(verbose=0)
+    model.save("m.h5")
+    expected = pt.load_model("m.h5").evaluate(model.fit_block.data.replace(source=str(other), limit=None))
+    with pytest.raises(SystemExit):
+        main(["evaluate", "m.h5", "--data", "b.csv", "--json"])
+    assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(expected["loss"])

@@ -16,6 +16,7 @@ from prototorch.cli.options import (
     threads_option,
     warn_untrained,
 )
+from prototorch.train.config import Fit
 from prototorch.train.progress import format_logs
 
 
@@ -29,7 +30,9 @@ from prototorch.train.progress import format_logs
 @json_option
 def command(file: str, data: str | None, overrides: tuple[str, ...], weights: str | None, device: str | None,
             threads: int | None, as_json: bool) -> None:  # fmt: skip
-    """Evaluate a model on the validation part of its data (or of --data).
+    """Evaluate a model on the validation part of its data.
+
+    With --data, on the validation or test part of that source if it has one, else on all of it.
 
     \b
     Examples:
@@ -39,6 +42,8 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], weights: st
     model = open_model(file, add_device_overrides(overrides, threads, device), data)
     if weights is not None:
         model.load_weights(weights)
+    if data is not None:
+        model.fit_block = _without_split(model.fit_block, overrides)
     results = model.evaluate()
     if weights is None:
         warn_untrained(file, "was evaluated")
@@ -46,3 +51,12 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], weights: st
         print_json(results)
     else:
         click.echo(format_logs(results))
+
+
+def _without_split(block: Fit | None, overrides: tuple[str, ...]) -> Fit | None:
+    """The fit block without what selects a part of its data, for a source from the command line."""
+    if block is None or block.data is None:
+        return block
+    has_limit = any(override.startswith("fit.data.limit") for override in overrides)
+    data = block.data if has_limit else block.data.replace(limit=None)
+    return block.replace(data=data, validation=None, validation_split=Fit.specs()["validation_split"].default)
