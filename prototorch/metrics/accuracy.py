@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.losses.base import TargetKind
-from prototorch.metrics.base import MeanMetric
+from prototorch.metrics.base import Direction, MeanMetric
 from prototorch.schema import example, field
 from prototorch.spec import Spec
 
@@ -14,6 +14,7 @@ from prototorch.spec import Spec
 class BinaryAccuracy(MeanMetric):
     """The share of outputs on the correct side of a threshold, for targets of 0 and 1."""
 
+    direction: ClassVar[Direction | None] = "max"
     threshold: float = field(default=0.5, doc="Outputs above it count as 1; it must be 0 for logits.")
     target_kind: ClassVar[TargetKind] = "binary"
     examples = (example("BinaryAccuracy { threshold: 0.4 }", inputs=[(3,)]),)
@@ -26,6 +27,7 @@ class BinaryAccuracy(MeanMetric):
 class _ClassMetric(MeanMetric):
     """A metric over classes that lie along an axis."""
 
+    direction: ClassVar[Direction | None] = "max"
     axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for images of classes [N, C, H, W].")
 
 
@@ -60,6 +62,7 @@ class SparseCategoricalAccuracy(_ClassMetric):
 class TopKCategoricalAccuracy(MeanMetric):
     """The share of samples whose class is among the k likeliest (ties with the k-th count); one-hot targets."""
 
+    direction: ClassVar[Direction | None] = "max"
     k: int = field(default=5, min=1, doc="The number of the likeliest classes that count.")
     target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("TopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)
@@ -71,6 +74,7 @@ class TopKCategoricalAccuracy(MeanMetric):
 class SparseTopKCategoricalAccuracy(MeanMetric):
     """The share of samples whose class is among the k likeliest (one that ties with the k-th is)."""
 
+    direction: ClassVar[Direction | None] = "max"
     k: int = field(default=5, min=1, doc="The number of the likeliest classes that count.")
     target_kind: ClassVar[TargetKind] = "classes"
     examples = (example("SparseTopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)

@@ -11,7 +11,7 @@ import numpy as np
 from prototorch import ops
 from prototorch.errors import ShapeError
 from prototorch.losses.base import EPSILON, TargetKind
-from prototorch.metrics.base import TOTAL_DTYPE, Metric, divide_no_nan
+from prototorch.metrics.base import TOTAL_DTYPE, Direction, Metric, divide_no_nan
 from prototorch.metrics.precision_recall import broadcast_weights
 from prototorch.schema import example, field
 from prototorch.spec import Spec
@@ -24,6 +24,7 @@ class AUC(Metric):
     the weight of positives and of negatives between two thresholds. Targets are 0 and 1, of the output's shape.
     """
 
+    direction: ClassVar[Direction | None] = "max"
     num_thresholds: int = field(default=200, min=2, doc="Points of the curve.")
     curve: Literal["ROC", "PR"] = field(default="ROC", doc="The curve.")
     summation_method: Literal["interpolation", "minoring", "majoring"] = field(

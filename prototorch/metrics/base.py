@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from prototorch.losses.base import TargetKind, expand_trailing, match_target, me
 from prototorch.schema import Block, field
 from prototorch.spec import Spec
 from prototorch.text.case_conversion import snake_case
+
+Direction = Literal["min", "max"]
 
 TOTAL_DTYPE = "float64"  # the dtype of all totals: counts are exact up to 2^53
 
@@ -28,6 +30,8 @@ class Metric(Block, family="metric"):
     #: the name in the logs, where it is not the class' name in snake_case
     log_name: ClassVar[str] = ""
     target_kind: ClassVar[TargetKind] = "values"
+    #: whether less ("min") or more ("max") of it is better; None: a callback that monitors it must be told by its mode
+    direction: ClassVar[Direction | None] = None
 
     def states(self, output: Spec) -> dict[str, Spec]:
         """The totals for an output of this spec, by name. Raises ShapeError for an output that cannot be measured."""

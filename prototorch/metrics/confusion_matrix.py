@@ -10,7 +10,7 @@ import numpy as np
 from prototorch import ops
 from prototorch.losses.base import TargetKind, expand_trailing
 from prototorch.metrics.accuracy import class_index_spec
-from prototorch.metrics.base import TOTAL_DTYPE, Metric, divide_no_nan
+from prototorch.metrics.base import TOTAL_DTYPE, Direction, Metric, divide_no_nan
 from prototorch.schema import example, field
 from prototorch.spec import Spec
 
@@ -62,6 +62,7 @@ class MeanIoU(_ConfusionMetric):
     Targets are class indices.
     """
 
+    direction: ClassVar[Direction | None] = "max"
     aliases, log_name = ("mean_iou",), "mean_io_u"
     examples = (example("MeanIoU { axis: 1 }", inputs=[(5, 4, 3)]),)
 

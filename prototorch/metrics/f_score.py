@@ -10,7 +10,7 @@ import numpy as np
 from prototorch import ops
 from prototorch.errors import ShapeError
 from prototorch.losses.base import EPSILON, TargetKind, expand_trailing
-from prototorch.metrics.base import TOTAL_DTYPE, Metric
+from prototorch.metrics.base import TOTAL_DTYPE, Direction, Metric
 from prototorch.schema import example, field
 from prototorch.spec import Spec
 
@@ -27,6 +27,7 @@ def _average() -> Any:
 class _FScore(Metric, abstract=True):
     """(1 + beta^2) precision recall / (beta^2 precision + recall), for each class."""
 
+    direction: ClassVar[Direction | None] = "max"
     average: Literal["micro", "macro", "weighted"] | None = _average()
     threshold: float | None = field(
         default=None,

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from prototorch.losses.base import Loss
-from prototorch.metrics.base import MeanMetric
+from prototorch.metrics.base import Direction, MeanMetric
 from prototorch.schema import example, field
 from prototorch.text.case_conversion import snake_case
 
@@ -15,6 +15,7 @@ class LossAsMetric(MeanMetric, abstract=True):
     """A metric that is the mean of the loss with the same fields."""
 
     loss_class: ClassVar[type[Loss]]
+    direction: ClassVar[Direction | None] = "min"
 
     @cached_property
     def wrapped_loss(self) -> Loss:
@@ -33,6 +34,7 @@ class LossMetric(MeanMetric):
     """The mean of any loss, also of a user's own; a loss in a list of metrics becomes one."""
 
     loss: Loss = field(doc="The loss.")
+    direction: ClassVar[Direction | None] = "min"
     examples = (example("LossMetric { loss: Huber { delta: 0.5 } }", inputs=[(3,)]),)
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from prototorch import ops
 from prototorch.errors import ShapeError
 from prototorch.losses.base import TargetKind, expand_trailing
-from prototorch.metrics.base import TOTAL_DTYPE, Metric, divide_no_nan
+from prototorch.metrics.base import TOTAL_DTYPE, Direction, Metric, divide_no_nan
 from prototorch.schema import example, field
 from prototorch.spec import Spec
 
@@ -18,6 +18,7 @@ from prototorch.spec import Spec
 class _ThresholdMetric(Metric, abstract=True):
     """Counts at thresholds; ``error_name`` is the kind of errors that is counted, a state's name."""
 
+    direction: ClassVar[Direction | None] = "max"
     thresholds: float | tuple[float, ...] | None = field(
         default=None,
         min=0,

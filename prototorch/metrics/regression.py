@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from prototorch import losses, ops
-from prototorch.metrics.base import MeanMetric
+from prototorch.metrics.base import Direction, MeanMetric
 from prototorch.metrics.loss_metric import LossAsMetric
 from prototorch.schema import example, field
 
@@ -22,6 +22,7 @@ class MeanSquaredError(LossAsMetric):
 class RootMeanSquaredError(MeanMetric):
     """The root of the mean of (target - output)^2 over all samples."""
 
+    direction: ClassVar[Direction | None] = "min"
     aliases = ("rmse", "RMSE")
     examples = (example("RootMeanSquaredError { }", inputs=[(3,)]),)
 
@@ -67,6 +68,7 @@ class LogCoshError(LossAsMetric):
 class CosineSimilarity(LossAsMetric):
     """The mean cosine of the angle between target and output: 1 where they point the same way."""
 
+    direction: ClassVar[Direction | None] = "max"
     axis: int = field(default=-1, doc="The axis along which the vectors lie.")
     loss_class = losses.CosineSimilarity
     examples = (example("CosineSimilarity { }", inputs=[(3,)]),)

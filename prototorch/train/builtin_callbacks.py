@@ -68,7 +68,9 @@ class _Monitor(Callback, abstract=True):
     """A callback that monitors one of the logs."""
 
     monitor: str = field(default="val_loss", doc="The log that is monitored.")
-    mode: Literal["auto", "min", "max"] = field(default="auto", doc="Whether smaller (min) or larger (max) is better.")
+    mode: Literal["auto", "min", "max"] = field(
+        default="auto", doc='Whether smaller (min) or larger (max) is better; "auto": as the loss or metric declares.'
+    )
 
     def monitored_value(self, logs: Logs | None) -> float | None:
         """The monitored value; None after an epoch without validation. Raises UsageError where the logs have no such
@@ -88,12 +90,20 @@ class _Monitor(Callback, abstract=True):
 
     @property
     def sign(self) -> int:
-        """-1 where smaller is better, else 1. "auto": larger is better for accuracy, AUC, precision, recall, F1 and the
-        like, by the name."""
-        if self.mode != "auto":
-            return -1 if self.mode == "min" else 1
-        maximized = ("acc", "auc", "precision", "recall", "f1", "fbeta", "top_k", "similarity")
-        return 1 if any(word in self.monitor for word in maximized) else -1
+        """-1 where smaller is better, else 1; with "auto" as the loss or metric declares.
+
+        Raises UsageError with "auto" for a value that is no loss or metric, or a metric that declares no direction.
+        """
+        mode: str | None = self.mode
+        if mode == "auto":
+            name = self.monitor.removeprefix("val_")
+            mode = self.params.get("directions", {}).get(name, "min" if name.endswith("loss") else None)
+        if mode is None:
+            raise UsageError(
+                f"{type(self).__name__} cannot tell whether a smaller or a larger {self.monitor!r} is better: "
+                "expected mode: min or mode: max"
+            )
+        return -1 if mode == "min" else 1
 
     def is_better(self, value: float, than: float | None, by: float = 0.0) -> bool:
         """Whether a value is better than another by more than ``by``; any value but NaN is better than None."""

@@ -84,7 +84,8 @@ class Callback(Block, family="callback"):
 
     #: whether it only displays, and is left out of checkpoints
     display: ClassVar[bool] = False
-    #: the model, and facts of the fit: epochs, steps, samples, batch_size (None if unknown), validation (bool)
+    #: the model, and facts of the fit: epochs, steps, samples, batch_size (None if unknown), validation
+    #: (bool), directions ("min" or "max" of each loss and metric)
     model: ClassVar[Any] = None
     params: ClassVar[dict[str, Any]] = {}
     #: the run folder, which a callback declared in a model text may not write outside of; None for one made in Python

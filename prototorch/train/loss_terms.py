@@ -92,6 +92,8 @@ def resolve_metric_terms(
 ) -> tuple[MetricTerm, ...]:
     """The metrics with their names in the logs: the bare name for one output, ``output_name`` for several.
 
+    A weighted metric beside an unweighted one of its name is ``weighted_name``, as in Keras.
+
     Words such as "accuracy" become a metric by the loss and the output's shape.
     """
     outputs = list(dict.fromkeys(t.output for t in loss_terms))
@@ -106,6 +108,12 @@ def resolve_metric_terms(
                 metric = resolve_metric(metric, loss, net_trace.values[output].spec)
             name = word or metric.name
             name = name if len(outputs) <= 1 else f"{output}_{name}"
+            if is_weighted and any(t.name == name for t in terms):
+                name = (
+                    f"weighted_{word or metric.name}"
+                    if len(outputs) <= 1
+                    else f"{output}_weighted_{word or metric.name}"
+                )
             stem, n = name, 1
             while any(t.name == name for t in terms):
                 name, n = f"{stem}_{n}", n + 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.metrics.base import Direction
 from prototorch.runtime.variables import METRIC_PREFIX, Variables
 from prototorch.train.loss_terms import LossTerm, MetricTerm
 
@@ -40,6 +41,11 @@ class MetricTotals:
                 result = np.asarray(term.metric.result(states))
                 logs[term.name] = float(result) if result.ndim == 0 else result.tolist()
         return logs
+
+    def directions(self) -> dict[str, Direction | None]:
+        """Whether less or more is better of each loss and metric in the logs; None for a metric that does not say."""
+        losses: dict[str, Direction | None] = dict.fromkeys(["loss", *(t.name for t in self._loss_terms)], "min")
+        return losses | {t.name: t.metric.direction for t in self._metric_terms()}
 
     def reset(self, phase: str) -> None:
         """Set the totals of a phase to zero."""

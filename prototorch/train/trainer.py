@@ -41,7 +41,8 @@ class Trainer(StepRunner):
             feeder.prepare_executor(TRAIN, data.full_batch())
         self.loader, self.callbacks = loader, [history, *callbacks]
         params = {"epochs": epochs, "steps": steps_per_epoch or data.steps(), "samples": len(data.dataset),
-                  "batch_size": loader.batch_size, "validation": validation is not None}  # fmt: skip
+                  "batch_size": loader.batch_size, "validation": validation is not None,
+                  "directions": self.plan_cache.metrics.directions()}  # fmt: skip
         if isinstance(loader, BatchStream):
             params["samples"] = params["batch_size"] = None
         self.stop_training, self.interrupt_signal, self.epoch = False, None, initial_epoch

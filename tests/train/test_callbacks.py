@@ -271,6 +271,7 @@ def test_what_a_callback_is_given():
     fit(made, [LookAtLogs()], epochs=1, validation_split=0.5)
     assert set(seen["batch"]) == {"loss", "accuracy", "batch_loss"}
     assert set(seen["epoch"]) == {"loss", "accuracy", "val_loss", "val_accuracy", "learning_rate"}
+    assert seen["params"].pop("directions") == {"loss": "min", "dense_2_loss": "min", "accuracy": "max"}
     assert seen["params"] == {"epochs": 1, "steps": 1, "samples": 12, "batch_size": 24, "validation": True}
     made.predict(X, callbacks=[LookAtLogs()])
     assert list(seen["outputs"]) == ["dense_2"]
@@ -367,3 +368,50 @@ def test_progress_tells_of_skipped_samples():
     made.trainer.loader.skipped_samples = {3: "photo.jpg: cannot be read"}
     lines[0].on_train_end()
     assert "1 samples could not be read and were skipped; the first: photo.jpg" in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("monitor", "sign"),
+    [("loss", -1), ("val_mean_io_u", 1), ("accuracy", 1), ("root_mean_squared_error", -1), ("cosine_similarity", 1)],
+)
+def test_the_direction_is_the_metrics_own(monitor, sign):
+    """A metric declares whether more of it is better; its name does not matter."""
+    metrics = ["accuracy", pt.metrics.MeanIoU(), pt.metrics.RootMeanSquaredError(), pt.metrics.CosineSimilarity()]
+    signs = []
+
+    class Probe(C.EarlyStopping):
+        def on_epoch_end(self, epoch, logs=None):
+            signs.append(self.sign)
+
+    made = pt.Sequential([pt.Input((5,)), pt.layers.Dense(5, "softmax")])
+    made.compile("sgd", "categorical_crossentropy", [m for m in metrics if not isinstance(m, pt.metrics.MeanIoU)])
+    if "mean_io_u" in monitor:
+        made = model()
+        made.compile("sgd", made.compile_block.loss[0].type, [metrics[1]])
+    made.fit(X, Y if "mean_io_u" in monitor else np.eye(5, dtype=np.float32)[Y], epochs=1, verbose=0,
+             callbacks=[Probe(monitor=monitor)])  # fmt: skip
+    assert signs == [sign]
+
+
+def test_the_loss_of_an_output_is_minimized_whatever_its_name():
+    x = pt.Input((5,), name="x")
+    heads = [pt.layers.Dense(2, name="acceleration")(x), pt.layers.Dense(2, name="recall")(x)]
+    made = pt.Model(x, heads)
+    made.compile("sgd", {"acceleration": "mse", "recall": "mse"})
+    stop = C.EarlyStopping(monitor="acceleration_loss")
+    made.fit(X, {"acceleration": X[:, :2], "recall": X[:, :2]}, epochs=1, verbose=0, callbacks=[stop])
+    assert stop.sign == -1
+
+
+def test_a_value_without_a_direction_needs_a_mode():
+    with pytest.raises(UsageError, match="cannot tell whether a smaller or a larger 'score' is better"):
+        fit(model(), [Told("score", [1.0, 2.0]), C.EarlyStopping(monitor="score")], epochs=2)
+
+
+def test_a_weighted_metric_is_named_as_in_keras():
+    made = model()
+    made.compile("sgd", made.compile_block.loss[0].type, ["accuracy"], weighted_metrics=["accuracy"])
+    history = made.fit(X, Y, epochs=1, verbose=0).history
+    assert {"accuracy", "weighted_accuracy"} <= set(history)
+    made.compile("sgd", made.compile_block.loss[0].type, weighted_metrics=["accuracy"])
+    assert "accuracy" in made.fit(X, Y, epochs=1, verbose=0).history
