@@ -107,7 +107,8 @@ class _Monitor(Callback, abstract=True):
 
     def is_better(self, value: float, than: float | None, by: float = 0.0) -> bool:
         """Whether a value is better than another by more than ``by``; any value but NaN is better than None."""
-        return not math.isnan(value) if than is None else self.sign * (value - than) > by
+        sign = self.sign
+        return not math.isnan(value) if than is None else sign * (value - than) > by
 
 
 class EarlyStopping(_Monitor):
