@@ -9,7 +9,7 @@ state updates) follow a value that is replaced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -176,42 +176,33 @@ class Graph:
             node = node.next
         return result, recorded
 
-    @contextmanager
-    def autocast(self, autocast: Autocast | None) -> Iterator[None]:
+    def autocast(self, autocast: Autocast | None) -> AbstractContextManager[None]:
         """Values recorded inside are stored in a low-precision type where `Autocast` decides so."""
-        outer, self._autocast = self._autocast, autocast
-        try:
-            yield
-        finally:
-            self._autocast = outer
+        return self._setting("_autocast", autocast)
 
-    @contextmanager
-    def scope(self, name: str) -> Iterator[None]:
+    def scope(self, name: str) -> AbstractContextManager[None]:
         """Nodes recorded inside belong to the layer of this name."""
-        outer, self._scope = self._scope, name
-        try:
-            yield
-        finally:
-            self._scope = outer
+        return self._setting("_scope", name)
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> AbstractContextManager[None]:
         """Nodes recorded inside belong to this part of the step: "forward", "backward" or "update"."""
-        outer, self._phase = self._phase, name
-        try:
-            yield
-        finally:
-            self._phase = outer
+        return self._setting("_phase", name)
 
     @contextmanager
     def insertion_point(self, node: Node) -> Iterator[None]:
         """Ops applied inside are recorded just before a node, with its scope and phase."""
-        outer, self._insert_before = self._insert_before, node
+        at_node = self._setting("_insert_before", node)
+        with use_interpreter(self), at_node, self.scope(node.scope), self.phase(node.phase):
+            yield
+
+    @contextmanager
+    def _setting(self, field: str, value: Any) -> Iterator[None]:
+        outer = getattr(self, field)
+        setattr(self, field, value)
         try:
-            with use_interpreter(self), self.scope(node.scope), self.phase(node.phase):
-                yield
+            yield
         finally:
-            self._insert_before = outer
+            setattr(self, field, outer)
 
     # ------------------------------------------------------------------ reading
 
@@ -271,9 +262,8 @@ class Graph:
 
     def move_before(self, anchor: Node, node: Node) -> None:
         """Move a node of this graph just before another."""
-        if node is not anchor and node.next is not anchor:
-            self._unlink(node)
-            self._link(node, anchor)
+        self._unlink(node)
+        self._link(node, anchor)
 
     def erase(self, node: Node) -> None:
         """Remove a node whose outputs nobody reads."""
@@ -337,25 +327,21 @@ class Graph:
         outputs = self.outputs if outputs is None else outputs
         updates = self.updates if updates is None else updates
         copy = Graph()
-        copies: dict[Value, Value] = {}
-        for name, value in self.inputs.items():
-            copies[value] = copy.input(name, value.spec)
-        for name, value in self.states.items():
-            copies[value] = copy.state(name, value.spec)
+        copies = {value: copy.input(name, value.spec) for name, value in self.inputs.items()}
+        copies.update((value, copy.state(name, value.spec)) for name, value in self.states.items())
 
-        def copied(value: Value) -> Value:
-            known = copies.get(value)
-            if known is None:  # a constant
-                known = copies[value] = Value(copy, value.spec, value.kind, value.name, value.array)
-            return known
+        def copy_of(value: Value) -> Value:
+            if value not in copies:  # a constant
+                copies[value] = Value(copy, value.spec, value.kind, value.name, value.array)
+            return copies[value]
 
         for node in self._live_nodes({*outputs.values(), *updates.values()}):
-            inputs = tuple([copies.get(v) or copied(v) for v in node.inputs])
+            inputs = tuple([copies.get(v) or copy_of(v) for v in node.inputs])
             defined = tuple([Value(copy, v.spec, "node", v.name) for v in node.outputs])
             copies.update(zip(node.outputs, defined, strict=True))
             copy.append(Node(node.op, inputs, node.attrs, defined, node.scope, node.phase, node.scopes,
                              node.is_rematerialized, node.loop))  # fmt: skip
-        copy.set_results({n: copied(v) for n, v in outputs.items()}, {n: copied(v) for n, v in updates.items()})
+        copy.set_results({n: copy_of(v) for n, v in outputs.items()}, {n: copy_of(v) for n, v in updates.items()})
         return copy
 
     def _live_nodes(self, live: set[Value]) -> list[Node]:
@@ -406,9 +392,7 @@ class Graph:
     @staticmethod
     def _drop_uses(node: Node) -> None:
         for v in node.inputs:
-            users = v.users
-            count = users.get(node, 0)
-            if count > 1:
-                users[node] = count - 1
+            if v.users.get(node, 0) > 1:
+                v.users[node] -= 1
             else:
-                users.pop(node, None)
+                v.users.pop(node, None)
