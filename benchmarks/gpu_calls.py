@@ -28,7 +28,7 @@ def calls(say: Report, folder: Path) -> None:
     check_copies(device)
     say("memory of each type, copies through pinned memory on a second stream: right")
     if getattr(device, "emulator", device) is None:
-        say("this stand-in plays no kernels: none is recorded")
+        say("this fake device runs no kernels: none is recorded")
         return
     target, step = device.upload(np.zeros(1000, np.float32)), np.float32(2)
     module = device.load_module(ADD)

@@ -1,4 +1,4 @@
-"""A model on the stand-in for a GPU, and the same on the CPU."""
+"""A model on the fake device, and the same on the CPU."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from prototorch.testing.fake_device import FakeDevice
 LOSS = "sparse_categorical_crossentropy"
 
 
-def fake(device: FakeDevice | None = None) -> CudaBackend:
-    """The backend of a stand-in. Plain bodies alone: there is nothing to run kernels on."""
+def fake_backend(device: FakeDevice | None = None) -> CudaBackend:
+    """The backend of a fake device. Plain bodies alone: there is nothing to run kernels on."""
     return CudaBackend(device or FakeDevice(), kernels=False)
 
 
 @contextmanager
-def on(backend: Backend) -> Iterator[None]:
+def use_backend(backend: Backend) -> Iterator[None]:
     """Models compiled inside compute on this backend; their preparation stays on the CPU."""
     asked = model_module.backend_for
 
@@ -41,15 +41,15 @@ def on(backend: Backend) -> Iterator[None]:
         model_module.backend_for = asked
 
 
-def plain_cpu() -> Backend:
-    """The CPU by plain bodies, smaller last batches filled up as on a GPU: the stand-in makes the same numbers, bit for
-    bit."""
+def reference_cpu() -> Backend:
+    """The CPU by reference implementations, with smaller last batches padded as on a GPU: the fake device gives the
+    same bits."""
     made = copy(cpu("plain"))
     made.is_shape_specialized = True
     return made
 
 
-def net() -> Any:
+def make_net() -> Any:
     """Convolution, running statistics, dropout, a dense layer: state, randomness and products."""
     layers = pt.layers
     return pt.Sequential([
@@ -59,22 +59,22 @@ def net() -> Any:
     ])  # fmt: skip
 
 
-def compiled(backend: Backend, make: Callable[[], Any] = net, **options: Any) -> Any:
+def compile_net(backend: Backend, make: Callable[[], Any] = make_net, **options: Any) -> Any:
     """The net, compiled for a backend."""
-    with on(backend):
+    with use_backend(backend):
         model = make()
         loss = pt.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(**{"loss": loss, "optimizer": "adam", "metrics": ["accuracy"], "seed": 3, **options})
         return model
 
 
-def data(count: int = 44, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def make_data(count: int = 44, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Samples and labels."""
     rng = np.random.default_rng(seed)
     return rng.standard_normal((count, 1, 6, 6)).astype("float32"), rng.integers(0, 3, count)
 
 
-def runner_of(model: Any, phase: str = "train", batch: int | None = None) -> CudaGraphExecutor:
+def executor_of(model: Any, phase: str = "train", batch: int | None = None) -> CudaGraphExecutor:
     """The runner of a phase (and batch size) that has been made."""
     found = [
         r for (name, (specs, *_)), r in model.trainer.plan_cache._executors.items()
@@ -83,7 +83,7 @@ def runner_of(model: Any, phase: str = "train", batch: int | None = None) -> Cud
     return found[0]
 
 
-def same(a: Any, b: Any) -> None:
+def assert_same_weights(a: Any, b: Any) -> None:
     """Two models have the same weights, bit for bit."""
     left, right = a.get_weights(), b.get_weights()
     assert left.keys() == right.keys()
@@ -91,4 +91,15 @@ def same(a: Any, b: Any) -> None:
         np.testing.assert_array_equal(array, right[name], err_msg=name)
 
 
-__all__ = ["FakeDevice", "compiled", "data", "devices", "fake", "net", "on", "plain_cpu", "runner_of", "same"]
+__all__ = [
+    "FakeDevice",
+    "assert_same_weights",
+    "compile_net",
+    "devices",
+    "executor_of",
+    "fake_backend",
+    "make_data",
+    "make_net",
+    "reference_cpu",
+    "use_backend",
+]

@@ -1,4 +1,4 @@
-"""A training step on the stand-in for a GPU: recorded once and replayed, fed ahead, with no waiting inside a step."""
+"""A training step on the fake device: recorded once and replayed, fed ahead, with no waiting inside a step."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,15 @@ from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.executor.cuda_graph import WARM_UP_RUNS
 from prototorch.backends.cuda.executor.loss_check import REPORT_INTERVAL
 from prototorch.testing.fake_device import CaptureError
-from tests.cuda_fake.fake_gpu import FakeDevice, compiled, data, fake, plain_cpu, runner_of, same
+from tests.cuda_fake.fake_gpu import (
+    FakeDevice,
+    assert_same_weights,
+    compile_net,
+    executor_of,
+    fake_backend,
+    make_data,
+    reference_cpu,
+)
 
 BATCH = 4
 #: what a step may ask of the device once its graph is there
@@ -24,7 +32,7 @@ INSIDE = {
 
 
 def fitted(backend, x, y, **options):
-    model = compiled(backend, **{k: options.pop(k) for k in ("optimizer", "metrics") if k in options})
+    model = compile_net(backend, **{k: options.pop(k) for k in ("optimizer", "metrics") if k in options})
     history = model.fit(x, y, **{"batch_size": BATCH, "epochs": 3, "verbose": 0, **options})
     return model, history.history
 
@@ -40,23 +48,23 @@ def fitted(backend, x, y, **options):
 )
 def test_the_same_bits_as_the_cpu(optimizer):
     """Over epochs with a smaller last batch, validation, dropout and running statistics."""
-    x, y = data(43)
-    a, a_history = fitted(plain_cpu(), x, y, optimizer=optimizer, validation_split=0.2)
-    b, b_history = fitted(fake(), x, y, optimizer=optimizer, validation_split=0.2)
+    x, y = make_data(43)
+    a, a_history = fitted(reference_cpu(), x, y, optimizer=optimizer, validation_split=0.2)
+    b, b_history = fitted(fake_backend(), x, y, optimizer=optimizer, validation_split=0.2)
     assert a_history == b_history
-    same(a, b)
+    assert_same_weights(a, b)
     np.testing.assert_array_equal(a.predict(x), b.predict(x))
     assert a.evaluate(x, y) == b.evaluate(x, y)
 
 
 def test_recorded_after_the_first_runs_and_then_only_launched():
     device = FakeDevice()
-    x, y = data(8 * BATCH)
-    model, _ = fitted(fake(device), x, y, epochs=1)
+    x, y = make_data(8 * BATCH)
+    model, _ = fitted(fake_backend(device), x, y, epochs=1)
     kinds = [entry[0] for entry in device.log]
     assert kinds.count("begin_capture") == kinds.count("end_capture") == 1
     assert kinds.count("graph") == 8 - WARM_UP_RUNS
-    runner = runner_of(model)
+    runner = executor_of(model)
     assert len(runner.graph.work) == len(runner.launches)
 
 
@@ -72,18 +80,18 @@ def dense():
 def test_the_smaller_last_batch_is_filled_up_and_launched():
     """It goes through the recorded step of the others; the numbers are those of a step of its own, but for sums of more
     terms, which round otherwise: a few units in the last place, over 12 steps."""
-    x, y = data(8 * BATCH + 3)
+    x, y = make_data(8 * BATCH + 3)
     models, histories = [], []
     device = FakeDevice()
-    for backend in (fake(device), fake(), plain_cpu()):
+    for backend in (fake_backend(device), fake_backend(), reference_cpu()):
         backend.is_shape_specialized = not models or backend.device is None
-        models.append(compiled(backend, dense, metrics=["accuracy"]))
+        models.append(compile_net(backend, dense, metrics=["accuracy"]))
         options = {"batch_size": 2 * BATCH, "epochs": 3, "verbose": 0, "validation_split": 0.2, "shuffle": False}
         histories.append(models[-1].fit(x, y, **options).history)
     assert len([k for k in models[0].trainer.plan_cache._executors if k[0] == "train"]) == 1
     assert len([k for k in models[1].trainer.plan_cache._executors if k[0] == "train"]) == 2
     assert [entry[0] for entry in device.log].count("begin_capture") == 1
-    same(models[0], models[2])
+    assert_same_weights(models[0], models[2])
     assert histories[0] == histories[2]
     a, b = models[0].get_weights(), models[1].get_weights()
     for name in a:
@@ -93,21 +101,21 @@ def test_the_smaller_last_batch_is_filled_up_and_launched():
 
 
 def test_captured_is_uncaptured_over_1000_steps():
-    x, y = data(10 * BATCH)
-    a, b = fake(), fake(FakeDevice())
+    x, y = make_data(10 * BATCH)
+    a, b = fake_backend(), fake_backend(FakeDevice())
     b.device.uncapturable_ops = {"conv"}
     captured, _ = fitted(a, x, y, epochs=100)
     with pytest.warns(RuntimeWarning, match="kernel by kernel"):
         uncaptured, _ = fitted(b, x, y, epochs=100)
-    assert runner_of(captured).graph is not None
-    assert runner_of(uncaptured).graph is None
-    same(captured, uncaptured)
+    assert executor_of(captured).graph is not None
+    assert executor_of(uncaptured).graph is None
+    assert_same_weights(captured, uncaptured)
 
 
 def test_nothing_is_allocated_or_waited_for_inside_a_step():
     device = FakeDevice()
-    x, y = data(40 * BATCH)
-    fitted(fake(device), x, y, epochs=1)
+    x, y = make_data(40 * BATCH)
+    fitted(fake_backend(device), x, y, epochs=1)
     first = next(i for i, e in enumerate(device.log) if e[0] == "graph")
     last = max(i for i, e in enumerate(device.log) if e[0] == "graph")
     inside = device.log[first : last + 1]
@@ -121,8 +129,8 @@ def test_nothing_is_allocated_or_waited_for_inside_a_step():
 def test_a_step_is_fed_while_the_one_before_still_runs():
     """After a call the last two steps have not been done yet: the host was not made to wait for them."""
     device = FakeDevice()
-    backend = fake(device)
-    x, y = data(12 * BATCH)
+    backend = fake_backend(device)
+    x, y = make_data(12 * BATCH)
     waiting = []
 
     class Look(pt.Callback):
@@ -136,8 +144,8 @@ def test_a_step_is_fed_while_the_one_before_still_runs():
 def test_order_of_a_step():
     """The copy waits for the last step's inputs to be taken over, the step for the copy."""
     device = FakeDevice()
-    x, y = data(8 * BATCH)
-    fitted(fake(device), x, y, epochs=1)
+    x, y = make_data(8 * BATCH)
+    fitted(fake_backend(device), x, y, epochs=1)
     at = [i for i, e in enumerate(device.log) if e[0] == "graph"][2]
     before = [e for e in device.log[:at] if e[0] not in ("copy_to_host",)][-7:]
     kinds = [(e[0], e[1]) if e[0] in ("wait_event", "record_event", "copy_from_host") else e[0] for e in before]
@@ -148,16 +156,16 @@ def test_order_of_a_step():
 
 
 def test_the_last_smaller_batch_is_never_recorded():
-    x, y = data(6 * BATCH + 1)
-    model, _ = fitted(fake(), x, y, epochs=5)
-    assert runner_of(model, batch=BATCH).graph is not None
-    assert runner_of(model, batch=1).graph is None
+    x, y = make_data(6 * BATCH + 1)
+    model, _ = fitted(fake_backend(), x, y, epochs=5)
+    assert executor_of(model, batch=BATCH).graph is not None
+    assert executor_of(model, batch=1).graph is None
 
 
 def test_plans_share_one_arena():
     device = FakeDevice()
-    x, y = data(6 * BATCH + 1)
-    model, _ = fitted(fake(device), x, y, validation_split=0.2)
+    x, y = make_data(6 * BATCH + 1)
+    model, _ = fitted(fake_backend(device), x, y, validation_split=0.2)
     runners = model.trainer.plan_cache.executors()
     assert len(runners) > 1
     largest = max(r.plan.arena_bytes for r in runners)
@@ -166,19 +174,19 @@ def test_plans_share_one_arena():
 
 
 def test_what_cannot_be_recorded_is_told_once_and_runs_all_the_same():
-    x, y = data()
+    x, y = make_data()
     device = FakeDevice()
     device.uncapturable_ops = {"dropout"}
     with pytest.warns(RuntimeWarning) as told:
-        refused, _ = fitted(fake(device), x, y)
+        refused, _ = fitted(fake_backend(device), x, y)
     assert len(told) == 1
     assert "dropout in drop: CaptureError: dropout cannot be captured" in str(told[0].message)
     assert ("abandon_capture",) in device.log
-    same(refused, fitted(plain_cpu(), x, y)[0])
+    assert_same_weights(refused, fitted(reference_cpu(), x, y)[0])
 
 
 def test_a_kernel_may_say_that_it_cannot_be_recorded():
-    backend = fake()
+    backend = fake_backend()
     plain = backend.reference
 
     def marked(op, attrs):
@@ -188,11 +196,11 @@ def test_a_kernel_may_say_that_it_cannot_be_recorded():
         return run
 
     backend.reference = marked
-    x, y = data()
+    x, y = make_data()
     with pytest.warns(RuntimeWarning, match="relu in conv: it asks the host"):
         model, _ = fitted(backend, x, y)
     assert ("begin_capture",) not in backend.device.log
-    same(model, fitted(plain_cpu(), x, y)[0])
+    assert_same_weights(model, fitted(reference_cpu(), x, y)[0])
 
 
 def test_the_stand_in_refuses_what_cuda_does():
@@ -219,9 +227,9 @@ def test_the_stand_in_is_lazy():
 
 
 def test_times_of_the_pieces():
-    x, y = data()
-    model, _ = fitted(fake(), x, y)
-    runner = runner_of(model)
+    x, y = make_data()
+    model, _ = fitted(fake_backend(), x, y)
+    runner = executor_of(model)
     inputs = {n: np.zeros(v.shape, v.dtype) for n, v in runner.plan.inputs.items()}
     found = runner.time_launches(inputs)
     assert found[0][0].op == "prefetch"

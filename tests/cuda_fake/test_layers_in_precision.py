@@ -1,4 +1,4 @@
-"""Every layer on the stand-in for a GPU: in float32 the same numbers, in lower precision nearly."""
+"""Every layer on the fake device: in float32 the same numbers, in lower precision nearly."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.layers.base import Layer
 from prototorch.testing import cases
 from prototorch.testing.backend_parity import assert_backend_agrees
-from tests.cuda_fake.fake_gpu import FakeDevice, fake
+from tests.cuda_fake.fake_gpu import FakeDevice, fake_backend
 
 SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers.__name__)]
 
@@ -15,4 +15,4 @@ SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers
 @pytest.mark.parametrize("word", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("case", list(cases(*SHIPPED)), ids=lambda c: c.id)
 def test_every_layer(case, word):
-    assert_backend_agrees(case, fake(FakeDevice(ExecutionSettings(resolve_precision(word, gpu=True)))))
+    assert_backend_agrees(case, fake_backend(FakeDevice(ExecutionSettings(resolve_precision(word, gpu=True)))))

@@ -9,17 +9,25 @@ from prototorch.backends.precision import PRECISION_NAMES, ExecutionSettings, Pr
 from prototorch.errors import UsageError
 from prototorch.train import loss_scale
 from prototorch.train.loss_scale import GOOD_STEPS_NAME, SCALE_NAME
-from tests.cuda_fake.fake_gpu import FakeDevice, compiled, data, fake, plain_cpu, runner_of, same
+from tests.cuda_fake.fake_gpu import (
+    FakeDevice,
+    assert_same_weights,
+    compile_net,
+    executor_of,
+    fake_backend,
+    make_data,
+    reference_cpu,
+)
 
 BATCH = 4
 
 
 def on_gpu(word: str, **settings) -> CudaBackend:
-    return fake(FakeDevice(ExecutionSettings(resolve_precision(word, gpu=True), **settings)))
+    return fake_backend(FakeDevice(ExecutionSettings(resolve_precision(word, gpu=True), **settings)))
 
 
 def trained(backend, x, y, **options):
-    model = compiled(backend)
+    model = compile_net(backend)
     history = model.fit(x, y, **{"batch_size": BATCH, "epochs": 2, "verbose": 0, **options})
     return model, history.history["loss"]
 
@@ -50,9 +58,9 @@ def test_the_device_knows_the_settings():
 
 @pytest.mark.parametrize(("word", "low"), [("bf16", "bfloat16"), ("fp16", "float16")])
 def test_what_is_narrow_and_what_is_not(word, low):
-    x, y = data(8)
+    x, y = make_data(8)
     model, _ = trained(on_gpu(word), x, y)
-    plan = runner_of(model).plan
+    plan = executor_of(model).plan
     assert {v.dtype for name, v in plan.states.items() if name.startswith(("conv", "logits", "norm"))} == {"float32"}
     assert {v.spec.dtype for v in plan.outputs.values()} <= {"float32", "bool"}
     for step in plan.steps:
@@ -70,8 +78,8 @@ def test_what_is_narrow_and_what_is_not(word, low):
 
 @pytest.mark.parametrize("word", ["bf16", "fp16"])
 def test_training_is_nearly_that_of_float32(word):
-    x, y = data(64)
-    _, wanted = trained(plain_cpu(), x, y, epochs=5)
+    x, y = make_data(64)
+    _, wanted = trained(reference_cpu(), x, y, epochs=5)
     model, found = trained(on_gpu(word), x, y, epochs=5)
     # each loss is a mean over steps whose weights differ by some 2^-8; fp16 leaves out one step, its first factor being
     # too large
@@ -80,18 +88,18 @@ def test_training_is_nearly_that_of_float32(word):
 
 
 def test_outputs_are_float32():
-    x, y = data(8)
+    x, y = make_data(8)
     model, _ = trained(on_gpu("bf16"), x, y)
     assert model.predict(x).dtype == np.float32
 
 
 def test_a_file_of_a_narrow_training_goes_on_in_float32(tmp_path):
-    x, y = data(16)
+    x, y = make_data(16)
     model, _ = trained(on_gpu("fp16"), x, y)
     path = tmp_path / "m.h5"
     model.save(path)
     again = pt.load_model(path)
-    same(model, again)
+    assert_same_weights(model, again)
     again.fit(x, y, batch_size=BATCH, epochs=1, verbose=0, resume=False)
 
 
@@ -99,9 +107,9 @@ def test_a_file_of_a_narrow_training_goes_on_in_float32(tmp_path):
 
 
 def test_a_factor_that_is_too_large_is_halved_and_its_step_left_out(monkeypatch):
-    x, y = data(BATCH)
+    x, y = make_data(BATCH)
     monkeypatch.setattr(loss_scale, "INITIAL_SCALE", 2.0**120)  # gradients overflow float16 at first
-    model = compiled(on_gpu("fp16"))
+    model = compile_net(on_gpu("fp16"))
     model.build()
     before = model.get_weights()
     model.fit(x, y, batch_size=BATCH, epochs=1, verbose=0)
@@ -116,7 +124,7 @@ def test_a_factor_that_is_too_large_is_halved_and_its_step_left_out(monkeypatch)
 
 
 def test_a_factor_that_does_well_is_doubled(monkeypatch):
-    x, y = data(6 * BATCH)
+    x, y = make_data(6 * BATCH)
     monkeypatch.setattr(loss_scale, "INITIAL_SCALE", 2.0)
     monkeypatch.setattr(loss_scale, "GROWTH_INTERVAL", 3)
     model, _ = trained(on_gpu("fp16"), x, y, epochs=1)
@@ -126,7 +134,7 @@ def test_a_factor_that_does_well_is_doubled(monkeypatch):
 
 def test_the_factor_leaves_the_gradients_as_they_are(monkeypatch):
     """A power of two is exact, as long as nothing under- or overflows."""
-    x, y = data(4 * BATCH)
+    x, y = make_data(4 * BATCH)
     found = []
     for first in (1.0, 2.0**8):
         monkeypatch.setattr(loss_scale, "INITIAL_SCALE", first)
@@ -137,7 +145,7 @@ def test_the_factor_leaves_the_gradients_as_they_are(monkeypatch):
 
 
 def test_there_is_none_in_other_precisions():
-    x, y = data(BATCH)
+    x, y = make_data(BATCH)
     for word in ("fp32", "tf32", "bf16"):
         model, _ = trained(on_gpu(word), x, y)
         assert SCALE_NAME not in model.variables

@@ -1,4 +1,4 @@
-"""`prototorch time` on the stand-in for a GPU: pieces by the device's own clock, put together by layer."""
+"""`prototorch time` on the fake device: pieces by the device's own clock, put together by layer."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from prototorch.measure import machine
 from prototorch.measure.compare import compare_with_torch
 from prototorch.measure.profile import profile_step
 from prototorch.measure.table import format_table
-from tests.cuda_fake.fake_gpu import compiled, fake, on
+from tests.cuda_fake.fake_gpu import compile_net, fake_backend, use_backend
 
 
 @pytest.mark.parametrize("phase", ["train", "predict"])
 def test_a_step_on_a_device_is_split_by_layer(phase: str, monkeypatch):
     for name, small in (("_SECONDS", 0.0), ("_MATRIX_SIZE", 8), ("_COPY_BYTES", 1 << 12)):
         monkeypatch.setattr(machine, name, small)
-    backend = fake()
-    model = compiled(backend)
-    with on(backend):
+    backend = fake_backend()
+    model = compile_net(backend)
+    with use_backend(backend):
         found = profile_step(model, phase, batch=4, rounds=1)
     named = {part.name: part for part in found.layers}
     assert named["conv"].seconds["forward"] > 0
@@ -34,7 +34,7 @@ def test_a_step_on_a_device_is_split_by_layer(phase: str, monkeypatch):
 
 
 def test_pytorch_is_compared_with_on_the_cpu():
-    backend = fake()
-    model = compiled(backend)
-    with on(backend), pytest.raises(UsageError, match="compares on the CPU"):
+    backend = fake_backend()
+    model = compile_net(backend)
+    with use_backend(backend), pytest.raises(UsageError, match="compares on the CPU"):
         compare_with_torch(model, "predict", batch=4)

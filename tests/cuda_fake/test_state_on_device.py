@@ -7,7 +7,16 @@ import prototorch as pt
 from prototorch.backends.cuda.device_sources import LossCheckState
 from prototorch.backends.cuda.executor.loss_check import MAX_REPORT_LAG
 from prototorch.errors import ResourceError, TrainingError
-from tests.cuda_fake.fake_gpu import FakeDevice, compiled, data, fake, on, plain_cpu, runner_of, same
+from tests.cuda_fake.fake_gpu import (
+    FakeDevice,
+    assert_same_weights,
+    compile_net,
+    executor_of,
+    fake_backend,
+    make_data,
+    reference_cpu,
+    use_backend,
+)
 
 BATCH = 4
 
@@ -20,28 +29,28 @@ def fit(model, x, y, **options):
 
 
 def test_weights_that_are_set_between_steps_count():
-    x, y = data(8 * BATCH)
-    models = [compiled(backend) for backend in (plain_cpu(), fake())]
+    x, y = make_data(8 * BATCH)
+    models = [compile_net(backend) for backend in (reference_cpu(), fake_backend())]
     for model in models:
         fit(model, x, y)
         model.set_weights({name: array * 0.5 for name, array in model.get_weights().items()})
         fit(model, x, y)
-    same(*models)
+    assert_same_weights(*models)
 
 
 def test_an_array_of_the_model_may_be_written_into():
-    x, y = data(8 * BATCH)
-    models = [compiled(backend) for backend in (plain_cpu(), fake())]
+    x, y = make_data(8 * BATCH)
+    models = [compile_net(backend) for backend in (reference_cpu(), fake_backend())]
     for model in models:
         fit(model, x, y)
         model.weights["conv/kernel"][...] = 0.25
         fit(model, x, y)
-    same(*models)
+    assert_same_weights(*models)
 
 
 def test_arrays_that_are_held_are_current_after_a_fit():
-    x, y = data(8 * BATCH)
-    model = compiled(fake())
+    x, y = make_data(8 * BATCH)
+    model = compile_net(fake_backend())
     model.build()
     held = dict(model.weights)
     fit(model, x, y)
@@ -50,27 +59,27 @@ def test_arrays_that_are_held_are_current_after_a_fit():
 
 
 def test_steps_on_single_batches():
-    x, y = data(8 * BATCH)
-    models = [compiled(backend) for backend in (plain_cpu(), fake())]
+    x, y = make_data(8 * BATCH)
+    models = [compile_net(backend) for backend in (reference_cpu(), fake_backend())]
     logs = [[model.train_on_batch(x[i : i + 8], y[i : i + 8]) for i in range(0, 32, 8)] for model in models]
     assert logs[0] == logs[1]
-    same(*models)
+    assert_same_weights(*models)
 
 
 def test_a_model_moves_from_the_device_to_the_cpu_and_back():
-    x, y = data(8 * BATCH)
-    moved, stayed = compiled(fake()), compiled(plain_cpu())
+    x, y = make_data(8 * BATCH)
+    moved, stayed = compile_net(fake_backend()), compile_net(reference_cpu())
     fit(moved, x, y)
     fit(stayed, x, y)
-    for model, backend in ((moved, plain_cpu()), (stayed, fake())):
-        with on(backend):
+    for model, backend in ((moved, reference_cpu()), (stayed, fake_backend())):
+        with use_backend(backend):
             model.set_compile(model.compile_block)
         fit(model, x, y)
-    same(moved, stayed)
+    assert_same_weights(moved, stayed)
 
 
 def test_a_callback_reads_the_loss_of_each_step_as_it_was():
-    x, y = data(8 * BATCH)
+    x, y = make_data(8 * BATCH)
     seen = {}
 
     class Look(pt.Callback):
@@ -81,20 +90,20 @@ def test_a_callback_reads_the_loss_of_each_step_as_it_was():
         def on_train_batch_end(self, batch, logs=None):
             seen[self.key].append(dict(logs))
 
-    for key, backend in (("cpu", plain_cpu()), ("gpu", fake())):
-        fit(compiled(backend), x, y, callbacks=[Look(key)])
+    for key, backend in (("cpu", reference_cpu()), ("gpu", fake_backend())):
+        fit(compile_net(backend), x, y, callbacks=[Look(key)])
     assert seen["cpu"] == seen["gpu"]
 
 
 def test_logs_nobody_reads_are_not_waited_for():
     device = FakeDevice()
-    x, y = data(20 * BATCH)
+    x, y = make_data(20 * BATCH)
 
     class Silent(pt.Callback):
         def on_train_batch_end(self, batch, logs=None):
             pass
 
-    fit(compiled(fake(device)), x, y, epochs=1, callbacks=[Silent()])
+    fit(compile_net(fake_backend(device)), x, y, epochs=1, callbacks=[Silent()])
     graphs = [i for i, e in enumerate(device.log) if e[0] == "graph"]
     assert not any(e[0] == "download" for e in device.log[graphs[0] : graphs[-1]])
 
@@ -104,25 +113,25 @@ def test_logs_nobody_reads_are_not_waited_for():
 
 def test_trained_there_continued_here_and_back(tmp_path):
     """The file of a training on the device goes on, on the CPU, as if it had been there all along; and the reverse."""
-    x, y = data(43)
-    whole = compiled(plain_cpu())
+    x, y = make_data(43)
+    whole = compile_net(reference_cpu())
     fit(whole, x, y, epochs=4)
-    for first, second in ((fake(), plain_cpu()), (plain_cpu(), fake())):
-        begun = compiled(first)
+    for first, second in ((fake_backend(), reference_cpu()), (reference_cpu(), fake_backend())):
+        begun = compile_net(first)
         begun.fit(x, y, batch_size=BATCH, epochs=2, verbose=0)
         path = tmp_path / f"{first.name[:4]}.h5"
         begun.save(path)
-        with on(second):
+        with use_backend(second):
             again = pt.load_model(path)
             fit(again, x, y, epochs=4, initial_epoch=2, resume=False)
-        same(whole, again)
+        assert_same_weights(whole, again)
 
 
 def test_the_files_are_the_same(tmp_path):
-    x, y = data(8 * BATCH)
+    x, y = make_data(8 * BATCH)
     found = []
-    for number, backend in enumerate((plain_cpu(), fake())):
-        model = compiled(backend)
+    for number, backend in enumerate((reference_cpu(), fake_backend())):
+        model = compile_net(backend)
         fit(model, x, y)
         path = tmp_path / f"{number}.h5"
         model.save(path)
@@ -137,7 +146,7 @@ def test_the_files_are_the_same(tmp_path):
 
 
 def broken(at: int, count: int = 24):
-    x, y = data(count * BATCH)
+    x, y = make_data(count * BATCH)
     x[at * BATCH + 1, 0, 2, 2] = 3e38  # its square is not finite
     return x, y
 
@@ -147,7 +156,7 @@ def test_a_loss_that_is_not_finite_changes_no_weight(at):
     """The device finds it, no update counts from that step on, and the host says of which step and sample it was."""
     x, y = broken(at)
     told = []
-    models = [compiled(backend) for backend in (plain_cpu(), fake())]
+    models = [compile_net(backend) for backend in (reference_cpu(), fake_backend())]
     for model in models:
         with pytest.raises(TrainingError) as failed:
             fit(model, x, y, shuffle=False)
@@ -169,16 +178,16 @@ def test_it_is_told_within_a_few_steps():
             begun.append(batch)
 
     with pytest.raises(TrainingError):
-        fit(compiled(fake()), x, y, shuffle=False, callbacks=[Count()])
+        fit(compile_net(fake_backend()), x, y, shuffle=False, callbacks=[Count()])
     assert len(begun) <= 2 + MAX_REPORT_LAG
 
 
 def test_training_may_go_on_with_other_data():
     x, y = broken(2)
-    model = compiled(fake())
+    model = compile_net(fake_backend())
     with pytest.raises(TrainingError):
         fit(model, x, y, shuffle=False)
-    good_x, good_y = data(8 * BATCH)
+    good_x, good_y = make_data(8 * BATCH)
     before = model.get_weights()
     fit(model, good_x, good_y)
     assert any(not np.array_equal(a, before[n]) for n, a in model.get_weights().items())
@@ -209,12 +218,12 @@ def test_the_check_of_the_loss():
 
 def test_the_figure_of_the_plan_is_what_is_used():
     device = FakeDevice()
-    backend = fake(device)
-    x, y = data(BATCH)
-    model = compiled(backend)
+    backend = fake_backend(device)
+    x, y = make_data(BATCH)
+    model = compile_net(backend)
     fit(model, x, y, epochs=1)
     program = model.trainer.plan_cache
-    runner = runner_of(model)
+    runner = executor_of(model)
     plan = runner.plan
     read = [b for step in plan.steps for b in step.inputs]
     constants = {id(b.constant): b.spec.nbytes for b in read if b.memory == "constant"}
@@ -226,21 +235,21 @@ def test_the_figure_of_the_plan_is_what_is_used():
 
 
 def test_a_step_that_would_not_fit_is_refused_before_it_is_run():
-    x, y = data(64)
+    x, y = make_data(64)
     device = FakeDevice(memory=60_000)
-    model = compiled(fake(device))
+    model = compile_net(fake_backend(device))
     with pytest.raises(ResourceError, match=r"at batch size 64 needs .* A batch of \d+ would fit") as refused:
         fit(model, x, y, batch_size=64)
     assert not any(e[0] == "run" for e in device.log)
     size = int(str(refused.value).split("A batch of ")[1].split()[0])
-    fit(compiled(fake(FakeDevice(memory=60_000))), x, y, batch_size=size)
+    fit(compile_net(fake_backend(FakeDevice(memory=60_000))), x, y, batch_size=size)
 
 
 def test_memory_that_is_not_there_after_all():
     """Another process may take what the device said is free."""
-    x, y = data(64)
+    x, y = make_data(64)
     device = FakeDevice()
-    model = compiled(fake(device))
+    model = compile_net(fake_backend(device))
     alloc = device.alloc
 
     def failing(nbytes):
@@ -255,7 +264,7 @@ def test_memory_that_is_not_there_after_all():
 
 
 def test_memory_that_runs_out_inside_a_step_names_the_layer():
-    backend = fake()
+    backend = fake_backend()
     enqueue = backend.device.enqueue
 
     def failing(name, work):
@@ -264,7 +273,7 @@ def test_memory_that_runs_out_inside_a_step_names_the_layer():
         enqueue(name, work)
 
     backend.device.enqueue = failing
-    x, y = data()
+    x, y = make_data()
     message = r"conv in conv: Out of memory allocating 1,024 bytes; .* A batch of 2 needs about half"
     with pytest.raises(ResourceError, match=message):
-        fit(compiled(backend), x, y)
+        fit(compile_net(backend), x, y)

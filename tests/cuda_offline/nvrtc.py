@@ -6,7 +6,7 @@ from __future__ import annotations
 TARGETS = ("sm_80", "sm_90", "sm_120")
 
 
-def compiled(source: str, target: str) -> bytes:
+def compile_cubin(source: str, target: str) -> bytes:
     """The cubin. Raises CuPy's CompileException with NVRTC's log."""
     import cupy
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from prototorch.backends.cuda.cudnn.context import CudnnContext, set_context
-from tests.cuda_offline.collect_device import PlanDevice
+from tests.cuda_offline.recording_devices import PlanDevice
 
 #: filled in by hand from known figures; a real card says it by cudnn.create_device_properties(0).serialize()
 H200 = {
@@ -33,8 +33,8 @@ class OfflineDevice(PlanDevice):
         self.reserved = max(self.reserved, nbytes)
 
 
-def driver(folder: Path) -> None:
-    """Load the stand-in for the driver under the name that cuDNN asks for."""
+def load_stub_driver(folder: Path) -> None:
+    """Load the fake device for the driver under the name that cuDNN asks for."""
     source, made = Path(__file__).with_name("stub_driver.c"), folder / "libcuda.so.1"
     compiler = shutil.which("gcc")
     assert compiler is not None
@@ -43,7 +43,7 @@ def driver(folder: Path) -> None:
     ctypes.CDLL(str(made), mode=ctypes.RTLD_GLOBAL)
 
 
-def offline(precision: str, deterministic: bool = False) -> OfflineDevice:
+def make_offline_device(precision: str, deterministic: bool = False) -> OfflineDevice:
     """A device that plans. The driver must be loaded."""
     import cupy
 

@@ -16,7 +16,7 @@ GCC = shutil.which("gcc")
 _LIBRARIES = {"address": "libasan.so", "thread": "libtsan.so"}
 
 
-def sanitized(sanitizer: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_sanitized(sanitizer: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Python with these arguments, under the sanitizer "address" or "thread". Skips where gcc does not have it."""
     assert GCC is not None
     library = _LIBRARIES[sanitizer]
@@ -35,6 +35,6 @@ def sanitized(sanitizer: str, *arguments: str) -> subprocess.CompletedProcess[st
         return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=HERE.parent.parent)
 
 
-def logic(sanitizer: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_logic_tests(sanitizer: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The tests named by the arguments, under the sanitizer."""
-    return sanitized(sanitizer, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+    return run_sanitized(sanitizer, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)

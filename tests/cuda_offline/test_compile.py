@@ -22,8 +22,8 @@ from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.step_inputs import PREDICT, TRAIN
-from tests.cuda_offline.collect_device import CollectDevice, PlanDevice
-from tests.cuda_offline.nvrtc import TARGETS, compiled
+from tests.cuda_offline.nvrtc import TARGETS, compile_cubin
+from tests.cuda_offline.recording_devices import CollectDevice, PlanDevice
 from tests.ops import op_case
 
 pytestmark = [
@@ -68,7 +68,7 @@ def test_every_kernel_compiles():
         assert body in text, f"no case leads to {file.name}"
     for i, source in enumerate(sources):
         # each for one target in turn, so that all are met without three times the work
-        assert compiled(source, TARGETS[i % len(TARGETS)]), source
+        assert compile_cubin(source, TARGETS[i % len(TARGETS)]), source
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -77,7 +77,7 @@ def test_the_common_part_compiles_for(target):
 
     body = "KERNEL copy(index n, const f16* a, bf16* b) { EACH(i, n) put(b[i], get(a[i])); }"
     for largest in (0, 1 << 40):
-        assert compiled(complete_source(body, largest), target)
+        assert compile_cubin(complete_source(body, largest), target)
 
 
 @pytest.mark.parametrize("name", sorted(shipped_models()))
@@ -90,4 +90,4 @@ def test_kernels_of_the_models_compile(name):
     for phase in (TRAIN, PREDICT):
         program.plan(phase, specs, create=False)
     for source in backend.device.sources:
-        assert compiled(source, "sm_90"), source
+        assert compile_cubin(source, "sm_90"), source

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from prototorch.backends.cuda.device_sources import COPY_ALL_SOURCE, check_loss_source
-from tests.cuda_offline.nvrtc import TARGETS, compiled
+from tests.cuda_offline.nvrtc import TARGETS, compile_cubin
 
 pytestmark = [
     pytest.mark.cuda_offline,
@@ -16,4 +16,4 @@ pytestmark = [
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("source", [check_loss_source("float32"), check_loss_source("float64"), COPY_ALL_SOURCE])
 def test_compiles(source, target):
-    assert compiled(source, target)
+    assert compile_cubin(source, target)

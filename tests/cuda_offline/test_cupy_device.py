@@ -1,4 +1,4 @@
-"""`CupyDevice` itself, with a stand-in for CuPy: the calls it makes, and whole trainings by recorded kernels."""
+"""`CupyDevice` itself, with a mock of CuPy: the calls it makes, and whole trainings by recorded kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prototorch.backends.cuda.cupy_device import CupyDevice
 from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.errors import BackendError, ResourceError
-from tests.cuda_fake.fake_gpu import compiled, plain_cpu, runner_of
+from tests.cuda_fake.fake_gpu import compile_net, executor_of, reference_cpu
 from tests.cuda_offline.mock_cupy import MockCupy
 from tests.cuda_offline.shim_device import COMPILER, ShimDevice
 
@@ -45,10 +45,10 @@ def numbers(count=24):
 def test_a_training(cupy, optimizer):
     x, y = numbers(25)
     backend = CudaBackend(CupyDevice(ExecutionSettings(resolve_precision("fp32", gpu=True))))
-    models = [compiled(b, dense, optimizer=optimizer) for b in (plain_cpu(), backend)]
+    models = [compile_net(b, dense, optimizer=optimizer) for b in (reference_cpu(), backend)]
     for model in models:
         model.fit(x, y, batch_size=4, epochs=3, verbose=0, validation_split=0.1)
-    runner = runner_of(models[1], batch=4)
+    runner = executor_of(models[1], batch=4)
     assert runner.graph is not None, runner.capture_failure
     assert cupy.calls.count(f"graph of {len(runner.graph.graph.work)}") > 5
     a, b = (m.get_weights() for m in models)
@@ -58,7 +58,7 @@ def test_a_training(cupy, optimizer):
 
 
 def test_what_cupy_refuses_to_record_is_told(cupy):
-    """A plain body that waits for the device cannot be recorded; the steps are made without."""
+    """A reference implementation that waits for the device cannot be recorded; the steps are made without."""
     backend = CudaBackend(CupyDevice(ExecutionSettings(resolve_precision("fp32", gpu=True))))
     reference = backend.reference
 
@@ -74,7 +74,7 @@ def test_what_cupy_refuses_to_record_is_told(cupy):
     backend.reference = asking
     backend.levels = ()
     x, y = numbers()
-    model = compiled(backend, dense)
+    model = compile_net(backend, dense)
     with pytest.warns(RuntimeWarning, match=r"kernel by kernel.*RuntimeError: waiting while a stream records"):
         model.fit(x, y, batch_size=4, epochs=1, verbose=0)
     assert cupy.recording is None
@@ -154,8 +154,8 @@ def test_what_the_device_tells_of_itself(cupy):
 
 def test_times(cupy):
     x, y = numbers()
-    model = compiled(CudaBackend(CupyDevice()), dense)
+    model = compile_net(CudaBackend(CupyDevice()), dense)
     model.fit(x, y, batch_size=4, epochs=1, verbose=0)
-    runner = runner_of(model)
+    runner = executor_of(model)
     inputs = {n: np.zeros(v.shape, v.dtype) for n, v in runner.plan.inputs.items()}
     assert all(ms == 1.0 for _, ms in runner.time_launches(inputs))

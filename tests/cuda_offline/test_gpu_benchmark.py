@@ -18,7 +18,7 @@ from benchmarks import gpu, gpu_cell, gpu_checks, isolated_process
 from benchmarks.workloads import WORKLOADS
 from prototorch.backends.core import KernelChoice
 from prototorch.backends.cuda.backend import CudaBackend
-from tests.cuda_fake.stand_in import standing_in
+from tests.cuda_fake.fake_cuda import use_fake_cuda
 
 
 def test_a_line():
@@ -166,7 +166,7 @@ def libraries():
 
 
 def once(steps, rounds, least):
-    """Each step once: the stand-in does nothing before it must, so that its times say nothing."""
+    """Each step once: the fake device does nothing before it must, so that its times say nothing."""
     for step, wait in steps.values():
         step()
         wait()
@@ -186,19 +186,19 @@ def small(monkeypatch):
     for name, value in {"synchronize": None, "mem_get_info": (1 << 30, 1 << 31), "reset_peak_memory_stats": None,
                         "memory_allocated": 0, "max_memory_allocated": 5}.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
-    # what runs by plain bodies here would run by kernels
+    # what runs by reference implementations here would run by kernels
     monkeypatch.setattr(CudaBackend, "choose_kernel", lambda *_: KernelChoice("cuda", ""))
     monkeypatch.setattr(CudaBackend, "scratch_bytes", lambda self, steps: 0)
     for name, module in libraries().items():
         monkeypatch.setitem(sys.modules, name, module)
-    with standing_in():
+    with use_fake_cuda():
         yield
 
 
 @pytest.mark.filterwarnings("ignore:this step runs kernel by kernel")
 @pytest.mark.parametrize("check", gpu_checks.CHECKS, ids=lambda c: c.__name__)
 def test_the_checks_run(check, small, tmp_path):
-    """On the stand-in each does what it is to do on a GPU, but for PyTorch's part, which says why it cannot."""
+    """On the fake device each does what it is to do on a GPU, but for PyTorch's part, which says why it cannot."""
     said = []
     check(said.append, tmp_path)
     assert said

@@ -13,7 +13,7 @@ from prototorch.ops.elementwise import UnaryOp
 from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
 from prototorch.spec import Spec
-from tests.cuda_offline.logic_check import LAST, check, laid, numbers, room, run
+from tests.cuda_offline.kernel_logic import LAST, check_kernel, guarded_output, random_array, run_kernel, with_layout
 from tests.cuda_offline.shim_device import COMPILER
 
 pytestmark = pytest.mark.skipif(
@@ -27,18 +27,18 @@ UNARY = ("negative", "exp", "sqrt", "abs", "sign", "round", "tanh", "relu", "gel
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_unary(device, name, dtype):
-    x = numbers(5, 7, dtype=dtype)
+    x = random_array(5, 7, dtype=dtype)
     x = np.abs(x) if name == "sqrt" else x
     attrs = {}
-    check(device, name, [x], attrs)
+    check_kernel(device, name, [x], attrs)
 
 
 def test_every_activation_gradient(device):
-    x, g = numbers(3, 8), numbers(3, 8, seed=1)
+    x, g = random_array(3, 8), random_array(3, 8, seed=1)
     attrs = {"leaky_relu_grad": {"negative_slope": 0.2}, "elu_grad": {"alpha": 1.0}, "gelu_grad": {"approximate": True}}
     for name in OPS:
         if name.endswith("_grad") and is_elementwise(name):
-            check(device, name, [g, x], attrs.get(name, {}))
+            check_kernel(device, name, [g, x], attrs.get(name, {}))
 
 
 @pytest.mark.parametrize(
@@ -46,46 +46,46 @@ def test_every_activation_gradient(device):
     [((4, 8), (4, 8)), ((4, 8), ()), ((2, 3, 5), (3, 1)), ((4, 1, 6), (1, 5, 1)), ((3, 1), (3, 4)), ((1,), (1,))],
 )
 def test_broadcasting(device, a, b):
-    check(device, "add", [numbers(*a), numbers(*b, seed=1)])
-    check(device, "less", [numbers(*a), numbers(*b, seed=1)])
+    check_kernel(device, "add", [random_array(*a), random_array(*b, seed=1)])
+    check_kernel(device, "less", [random_array(*a), random_array(*b, seed=1)])
 
 
 def test_channels_last(device):
-    x, bias = numbers(2, 6, 3, 5), numbers(1, 6, 1, 1, seed=1)
-    check(device, "add", [x, bias], layouts=[LAST, None], out_layouts=[LAST])
-    check(device, "multiply", [x, x + 1], layouts=[LAST, None], out_layouts=[LAST])
+    x, bias = random_array(2, 6, 3, 5), random_array(1, 6, 1, 1, seed=1)
+    check_kernel(device, "add", [x, bias], layouts=[LAST, None], out_layouts=[LAST])
+    check_kernel(device, "multiply", [x, x + 1], layouts=[LAST, None], out_layouts=[LAST])
 
 
 def test_whole_numbers(device):
     a = np.array([-7, 7, -6, 5, 2**31 - 1], np.int32)
     b = np.array([2, -2, 3, 5, 1], np.int32)
     for name in ("add", "multiply", "floor_divide", "remainder", "maximum", "equal"):
-        check(device, name, [a, b])
-    check(device, "cast", [a], {"dtype": "float32"})
-    check(device, "cast", [numbers(9) * 10], {"dtype": "int32"})
-    check(device, "where", [a > 0, a, b])
+        check_kernel(device, name, [a, b])
+    check_kernel(device, "cast", [a], {"dtype": "float32"})
+    check_kernel(device, "cast", [random_array(9) * 10], {"dtype": "int32"})
+    check_kernel(device, "where", [a > 0, a, b])
 
 
 def test_nan_wins(device):
     a, b = np.array([np.nan, 1, np.nan], np.float32), np.array([1, np.nan, np.nan], np.float32)
     for name in ("maximum", "minimum"):
-        assert np.isnan(run(device, name, [a, b])[0]).all()
+        assert np.isnan(run_kernel(device, name, [a, b])[0]).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sixteen_bits(device, dtype):
     pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
     with np.errstate(over="ignore"):
-        x = np.concatenate([numbers(13), [0, -0.0, np.inf, -np.inf, 1e-8, 6e-5, 70000, 65519.9]]).astype(dtype)
-    check(device, "relu", [x])
-    check(device, "add", [x, x])
+        x = np.concatenate([random_array(13), [0, -0.0, np.inf, -np.inf, 1e-8, 6e-5, 70000, 65519.9]]).astype(dtype)
+    check_kernel(device, "relu", [x])
+    check_kernel(device, "add", [x, x])
     whole = np.arange(1 << 16, dtype=np.uint16).view(np.dtype(dtype))
-    made = run(device, "cast", [whole], {"dtype": "float32"})[0]
+    made = run_kernel(device, "cast", [whole], {"dtype": "float32"})[0]
     np.testing.assert_array_equal(made, whole.astype(np.float32))
     with np.errstate(over="ignore", invalid="ignore"):
         wide = np.concatenate([made, made * np.float32(1.0004), made * np.float32(1.01)])
         wide = wide[np.isfinite(wide)]
-        np.testing.assert_array_equal(run(device, "cast", [wide], {"dtype": dtype})[0], wide.astype(dtype))
+        np.testing.assert_array_equal(run_kernel(device, "cast", [wide], {"dtype": dtype})[0], wide.astype(dtype))
 
 
 def test_fused_group(device):
@@ -95,9 +95,9 @@ def test_fused_group(device):
         ("multiply", (("node", 1, 0), ("const", 0.5, "float32")), ()),
     )
     attrs = {"program": program, "outputs": (("node", 0, 0), ("node", 2, 0))}
-    check(device, "fused", [numbers(2, 8, 3, 3), numbers(1, 8, 1, 1, seed=1)], attrs)
-    arrays = [numbers(2, 8, 3, 3), numbers(1, 8, 1, 1, seed=1)]
-    check(device, "fused", arrays, attrs, layouts=[LAST, None], out_layouts=[LAST, LAST])
+    check_kernel(device, "fused", [random_array(2, 8, 3, 3), random_array(1, 8, 1, 1, seed=1)], attrs)
+    arrays = [random_array(2, 8, 3, 3), random_array(1, 8, 1, 1, seed=1)]
+    check_kernel(device, "fused", arrays, attrs, layouts=[LAST, None], out_layouts=[LAST, LAST])
 
 
 POOLS = [
@@ -111,17 +111,17 @@ POOLS = [
 @pytest.mark.parametrize(("shape", "attrs"), POOLS)
 @pytest.mark.parametrize("layout", [None, LAST])
 def test_pooling(device, shape, attrs, layout):
-    x = np.round(numbers(*shape), 1)  # with equal elements
+    x = np.round(random_array(*shape), 1)  # with equal elements
     x.reshape(-1)[3] = np.nan
-    _, number = check(device, "max_pool", [x], attrs, [layout], [layout, layout])
-    g = numbers(*number.shape, seed=1)
+    _, number = check_kernel(device, "max_pool", [x], attrs, [layout], [layout, layout])
+    g = random_array(*number.shape, seed=1)
     size = {"size": shape[2:], **attrs}
-    check(device, "max_pool_grad", [g, number], size, [layout, layout], [layout])
-    check(device, "gather_pool_indices", [numbers(*shape), number], attrs, [layout, layout], [layout])
+    check_kernel(device, "max_pool_grad", [g, number], size, [layout, layout], [layout])
+    check_kernel(device, "gather_pool_indices", [random_array(*shape), number], attrs, [layout, layout], [layout])
     for include in (False, True):
         more = {**attrs, "include_pad": include}
-        check(device, "avg_pool", [numbers(*shape)], more, [layout], [layout])
-        check(device, "avg_pool_grad", [g], {"size": shape[2:], **more}, [layout], [layout])
+        check_kernel(device, "avg_pool", [random_array(*shape)], more, [layout], [layout])
+        check_kernel(device, "avg_pool_grad", [g], {"size": shape[2:], **more}, [layout], [layout])
 
 
 UPDATES = {
@@ -138,15 +138,15 @@ UPDATES = {
 
 
 def _update_inputs(name, size, seed=0):
-    slots = [np.abs(numbers(size, seed=seed + 3 + k)) for k in range(OPS[name].slots)]
+    slots = [np.abs(random_array(size, seed=seed + 3 + k)) for k in range(OPS[name].slots)]
     scalars = [np.float32(0.01).reshape(()), np.int64(7).reshape(())]
-    return [numbers(size, seed=seed), numbers(size, seed=seed + 1), *scalars, *slots]
+    return [random_array(size, seed=seed), random_array(size, seed=seed + 1), *scalars, *slots]
 
 
 @pytest.mark.parametrize("name", sorted(UPDATES))
 def test_updates(device, name):
     # alpha of Adam is made of two powers, whose last bits the C library rounds in its own way
-    check(device, name, _update_inputs(name, 37), UPDATES[name], rtol=1e-5)
+    check_kernel(device, name, _update_inputs(name, 37), UPDATES[name], rtol=1e-5)
 
 
 def test_every_update_is_tried():
@@ -156,12 +156,12 @@ def test_every_update_is_tried():
 def test_updates_of_many_weights_are_one_launch(device):
     name, attrs, calls, wanted = "momentum_update", {"momentum": 0.9}, [], []
     for k, size in enumerate((5, optimizer_update.CHUNK + 3, 64)):
-        arrays = [laid(a, None) for a in _update_inputs(name, size, seed=10 * k)]
+        arrays = [with_layout(a, None) for a in _update_inputs(name, size, seed=10 * k)]
         ins = tuple(Spec(a.shape, a.dtype.name) for a in arrays)
         outs = OPS[name].infer_spec(*ins, **attrs)
         with use_device(device):
             runner = optimizer_update.prepare_update(name, ins, outs, attrs)
-        calls.append((runner, arrays, [room(o)[0] for o in outs]))
+        calls.append((runner, arrays, [guarded_output(o)[0] for o in outs]))
         wanted.append(OPS[name].reference(np, *arrays, **attrs))
     one = optimizer_update.fuse_updates(calls)
     assert len(one) == 1
@@ -190,13 +190,13 @@ def test_running_statistics_of_many_layers_are_one_launch(device):
     )
     calls, wanted = [], []
     for k, size in enumerate((3, 70, 1)):
-        arrays = [laid(numbers(size, seed=2 * k + i), None) for i in range(2)]
+        arrays = [with_layout(random_array(size, seed=2 * k + i), None) for i in range(2)]
         spec = Spec((size,))
         with use_device(device):
             runner = elementwise.fused_elementwise(
                 (spec, spec), (spec,), {"program": program, "outputs": (("node", 2, 0),)}
             )
-        calls.append((runner, arrays, [room(spec)[0]]))
+        calls.append((runner, arrays, [guarded_output(spec)[0]]))
         wanted.append(arrays[0] * np.float32(0.9) + arrays[1] * np.float32(0.1))
     joined = optimizer_update.fuse_updates(calls)
     assert [runner is calls[2][0] for runner, _, _ in joined] == [False, True], "a single number stays by itself"
@@ -207,7 +207,7 @@ def test_running_statistics_of_many_layers_are_one_launch(device):
 
 
 def test_a_gated_kernel_of_several_launches(device):
-    x, made = laid(numbers(300, 9), None), room(Spec((9,)))[0]
+    x, made = with_layout(random_array(300, 9), None), guarded_output(Spec((9,)))[0]
     with use_device(device):
         runner = reduce.reduce_launches("sum", Spec(x.shape), Spec((9,)), (0,))
         assert len(runner.launches) > 1
@@ -223,11 +223,11 @@ def test_casts_of_many_arrays_are_one_launch(device):
     shapes = [(5,), (3, 7, 2), (multi_tensor_cast.CHUNK + 5,), (1,), (64,)]
     program = tuple(("cast", (("in", i),), (("dtype", "bfloat16"),)) for i in range(len(shapes)))
     attrs = {"program": program, "outputs": tuple(("node", i, 0) for i in range(len(shapes)))}
-    arrays = [laid(numbers(*s, seed=i), None) for i, s in enumerate(shapes)]
+    arrays = [with_layout(random_array(*s, seed=i), None) for i, s in enumerate(shapes)]
     ins, outs = [Spec(s) for s in shapes], [Spec(s, "bfloat16") for s in shapes]
     with use_device(device):
         runner = multi_tensor_cast.multi_tensor_cast(tuple(ins), tuple(outs), attrs)
-    made = [room(o)[0] for o in outs]
+    made = [guarded_output(o)[0] for o in outs]
     before = len(device.launched)
     runner(arrays, made)
     assert device.launched[before:] == ["multi_tensor_cast"]
@@ -244,10 +244,10 @@ def test_a_new_elementwise_op_has_a_kernel_and_is_fused_without_a_file_of_its_ow
 
     name = ShiftedSquare().name
     try:
-        check(device, name, [numbers(3, 5)])
+        check_kernel(device, name, [random_array(3, 5)])
         program = (("add", (("in", 0), ("in", 1)), ()), (name, (("node", 0, 0),), ()))
         attrs = {"program": program, "outputs": (("node", 1, 0),)}
-        check(device, "fused", [numbers(3, 5), numbers(3, 5, seed=1)], attrs)
+        check_kernel(device, "fused", [random_array(3, 5), random_array(3, 5, seed=1)], attrs)
         assert Backend("", np, ("cuda",)).fusion_role(name) == "elementwise"
     finally:
         del OPS[name]

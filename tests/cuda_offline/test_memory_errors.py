@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cuda_offline.sanitizers import GCC, logic, sanitized
+from tests.cuda_offline.sanitizers import GCC, run_logic_tests, run_sanitized
 
 pytestmark = [
     pytest.mark.slow,
@@ -24,11 +24,11 @@ device.launch(device.load_module(text), "late", 1, 32, (np.uint32(40), np.ones(4
 
 
 def test_a_read_beside_an_array_is_found():
-    done = sanitized("address", "-c", PROBE)
+    done = run_sanitized("address", "-c", PROBE)
     assert "heap-buffer-overflow" in done.stderr
 
 
 @pytest.mark.parametrize("part", ["elementwise", "moves", "rows"])
 def test_no_kernel_reads_or_writes_beside_its_arrays(part):
-    done = logic("address", f"tests/cuda_offline/test_logic_{part}.py")
+    done = run_logic_tests("address", f"tests/cuda_offline/test_logic_{part}.py")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""Every step of the shipped models' plans that a kernel of our own takes, run on the CPU beside its plain body.
+"""Every step of the shipped models' plans that has a CUDA kernel, compared on the CPU with the reference.
 
 Slow: some hundred kernels are compiled. Run with: pytest -m slow tests/cuda_offline.
 """
@@ -19,8 +19,8 @@ from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.step_inputs import PREDICT, TRAIN
-from tests.cuda_offline.collect_device import PlanDevice
-from tests.cuda_offline.logic_check import laid, over_inputs, room
+from tests.cuda_offline.kernel_logic import check_inplace, guarded_output, with_layout
+from tests.cuda_offline.recording_devices import PlanDevice
 from tests.cuda_offline.shim_device import COMPILER, ShimDevice
 
 pytestmark = [
@@ -74,9 +74,9 @@ def test_steps(name, precision, device):
             assert backend.kernel_level(op, ins, outs, attrs) == "cuda", where
             runner = backend.prepare(op, ins, outs, attrs)
         arrays = [made_up(s, rng) for s in ins]
-        made = [room(o)[0] for o in outs]
-        runner([laid(a, s.layout) for a, s in zip(arrays, ins, strict=True)], made)
-        over_inputs(runner, arrays, ins, outs, made, op.inplace_map(attrs))
+        made = [guarded_output(o)[0] for o in outs]
+        runner([with_layout(a, s.layout) for a, s in zip(arrays, ins, strict=True)], made)
+        check_inplace(runner, arrays, ins, outs, made, op.inplace_map(attrs))
         wide = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in arrays]
         attrs = {k: "float32" if v == "bfloat16" else v for k, v in attrs.items()}
         with np.errstate(all="ignore"):

@@ -21,7 +21,7 @@ from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.step_inputs import PREDICT, TRAIN
-from tests.cuda_offline.offline_cudnn import driver, offline
+from tests.cuda_offline.offline_cudnn import load_stub_driver, make_offline_device
 
 MISSING = [n for n in ("cupy", "cudnn") if importlib.util.find_spec(n) is None]
 pytestmark = [
@@ -30,13 +30,13 @@ pytestmark = [
 ]
 BATCH = 32
 LENGTH = 16  # for sizes that only data tell
-#: ops of the shipped models that have no kernel of their own on a GPU; their plain bodies run, slowly
+#: ops of the shipped models that have no kernel of their own on a GPU; their reference implementations run, slowly
 PLAIN: set[str] = set()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _driver(tmp_path_factory):
-    driver(tmp_path_factory.mktemp("driver"))
+    load_stub_driver(tmp_path_factory.mktemp("driver"))
 
 
 def plans(name: str, device) -> list:
@@ -62,7 +62,7 @@ def plain_ops(plans, backend) -> set[str]:
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
 @pytest.mark.parametrize("name", sorted(shipped_models()))
 def test_every_graph_is_accepted(name, precision):
-    device = offline(precision)
+    device = make_offline_device(precision)
     made = plans(name, device)
     library = get_context(device)
     # a product in strict float32 may be refused: then the kernel of our own takes it
@@ -72,7 +72,7 @@ def test_every_graph_is_accepted(name, precision):
 
 
 def test_deterministic_plans_exist():
-    device = offline("bf16", deterministic=True)
+    device = make_offline_device("bf16", deterministic=True)
     plans("alexnet", device)
     assert not [v for v in get_context(device).plans.values() if isinstance(v, UnsupportedGraphError)]
 
@@ -81,7 +81,7 @@ def test_deterministic_plans_exist():
 @pytest.mark.parametrize("mask", [None, (4, 1, 1, 24), (4, 2, 24, 24), (24, 24)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_fused_attention_is_accepted(dtype, mask, causal):
-    backend = CudaBackend(offline("bf16" if dtype == "bfloat16" else "fp16"))
+    backend = CudaBackend(make_offline_device("bf16" if dtype == "bfloat16" else "fp16"))
     q = Spec((4, 24, 2, 32), dtype)
     ins = (q, q, q, *([] if mask is None else [Spec(mask, "bool")]))
     attrs = {"causal": causal, "scale": None}
@@ -102,7 +102,7 @@ CONVOLUTIONS = [
 @pytest.mark.parametrize("layout", [None, "channels_last"])
 @pytest.mark.parametrize(("x", "w", "attrs"), CONVOLUTIONS)
 def test_convolutions_of_every_kind_are_accepted(x, w, attrs, layout, precision):
-    backend = CudaBackend(offline(precision))
+    backend = CudaBackend(make_offline_device(precision))
     dtype = "bfloat16" if precision == "bf16" else "float32"
     xs, ws = Spec(x, dtype, layout), Spec(w, dtype)
     y = Spec(OPS["conv"].infer_spec(xs, ws, **attrs).shape, dtype, layout)

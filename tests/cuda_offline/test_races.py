@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cuda_offline.sanitizers import GCC, logic, sanitized
+from tests.cuda_offline.sanitizers import GCC, run_logic_tests, run_sanitized
 
 pytestmark = [
     pytest.mark.slow,
@@ -62,13 +62,13 @@ APART = {
 
 @pytest.mark.parametrize("body", SOUND)
 def test_a_sound_kernel_passes(body):
-    done = sanitized("thread", "-c", PROBE.format(body))
+    done = run_sanitized("thread", "-c", PROBE.format(body))
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("kind", RACES)
 def test_a_race_is_found(kind):
-    done = sanitized("thread", "-c", PROBE.format(RACES[kind]))
+    done = run_sanitized("thread", "-c", PROBE.format(RACES[kind]))
     assert "threads meet in memory" in done.stderr
     assert "data race" in done.stderr
 
@@ -76,7 +76,7 @@ def test_a_race_is_found(kind):
 @pytest.mark.parametrize("kind", APART)
 def test_a_barrier_that_not_all_threads_reach_is_found(kind):
     body, told = APART[kind]
-    assert told in sanitized("thread", "-c", PROBE.format(body)).stderr
+    assert told in run_sanitized("thread", "-c", PROBE.format(body)).stderr
 
 
 @pytest.mark.parametrize(("part", "which"), [
@@ -85,10 +85,10 @@ def test_a_barrier_that_not_all_threads_reach_is_found(kind):
     ("step_with_kernels", "not what_turns"), ("step_with_kernels", "what_turns"),
 ])  # fmt: skip
 def test_no_kernel_has_a_race(part, which):
-    done = logic("thread", "-k", which, f"tests/cuda_offline/test_{part}.py")
+    done = run_logic_tests("thread", "-k", which, f"tests/cuda_offline/test_{part}.py")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
 
 
 def test_no_step_of_the_shipped_models_has_a_race():
-    done = logic("thread", "-m", "slow", "-k", "bf16", "tests/cuda_offline/test_model_steps.py")
+    done = run_logic_tests("thread", "-m", "slow", "-k", "bf16", "tests/cuda_offline/test_model_steps.py")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""Whole training steps with the GPU's own kernels, played on the CPU by a stand-in that is as lazy as a GPU."""
+"""Whole training steps with the GPU's own kernels, played on the CPU by a fake device that is as lazy as a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prototorch.errors import TrainingError
 from prototorch.testing.fake_device import FakeDevice
 from prototorch.train.memory_estimate import SCRATCH
 from prototorch.train.summary import memory_by_purpose
-from tests.cuda_fake.fake_gpu import compiled, data, plain_cpu, runner_of
+from tests.cuda_fake.fake_gpu import compile_net, executor_of, make_data, reference_cpu
 from tests.cuda_offline.shim_device import COMPILER, ShimDevice
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 
 @pytest.fixture
 def device(tmp_path_factory, monkeypatch):
-    """A stand-in that plays kernels. A block of the product is as small as it can be: each thread is a real one."""
+    """A fake device that plays kernels. A block of the product is as small as it can be: each thread is a real one."""
     monkeypatch.setattr(matmul, "TILE", 8)
     monkeypatch.setattr(matmul, "THREAD_TILE", 4)
     made = FakeDevice(ExecutionSettings(resolve_precision("fp32", gpu=True)))
@@ -33,11 +33,11 @@ def device(tmp_path_factory, monkeypatch):
 
 @pytest.mark.parametrize("word", ["bf16", "fp16"])
 def test_a_training_in_lower_precision(device, word):
-    """With kernels that read and write the narrow type, beside the plain bodies that do the same."""
-    x, y = data(20)
+    """With kernels that read and write the narrow type, beside the reference implementations that do the same."""
+    x, y = make_data(20)
     device.settings = ExecutionSettings(resolve_precision(word, gpu=True))
     alone = FakeDevice(device.settings)
-    models = [compiled(CudaBackend(alone, kernels=False)), compiled(CudaBackend(device))]
+    models = [compile_net(CudaBackend(alone, kernels=False)), compile_net(CudaBackend(device))]
     history = [m.fit(x, y, batch_size=4, epochs=2, verbose=0).history["loss"] for m in models]
     # where a sum is rounded to 8 bits (bf16) in one way and not in another, it differs by 2^-8, and by Adam each weight
     # by up to a step of 1e-3
@@ -49,11 +49,11 @@ def test_a_training_in_lower_precision(device, word):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_training_with_kernels_is_that_of_the_cpu(device, optimizer):
-    x, y = data(20)
-    models = [compiled(b, optimizer=optimizer) for b in (plain_cpu(), CudaBackend(device))]
+    x, y = make_data(20)
+    models = [compile_net(b, optimizer=optimizer) for b in (reference_cpu(), CudaBackend(device))]
     for model in models:
         model.fit(x, y, batch_size=4, epochs=1, verbose=0)
-    runner = runner_of(models[1])
+    runner = executor_of(models[1])
     assert runner.graph is not None
     assert [c.op for c in runner.launches].count("updates") == 1, "the updates of all weights are one launch"
     assert "updates" in device.emulator.launched
@@ -64,13 +64,13 @@ def test_a_training_with_kernels_is_that_of_the_cpu(device, optimizer):
 
 def test_what_follows_from_the_weights_alone_is_computed_when_they_change(device):
     """A prediction's normalisation goes into the weights of the convolution before it."""
-    x, y = data(32)
-    here, there = compiled(plain_cpu()), compiled(CudaBackend(device))
+    x, y = make_data(32)
+    here, there = compile_net(reference_cpu()), compile_net(CudaBackend(device))
     here.build()
     there.set_weights(here.get_weights())
     for _ in range(2):
         np.testing.assert_allclose(there.predict(x, batch_size=4), here.predict(x, batch_size=4), rtol=1e-4, atol=1e-5)
-        runner = runner_of(there, "predict")
+        runner = executor_of(there, "predict")
         launches = device.emulator.launched.copy()
         there.predict(x[:4], batch_size=4)
         again = len(device.emulator.launched) - len(launches)
@@ -93,10 +93,10 @@ def test_a_step_prepares_its_pictures_itself(device):
     """They travel as bytes; what is drawn is what the loader's threads would have drawn."""
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (20, 1, 6, 6)).astype("uint8"), rng.integers(0, 3, 20)
-    models = [compiled(b, pictures) for b in (plain_cpu(), CudaBackend(device))]
+    models = [compile_net(b, pictures) for b in (reference_cpu(), CudaBackend(device))]
     for model in models:
         model.fit(x, y, batch_size=4, epochs=2, verbose=0)
-    runner = runner_of(models[1])
+    runner = executor_of(models[1])
     (fed,) = (v for name, v in runner.plan.inputs.items() if v.dtype == "uint8")
     assert fed.shape == (4, 1, 6, 6)
     (cropped,) = (s for s in runner.plan.steps if s.op.name == "crop")
@@ -118,7 +118,7 @@ def test_the_plans_figure_has_what_kernels_take(device):
     """Nothing is taken to know it; what is taken then is that, up to tables of addresses and what rounds sizes up."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((8, 5, 3)).astype("float32"), rng.integers(0, 3, 8)
-    model = compiled(CudaBackend(device), sequences)
+    model = compile_net(CudaBackend(device), sequences)
     program = model.trainer.plan_cache
     figure = memory_by_purpose(program, 4)
     assert device.used == 0
@@ -132,8 +132,8 @@ def test_why_a_loss_is_not_finite_where_the_step_prepares_its_pictures(device):
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (20, 1, 6, 6)).astype("uint8"), rng.integers(0, 3, 20)
     told = []
-    for backend in (plain_cpu(), CudaBackend(device)):
-        model = compiled(backend, pictures, optimizer=pt.optimizers.SGD(3e38))
+    for backend in (reference_cpu(), CudaBackend(device)):
+        model = compile_net(backend, pictures, optimizer=pt.optimizers.SGD(3e38))
         with pytest.raises(TrainingError) as failed:
             model.fit(x, y, batch_size=4, epochs=1, verbose=0)
         told.append(str(failed.value))
@@ -142,10 +142,10 @@ def test_why_a_loss_is_not_finite_where_the_step_prepares_its_pictures(device):
 
 
 def test_kernels_leave_the_weights_alone_after_a_loss_that_is_not_finite(device):
-    x, y = data(24)
+    x, y = make_data(24)
     x[9, 0, 2, 2] = 3e38
-    model = compiled(CudaBackend(device))
-    good = compiled(plain_cpu())
+    model = compile_net(CudaBackend(device))
+    good = compile_net(reference_cpu())
     good.fit(x[:8], y[:8], batch_size=4, epochs=1, verbose=0, shuffle=False)
     with pytest.raises(TrainingError, match="step 3 of epoch 1"):
         model.fit(x, y, batch_size=4, epochs=1, verbose=0, shuffle=False)
@@ -188,13 +188,13 @@ def turned_sequences():
 
 def test_what_turns_pictures_and_a_gru_of_the_first_kind_are_recorded_and_give_the_same_bits_twice(device):
     """The gradient passes through the turned pictures to the convolution; all steps of the plan are launches."""
-    x, y = data(20)
-    backends = plain_cpu(), CudaBackend(device), CudaBackend(device)
-    models = [compiled(b, turned_sequences, deterministic=True) for b in backends]
+    x, y = make_data(20)
+    backends = reference_cpu(), CudaBackend(device), CudaBackend(device)
+    models = [compile_net(b, turned_sequences, deterministic=True) for b in backends]
     for model in models:
         model.fit(x, y, batch_size=4, epochs=1, verbose=0)
     assert {"affine_sample_grad", "back_left"} <= set(device.emulator.launched)
-    assert runner_of(models[1]).graph is not None, runner_of(models[1]).capture_failure
+    assert executor_of(models[1]).graph is not None, executor_of(models[1]).capture_failure
     a, b, c = (m.get_weights() for m in models)
     for name in a:  # five steps; sums in another order, float32
         np.testing.assert_allclose(a[name], b[name], rtol=1e-3, atol=1e-4, err_msg=name)

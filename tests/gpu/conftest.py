@@ -1,6 +1,6 @@
 """Checks on a GPU: `pytest -m gpu tests/gpu` is all of them. Where there is none, they are skipped with the reason.
 
-With PROTOTORCH_STAND_IN=1 they run on the stand-in for a GPU instead, which tells whether the checks themselves are
+With PROTOTORCH_STAND_IN=1 they run on the fake device instead, which tells whether the checks themselves are
 sound; with PROTOTORCH_STAND_IN=kernels our own kernels are played on the CPU (slow).
 """
 
@@ -10,7 +10,7 @@ import pytest
 
 from prototorch.backends import devices
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
-from tests.cuda_fake.stand_in import VARIABLE, standing_in
+from tests.cuda_fake.fake_cuda import VARIABLE, use_fake_cuda
 
 if os.environ.get(VARIABLE):
     player = None
@@ -20,7 +20,7 @@ if os.environ.get(VARIABLE):
 
         matmul.TILE, matmul.THREAD_TILE = 8, 4  # a tile by few threads
         player = ShimDevice(os.environ.get("SHIM_FOLDER"))
-    held = standing_in(player=player)  # for the whole process
+    held = use_fake_cuda(emulator=player)  # for the whole process
     held.__enter__()
 
 

@@ -42,11 +42,11 @@ def test_every_layer_by_plain_bodies(gpu, case):
 @pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "plain"])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_op(gpu, case, kernels):
-    """Beside the plain body on NumPy's arrays. Sums are taken in another order, and CUDA's exp, log, tanh and the like
-    are off by a few units in the last place, as NumPy's are."""
+    """Compared with the reference implementation on NumPy arrays. Sums are taken in another order, and CUDA's exp, log,
+    tanh and the like are off by a few units in the last place, as NumPy's are."""
     device = gpu("fp32").device
     if kernels and getattr(device, "emulator", device) is None:
-        pytest.skip("this stand-in plays no kernels")
+        pytest.skip("this fake device runs no kernels")
     backend = CudaBackend(device, kernels=kernels)
     arrays = case.arrays("float32")
     op = OPS[case.op]

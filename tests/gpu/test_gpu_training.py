@@ -12,7 +12,14 @@ from prototorch.backends.cuda.executor import cuda_graph
 from prototorch.errors import ResourceError, TrainingError
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
-from tests.cuda_fake.fake_gpu import compiled, data, on, plain_cpu, runner_of, same
+from tests.cuda_fake.fake_gpu import (
+    assert_same_weights,
+    compile_net,
+    executor_of,
+    make_data,
+    reference_cpu,
+    use_backend,
+)
 
 if availability.unavailable_reason():
     pytest.skip(availability.unavailable_reason(), allow_module_level=True)
@@ -34,47 +41,47 @@ def close(a, b, tolerance):
 
 @pytest.mark.parametrize("word", ["fp32", "tf32", "bf16", "fp16"])
 def test_the_step_is_one_graph(gpu, word):
-    x, y = data(10 * BATCH)
-    model = compiled(gpu(word))
+    x, y = make_data(10 * BATCH)
+    model = compile_net(gpu(word))
     fit(model, x, y)
-    runner = runner_of(model)
+    runner = executor_of(model)
     assert runner.graph is not None, runner.capture_failure
 
 
 @pytest.mark.parametrize("word", ["fp32", "bf16"])
 def test_captured_is_uncaptured_bit_for_bit_over_1000_steps(gpu, word, monkeypatch):
-    x, y = data(10 * BATCH)
+    x, y = make_data(10 * BATCH)
     backend = gpu(word, deterministic=True)
     models = []
     for warm_up in (2, 10**9):
         monkeypatch.setattr(cuda_graph, "WARM_UP_RUNS", warm_up)
-        models.append(compiled(backend))
+        models.append(compile_net(backend))
         fit(models[-1], x, y, epochs=100)
-    assert runner_of(models[0]).graph is not None
-    assert runner_of(models[1]).graph is None
-    same(*models)
+    assert executor_of(models[0]).graph is not None
+    assert executor_of(models[1]).graph is None
+    assert_same_weights(*models)
 
 
 def test_deterministic_gives_the_same_bits_twice(gpu):
-    x, y = data(10 * BATCH)
-    models = [compiled(gpu("tf32", deterministic=True)) for _ in range(2)]
+    x, y = make_data(10 * BATCH)
+    models = [compile_net(gpu("tf32", deterministic=True)) for _ in range(2)]
     for model in models:
         fit(model, x, y)
-    same(*models)
+    assert_same_weights(*models)
 
 
 def test_a_few_steps_are_those_of_the_cpu(gpu):
     """In strict float32: sums in another order differ by some 1e-6, and Adam divides by the gradient's size."""
-    x, y = data(10 * BATCH)
-    models = [compiled(plain_cpu(), optimizer="sgd"), compiled(gpu("fp32"), optimizer="sgd")]
+    x, y = make_data(10 * BATCH)
+    models = [compile_net(reference_cpu(), optimizer="sgd"), compile_net(gpu("fp32"), optimizer="sgd")]
     for model in models:
         fit(model, x, y)
     close(*models, 1e-4)
 
 
 def test_predict_and_evaluate(gpu):
-    x, y = data(43)
-    here, there = compiled(plain_cpu()), compiled(gpu("fp32"))
+    x, y = make_data(43)
+    here, there = compile_net(reference_cpu()), compile_net(gpu("fp32"))
     here.build()
     there.build()
     there.set_weights(here.get_weights())
@@ -84,23 +91,23 @@ def test_predict_and_evaluate(gpu):
 
 
 def test_files_go_both_ways(gpu, tmp_path):
-    x, y = data(10 * BATCH)
-    for first, second in ((gpu("fp32"), plain_cpu()), (plain_cpu(), gpu("fp32"))):
-        begun, whole = compiled(first, optimizer="sgd"), compiled(plain_cpu(), optimizer="sgd")
+    x, y = make_data(10 * BATCH)
+    for first, second in ((gpu("fp32"), reference_cpu()), (reference_cpu(), gpu("fp32"))):
+        begun, whole = compile_net(first, optimizer="sgd"), compile_net(reference_cpu(), optimizer="sgd")
         fit(begun, x, y, epochs=2)
         fit(whole, x, y, epochs=4)
         path = tmp_path / "m.h5"
         begun.save(path)
-        with on(second):
+        with use_backend(second):
             again = pt.load_model(path)
             fit(again, x, y, epochs=4, initial_epoch=2, resume=False)
         close(again, whole, 1e-3)
 
 
 def test_a_loss_that_is_not_finite_changes_no_weight(gpu):
-    x, y = data(20 * BATCH)
+    x, y = make_data(20 * BATCH)
     x[5 * BATCH + 1, 0, 2, 2] = 3e38
-    model, good = compiled(gpu("fp32"), optimizer="sgd"), compiled(plain_cpu(), optimizer="sgd")
+    model, good = compile_net(gpu("fp32"), optimizer="sgd"), compile_net(reference_cpu(), optimizer="sgd")
     fit(good, x[: 5 * BATCH], y[: 5 * BATCH], epochs=1, shuffle=False)
     with pytest.raises(TrainingError, match="step 6 of epoch 1"):
         fit(model, x, y, shuffle=False)
@@ -117,7 +124,7 @@ def test_more_than_there_is(gpu):
             pt.Input((1, 4096, 4096)), layers.Conv2D(64, 3), layers.GlobalAveragePooling2D(), layers.Dense(3)
         ])  # fmt: skip
 
-    model = compiled(gpu("fp32"), large)
+    model = compile_net(gpu("fp32"), large)
     with pytest.raises(ResourceError, match=r"needs .* of memory .* A batch of \d+ would fit"):
         model.trainer.plan_cache.executor("train", step_specs(model.net, 4096))
 
@@ -125,17 +132,17 @@ def test_more_than_there_is(gpu):
 @pytest.mark.parametrize("word", ["fp32", "tf32", "bf16", "fp16"])
 def test_lenet_is_as_accurate_as_on_the_cpu(gpu, word):
     """One epoch of the shipped data: on the CPU it ends above 0.7; the seed's luck is a few hundredths."""
-    with on(plain_cpu()):
+    with use_backend(reference_cpu()):
         here = pt.load_model("lenet")
-    with on(gpu(word)):
+    with use_backend(gpu(word)):
         there = pt.load_model("lenet")
-    for model, backend in ((here, plain_cpu()), (there, gpu(word))):
-        with on(backend):
+    for model, backend in ((here, reference_cpu()), (there, gpu(word))):
+        with use_backend(backend):
             model.set_compile(model.compile_block)
     wanted = here.fit(epochs=2, verbose=0).history["val_accuracy"][-1]
     found = there.fit(epochs=2, verbose=0).history["val_accuracy"][-1]
     assert found > wanted - 0.05
-    assert runner_of(there, batch=64).graph is not None
+    assert executor_of(there, batch=64).graph is not None
 
 
 MODELS = sorted(p.stem for p in (Path(__file__).parents[2] / "models").glob("*.proto"))
@@ -143,7 +150,7 @@ MODELS = sorted(p.stem for p in (Path(__file__).parents[2] / "models").glob("*.p
 
 @pytest.mark.parametrize("net", MODELS)
 def test_every_shipped_model_runs_as_one_graph(gpu, net):
-    with on(gpu("bf16")):
+    with use_backend(gpu("bf16")):
         model = pt.load_model(net)
         program = model.trainer.plan_cache
         specs = step_specs(model.net, 4)
@@ -159,7 +166,7 @@ def test_every_shipped_model_runs_as_one_graph(gpu, net):
 
 def test_memory_is_what_the_plan_says(gpu):
     """Arena, weights, slots and inputs are taken from CUDA, each once; the rest is the workspace and CuPy's pool."""
-    x, y = data(10 * BATCH)
+    x, y = make_data(10 * BATCH)
     backend = gpu("fp32")
     taken = []
     alloc = backend.device.alloc
@@ -170,11 +177,11 @@ def test_memory_is_what_the_plan_says(gpu):
 
     backend.device.alloc = counted
     try:
-        model = compiled(backend)
+        model = compile_net(backend)
         fit(model, x, y)
     finally:
         del backend.device.alloc
-    plan = runner_of(model).plan
+    plan = executor_of(model).plan
     assert taken.count(plan.arena_bytes) == 1
     states = sum(spec.nbytes for spec in plan.states.values())
     inputs = 2 * sum(-(-spec.nbytes // 64) * 64 for spec in plan.inputs.values())

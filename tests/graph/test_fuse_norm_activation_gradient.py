@@ -18,7 +18,7 @@ from prototorch.train.step_inputs import TRAIN
 
 def plan_device(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "cuda_offline"))
-    from tests.cuda_offline.collect_device import PlanDevice
+    from tests.cuda_offline.recording_devices import PlanDevice
 
     return CudaBackend(PlanDevice("fp32"))
 

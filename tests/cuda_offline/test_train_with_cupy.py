@@ -30,7 +30,7 @@ pytestmark = [
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_training(precision, tmp_path):
     """Memory, copies, events, a recorded step, kernels' arguments as CuPy puts them down: the numbers are the CPU's."""
-    program = Path(__file__).with_name("cupy_itself.py")
+    program = Path(__file__).with_name("train_with_cupy.py")
     done = subprocess.run([sys.executable, program, precision, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "passed" in done.stdout

@@ -1,4 +1,4 @@
-"""Run a CUDA kernel on the CPU and compare it with the op's plain body, with guards around every output."""
+"""Run a CUDA kernel on the CPU and compare it with the reference implementation, with guards around every output."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ GUARD = 64  # bytes before and after each output that nobody may touch
 LAST = "channels_last"
 
 
-def numbers(*shape, seed=0, dtype="float32"):
+def random_array(*shape, seed=0, dtype="float32"):
     """Normal numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-def laid(array: np.ndarray, layout: str | None) -> np.ndarray:
+def with_layout(array: np.ndarray, layout: str | None) -> np.ndarray:
     """The same elements, in memory by the layout, at an address that is a multiple of 64."""
     if SANITIZER == "address":  # memory that ends where the array ends
         turned = array if layout is None else np.moveaxis(array, 1, -1)
         made = np.array(turned, order="C", copy=True)
         return made if layout is None else np.moveaxis(made, -1, 1)
     spec = Spec(array.shape, array.dtype.name, layout)
-    made, _ = room(spec)
+    made, _ = guarded_output(spec)
     with np.errstate(all="ignore"):
         made[...] = array
     return made
 
 
-def room(spec: Spec) -> tuple[np.ndarray, np.ndarray]:
+def guarded_output(spec: Spec) -> tuple[np.ndarray, np.ndarray]:
     """An output of this spec (of 0xFF bytes: NaN, or nonsense) and the bytes around it."""
     dtype = np.dtype(spec.dtype)
     count = int(np.prod(spec.shape)) * dtype.itemsize
@@ -47,7 +47,7 @@ def room(spec: Spec) -> tuple[np.ndarray, np.ndarray]:
     return inner.reshape(spec.shape), raw
 
 
-def run(device, name, arrays, attrs=None, layouts=None, out_layouts=None, only_kernel=True):
+def run_kernel(device, name, arrays, attrs=None, layouts=None, out_layouts=None, only_kernel=True):
     """What the kernel of level "cuda" gives, as a tuple; the same where outputs lie over inputs, as plans lay them."""
     attrs = attrs or {}
     op = OPS[name]
@@ -61,37 +61,37 @@ def run(device, name, arrays, attrs=None, layouts=None, out_layouts=None, only_k
     with use_device(device):
         if only_kernel:
             assert backend.kernel_level(op, tuple(specs), outs, attrs) == "cuda", (
-                f"{name} {specs} fell to the plain body"
+                f"{name} {specs} fell to the reference implementation"
             )
         runner = backend.prepare(op, tuple(specs), outs, attrs)
-    rooms = [room(o) for o in outs]
-    runner([laid(a, lay) for a, lay in zip(arrays, layouts, strict=True)], [r for r, _ in rooms])
+    rooms = [guarded_output(o) for o in outs]
+    runner([with_layout(a, lay) for a, lay in zip(arrays, layouts, strict=True)], [r for r, _ in rooms])
     for (made, raw), spec in zip(rooms, outs, strict=True):
         start = -raw.ctypes.data % 64 + GUARD
         count = spec.size * made.itemsize
         assert (raw[:start] == 0xFF).all(), f"{name} wrote before its output"
         assert (raw[start + count :] == 0xFF).all(), f"{name} wrote after its output"
     made = tuple(r for r, _ in rooms)
-    over_inputs(runner, arrays, specs, outs, made, op.inplace_map(attrs))
+    check_inplace(runner, arrays, specs, outs, made, op.inplace_map(attrs))
     return made
 
 
-def over_inputs(runner, arrays, specs, outs, made, over):
+def check_inplace(runner, arrays, specs, outs, made, over):
     """The same bits come where an output lies over the input that the op allows."""
     over = {out: at for out, at in over.items() if outs[out] == specs[at]}
     if not over:
         return
-    given = [laid(a, s.layout) for a, s in zip(arrays, specs, strict=True)]
-    again = [given[over[k]] if k in over else room(o)[0] for k, o in enumerate(outs)]
+    given = [with_layout(a, s.layout) for a, s in zip(arrays, specs, strict=True)]
+    again = [given[over[k]] if k in over else guarded_output(o)[0] for k, o in enumerate(outs)]
     runner(given, again)
     for one, two in zip(made, again, strict=True):
         assert np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(two).tobytes()
 
 
-def check(device, name, arrays, attrs=None, layouts=None, out_layouts=None, rtol=2e-6, atol=1e-6):
-    """The kernel against the plain body in float64 where the arrays are floats of 16 bits, else in their own type."""
+def check_kernel(device, name, arrays, attrs=None, layouts=None, out_layouts=None, rtol=2e-6, atol=1e-6):
+    """The kernel against the reference implementation, in float32 for 16-bit floats, else in their dtype."""
     attrs = attrs or {}
-    made = run(device, name, arrays, attrs, layouts, out_layouts)
+    made = run_kernel(device, name, arrays, attrs, layouts, out_layouts)
     op = OPS[name]
     wide = [a.astype(np.float32) if a.dtype.name in ("bfloat16", "float16") else a for a in arrays]
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""The stand-in for a GPU where a whole command looks for one: `device: cuda` then finds it."""
+"""The fake device where a whole command looks for one: `device: cuda` then finds it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.precision import ExecutionSettings
 from prototorch.testing.fake_device import FakeDevice
 
-#: where it is set, tests/gpu runs on the stand-in: a check of these tests themselves. "kernels": with our own kernels
+#: where it is set, tests/gpu runs on the fake device, which checks these tests themselves; "kernels": with CUDA kernels
 VARIABLE = "PROTOTORCH_STAND_IN"
 
 
 @contextmanager
-def standing_in(memory: int = 1 << 40, player: Any = None) -> Iterator[None]:
-    """Inside, "cuda" is a stand-in with so much memory, for each settings one: plain bodies alone, or with a player
-    our own kernels too."""
+def use_fake_cuda(memory: int = 1 << 40, emulator: Any = None) -> Iterator[None]:
+    """Inside, "cuda" is a fake device with so much memory, one for each settings: with reference implementations
+    alone, or with an emulator also with CUDA kernels."""
 
     @lru_cache
     def cuda(settings: ExecutionSettings, index: int = 0) -> CudaBackend:
         device = FakeDevice(settings, memory)
-        device.emulator = player
-        return CudaBackend(device, kernels=player is not None)
+        device.emulator = emulator
+        return CudaBackend(device, kernels=emulator is not None)
 
     with (
         patch.object(devices, "unavailable_reason", str), patch.object(availability, "unavailable_reason", str),

@@ -1,6 +1,6 @@
 """Trainings by CuPy itself on the host's CUDA (`host_cuda.py`), beside the CPU; run in a process of its own.
 
-python cupy_itself.py PRECISION FOLDER      folder: for CuPy's cache and the translated kernels
+python train_with_cupy.py PRECISION FOLDER      folder: for CuPy's cache and the translated kernels
 """
 # ruff: noqa: E402 - CuPy is imported after its calls have been led away
 
@@ -31,7 +31,7 @@ from prototorch.backends.cuda.cudnn.context import set_context
 from prototorch.backends.cuda.cupy_device import CupyDevice
 from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
-from tests.cuda_fake.fake_gpu import compiled, plain_cpu, runner_of
+from tests.cuda_fake.fake_gpu import compile_net, executor_of, reference_cpu
 from tests.cuda_offline.shim_device import POINTER, ShimDevice
 
 #: a parameter of a kernel by its code (see `shim_device.py`): an address is a number of 64 bits
@@ -83,10 +83,10 @@ def main() -> None:
     set_context(device, None)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((25, 5)).astype("float32"), rng.integers(0, 3, 25)
-    models = [compiled(b, net, optimizer="sgd") for b in (plain_cpu(), CudaBackend(device))]
+    models = [compile_net(b, net, optimizer="sgd") for b in (reference_cpu(), CudaBackend(device))]
     for model in models:
         model.fit(x, y, batch_size=4, epochs=3, verbose=0, validation_split=0.1)
-    runner = runner_of(models[1], batch=4)
+    runner = executor_of(models[1], batch=4)
     assert runner.graph is not None, runner.capture_failure
     assert CUDA.calls["graph"] > 5
     assert not CUDA.wrong, CUDA.wrong
