@@ -1,4 +1,4 @@
-"""Activation kernels: rectifiers by hand, the others by their plain bodies on chunks that stay in the cache."""
+"""Activation kernels: hand-written rectifiers; the others run their reference implementations in cache-sized chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prototorch.ops import activation
 from prototorch.ops.core import Op
 from prototorch.spec import Spec
 
-#: Elements of a chunk whose body is said in other ops: enough to hide what interpreting them costs.
+#: Elements of a chunk of a composite op: enough to hide the cost of interpreting its decomposition.
 _COMPOSITE_CHUNK = 1 << 15
 
 _ZEROS = {name: np.zeros(elementwise.CHUNK_SIZE, name) for name in ("float32", "float64")}

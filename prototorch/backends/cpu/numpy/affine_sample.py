@@ -1,8 +1,8 @@
-"""Pictures seen through an affine map each: the numbers of the plain body, bit for bit, in a fraction of its time.
+"""Affine transformation of images: the elements of the reference implementation, bit for bit, in a fraction of its
+time.
 
-Where the neighbours of a place lie is looked up along each axis (a table from rows to rows, one from columns to
-columns) in the place of being worked out for every pixel and corner; and so many samples are done at a time as stay in
-the cache.
+Where the neighbours of a position are is looked up in a table for each axis instead of being computed for
+every pixel and neighbour. As many samples are processed at a time as stay in the cache.
 """
 
 from __future__ import annotations
@@ -17,44 +17,47 @@ from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.resize import apply_border_mode
 from prototorch.spec import Spec
 
-_PIXELS_PER_BLOCK = 1 << 14  # of the pictures that are done at a time
-_MAX_TABLE_REACH = 1 << 14  # a table reaches so far beyond a picture at most
+_PIXELS_PER_BLOCK = 1 << 14  # of the images that are processed at a time
+_MAX_TABLE_REACH = 1 << 14  # a table extends at most this far beyond an image
 
 
 class _AxisNeighbours(NamedTuple):
-    """The two neighbours of each place on one axis: where they are, whether inside (or None), and their shares."""
+    """The two neighbours of each position on one axis: offsets, whether they are inside (or None), weights."""
 
-    places: tuple[Any, Any]
-    inside: tuple[Any, Any] | None
-    shares: tuple[Any, Any]
+    offsets: tuple[Any, Any]
+    is_inside: tuple[Any, Any] | None
+    weights: tuple[Any, Any]
 
 
-def _axis_neighbours(at: Any, size: int, step: int, mode: str, spare: Any) -> _AxisNeighbours:
-    """Of places [n, h, w] on an axis of ``size`` pixels that lie ``step`` apart. ``at`` and ``spare`` are used up."""
-    before = np.floor(at, out=spare)
-    behind = np.subtract(at, before, out=at)
+def _axis_neighbours(at: Any, size: int, step: int, mode: str, buffer: Any) -> _AxisNeighbours:
+    """Of positions [n, h, w] on an axis of ``size`` pixels that are ``step`` elements apart. Overwrites ``at`` and
+    ``buffer``."""
+    before = np.floor(at, out=buffer)
+    fraction = np.subtract(at, before, out=at)
     first, last = before.min(), before.max()
-    inside = None
+    is_inside = None
     if first > -_MAX_TABLE_REACH and last < _MAX_TABLE_REACH + size:
-        line = np.arange(int(first), int(last) + 2)
-        table = (apply_border_mode(np, line.astype(np.float64), size, mode) * step).astype(np.int64)
+        coordinates = np.arange(int(first), int(last) + 2)
+        table = (apply_border_mode(np, coordinates.astype(np.float64), size, mode) * step).astype(np.int64)
         row = before.astype(np.int64)
-        row -= line[0]
-        places = table[:-1].take(row), table[1:].take(row)
+        row -= coordinates[0]
+        offsets = table[:-1].take(row), table[1:].take(row)
         if mode == "constant":
-            known = (line >= 0) & (line < size)
-            inside = known[:-1].take(row), known[1:].take(row)
+            in_range = (coordinates >= 0) & (coordinates < size)
+            is_inside = in_range[:-1].take(row), in_range[1:].take(row)
     else:
-        far = [before, before + 1]
-        places = tuple((apply_border_mode(np, one, size, mode) * step).astype(np.int64) for one in far)
+        neighbours = [before, before + 1]
+        offsets = tuple(
+            (apply_border_mode(np, neighbour, size, mode) * step).astype(np.int64) for neighbour in neighbours
+        )
         if mode == "constant":
-            inside = tuple((one >= 0) & (one < size) for one in far)
-    return _AxisNeighbours(places, inside, (np.subtract(1, behind, out=before), behind))
+            is_inside = tuple((neighbour >= 0) & (neighbour < size) for neighbour in neighbours)
+    return _AxisNeighbours(offsets, is_inside, (np.subtract(1, fraction, out=before), fraction))
 
 
 @kernel("numpy", "affine_sample")
 def affine_sample(ins: Sequence[Spec], outs: Sequence[Spec], attrs: Any) -> KernelFn | None:
-    """Some samples at a time, corner by corner."""
+    """Some samples at a time, neighbour by neighbour."""
     n, c, h, w = ins[0].shape
     dtype = ins[0].dtype
     if attrs.get("interpolation", "bilinear") != "bilinear" or dtype not in ("float32", "float64") or not c * h * w:
@@ -69,30 +72,30 @@ def affine_sample(ins: Sequence[Spec], outs: Sequence[Spec], attrs: Any) -> Kern
         for axis, at in enumerate((y, x_)):
             np.add(m[:, axis, 0] * rows, m[:, axis, 1] * columns, out=at)
             np.add(at, m[:, axis, 2], out=at)
-        down = _axis_neighbours(y, h, w, mode, spare_y)
-        right = _axis_neighbours(x_, w, 1, mode, spare_x)
-        begins = np.arange(len(x))[:, None, None] * (c * h * w)
-        for place in down.places:
-            place += begins
-        place, weight, share, seen = scratch_arrays(
+        vertical = _axis_neighbours(y, h, w, mode, spare_y)
+        horizontal = _axis_neighbours(x_, w, 1, mode, spare_x)
+        image_starts = np.arange(len(x))[:, None, None] * (c * h * w)
+        for index in vertical.offsets:
+            index += image_starts
+        index, weight, cast_weight, pixels = scratch_arrays(
             (size, "int64"), (size, "float64"), (size, dtype), (size, dtype), use="corner"
         )
         flat = x.reshape(-1)
         out[...] = 0
         for a in (0, 1):
             for b in (0, 1):
-                np.add(down.places[a], right.places[b], out=place)
-                np.multiply(down.shares[a], right.shares[b], out=weight)
-                np.copyto(share, weight, casting="same_kind")
+                np.add(vertical.offsets[a], horizontal.offsets[b], out=index)
+                np.multiply(vertical.weights[a], horizontal.weights[b], out=weight)
+                np.copyto(cast_weight, weight, casting="same_kind")
                 outside = None
-                if down.inside is not None and right.inside is not None:
-                    outside = ~(down.inside[a] & right.inside[b])
+                if vertical.is_inside is not None and horizontal.is_inside is not None:
+                    outside = ~(vertical.is_inside[a] & horizontal.is_inside[b])
                 for k in range(c):
-                    np.take(flat[k * h * w :], place, out=seen, mode="clip")
+                    np.take(flat[k * h * w :], index, out=pixels, mode="clip")
                     if outside is not None:
-                        seen[outside] = fill
-                    np.multiply(seen, share, out=seen)
-                    np.add(out[:, k], seen, out=out[:, k])
+                        pixels[outside] = fill
+                    np.multiply(pixels, cast_weight, out=pixels)
+                    np.add(out[:, k], pixels, out=out[:, k])
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         x, matrices, out = np.ascontiguousarray(inputs[0]), inputs[1], outputs[0]

@@ -34,7 +34,7 @@ def avg_pool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any
         return _make_global_mean(n, windows.window_elements)
     counts = _divisors(windows.size, attrs, x.dtype)
     sweep = WindowSweep(windows, x.dtype)
-    shapes = [(sweep.buffer_shape(), x.dtype), ((2, sweep.rows * prod(sweep.fine)), x.dtype)]
+    shapes = [(sweep.buffer_shape(), x.dtype), ((2, sweep.rows * prod(sweep.row_grid)), x.dtype)]
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         rows = inputs[0].reshape(n, *windows.size)
@@ -42,43 +42,43 @@ def avg_pool(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any
 
         def work(start: int, stop: int) -> None:
             buffer, sums = scratch_arrays(*shapes)
-            many = (stop - start) * prod(sweep.fine)
-            source, total, spare = sweep.vector(rows[start:stop], buffer, 0.0), sums[0, :many], sums[1, :many]
-            for step, places, stride in sweep.axes:
-                if places == 1:
+            count = (stop - start) * prod(sweep.row_grid)
+            source, total, spare = sweep.vector(rows[start:stop], buffer, 0.0), sums[0, :count], sums[1, :count]
+            for step, window_size, stride in sweep.axes:
+                if window_size == 1:
                     np.copyto(total, source[::stride])
                 base = source[::stride]
-                for i in range(1, places):
-                    seen = source[i * step :: stride]
-                    np.add(base[: len(seen)], seen, out=total[: len(seen)])
+                for i in range(1, window_size):
+                    neighbours = source[i * step :: stride]
+                    np.add(base[: len(neighbours)], neighbours, out=total[: len(neighbours)])
                     base = total
                 source, total, spare = total, spare, total
-            found = source.reshape(stop - start, *sweep.fine)[sweep.chosen]
-            np.divide(found, counts, out=target[start:stop])
+            window_sums = source.reshape(stop - start, *sweep.row_grid)[sweep.window_positions]
+            np.divide(window_sums, counts, out=target[start:stop])
 
         parallel_for(work, n, sweep.rows)
 
     return run
 
 
-def _make_global_mean(n: int, places: int) -> KernelFn:
-    rows = max(max_pool.BLOCK_ELEMENTS // places, 1)
+def _make_global_mean(n: int, window_size: int) -> KernelFn:
+    rows = max(max_pool.BLOCK_ELEMENTS // window_size, 1)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        x, out = inputs[0].reshape(n, places), outputs[0].reshape(n)
+        x, out = inputs[0].reshape(n, window_size), outputs[0].reshape(n)
 
         def work(start: int, stop: int) -> None:
             sum_rows(x[start:stop], out[start:stop])
 
         parallel_for(work, n, rows, blas=True)
-        np.divide(out, out.dtype.type(places), out=out)
+        np.divide(out, out.dtype.type(window_size), out=out)
 
     return run
 
 
 @kernel("numpy", "avg_pool_grad")
 def avg_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Each value shared out over its window, axis by axis."""
+    """Each value distributed over its window, axis by axis."""
     g, dx = ins[0], outs[0]
     if not is_supported(g):
         return None
@@ -90,28 +90,28 @@ def avg_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str
     shapes = [windows.padded_size[:axis] + windows.out[axis:] for axis in range(rank + 1)]
     inner = (slice(None), *windows.interior[1:])
 
-    def place(axis: int, i: int) -> tuple[Any, ...]:
+    def window_slices_at(axis: int, i: int) -> tuple[Any, ...]:
         step, count = windows.strides[axis], windows.out[axis]
         return (slice(None),) * (axis + 1) + (slice(i, i + (count - 1) * step + 1, step),)
 
-    places = [[place(axis, i) for i in range(windows.kernel[axis])] for axis in range(rank)]
+    slices = [[window_slices_at(axis, i) for i in range(windows.kernel[axis])] for axis in range(rank)]
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         grads = inputs[0].reshape(n, *windows.out)
         target = outputs[0].reshape(n, *windows.size)
 
         def work(start: int, stop: int) -> None:
-            many = stop - start
-            steps = [s[:many] for s in scratch_arrays(*(((rows, *shape), g.dtype) for shape in shapes))]
+            count = stop - start
+            steps = [s[:count] for s in scratch_arrays(*(((rows, *shape), g.dtype) for shape in shapes))]
             np.divide(grads[start:stop], counts, out=steps[0])
             if windows.is_unpadded:
                 steps[-1] = target[start:stop]
             for axis in range(rank):
                 into = steps[axis + 1]
                 into.fill(0)
-                for key in places[axis]:
-                    seen = into[key]
-                    np.add(seen, steps[axis], out=seen)
+                for key in slices[axis]:
+                    neighbours = into[key]
+                    np.add(neighbours, steps[axis], out=neighbours)
             if not windows.is_unpadded:
                 target[start:stop] = steps[-1][inner]
 

@@ -1,7 +1,7 @@
 """Convolution kernels: windows unfolded to a matrix, then one BLAS product an image and group.
 
-Images go to threads in blocks, with BLAS held to one thread; a single image is left to BLAS' own threads. A
-convolution of 1 x 1 windows needs no unfolding.
+Images are processed by several threads in blocks, with BLAS limited to one thread; a single image is left to the
+threads of BLAS. A 1 x 1 convolution needs no unfolding.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.windows import dilated_size
 from prototorch.spec import Spec
 
-#: Bytes of unfolded windows that a block of images should stay below, and that a part of one image must.
+#: Bytes of unfolded windows: the target for a block of images, and the limit for a part of one image.
 _BLOCK_BYTES = 1 << 20
 _MAX_COLUMN_BYTES = 4 << 20
-#: How many times the products of an input gradient may grow before adding windows back is faster.
+#: How much larger the products of an input gradient may become before adding windows back is faster.
 _MAX_PRODUCT_GROWTH = 1.5
 
 
 def images_per_block(n: int, bytes_each: int) -> int:
-    """How many images are done together: what fits `_BLOCK_BYTES`, and at least eight blocks in all."""
+    """The number of images in a block: what fits `_BLOCK_BYTES`, and at least eight blocks in total."""
     return max(min(_BLOCK_BYTES // max(bytes_each, 1), -(-n // 8)), 1)
 
 
 def lines_per_part(windows: WindowGeometry, bytes_each: int) -> int:
-    """How many places of the first output axis are unfolded together."""
+    """The number of positions of the first output axis that are unfolded together."""
     lines = windows.out[0]
     return lines if bytes_each <= _MAX_COLUMN_BYTES else max(_MAX_COLUMN_BYTES * lines // bytes_each, 1)
 
 
 def has_blas_dtypes(*specs: Spec) -> bool:
-    """Whether BLAS has the element type and there is anything to multiply."""
+    """Whether BLAS supports the dtypes and there are spatial axes."""
     return all(s.dtype in ("float32", "float64") and s.ndim > 2 for s in specs)
 
 
@@ -59,7 +59,7 @@ def conv(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
 
 
 def make_conv(windows: WindowGeometry, x: Spec, groups: int, filters: int) -> Any:
-    """The runner ``run(x, w, y)``; w may have any shape of filters x (channels of a group, kernel)."""
+    """A function ``run(x, w, y)``; w may have any shape of filters x (channels of a group, kernel)."""
     n, c = x.shape[:2]
     points = windows.num_windows
     depth = c // groups * windows.window_elements
@@ -67,32 +67,34 @@ def make_conv(windows: WindowGeometry, x: Spec, groups: int, filters: int) -> An
     block, lines = images_per_block(n, each), lines_per_part(windows, each)
     line = points // windows.out[0]
     lead = (groups,) if groups > 1 else ()
-    left, right = (*lead, filters // groups, depth), (*lead, depth)
+    w_shape, column_shape = (*lead, filters // groups, depth), (*lead, depth)
     result = (*lead, filters // groups, points)
     shapes = (
         ((0,) if windows.is_unpadded else (block, c, *windows.padded_size), x.dtype),
         ((block, groups * depth * lines * line), x.dtype),
     )
-    before = (slice(None),) * (2 + len(windows.kernel))
+    leading = (slice(None),) * (2 + len(windows.kernel))
 
-    def pointwise(images: Any, w: Any, y: Any) -> None:
-        np.matmul(w, images.reshape(len(images), *right, points), out=y)
+    def run_pointwise(images: Any, w: Any, y: Any) -> None:
+        np.matmul(w, images.reshape(len(images), *column_shape, points), out=y)
 
-    def unfolded(images: Any, w: Any, y: Any) -> None:
+    def run_im2col(images: Any, w: Any, y: Any) -> None:
         many = len(images)
         full, memory = scratch_arrays(*shapes)
         view = windows.unfold(windows.pad(images, full[:many]))
         for first in range(0, windows.out[0], lines):
             last = min(first + lines, windows.out[0])
-            part = view[(*before, slice(first, last))]
+            part = view[(*leading, slice(first, last))]
             col = memory[:many, : part.size // many]
             np.copyto(col.reshape(part.shape), part)
-            np.matmul(w, col.reshape(many, *right, (last - first) * line), out=y[..., first * line : last * line])
+            np.matmul(
+                w, col.reshape(many, *column_shape, (last - first) * line), out=y[..., first * line : last * line]
+            )
 
-    body = pointwise if windows.pointwise else unfolded
+    body = run_pointwise if windows.pointwise else run_im2col
 
     def run(x_: Any, w: Any, y: Any) -> None:
-        x_, w, y = np.ascontiguousarray(x_), w.reshape(left), y.reshape(n, *result)
+        x_, w, y = np.ascontiguousarray(x_), w.reshape(w_shape), y.reshape(n, *result)
         parallel_for(lambda start, stop: body(x_[start:stop], w, y[start:stop]), n, block, blas=True)
 
     return run
@@ -100,7 +102,7 @@ def make_conv(windows: WindowGeometry, x: Spec, groups: int, filters: int) -> An
 
 @kernel("numpy", "conv_input_grad")
 def conv_input_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """The transposed convolution: with strides of 1 a convolution of g with the mirrored w, else windows added back."""
+    """The transposed convolution: with strides of 1 a convolution of g with the flipped w, else col2im."""
     g, w = ins
     if not has_blas_dtypes(g, w):
         return None
@@ -109,26 +111,28 @@ def conv_input_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
     if w.shape[1] == 1 and groups == dx.shape[1] == w.shape[0]:
         return make_depthwise(windows, g.shape[0], groups, g.dtype, backward=True)
     reach = [dilated_size(k, d) - 1 for k, d in zip(windows.kernel, windows.dilation, strict=True)]
-    around = tuple((r - lo, r - hi) for r, (lo, hi) in zip(reach, windows.pads, strict=True))
-    little = (
+    flipped_pads = tuple((r - lo, r - hi) for r, (lo, hi) in zip(reach, windows.pads, strict=True))
+    is_small = (
         prod(windows.size) <= _MAX_PRODUCT_GROWTH * windows.num_windows
-    )  # the mirrored one computes a product for each element of dx
-    if all(s == 1 for s in windows.strides) and min(map(min, around)) >= 0 and little:
-        mirrored = WindowGeometry(windows.out, windows.kernel, windows.size, windows.strides, around, windows.dilation)
-        return _make_flipped_conv(mirrored, g, w, groups, dx.shape[1])
+    )  # the flipped one computes a product for each element of dx
+    if all(s == 1 for s in windows.strides) and min(map(min, flipped_pads)) >= 0 and is_small:
+        flipped_windows = WindowGeometry(
+            windows.out, windows.kernel, windows.size, windows.strides, flipped_pads, windows.dilation
+        )
+        return _make_flipped_conv(flipped_windows, g, w, groups, dx.shape[1])
     return _make_col2im(windows, g, w, groups, dx.shape[1])
 
 
 def _make_flipped_conv(windows: WindowGeometry, g: Spec, w: Spec, groups: int, channels: int) -> KernelFn:
     body = make_conv(windows, g, groups, channels)
     shape = (groups, w.shape[0] // groups, *w.shape[1:])
-    back = (slice(None),) * 3 + (slice(None, None, -1),) * len(windows.kernel)
+    reverse = (slice(None),) * 3 + (slice(None, None, -1),) * len(windows.kernel)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        turned = inputs[1].reshape(shape)[back].swapaxes(1, 2)
-        (flipped,) = scratch_arrays((turned.shape, w.dtype), use="weights")
-        np.copyto(flipped, turned)
-        body(inputs[0], flipped, outputs[0])
+        swapped = inputs[1].reshape(shape)[reverse].swapaxes(1, 2)
+        (w_flipped,) = scratch_arrays((swapped.shape, w.dtype), use="weights")
+        np.copyto(w_flipped, swapped)
+        body(inputs[0], w_flipped, outputs[0])
 
     return run
 

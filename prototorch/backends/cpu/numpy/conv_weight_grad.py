@@ -1,7 +1,7 @@
 """The gradient of a convolution's weights: products of gradients with unfolded windows, summed over blocks of images.
 
-The windows of a block are laid side by side, so that one product sums over all its images. Blocks depend on the
-shapes alone and are added in their order, so the bits do not depend on the number of threads.
+The windows of a block are adjacent in memory, so that one product sums over all its images. Blocks depend on the
+shapes alone and are added in order, so that the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MAX_COLUMN_BYTES = 8 << 20  # bytes of those that are unfolded at a time
 
 
 def _images_per_block(n: int, points: int, bytes_each: int) -> int:
-    wanted = max(-(-_MIN_PRODUCT_LENGTH // points), _MIN_BLOCK_BYTES // max(bytes_each, 1))
-    return max(min(wanted, _MAX_BLOCK_BYTES // max(bytes_each, 1), -(-n // 4)), 1)
+    target_size = max(-(-_MIN_PRODUCT_LENGTH // points), _MIN_BLOCK_BYTES // max(bytes_each, 1))
+    return max(min(target_size, _MAX_BLOCK_BYTES // max(bytes_each, 1), -(-n // 4)), 1)
 
 
 @kernel("numpy", "conv_weight_grad")
@@ -44,26 +44,28 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
     filters, points = g.shape[1], windows.num_windows
     depth = c // groups * windows.window_elements
     block = _images_per_block(n, points, groups * depth * points * (4 if x.dtype == "float32" else 8))
-    within = c // groups  # channels of a group, of which some at a time are unfolded
-    some = max(_MAX_COLUMN_BYTES * within // max(depth * points * block * (4 if x.dtype == "float32" else 8), 1), 1)
-    some = min(some, max(within, 1))
-    direct = windows.pointwise and block == 1  # images and gradients are matrices as they lie
+    group_channels = c // groups  # channels of a group, of which some at a time are unfolded
+    channels_at_a_time = max(
+        _MAX_COLUMN_BYTES * group_channels // max(depth * points * block * (4 if x.dtype == "float32" else 8), 1), 1
+    )
+    channels_at_a_time = min(channels_at_a_time, max(group_channels, 1))
+    is_direct = windows.pointwise and block == 1  # images and gradients are matrices as they lie
     shape = (groups, filters // groups, depth)
     shapes = (
         ((0,) if windows.is_unpadded else (block, c, *windows.padded_size), x.dtype),
-        ((0,) if direct else (some * windows.window_elements * points * block,), x.dtype),
+        ((0,) if is_direct else (channels_at_a_time * windows.window_elements * points * block,), x.dtype),
         ((0,) if block == 1 else (filters * points * block,), x.dtype),
         (shape, x.dtype),
     )
 
-    def unfolded(images: Any, grads: Any, full: Any, memory: Any, product: Any) -> None:
+    def run_im2col(images: Any, grads: Any, full: Any, memory: Any, product: Any) -> None:
         """Product by product: a group's gradients [filters, length] times some of its channels' windows."""
         full = windows.pad(images, full[: len(images)])
         length = grads.shape[-1]
         for group in range(groups):
-            for first in range(0, within, some):
-                last = min(first + some, within)
-                view = windows.unfold(full, True, slice(group * within + first, group * within + last))
+            for first in range(0, group_channels, channels_at_a_time):
+                last = min(first + channels_at_a_time, group_channels)
+                view = windows.unfold(full, True, slice(group * group_channels + first, group * group_channels + last))
                 col = memory[: view.size]
                 np.copyto(col.reshape(view.shape), view)
                 part = product[group][:, first * windows.window_elements : last * windows.window_elements]
@@ -84,14 +86,14 @@ def conv_weight_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[
             else:
                 grad = grads[start]
             grad = grad.reshape(groups, filters // groups, many * points)
-            if direct:
+            if is_direct:
                 np.matmul(grad, images[start].reshape(groups, depth, points).swapaxes(1, 2), out=product)
             else:
-                unfolded(images[start:stop], grad, full, memory, product)
+                run_im2col(images[start:stop], grad, full, memory, product)
             return start, product
 
-        def commit(made: tuple[int, Any]) -> None:
-            start, product = made
+        def commit(partial: tuple[int, Any]) -> None:
+            start, product = partial
             if start == 0:
                 np.copyto(total, product)
             else:

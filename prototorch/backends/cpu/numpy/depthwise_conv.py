@@ -1,8 +1,8 @@
-"""Depthwise convolution: each channel with its own filter, as multiply-add over the places of the kernel.
+"""Depthwise convolution: each channel with its own filter, as multiply-adds over the offsets of the kernel.
 
-Channels of all images are one list of rows; a block of rows stays in the cache while the places are gone through.
-With strides of 1 a padded row is one vector, and a place of the kernel that vector some elements on; what comes out
-at positions that are no window's is left out. With other strides the places are slices.
+The channels of all images are one list of rows; a block of rows stays in the cache during the loop over offsets. With
+strides of 1 a padded row is one vector, and an offset of the kernel is a shift of it; results at positions without a
+window are dropped. With other strides the offsets are slices.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
 from prototorch.backends.registry import KernelFn
 from prototorch.ops.windows import kernel_offsets
 
-_BLOCK_ELEMENTS = 1 << 16  # of the padded input that are done together
+_BLOCK_ELEMENTS = 1 << 16  # of the padded input that are processed together
 
 
 class _RowBlocks:
-    """Blocks of rows [rows, *size], [rows, *out] and padded [rows, *full], with the places of the kernel."""
+    """Blocks of rows [rows, *size], [rows, *out] and padded [rows, *full], with the offsets of the kernel."""
 
     def __init__(self, windows: WindowGeometry, dtype: str, slices: bool = False):
         self.windows, self.dtype = windows, dtype
@@ -58,8 +58,8 @@ class _RowBlocks:
         memory[self.corner] = g
         return memory.reshape(len(g), self.area)[:, : self.span]
 
-    def seen(self, full: Any) -> list[Any]:
-        """What each place of the kernel meets: vectors of the span, or slices."""
+    def kernel_views(self, full: Any) -> list[Any]:
+        """The elements at each offset of the kernel: vectors of the span, or slices."""
         if self.vectors:
             flat = full.reshape(len(full), self.area)
             return [flat[:, at : at + self.span] for at in self.offsets]
@@ -92,14 +92,14 @@ def _make_forward(rows: _RowBlocks) -> Callable[..., None]:
 
     def body(x: Any, weights: Any, y: Any) -> None:
         memory, total, part = scratch_arrays(rows.full_shape, shape, shape)
-        places = rows.seen(rows.padded(x, memory))
+        views = rows.kernel_views(rows.padded(x, memory))
         total, part = total[: len(x)], part[: len(x)]
         sums, product = total, part
         if rows.vectors:
             sums, product = (a.reshape(len(x), rows.area)[:, : rows.span] for a in (total, part))
-        np.multiply(places[0], weights[0], out=sums)
-        for seen, weight in zip(places[1:], weights[1:], strict=True):
-            np.multiply(seen, weight, out=product)
+        np.multiply(views[0], weights[0], out=sums)
+        for view, weight in zip(views[1:], weights[1:], strict=True):
+            np.multiply(view, weight, out=product)
             np.add(sums, product, out=sums)
         np.copyto(y, total[rows.corner])
 
@@ -117,9 +117,9 @@ def _make_backward(rows: _RowBlocks) -> Callable[..., None]:
             g = rows.on_grid(g, grid)
             product = product.reshape(len(g), rows.area)[:, : rows.span]
         target.fill(0)
-        for seen, weight in zip(rows.seen(target), weights, strict=True):
+        for view, weight in zip(rows.kernel_views(target), weights, strict=True):
             np.multiply(g, weight, out=product)
-            np.add(seen, product, out=seen)
+            np.add(view, product, out=view)
         if not rows.windows.is_unpadded:
             dx[...] = target[rows.inner]
 
@@ -129,8 +129,8 @@ def _make_backward(rows: _RowBlocks) -> Callable[..., None]:
 def make_depthwise_weight_grad(windows: WindowGeometry, n: int, channels: int, dtype: str) -> KernelFn:
     """Inputs x and the gradient of y; gives the gradient of w [C, 1, *kernel].
 
-    As vectors, elements of x that a place does not meet are multiplied by 0: where they are not finite, that would be
-    seen, and the places are gone through as slices instead.
+    With vectors, elements of x outside the windows are multiplied by 0: where these are not finite, the result would be
+    wrong, and slices are used instead.
     """
     rows, exact = _RowBlocks(windows, dtype), _RowBlocks(windows, dtype, slices=True)
 
@@ -147,21 +147,21 @@ def make_depthwise_weight_grad(windows: WindowGeometry, n: int, channels: int, d
 
 
 def _dot_rows(rows: _RowBlocks, x: Any, g: Any, sums: Any) -> None:
-    """Of each row and place the product of what it meets with the gradient, into sums [rows, places]."""
+    """For each row and offset the dot product of the elements there with the gradient, into sums [rows, offsets]."""
     shape, points = rows.full_shape if rows.vectors else rows.out_shape, rows.windows.num_windows
 
     def work(start: int, stop: int) -> None:
         memory, grid = scratch_arrays(rows.full_shape, shape)
         many = stop - start
-        places = rows.seen(rows.padded(x[start:stop], memory))
+        views = rows.kernel_views(rows.padded(x[start:stop], memory))
         if rows.vectors:
             grads = rows.on_grid(g[start:stop], grid)
         else:
             grads = g[start:stop].reshape(many, points)
-        for i, seen in enumerate(places):
+        for i, view in enumerate(views):
             if not rows.vectors:
-                np.copyto(grid[:many], seen)
-                seen = grid[:many].reshape(many, points)
-            np.vecdot(seen, grads, out=sums[start:stop, i])
+                np.copyto(grid[:many], view)
+                view = grid[:many].reshape(many, points)
+            np.vecdot(view, grads, out=sums[start:stop, i])
 
     parallel_for(work, len(x), rows.count, blas=True)

@@ -1,4 +1,4 @@
-"""Elementwise kernels: NumPy's ufuncs, told where to write; large arrays over several threads."""
+"""Elementwise kernels: NumPy's ufuncs with given outputs; large arrays are split over several threads."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from prototorch.backends.cpu.worker_pool import parallel_for
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
-#: From this many elements on a kernel is worth the 20 microseconds that waking another thread costs.
+#: Minimum size for which waking another thread, 20 microseconds, pays off.
 PARALLEL_MIN_SIZE = 1 << 18
-#: Elements a thread takes at a time when one pass is made over them.
+#: Elements that a thread processes at a time in a single pass.
 TASK_SIZE = 1 << 16
-#: Elements a thread takes at a time when several passes are made: three arrays of them stay in an L2 cache.
-#: Larger blocks were faster up to here: a call of a ufunc costs as much as some thousand elements.
+#: Elements that a thread processes at a time in several passes: three arrays of this size stay in an L2 cache. Smaller
+#: ones are slower, because a call of a ufunc costs as much as some thousand elements.
 CHUNK_SIZE = 1 << 15
 
 UNARY: dict[str, Any] = {
@@ -34,12 +34,12 @@ BINARY: dict[str, Any] = {
 
 
 def has_numpy_dtypes(*specs: Spec) -> bool:
-    """Whether NumPy has the element types."""
+    """Whether NumPy supports the dtypes."""
     return all(s.dtype != "bfloat16" for s in specs)
 
 
 def make_flat_kernel(body: Callable[..., None], size: int, chunk: int) -> KernelFn:
-    """A runner for arrays that all have the same size: ``body(*inputs, *outputs)`` on pieces of them as vectors."""
+    """A kernel for arrays that all have the same size: ``body(*inputs, *outputs)`` on pieces of them as vectors."""
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         arrays = [a.reshape(-1) for a in (*inputs, *outputs)]
@@ -49,21 +49,21 @@ def make_flat_kernel(body: Callable[..., None], size: int, chunk: int) -> Kernel
 
 
 def first_splittable_axis(shape: tuple[int, ...]) -> int:
-    """The first axis that can be cut: outer pieces are whole stretches of memory."""
+    """The first axis of more than one element: pieces along it are contiguous."""
     return next((i for i, n in enumerate(shape) if n > 1), 0)
 
 
 def make_broadcast_kernel(
     body: Callable[..., None], shapes: Sequence[tuple[int, ...]], out: tuple[int, ...], piece: int
 ) -> KernelFn:
-    """A runner for inputs that broadcast to the output's shape: ``body(*inputs, output)`` on pieces along one axis."""
+    """A kernel for inputs that broadcast to the output's shape: ``body(*inputs, output)`` on pieces along one axis."""
     axis = first_splittable_axis(out)
     n = out[axis]
     row = max(int(np.prod(out, dtype=np.int64)) // n, 1)
     grain = max(piece // row, 1)
     lead = (slice(None),) * axis
-    places = [axis - len(out) + len(s) for s in shapes]  # the axis of the input that is cut, if it has it
-    cut = [p if p >= 0 and s[p] != 1 else -1 for p, s in zip(places, shapes, strict=True)]
+    split_axes = [axis - len(out) + len(s) for s in shapes]  # the axis of the input that is split, if it has it
+    split_axis_of = [p if p >= 0 and s[p] != 1 else -1 for p, s in zip(split_axes, shapes, strict=True)]
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         target = outputs[0]
@@ -71,7 +71,7 @@ def make_broadcast_kernel(
         def work(start: int, stop: int) -> None:
             part = slice(start, stop)
             body(
-                *(a[(slice(None),) * c + (part,)] if c >= 0 else a for a, c in zip(inputs, cut, strict=True)),
+                *(a[(slice(None),) * c + (part,)] if c >= 0 else a for a, c in zip(inputs, split_axis_of, strict=True)),
                 target[(*lead, part)],
             )
 
@@ -83,9 +83,9 @@ def make_broadcast_kernel(
 def make_elementwise_kernel(
     body: Callable[..., None], ins: Sequence[Spec], out: Spec, small: KernelFn, several: bool = False
 ) -> KernelFn:
-    """The runner for an elementwise body: ``small`` for few elements, else pieces over threads.
+    """A kernel for an elementwise body: ``small`` for few elements, else pieces on several threads.
 
-    ``several``: the body makes several passes, so that its pieces should stay in the cache.
+    ``several``: the body takes several passes, so that its pieces should stay in the cache.
     """
     if out.size < PARALLEL_MIN_SIZE:
         return small
@@ -122,7 +122,7 @@ for _name, _function in {**UNARY, **BINARY}.items():
 
 
 def make_chunked_kernel(body: Callable[..., None], ins: Sequence[Spec], out: Spec) -> KernelFn:
-    """The runner for a body of several passes over arrays of one shape: in chunks that stay in the cache.
+    """A kernel for a body of several passes over arrays of one shape: in chunks that stay in the cache.
 
     ``body`` takes the inputs, then the outputs, as vectors; it may write an output before it has read all inputs only
     where that output is no input's memory.
@@ -147,7 +147,7 @@ def rsqrt(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
 
 @kernel("numpy", "where")
 def where(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """The second choice everywhere, then the first where the condition holds."""
+    """The second operand, overwritten by the first where the condition holds."""
     if not has_numpy_dtypes(*ins):
         return None
 
@@ -164,7 +164,7 @@ def where(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
 
 @kernel("numpy", "cast", "stop_gradient")
 def cast(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """A copy into the output's type."""
+    """A copy into the output's dtype."""
     if not has_numpy_dtypes(*ins, *outs):
         return None
 
@@ -179,7 +179,7 @@ def cast(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
 
 @kernel("numpy", "full")
 def full(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """One number everywhere."""
+    """The output filled with one value."""
     if not has_numpy_dtypes(*outs):
         return None
     value = np.full((), attrs["value"], outs[0].dtype)

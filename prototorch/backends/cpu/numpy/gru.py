@@ -1,4 +1,4 @@
-"""GRU sequences with the usual activations and the reset gate after the product, as `numpy_lstm`."""
+"""GRU with the default activations and the reset gate after the product, as in the module `lstm`."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def gru_sequence(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str,
     reverse = bool(attrs.get("reverse"))
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        x, u, bias, first = inputs
+        x, u, bias, initial = inputs
         hs, h = outputs
         inner, gates, new = scratch_arrays(
             ((batch, 3 * n), dtype), ((batch, 2 * n), dtype), ((batch, n), dtype), use="gru"
         )
-        np.copyto(h, first)
-        for place, t in time_order(steps, reverse):
+        np.copyto(h, initial)
+        for step_index, t in time_order(steps, reverse):
             np.matmul(h, u, out=inner)
             np.add(inner, bias, out=inner)
             _gates(inner, x[:, t], gates, new)
             np.subtract(h, new, out=h)
             np.multiply(h, gates[:, :n], out=h)
             np.add(h, new, out=h)
-            hs[:, place] = h
+            hs[:, step_index] = h
 
     return run
 
@@ -68,55 +68,62 @@ def gru_sequence_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict
     each = (steps, batch, n)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        x, u, bias, first, after, g, last = inputs
+        x, u, bias, initial, after, g, last = inputs
         dx, du, dbias, dh = outputs
-        inner, before, of_new, z, r, through = scratch_arrays(
+        inner, before, d_candidate, z, r, dh_through_gates = scratch_arrays(
             ((steps, batch, 3 * n), dtype), *((each, dtype),) * 4, ((batch, n), dtype), use="gru"
         )
-        states_before(first, after, before)
+        states_before(initial, after, before)
         np.matmul(before.reshape(-1, n), u, out=inner.reshape(-1, 3 * n))
         times = list(time_order(steps, reverse))
 
         def work(start: int, stop: int) -> None:
-            for place, t in times[start:stop]:
-                np.add(inner[place], bias, out=inner[place])
-                _gate_derivatives(inner[place], x[:, t], before[place], of_new[place], z[place], r[place])
+            for step_index, t in times[start:stop]:
+                np.add(inner[step_index], bias, out=inner[step_index])
+                _gate_derivatives(
+                    inner[step_index],
+                    x[:, t],
+                    before[step_index],
+                    d_candidate[step_index],
+                    z[step_index],
+                    r[step_index],
+                )
 
         parallel_for(work, steps, grain)
         np.copyto(dh, last)
-        back = np.ascontiguousarray(u.T)
-        for place, t in reversed(times):
-            slopes = inner[place]
+        u_t = np.ascontiguousarray(u.T)
+        for step_index, t in reversed(times):
+            derivatives = inner[step_index]
             d_new = dx[:, t, 2 * n :]
-            np.add(dh, g[:, place], out=dh)
-            np.multiply(dh, of_new[place], out=d_new)
-            np.multiply(slopes[:, :n], dh, out=slopes[:, :n])
-            np.multiply(slopes[:, n : 2 * n], d_new, out=slopes[:, n : 2 * n])
-            np.multiply(r[place], d_new, out=slopes[:, 2 * n :])
-            dx[:, t, : 2 * n] = slopes[:, : 2 * n]
-            np.matmul(slopes, back, out=through)
-            np.multiply(dh, z[place], out=dh)
-            np.add(dh, through, out=dh)
-        slopes = inner.reshape(-1, 3 * n)
-        np.matmul(before.reshape(-1, n).T, slopes, out=du)
-        sum_columns(slopes, dbias)
+            np.add(dh, g[:, step_index], out=dh)
+            np.multiply(dh, d_candidate[step_index], out=d_new)
+            np.multiply(derivatives[:, :n], dh, out=derivatives[:, :n])
+            np.multiply(derivatives[:, n : 2 * n], d_new, out=derivatives[:, n : 2 * n])
+            np.multiply(r[step_index], d_new, out=derivatives[:, 2 * n :])
+            dx[:, t, : 2 * n] = derivatives[:, : 2 * n]
+            np.matmul(derivatives, u_t, out=dh_through_gates)
+            np.multiply(dh, z[step_index], out=dh)
+            np.add(dh, dh_through_gates, out=dh)
+        derivatives = inner.reshape(-1, 3 * n)
+        np.matmul(before.reshape(-1, n).T, derivatives, out=du)
+        sum_columns(derivatives, dbias)
 
     return run
 
 
-def _gate_derivatives(inner: Any, x: Any, before: Any, of_new: Any, z: Any, r: Any) -> None:
-    """A step's inner [N, 3 n] becomes the slope of z, that of r and room; of_new that of the new state; z and r the
-    gates."""
+def _gate_derivatives(inner: Any, x: Any, before: Any, d_candidate: Any, z: Any, r: Any) -> None:
+    """Overwrites a step's inner [N, 3 n] with the derivatives of z and r (the rest is scratch), d_candidate with that
+    of the new state, and z and r with the gates."""
     n = z.shape[1]
-    gates, new = scratch_arrays(((len(z), 2 * n), z.dtype.str), (z.shape, z.dtype.str), use="slopes")
+    gates, new = scratch_arrays(((len(z), 2 * n), z.dtype.str), (z.shape, z.dtype.str), use="derivatives")
     _gates(inner, x, gates, new)
     np.copyto(z, gates[:, :n])
     np.copyto(r, gates[:, n:])
     of_z, of_r = inner[:, :n], inner[:, n : 2 * n]
     np.subtract(1, gates, out=inner[:, : 2 * n])
-    np.multiply(new, new, out=of_new)
-    np.subtract(1, of_new, out=of_new)
-    np.multiply(of_new, of_z, out=of_new)  # (1 - z) * (1 - new^2)
+    np.multiply(new, new, out=d_candidate)
+    np.subtract(1, d_candidate, out=d_candidate)
+    np.multiply(d_candidate, of_z, out=d_candidate)  # (1 - z) * (1 - new^2)
     np.multiply(inner[:, : 2 * n], gates, out=inner[:, : 2 * n])
     np.multiply(of_r, inner[:, 2 * n :], out=of_r)
     np.subtract(before, new, out=new)

@@ -1,4 +1,4 @@
-"""Kernels that look elements up by an index, and their adjoints."""
+"""Indexed lookup (gather) kernels, and their adjoints (scatter-add)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prototorch.spec import Spec
 
 @kernel("numpy", "take")
 def take(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Rows of a table. An index outside is taken modulo the rows first, so that no other memory is ever read."""
+    """Rows of a table. An index out of range is taken modulo the rows first, so that no other memory is read."""
     table, indices = ins
     if not has_numpy_dtypes(table) or not table.size:
         return None
@@ -27,22 +27,22 @@ def take(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
     missing = missing_row_value(table.dtype)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        rows, places, out = inputs[0], inputs[1].reshape(count), outputs[0].reshape(count, *table.shape[1:])
+        rows, positions, out = inputs[0], inputs[1].reshape(count), outputs[0].reshape(count, *table.shape[1:])
 
         def work(start: int, stop: int) -> None:
-            np.take(rows, places[start:stop], axis=0, out=out[start:stop], mode="wrap")
+            np.take(rows, positions[start:stop], axis=0, out=out[start:stop], mode="wrap")
 
         parallel_for(work, count, max(grain, 1))
-        bad = out_of_range_mask(places, len(rows))
-        if bad is not None:
-            out[bad] = missing
+        out_of_range = out_of_range_mask(positions, len(rows))
+        if out_of_range is not None:
+            out[out_of_range] = missing
 
     return run
 
 
 @kernel("numpy", "embedding_grad")
 def embedding_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Rows added at their indices: sorted by index, then each run of one index added up in its order."""
+    """Rows added at their indices: sorted by index, then each run of equal indices is summed in order."""
     values, indices = ins
     if not has_numpy_dtypes(values) or values.dtype == "bool" or not values.size:
         return None
@@ -50,32 +50,32 @@ def embedding_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[st
     width = prod(values.shape[indices.ndim :])
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        flat, places = inputs[0].reshape(count, width), inputs[1].reshape(count)
+        flat, positions = inputs[0].reshape(count, width), inputs[1].reshape(count)
         out = outputs[0].reshape(rows, width)
         out.fill(0)
-        bad = out_of_range_mask(places, rows)
-        if bad is not None:
-            flat, places = flat[~bad], places[~bad]
-            if not places.size:
+        out_of_range = out_of_range_mask(positions, rows)
+        if out_of_range is not None:
+            flat, positions = flat[~out_of_range], positions[~out_of_range]
+            if not positions.size:
                 return
-        order = np.argsort(places, kind="stable")
-        places = places[order]
-        starts = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
-        out[places[starts]] = np.add.reduceat(flat[order], starts, axis=0, dtype=values.dtype)
+        order = np.argsort(positions, kind="stable")
+        positions = positions[order]
+        starts = np.flatnonzero(np.concatenate(([True], positions[1:] != positions[:-1])))
+        out[positions[starts]] = np.add.reduceat(flat[order], starts, axis=0, dtype=values.dtype)
 
     return run
 
 
-def out_of_range_mask(places: np.ndarray, rows: int) -> np.ndarray | None:
-    """True where an index lies outside a table of so many rows; None where none does."""
-    if not places.size or (places.min() >= 0 and places.max() < rows):
+def out_of_range_mask(positions: np.ndarray, rows: int) -> np.ndarray | None:
+    """True where an index is out of range for a table of ``rows`` rows; None where none is."""
+    if not positions.size or (positions.min() >= 0 and positions.max() < rows):
         return None
-    return (places < 0) | (places >= rows)
+    return (positions < 0) | (positions >= rows)
 
 
 @kernel("numpy", "take_along_axis")
 def take_along_axis(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Elements along the last axis, by their places in the whole."""
+    """Elements along the last axis, by their offsets in the flat array."""
     x, indices = ins
     if not has_numpy_dtypes(x) or not x.size or not indices.size:
         return None
@@ -83,23 +83,23 @@ def take_along_axis(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
     firsts = np.arange(0, n * size, size)[:, None]
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        places = inputs[1].reshape(n, k) % size + firsts
-        np.take(inputs[0].reshape(-1), places, out=outputs[0].reshape(n, k), mode="wrap")
+        positions = inputs[1].reshape(n, k) % size + firsts
+        np.take(inputs[0].reshape(-1), positions, out=outputs[0].reshape(n, k), mode="wrap")
 
     return run
 
 
 @kernel("numpy", "crop")
 def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """A part of each picture, copied row by row."""
+    """A window of each image, copied row by row."""
     x, height, width = ins[0], attrs["height"], attrs["width"]
     last, rightmost = x.shape[2] - height, x.shape[3] - width
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        tops, lefts = (places.reshape(-1).tolist() for places in inputs[1:])
-        for one, whole, top, left in zip(outputs[0], inputs[0], tops, lefts, strict=True):
+        top_positions, left_positions = (positions.reshape(-1).tolist() for positions in inputs[1:])
+        for target, image, top, left in zip(outputs[0], inputs[0], top_positions, left_positions, strict=True):
             i, j = min(max(top, 0), last), min(max(left, 0), rightmost)
-            np.copyto(one, whole[:, i : i + height, j : j + width])
+            np.copyto(target, image[:, i : i + height, j : j + width])
 
     return run
 
@@ -116,9 +116,9 @@ def scatter_add_along_axis(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs:
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         out = outputs[0].reshape(-1)
         out.fill(0)
-        flat, places = inputs[0].reshape(n, k), inputs[1].reshape(n, k) % size
+        flat, positions = inputs[0].reshape(n, k), inputs[1].reshape(n, k) % size
         for j in range(k):
-            out[places[:, j] + firsts] += flat[:, j]
+            out[positions[:, j] + firsts] += flat[:, j]
 
     return run
 
@@ -138,12 +138,12 @@ def one_hot(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
 
 @kernel("numpy", "iota")
 def iota(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Numbers that never change, copied."""
+    """A constant, copied."""
     if not has_numpy_dtypes(*outs):
         return None
-    numbers = np.arange(attrs["size"], dtype=outs[0].dtype)
+    constant = np.arange(attrs["size"], dtype=outs[0].dtype)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        np.copyto(outputs[0], numbers)
+        np.copyto(outputs[0], constant)
 
     return run

@@ -1,4 +1,4 @@
-"""Local response normalisation across channels: all channels of a stretch of pixels at a time, which stay in the
+"""Local response normalisation across channels: all channels of a range of pixels at a time, which stay in the
 cache."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
-_BLOCK_ELEMENTS = 1 << 16  # elements that are done together
+_BLOCK_ELEMENTS = 1 << 16  # elements that are processed together
 
 
 def window_sum(x: Any, half: int, out: Any) -> None:
@@ -25,7 +25,7 @@ def window_sum(x: Any, half: int, out: Any) -> None:
 
 
 def _power_into(base: Any, beta: float, out: Any, spare: Any) -> None:
-    """base ** beta; by square roots where that is possible, five times as fast."""
+    """base ** beta; by square roots where possible, which is five times as fast."""
     if beta == 0.75:
         np.sqrt(base, out=out)
         np.sqrt(out, out=spare)
@@ -37,7 +37,7 @@ def _power_into(base: Any, beta: float, out: Any, spare: Any) -> None:
 
 
 def _make_pixel_blocks(body: Callable[..., None], shape: tuple[int, ...], dtype: str, spares: int) -> KernelFn:
-    """A runner for ``body(inputs, outputs, spares)`` on [c, stretch]."""
+    """A kernel for ``body(inputs, outputs, buffers)`` on [c, pixels]."""
     n, c, p = shape[0], shape[1], prod(shape[2:])
     width = min(max(_BLOCK_ELEMENTS // max(c, 1), 16), max(p, 1))
     each = -(-p // width)

@@ -1,4 +1,4 @@
-"""Matrix products: BLAS on views, straight into the output."""
+"""Matrix products: BLAS on views, written directly into the output."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
-#: From this many multiplications on a batch of products is worth more threads.
+#: Minimum number of multiplications of a batch of products that is split over threads.
 _MIN_PARALLEL_WORK = 1 << 20
 
-#: a @ b.T with at most so many rows in a and at least so many elements in b is taken as (b @ a.T).T.
+#: a @ b.T with at most this many rows in a and at least this many elements in b is computed as (b @ a.T).T.
 _SMALL_M_MAX_ROWS, _SMALL_M_MIN_SIZE = 128, 1 << 18
 _ROWS_PER_TASK = 512  # of b in one product
 
 
 @kernel("numpy", "matmul")
 def matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """One large product by BLAS' threads; a batch of them over ours; a batch of rows times one matrix as one."""
+    """One large product by the threads of BLAS; a batch of them on ours; rows times one matrix as one."""
     if not has_numpy_dtypes(*ins):
         return None
     a, b = ins
@@ -32,11 +32,11 @@ def matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any])
     if a.ndim > 2 and b.ndim == 2 and not flip_a:
         rows, k, n = prod(a.shape[:-1]), a.shape[-1], out[-1]
 
-        def joined(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        def run_single_product(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
             right = inputs[1].T if flip_b else inputs[1]
             np.matmul(inputs[0].reshape(rows, k), right, out=outputs[0].reshape(rows, n))
 
-        return joined
+        return run_single_product
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         left, right = inputs
@@ -62,8 +62,8 @@ def matmul(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any])
 
 
 def _make_small_m(a: Spec, b: Spec) -> KernelFn:
-    """A batch's gradient by the input of a large dense layer: b is read as it lies, up to twice as fast as its
-    transpose."""
+    """A batch's gradient by the input of a large dense layer: b is read in memory order, up to twice as fast as
+    its transpose."""
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         right, out = inputs[1], outputs[0]
@@ -81,22 +81,22 @@ def _make_small_m(a: Spec, b: Spec) -> KernelFn:
 
 
 def _make_batched(ins: tuple[Spec, ...], out: tuple[int, ...], run: KernelFn, grain: int) -> KernelFn:
-    """Products of a batch over threads; the batch is seen as one axis where no input is repeated along it."""
-    whole = all(s.shape[:-2] == out[:-2] for s in ins)
-    n = prod(out[:-2]) if whole else out[0]
-    if not whole:
+    """Products of a batch on several threads; the batch is one axis where no input is broadcast along it."""
+    is_one_batch = all(s.shape[:-2] == out[:-2] for s in ins)
+    n = prod(out[:-2]) if is_one_batch else out[0]
+    if not is_one_batch:
         grain = max(grain * n // prod(out[:-2]), 1)
-    cut = [whole or (s.ndim == len(out) and s.shape[0] != 1) for s in ins]
+    is_split = [is_one_batch or (s.ndim == len(out) and s.shape[0] != 1) for s in ins]
 
-    def split(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def run_split(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         arrays, target = list(inputs), outputs[0]
-        if whole:
+        if is_one_batch:
             arrays = [x.reshape(n, *x.shape[-2:]) for x in arrays]
             target = target.reshape(n, *target.shape[-2:])
 
         def work(start: int, stop: int) -> None:
-            run([x[start:stop] if c else x for x, c in zip(arrays, cut, strict=True)], [target[start:stop]])
+            run([x[start:stop] if c else x for x, c in zip(arrays, is_split, strict=True)], [target[start:stop]])
 
         parallel_for(work, n, grain, blas=True)
 
-    return split
+    return run_split

@@ -1,8 +1,8 @@
-"""The adjoint of max pooling: place by place, the values whose window's largest element is there.
+"""The adjoint of max pooling: for each offset of the kernel, the values whose window's maximum is there.
 
-Windows that overlap are gone through as vectors, as `numpy_pool` does: values and numbers are put on the grid of the
-input, where a place of the kernel is the same vector some elements on. Windows that do not overlap, or lie far apart,
-are slices.
+Overlapping windows are processed as vectors, as in the module `max_pool`: values and indices are put on the grid of the
+input, where an offset of the kernel is a shift of the vector. Windows that do not overlap, or are far apart, are
+slices.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.windows import kernel_offsets
 from prototorch.spec import Spec
 
-_NO_WINDOW = 255  # in place of a number, where the grid has no window
-_MAX_VECTOR_SPARSITY = 1  # places of the grid for each window, up to which vectors are faster than slices
+_NO_WINDOW = 255  # in place of an index, where the grid has no window
+_MAX_VECTOR_SPARSITY = 1  # grid positions per window up to which vectors are faster than slices
 
 
 @kernel("numpy", "max_pool_grad")
@@ -33,24 +33,24 @@ def max_pool_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str
         return None
     windows = pooling_windows(dx.shape[2:], g.shape[2:], attrs)
     n = g.shape[0] * g.shape[1]
-    alone = all(k <= s for k, s in zip(windows.kernel, windows.strides, strict=True))
-    if alone or windows.window_elements > _NO_WINDOW or prod(windows.strides[:-1]) > _MAX_VECTOR_SPARSITY:
+    disjoint = all(k <= s for k, s in zip(windows.kernel, windows.strides, strict=True))
+    if disjoint or windows.window_elements > _NO_WINDOW or prod(windows.strides[:-1]) > _MAX_VECTOR_SPARSITY:
         rows = max(max_pool.BLOCK_ELEMENTS // max(prod(windows.padded_size), 1), 1)
-        body = _make_by_slices(windows, g.dtype, rows, alone)
+        body = _make_by_slices(windows, g.dtype, rows, disjoint)
     else:
         sweep = WindowSweep(windows, g.dtype)
         rows, body = sweep.rows, _make_by_vectors(sweep, g.dtype)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        values, numbers = (a.reshape(n, *windows.out) for a in inputs)
+        values, indices = (a.reshape(n, *windows.out) for a in inputs)
         target = outputs[0].reshape(n, *windows.size)
-        parallel_for(lambda start, stop: body(values[start:stop], numbers[start:stop], target[start:stop]), n, rows)
+        parallel_for(lambda start, stop: body(values[start:stop], indices[start:stop], target[start:stop]), n, rows)
 
     return run
 
 
 def _select(values: Any, mask: Any, out: Any, finite: bool) -> None:
-    """The values where the mask holds, else 0: by a product where no value is infinite or NaN."""
+    """The values where the mask is true, else 0: by a product where all values are finite."""
     if finite:
         np.multiply(values, mask, out=out)
     else:
@@ -62,7 +62,7 @@ def _is_finite(values: Any) -> bool:
     return bool(np.isfinite(np.add.reduce(values, axis=None)))
 
 
-def _make_by_slices(windows: WindowGeometry, dtype: str, rows: int, alone: bool) -> Callable[..., None]:
+def _make_by_slices(windows: WindowGeometry, dtype: str, rows: int, disjoint: bool) -> Callable[..., None]:
     slices = windows.slices()
     inner = (slice(None), *windows.interior[1:])
     part_shape = (rows, *windows.out)
@@ -72,20 +72,20 @@ def _make_by_slices(windows: WindowGeometry, dtype: str, rows: int, alone: bool)
         (part_shape, dtype),
     )
 
-    def body(values: Any, number: Any, dx: Any) -> None:
+    def body(values: Any, index: Any, dx: Any) -> None:
         full, mask, part = scratch_arrays(*shapes)
         mask, part = mask[: len(values)], part[: len(values)]
         finite = _is_finite(values)
         into = dx if windows.is_unpadded else full[: len(values)]
         into.fill(0)
         for i, key in enumerate(slices):
-            np.equal(number, i, out=mask)
-            if alone:
+            np.equal(index, i, out=mask)
+            if disjoint:
                 _select(values, mask, into[key], finite)
                 continue
             _select(values, mask, part, finite)
-            seen = into[key]
-            np.add(seen, part, out=seen)
+            neighbours = into[key]
+            np.add(neighbours, part, out=neighbours)
         if not windows.is_unpadded:
             dx[...] = into[inner]
 
@@ -93,7 +93,7 @@ def _make_by_slices(windows: WindowGeometry, dtype: str, rows: int, alone: bool)
 
 
 def _vector_offsets(sweep: WindowSweep) -> Iterator[int]:
-    """For each place of the kernel, how far from its window it is in the grid seen as one vector."""
+    """For each offset of the kernel, its distance from the window's start in the grid as one vector."""
     windows = sweep.windows
     steps = [prod(sweep.grid[i + 1 :]) for i in range(len(sweep.grid))]
     for _, at in kernel_offsets(windows.kernel):
@@ -102,32 +102,32 @@ def _vector_offsets(sweep: WindowSweep) -> Iterator[int]:
 
 def _make_by_vectors(sweep: WindowSweep, dtype: str) -> Callable[..., None]:
     starts = list(_vector_offsets(sweep))
-    fine = (sweep.rows, *sweep.fine)
+    row_grid = (sweep.rows, *sweep.row_grid)
     shapes = (
-        ((sweep.rows, *sweep.grid) if sweep.copied else (0,), dtype),
-        (fine, dtype), (fine, "uint8"), ((prod(fine),), "bool"), ((prod(fine),), dtype),
+        ((sweep.rows, *sweep.grid) if sweep.needs_copy else (0,), dtype),
+        (row_grid, dtype), (row_grid, "uint8"), ((prod(row_grid),), "bool"), ((prod(row_grid),), dtype),
     )  # fmt: skip
 
-    def body(values: Any, number: Any, dx: Any) -> None:
-        full, grid, numbers, mask, part = scratch_arrays(*shapes)
-        many = len(values)
-        into = full[:many] if sweep.copied else dx
-        grid, numbers = grid[:many], numbers[:many]
+    def body(values: Any, index: Any, dx: Any) -> None:
+        full, grid, indices, mask, part = scratch_arrays(*shapes)
+        count = len(values)
+        into = full[:count] if sweep.needs_copy else dx
+        grid, indices = grid[:count], indices[:count]
         into.fill(0)
         grid.fill(0)
-        numbers.fill(_NO_WINDOW)
-        grid[sweep.chosen] = values
-        np.copyto(numbers[sweep.chosen], number, casting="unsafe")
+        indices.fill(_NO_WINDOW)
+        grid[sweep.window_positions] = values
+        np.copyto(indices[sweep.window_positions], index, casting="unsafe")
         finite = _is_finite(values)
-        line, spread, places = into.reshape(-1), grid.reshape(-1), numbers.reshape(-1)
+        line, values_on_grid, indices_on_grid = into.reshape(-1), grid.reshape(-1), indices.reshape(-1)
         for i, start in enumerate(starts):
-            seen = line[start :: sweep.last]
-            length = min(len(seen), len(spread))
-            seen = seen[:length]
-            np.equal(places[:length], i, out=mask[:length])
-            _select(spread[:length], mask[:length], part[:length], finite)
-            np.add(seen, part[:length], out=seen)
-        if sweep.copied:
-            dx[...] = into[sweep.inside]
+            neighbours = line[start :: sweep.last_stride]
+            length = min(len(neighbours), len(values_on_grid))
+            neighbours = neighbours[:length]
+            np.equal(indices_on_grid[:length], i, out=mask[:length])
+            _select(values_on_grid[:length], mask[:length], part[:length], finite)
+            np.add(neighbours, part[:length], out=neighbours)
+        if sweep.needs_copy:
+            dx[...] = into[sweep.interior]
 
     return body

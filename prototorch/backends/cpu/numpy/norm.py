@@ -1,7 +1,6 @@
-"""Batch and layer normalisation: a few channels, or a few rows, at a time, so that the passes over them stay in the
-cache.
+"""Batch and layer normalisation: a few channels, or a few rows, at a time, which stay in the cache.
 
-Statistics are taken in two passes, as in the plain bodies; sums go through BLAS.
+Statistics are computed in two passes, as in the reference implementations; sums go through BLAS.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
-_BLOCK_ELEMENTS = 1 << 16  # elements that are done together
+_BLOCK_ELEMENTS = 1 << 16  # elements that are processed together
 
 
 def _has_blas_dtype(*specs: Spec) -> bool:
@@ -64,14 +63,14 @@ def batch_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, A
 
         def work(start: int, stop: int) -> None:
             part = slice(start, stop)
-            seen, made = values[:, part], y[:, part]
+            channels, result = values[:, part], y[:, part]
             (product,) = scratch_arrays(((n, stop - start, p), x.dtype))
-            np.divide(channel_sums(seen), n * p, out=mean[part])
-            np.subtract(seen, mean[part, None], out=made)
-            np.divide(channel_dots(made, made, product), n * p, out=var[part])
+            np.divide(channel_sums(channels), n * p, out=mean[part])
+            np.subtract(channels, mean[part, None], out=result)
+            np.divide(channel_dots(result, result, product), n * p, out=var[part])
             scale = 1 / np.sqrt(var[part] + eps) * gamma[part]
-            np.multiply(made, scale[:, None], out=made)
-            np.add(made, beta[part, None], out=made)
+            np.multiply(result, scale[:, None], out=result)
+            np.add(result, beta[part, None], out=result)
 
         parallel_for(work, c, grain, blas=True)
 
@@ -95,17 +94,17 @@ def batch_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
 
         def work(start: int, stop: int) -> None:
             part = slice(start, stop)
-            grads, made = g[:, part], dx[:, part]
+            grads, result = g[:, part], dx[:, part]
             (product,) = scratch_arrays(((n, stop - start, p), x.dtype))
             scale = 1 / np.sqrt(var[part] + eps)
-            whole = scale * gamma[part]
-            np.subtract(values[:, part], mean[part, None], out=made)
-            np.multiply(channel_dots(grads, made, product), scale, out=dgamma[part])
+            full_scale = scale * gamma[part]
+            np.subtract(values[:, part], mean[part, None], out=result)
+            np.multiply(channel_dots(grads, result, product), scale, out=dgamma[part])
             dbeta[part] = channel_sums(grads)
-            np.multiply(made, (whole * scale * dgamma[part] / count)[:, None], out=made)
-            np.multiply(grads, whole[:, None], out=product)
-            np.subtract(product, made, out=made)
-            np.subtract(made, (whole * dbeta[part] / count)[:, None], out=made)
+            np.multiply(result, (full_scale * scale * dgamma[part] / count)[:, None], out=result)
+            np.multiply(grads, full_scale[:, None], out=product)
+            np.subtract(product, result, out=result)
+            np.subtract(result, (full_scale * dbeta[part] / count)[:, None], out=result)
 
         parallel_for(work, c, grain, blas=True)
 
@@ -129,9 +128,9 @@ def batch_norm_inference(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: d
         scale, shift = scale[:, None], (beta - mean * scale)[:, None]
 
         def work(start: int, stop: int) -> None:
-            made = y[start:stop]
-            np.multiply(values[start:stop], scale, out=made)
-            np.add(made, shift, out=made)
+            result = y[start:stop]
+            np.multiply(values[start:stop], scale, out=result)
+            np.add(result, shift, out=result)
 
         parallel_for(work, n, grain)
 
@@ -167,15 +166,15 @@ def layer_norm(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, A
         gamma, beta = inputs[1].reshape(k), inputs[2].reshape(k)
 
         def work(start: int, stop: int) -> None:
-            made = y[start:stop]
-            product, small = scratch_arrays((made.shape, x.dtype), ((stop - start, 1), x.dtype))
+            result = y[start:stop]
+            product, small = scratch_arrays((result.shape, x.dtype), ((stop - start, 1), x.dtype))
             _row_means(rows[start:stop], small)
-            np.subtract(rows[start:stop], small, out=made)
-            _row_means(np.multiply(made, made, out=product), small)
+            np.subtract(rows[start:stop], small, out=result)
+            _row_means(np.multiply(result, result, out=product), small)
             np.divide(1, np.sqrt(np.add(small, eps, out=small), out=small), out=small)
-            np.multiply(made, small, out=made)
-            np.multiply(made, gamma, out=made)
-            np.add(made, beta, out=made)
+            np.multiply(result, small, out=result)
+            np.multiply(result, gamma, out=result)
+            np.add(result, beta, out=result)
 
         parallel_for(work, m, grain, blas=True)
 
@@ -200,8 +199,8 @@ def layer_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
         (sums,) = scratch_arrays(((2, pieces, k), x.dtype), use="sums")
 
         def work(start: int, stop: int) -> None:
-            made, grads = dx[start:stop], g[start:stop]
-            shape = made.shape
+            result, grads = dx[start:stop], g[start:stop]
+            shape = result.shape
             normal, product, small = scratch_arrays((shape, x.dtype), (shape, x.dtype), ((stop - start, 1), x.dtype))
             _row_means(rows[start:stop], small)
             np.subtract(rows[start:stop], small, out=normal)
@@ -214,11 +213,11 @@ def layer_norm_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
             np.multiply(product, gamma, out=product)
             _row_means(product, small)
             np.multiply(normal, small, out=normal)
-            np.multiply(grads, gamma, out=made)
-            _row_means(made, small)
-            np.subtract(made, small, out=made)
-            np.subtract(made, normal, out=made)
-            np.multiply(made, scale, out=made)
+            np.multiply(grads, gamma, out=result)
+            _row_means(result, small)
+            np.subtract(result, small, out=result)
+            np.subtract(result, normal, out=result)
+            np.multiply(result, scale, out=result)
 
         parallel_for(work, m, grain, blas=True)
         np.add.reduce(sums[0], axis=0, out=outputs[1].reshape(k))

@@ -1,5 +1,5 @@
-"""Random numbers and dropout, chunk by chunk. A chunk's words come from its own place in the counter, so that the
-threads share nothing and the bits are those of one long draw."""
+"""Random numbers and dropout, chunk by chunk. A chunk's words come from its own range of the counter, so that
+threads share nothing and the bits are those of one sequential draw."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prototorch.backends.cpu.worker_pool import parallel_for, scratch_arrays
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
-_CHUNK_SIZE = 1 << 16  # elements; a multiple of the 16 that one count of the counter serves
+_CHUNK_SIZE = 1 << 16  # elements; a multiple of 16, which one increment of the counter yields
 
 
 def _random_words(key: Any, site: int, first: int, count: int) -> Any:
@@ -24,27 +24,27 @@ def _random_words(key: Any, site: int, first: int, count: int) -> Any:
 
 @kernel("numpy", "dropout")
 def dropout(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """x * scale * kept, with 16 random bits for each element."""
+    """x * scale * keep, with 16 random bits for each element."""
     x = ins[0]
     noise = attrs.get("noise_shape")
     if x.dtype not in ("float32", "float64") or (noise is not None and tuple(noise) != x.shape):
         return None
     rate, site = attrs["rate"], attrs["site"]
-    least, scale = np.uint16(min(round(rate * 65536), 65535)), 1 / (1 - rate)
-    none_kept = round(rate * 65536) > 65535
+    threshold, scale = np.uint16(min(round(rate * 65536), 65535)), 1 / (1 - rate)
+    drops_all = round(rate * 65536) > 65535
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         values, key, out = inputs[0].reshape(-1), inputs[1], outputs[0].reshape(-1)
 
         def work(start: int, stop: int) -> None:
             words = _random_words(key, site, start // 4, -(-(stop - start) // 4))
-            (kept,) = scratch_arrays(((stop - start,), "bool"))
-            np.greater_equal(words.view("<u2")[: stop - start], least, out=kept)
-            if none_kept:
-                kept.fill(False)
+            (keep,) = scratch_arrays(((stop - start,), "bool"))
+            np.greater_equal(words.view("<u2")[: stop - start], threshold, out=keep)
+            if drops_all:
+                keep.fill(False)
             part = out[start:stop]
             np.multiply(values[start:stop], scale, out=part)
-            np.multiply(part, kept, out=part)
+            np.multiply(part, keep, out=part)
 
         parallel_for(work, x.size, _CHUNK_SIZE)
 
@@ -74,7 +74,7 @@ def random_bits(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, 
 
 @kernel("numpy", "random_uniform")
 def random_uniform(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """24 bits of each uint32 as a number in [low, high)."""
+    """24 bits of each uint32, scaled to [low, high)."""
     if outs[0].dtype not in ("float32", "float64"):
         return None
     site, size = attrs["site"], outs[0].size

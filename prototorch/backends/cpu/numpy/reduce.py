@@ -1,8 +1,7 @@
-"""Reduction kernels. Sums of floating-point numbers go through BLAS as products with ones, in blocks of fixed size.
+"""Reduction kernels. Floating-point sums are BLAS products with ones, in blocks of fixed size.
 
 A block is at most `_BLOCK_ELEMENTS` elements long and the blocks' sums are added by NumPy, so that the error stays
-that of a
-sum of some thousand numbers however long the axis is, and the bits do not depend on the threads.
+that of a sum of some thousand elements for any length, and the bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from prototorch.ops.reduce import normalize_axes, reduced_shape
 from prototorch.spec import Spec
 
 _BLOCK_ELEMENTS = 4096  # elements in one dot product
-_MAX_PLAIN_SIZE = 2048  # up to this many elements NumPy's own reduction is as fast
+_MAX_PLAIN_SIZE = 2048  # up to this size NumPy's own reduction is as fast
 
 
 @lru_cache(maxsize=32)
 def _ones(n: int, dtype: str) -> np.ndarray:
-    made = np.ones(n, dtype)
-    made.setflags(write=False)
-    return made
+    ones = np.ones(n, dtype)
+    ones.setflags(write=False)
+    return ones
 
 
 def _axis_runs(shape: tuple[int, ...], over: tuple[int, ...]) -> list[tuple[bool, int]]:
@@ -37,11 +36,11 @@ def _axis_runs(shape: tuple[int, ...], over: tuple[int, ...]) -> list[tuple[bool
     for axis, n in enumerate(shape):
         if n == 1:
             continue
-        summed = axis in over
-        if runs and runs[-1][0] == summed:
-            runs[-1] = (summed, runs[-1][1] * n)
+        is_reduced = axis in over
+        if runs and runs[-1][0] == is_reduced:
+            runs[-1] = (is_reduced, runs[-1][1] * n)
         else:
-            runs.append((summed, n))
+            runs.append((is_reduced, n))
     return runs
 
 
@@ -52,12 +51,12 @@ def sum_rows(x: Any, out: Any) -> None:
     if k <= _BLOCK_ELEMENTS:
         np.matmul(x, ones, out=out)
         return
-    whole = k // _BLOCK_ELEMENTS
-    head = whole * _BLOCK_ELEMENTS
-    parts = np.empty((m, whole + (head < k)), x.dtype)
-    np.matmul(x[:, :head].reshape(m, whole, _BLOCK_ELEMENTS), ones, out=parts[:, :whole])
+    num_blocks = k // _BLOCK_ELEMENTS
+    head = num_blocks * _BLOCK_ELEMENTS
+    parts = np.empty((m, num_blocks + (head < k)), x.dtype)
+    np.matmul(x[:, :head].reshape(m, num_blocks, _BLOCK_ELEMENTS), ones, out=parts[:, :num_blocks])
     if head < k:
-        np.matmul(x[:, head:], ones[: k - head], out=parts[:, whole])
+        np.matmul(x[:, head:], ones[: k - head], out=parts[:, num_blocks])
     np.add.reduce(parts, axis=1, out=out)
 
 
@@ -75,9 +74,11 @@ def _make_sum_all(k: int, dtype: str) -> Any:
     pieces = -(-k // PARALLEL_MIN_SIZE)
 
     def run(x: Any, out: Any) -> None:
-        x, found = x.reshape(1, -1), np.empty((pieces, 1), dtype)
-        parallel_for(lambda a, b: sum_rows(x[:, a:b], found[a // PARALLEL_MIN_SIZE]), k, PARALLEL_MIN_SIZE, blas=True)
-        np.add.reduce(found, axis=(0, 1), out=out.reshape(()))
+        x, partial_sums = x.reshape(1, -1), np.empty((pieces, 1), dtype)
+        parallel_for(
+            lambda a, b: sum_rows(x[:, a:b], partial_sums[a // PARALLEL_MIN_SIZE]), k, PARALLEL_MIN_SIZE, blas=True
+        )
+        np.add.reduce(partial_sums, axis=(0, 1), out=out.reshape(()))
 
     return run
 
@@ -125,7 +126,7 @@ def _make_blas_sum(x: Spec, over: tuple[int, ...]) -> Any:
         return None
     runs = _axis_runs(x.shape, over)
     sizes = [n for _, n in runs]
-    match [summed for summed, _ in runs]:
+    match [is_reduced for is_reduced, _ in runs]:
         case [True]:
             return _make_sum_all(sizes[0], x.dtype)
         case [False, True]:
@@ -222,7 +223,7 @@ _register_arg("argmin", np.argmin)
 
 @kernel("numpy", "cumsum")
 def cumsum(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """The running sum, from either end, by walking the arrays forwards or backwards."""
+    """The cumulative sum from either end, over forward or reversed views."""
     if not has_numpy_dtypes(*ins):
         return None
     (axis,) = normalize_axes(attrs["axis"], ins[0].ndim)

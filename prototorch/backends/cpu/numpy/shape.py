@@ -1,4 +1,4 @@
-"""Kernels that move elements: copies into given memory, large ones over threads."""
+"""Kernels that move elements: copies into the outputs, large ones on several threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CACHE_LINE = 16  # elements of a cache line: a transposing copy writes whole li
 
 
 def copy_in_parallel(source: Any, target: Any) -> None:
-    """target[...] = source, cut along the first axis of the target that can be cut, over threads."""
+    """target[...] = source, split along the first axis of the target with more than one element, on several threads."""
     if target.size < elementwise.PARALLEL_MIN_SIZE:
         np.copyto(target, source)
         return
@@ -36,7 +36,7 @@ def copy_in_parallel(source: Any, target: Any) -> None:
 
 @kernel("numpy", "reshape")
 def reshape(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """A copy, for callers that have no views."""
+    """A copy, for callers that cannot make a view."""
     if not has_numpy_dtypes(*ins):
         return None
     shape = ins[0].shape
@@ -66,7 +66,7 @@ def transpose(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, An
         else max(elementwise.TASK_SIZE * n // out.size // _CACHE_LINE, 1) * _CACHE_LINE
     )
 
-    def striped(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def run_by_stripes(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         source, target = inputs[0].transpose(order), outputs[0]
 
         def work(start: int, stop: int) -> None:
@@ -76,25 +76,25 @@ def transpose(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, An
 
         parallel_for(work, n, grain)
 
-    return striped
+    return run_by_stripes
 
 
 @kernel("numpy", "concat")
 def concat(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Each input copied to its place."""
+    """Each input copied to its slice of the output."""
     if not has_numpy_dtypes(*ins):
         return None
     (axis,) = normalize_axes(attrs["axis"], outs[0].ndim)
     lead = (slice(None),) * axis
-    places, at = [], 0
+    positions, at = [], 0
     for s in ins:
-        places.append((*lead, slice(at, at + s.shape[axis])))
+        positions.append((*lead, slice(at, at + s.shape[axis])))
         at += s.shape[axis]
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         out = outputs[0]
-        for place, source in zip(places, inputs, strict=True):
-            copy_in_parallel(source, out[place])
+        for position, source in zip(positions, inputs, strict=True):
+            copy_in_parallel(source, out[position])
 
     return run
 
@@ -112,7 +112,7 @@ def slice_(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any])
 
 @kernel("numpy", "slice_grad")
 def slice_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Zeros, and the input at its places."""
+    """Zeros, and the input at its positions."""
     key = _slices(attrs)
     return _make_framed(key, 0) if has_numpy_dtypes(*ins) else None
 
@@ -128,7 +128,7 @@ def _make_framed(key: tuple[slice, ...], value: float) -> KernelFn:
 
 @kernel("numpy", "pad")
 def pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """The frame filled with a number; other modes are left to the plain body."""
+    """The border filled with a constant; other modes are left to the reference implementation."""
     if not has_numpy_dtypes(*ins) or attrs.get("mode", "constant") != "constant":
         return None
     x = ins[0]
@@ -138,7 +138,7 @@ def pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) ->
 
 @kernel("numpy", "flip")
 def flip(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """A copy of the view that runs backwards."""
+    """A copy of the reversed view."""
     if not has_numpy_dtypes(*ins):
         return None
     over = normalize_axes(attrs["axis"], ins[0].ndim)
@@ -148,28 +148,28 @@ def flip(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
 
 @kernel("numpy", "static_gather")
 def gather(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Fixed places along an axis."""
+    """Elements at constant positions of an axis."""
     if not has_numpy_dtypes(*ins) or not ins[0].size:
         return None
     (axis,) = normalize_axes(attrs["axis"], ins[0].ndim)
-    places = np.asarray(attrs["indices"], np.int64)
+    positions = np.asarray(attrs["indices"], np.int64)
     if any(not -ins[0].shape[axis] <= i < ins[0].shape[axis] for i in attrs["indices"]):
-        return None  # the plain body says what is wrong
+        return None  # the reference implementation raises the error
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        np.take(inputs[0], places, axis=axis, out=outputs[0], mode="wrap")
+        np.take(inputs[0], positions, axis=axis, out=outputs[0], mode="wrap")
 
     return run
 
 
 @kernel("numpy", "static_scatter_add")
 def static_scatter_add(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Each slice added at its place, in order."""
+    """Each slice added at its index, in order."""
     if not has_numpy_dtypes(*ins):
         return None
     (axis,) = normalize_axes(attrs["axis"], ins[0].ndim)
     lead = (slice(None),) * axis
-    pairs = [((*lead, place), (*lead, i)) for i, place in enumerate(attrs["indices"])]
+    pairs = [((*lead, position), (*lead, i)) for i, position in enumerate(attrs["indices"])]
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         x, out = inputs[0], outputs[0]

@@ -1,4 +1,4 @@
-"""Softmax, its losses and attention's weights: rows in blocks that stay in the cache."""
+"""Softmax, cross-entropy and attention weights: rows in blocks that stay in the cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prototorch.backends.registry import KernelFn, kernel
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
-_BLOCK_ELEMENTS = 1 << 16  # elements that are done together
+_BLOCK_ELEMENTS = 1 << 16  # elements that are processed together
 
 
 def _has_blas_dtype(*specs: Spec) -> bool:
@@ -31,7 +31,7 @@ def _sum(x: Any, axis: int, out: Any) -> None:
 
 
 def _make_row_kernel(body: Callable[..., None], shape: tuple[int, ...], axis: int) -> KernelFn:
-    """A runner for ``body(*inputs, output, small)`` on blocks [m, k, r] whose axis is the middle one; small is [m, 1,
+    """A kernel for ``body(*inputs, output, small)`` on blocks [m, k, r] whose axis is the middle one; small is [m, 1,
     r]."""
     m, k, r = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     grain = max(_BLOCK_ELEMENTS // max(k * r, 1), 1)
@@ -101,14 +101,14 @@ def sparse_softmax_cross_entropy(
         rows, labels, loss = inputs[0].reshape(m, k), inputs[1].reshape(m), outputs[0].reshape(m)
 
         def work(start: int, stop: int) -> None:
-            part, found = rows[start:stop], loss[start:stop]
+            part, row_loss = rows[start:stop], loss[start:stop]
             e, top = scratch_arrays((part.shape, x.dtype), ((stop - start, 1), x.dtype))
             np.maximum.reduce(part, axis=1, keepdims=True, out=top)
             np.subtract(part, top, out=e)
-            picked = e[np.arange(stop - start), labels[start:stop]]
-            sum_rows(np.exp(e, out=e), found)
-            np.log(found, out=found)
-            np.subtract(found, picked, out=found)
+            label_scores = e[np.arange(stop - start), labels[start:stop]]
+            sum_rows(np.exp(e, out=e), row_loss)
+            np.log(row_loss, out=row_loss)
+            np.subtract(row_loss, label_scores, out=row_loss)
 
         parallel_for(work, m, max(_BLOCK_ELEMENTS // k, 1), blas=True)
 
@@ -130,11 +130,11 @@ def sparse_softmax_cross_entropy_grad(
         dx = outputs[0].reshape(m, k)
 
         def work(start: int, stop: int) -> None:
-            part, wanted = dx[start:stop, :, None], labels[start:stop]
+            part, row_labels = dx[start:stop, :, None], labels[start:stop]
             (small,) = scratch_arrays(((stop - start, 1, 1), x.dtype))
             _softmax(rows[start:stop, :, None], part, small)
-            inside = np.flatnonzero((wanted >= 0) & (wanted < k))
-            dx[start:stop][inside, wanted[inside]] -= 1
+            inside = np.flatnonzero((row_labels >= 0) & (row_labels < k))
+            dx[start:stop][inside, row_labels[inside]] -= 1
             np.multiply(dx[start:stop], grads[start:stop], out=dx[start:stop])
 
         parallel_for(work, m, max(_BLOCK_ELEMENTS // k, 1), blas=True)
@@ -144,16 +144,16 @@ def sparse_softmax_cross_entropy_grad(
 
 @kernel("numpy", "attention_weights")
 def attention_weights(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Head by head: the product, the scale, the masks and the softmax while the scores are in the cache."""
+    """Per head: the product, the scale, the masks and the softmax while the scores are in the cache."""
     q, k = ins[:2]
     if not _has_blas_dtype(q, k) or 0 in outs[0].shape:
         return None
     n, h, t, s = outs[0].shape
     scale = attrs.get("scale")
     scale = np.asarray(1 / math.sqrt(q.shape[-1]) if scale is None else scale, q.dtype)
-    hidden = np.tril(np.ones((t, s), bool), s - t) if attrs.get("causal") else None
-    hidden = None if hidden is None else ~hidden
-    far = np.asarray(-1e9, q.dtype)
+    masked_by_causality = np.tril(np.ones((t, s), bool), s - t) if attrs.get("causal") else None
+    masked_by_causality = None if masked_by_causality is None else ~masked_by_causality
+    masked_score = np.asarray(-1e9, q.dtype)
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         queries, keys = (a.reshape(n * h, *a.shape[2:]) for a in inputs[:2])
@@ -166,10 +166,10 @@ def attention_weights(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict
                 part = scores[i]
                 np.matmul(queries[i], keys[i].T, out=part)
                 np.multiply(part, scale, out=part)
-                if hidden is not None:
-                    np.copyto(part, far, where=hidden)
+                if masked_by_causality is not None:
+                    np.copyto(part, masked_score, where=masked_by_causality)
                 for mask in masks:
-                    np.copyto(part, far, where=~mask[i // h, i % h])
+                    np.copyto(part, masked_score, where=~mask[i // h, i % h])
                 _softmax(part[:, :, None], part[:, :, None], small)
 
         parallel_for(work, n * h, max(_BLOCK_ELEMENTS // (t * s), 1), blas=True)

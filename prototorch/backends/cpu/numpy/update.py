@@ -1,8 +1,8 @@
-"""Optimiser updates in chunks: a chunk's weight, gradient and slots are read once, worked on in the cache and written
+"""Optimiser updates in chunks: a chunk's weight, gradient and slots are read once, updated in the cache and written
 once.
 
-The common updates write straight over weight and slots, in the order of operations of the plain body, so that they
-give the same bits; the others run the plain body chunk by chunk.
+The common updates write directly over weight and slots, in the order of operations of the reference implementation, so
+that the results are bit-identical; the others run the reference implementation chunk by chunk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prototorch.ops import update
 from prototorch.spec import Spec
 
 _CHUNK_SIZE = 1 << 16  # elements: with four arrays of float32 a megabyte
-_CHUNKS_PER_TASK = 4  # chunks a thread takes at a time
+_CHUNKS_PER_TASK = 4  # chunks that a thread processes at a time
 
 #: body(w, g, slots, new w, new slots, rate, step) on vectors
 UpdateBody = Callable[..., None]
@@ -44,54 +44,54 @@ def _make_update(body: UpdateBody, size: int) -> KernelFn:
 
 
 def _add_l2(w: Any, g: Any, l2: float, spare: Any) -> Any:
-    """g + l2 * w, in spare memory where there is anything to add."""
+    """g + l2 * w, in the buffer ``spare``; g itself without l2."""
     if not l2:
         return g
     np.multiply(w, l2, out=spare)
     return np.add(g, spare, out=spare)
 
 
-def _apply_decay(w: Any, new: Any, decay: float, rate: Any, spare: Any) -> Any:
+def _apply_decay(w: Any, new_w: Any, decay: float, rate: Any, spare: Any) -> Any:
     """w - w * (decay * rate), written where the new weight goes; w itself without decay."""
     if not decay:
         return w
     np.multiply(w, decay * rate, out=spare)
-    return np.subtract(w, spare, out=new)
+    return np.subtract(w, spare, out=new_w)
 
 
 def _sgd(decay: float = 0.0, l2: float = 0.0) -> UpdateBody:
     def body(arrays: list[Any], rate: Any, step: Any) -> None:
-        w, g, new = arrays
+        w, g, new_w = arrays
         (spare,) = scratch_arrays((w.shape, w.dtype))
-        w = _apply_decay(w, new, decay, rate, spare)
+        w = _apply_decay(w, new_w, decay, rate, spare)
         np.multiply(_add_l2(w, g, l2, spare), rate, out=spare)
-        np.subtract(w, spare, out=new)
+        np.subtract(w, spare, out=new_w)
 
     return body
 
 
 def _momentum(momentum: float, nesterov: bool = False, decay: float = 0.0, l2: float = 0.0) -> UpdateBody:
     def body(arrays: list[Any], rate: Any, step: Any) -> None:
-        w, g, v, new, new_v = arrays
+        w, g, v, new_w, new_v = arrays
         (spare,) = scratch_arrays((w.shape, w.dtype))
-        w = _apply_decay(w, new, decay, rate, spare)
+        w = _apply_decay(w, new_w, decay, rate, spare)
         np.multiply(_add_l2(w, g, l2, spare), rate, out=spare)
         np.multiply(v, momentum, out=new_v)
         np.subtract(new_v, spare, out=new_v)
         if not nesterov:
-            np.add(w, new_v, out=new)
+            np.add(w, new_v, out=new_w)
             return
-        np.add(w, momentum * new_v, out=new)
-        np.subtract(new, spare, out=new)
+        np.add(w, momentum * new_v, out=new_w)
+        np.subtract(new_w, spare, out=new_w)
 
     return body
 
 
 def _adam(beta_1: float, beta_2: float, epsilon: float, decay: float = 0.0) -> UpdateBody:
     def body(arrays: list[Any], rate: Any, step: Any) -> None:
-        w, g, m, v, new, new_m, new_v = arrays
+        w, g, m, v, new_w, new_m, new_v = arrays
         one, two = scratch_arrays((w.shape, w.dtype), (w.shape, w.dtype))
-        w = _apply_decay(w, new, decay, rate, one)
+        w = _apply_decay(w, new_w, decay, rate, one)
         np.subtract(g, m, out=one)
         np.multiply(one, 1 - beta_1, out=one)
         np.add(m, one, out=new_m)
@@ -104,12 +104,12 @@ def _adam(beta_1: float, beta_2: float, epsilon: float, decay: float = 0.0) -> U
         np.add(one, epsilon, out=one)
         np.multiply(new_m, alpha, out=two)
         np.divide(two, one, out=two)
-        np.subtract(w, two, out=new)
+        np.subtract(w, two, out=new_w)
 
     return body
 
 
-#: name -> body made from the attributes
+#: name -> function from the attributes to the body
 HAND_WRITTEN: dict[str, Callable[..., UpdateBody]] = {
     "sgd_update": _sgd,
     "momentum_update": _momentum,
@@ -120,8 +120,12 @@ HAND_WRITTEN: dict[str, Callable[..., UpdateBody]] = {
 def _register_hand_written(name: str, make: Callable[..., UpdateBody]) -> None:
     @kernel("numpy", name)
     def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-        same = all(s == ins[0] for s in (ins[1], *ins[4:]))
-        return _make_update(make(**attrs), ins[0].size) if same and has_numpy_dtypes(*ins) and ins[0].is_float else None
+        is_uniform = all(s == ins[0] for s in (ins[1], *ins[4:]))
+        return (
+            _make_update(make(**attrs), ins[0].size)
+            if is_uniform and has_numpy_dtypes(*ins) and ins[0].is_float
+            else None
+        )
 
 
 for _name, _make in HAND_WRITTEN.items():
@@ -137,12 +141,12 @@ def _register_reference(op: update.Update) -> None:
 
         def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
             vectors = [a.reshape(-1) for a in inputs]
-            made = [a.reshape(-1) for a in outputs]
+            targets = [a.reshape(-1) for a in outputs]
 
             def work(start: int, stop: int) -> None:
                 w, g, *slots = (a[start:stop] for a in (*vectors[:2], *vectors[4:]))
-                new = op.reference(np, w, g, inputs[2], inputs[3], *slots, **attrs)
-                for target, source in zip(made, new, strict=True):
+                new_w = op.reference(np, w, g, inputs[2], inputs[3], *slots, **attrs)
+                for target, source in zip(targets, new_w, strict=True):
                     target[start:stop] = source
 
             parallel_for(work, w.size, _CHUNK_SIZE)

@@ -1,4 +1,4 @@
-"""Sliding windows as arrays: the geometry, padded copies, and views that NumPy checks against the memory below."""
+"""Sliding windows as arrays: the geometry, padded copies, and views that NumPy checks against the underlying memory."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class WindowGeometry:
 
     @property
     def num_windows(self) -> int:
-        """How many windows there are."""
+        """The number of windows."""
         return prod(self.out)
 
     @property
     def padded_size(self) -> Ints:
-        """The spatial size with the padding, and with as much more as the last window needs."""
+        """The padded spatial size, extended as far as the last window needs."""
         return tuple(
             max(n + lo + hi, (o - 1) * s + dilated_size(k, d))
             for n, (lo, hi), o, k, s, d in zip(
@@ -49,7 +49,7 @@ class WindowGeometry:
 
     @property
     def interior(self) -> tuple[Any, ...]:
-        """Where the input lies in its padded copy, of [N, C, *full]."""
+        """The slices of the input in its padded copy [N, C, *padded_size]."""
         return (..., *unpad(self.size, self.pads))
 
     @property
@@ -58,7 +58,7 @@ class WindowGeometry:
         return self.is_unpadded and self.window_elements == 1 and self.out == self.size
 
     def pad(self, x: Any, into: Any) -> Any:
-        """x inside zeros, written into memory [N, C, *full]; x itself where nothing is padded."""
+        """x padded with zeros, written into memory [N, C, *padded_size]; x itself where there is no padding."""
         if self.is_unpadded:
             return x
         into.fill(0)
@@ -66,26 +66,26 @@ class WindowGeometry:
         return into
 
     def unfold(self, full: Any, batch_inside: bool = False, channels: slice | None = None) -> Any:
-        """The windows of a contiguous [N, C, *full] as a view [N, C, *kernel, *out].
+        """The windows of a contiguous [N, C, *padded_size] as a view [N, C, *kernel, *out].
 
-        With ``batch_inside`` as [C, *kernel, N, *out]; with ``channels`` (start and stop given) those alone.
+        With ``batch_inside`` as [C, *kernel, N, *out]; with ``channels`` (a slice with start and stop) only those.
         """
         batch, channel, *steps = full.strides
-        within = [s * d for s, d in zip(steps, self.dilation, strict=True)]
-        between = [s * t for s, t in zip(steps, self.strides, strict=True)]
+        window_strides = [s * d for s, d in zip(steps, self.dilation, strict=True)]
+        output_strides = [s * t for s, t in zip(steps, self.strides, strict=True)]
         n, c = full.shape[:2]
         offset = 0
         if channels is not None:
             offset, c = channels.start * channel, channels.stop - channels.start
         if batch_inside:
             shape: Ints = (c, *self.kernel, n, *self.out)
-            strides = (channel, *within, batch, *between)
+            strides = (channel, *window_strides, batch, *output_strides)
         else:
-            shape, strides = (n, c, *self.kernel, *self.out), (batch, channel, *within, *between)
+            shape, strides = (n, c, *self.kernel, *self.out), (batch, channel, *window_strides, *output_strides)
         return np.ndarray(shape, full.dtype, full, offset, strides)
 
     def slices(self) -> list[tuple[Any, ...]]:
-        """For each place of the kernel, in row-major order, the elements of [..., *full] that meet it."""
+        """For each offset of the kernel, in row-major order, the slices of [..., *padded_size] at that offset."""
         return [
             (..., *window_slices(at, self.out, self.strides, self.dilation)) for _, at in kernel_offsets(self.kernel)
         ]
