@@ -1,1 +1,1 @@
-"""Where ops run: the plain bodies, and the kernels that are faster on one kind of machine."""
+"""Where ops run: the dispatcher, and the kernels of the CPU and of CUDA."""

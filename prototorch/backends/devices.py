@@ -1,4 +1,4 @@
-"""Which backend a device's name stands for, and what this machine has."""
+"""Backends by the name of a device, and what this machine has."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ENV_VAR = "PROTOTORCH_DEVICE"  # what "auto" means
 
 def backend_for(device: str = "auto", threads: int | None = None, precision: str = "auto",
                 deterministic: bool = False, autotune: bool = False) -> Backend:  # fmt: skip
-    """The backend of a device. "auto" is a GPU where one can be used, else the CPU; the environment variable
-    PROTOTORCH_DEVICE may say which.
+    """The backend of a device: "cpu", "cuda", or "auto": the environment variable PROTOTORCH_DEVICE, else a GPU where
+    one can be used, else the CPU.
 
     threads: of the CPU. precision: see `backends.precision`; on the CPU all is float32, and "fp32" leaves out what
     rounds more than a sum of products. deterministic, autotune: see `ExecutionSettings`; of them
@@ -40,18 +40,18 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
 
 
 def cuda_backend(settings: ExecutionSettings) -> Backend:
-    """The GPU's backend; only here is anything of CUDA loaded. Raises BackendError with what mends it."""
+    """The GPU's backend; nothing else loads CUDA. Raises BackendError with what to install."""
     why = unavailable_reason()
     if why:
         raise BackendError(f"the device 'cuda' cannot be used: {why}; or use 'cpu' or 'auto'")
-    made: Backend = importlib.import_module("prototorch.backends.cuda.backend").get_backend(settings)
-    return made
+    backend: Backend = importlib.import_module("prototorch.backends.cuda.backend").get_backend(settings)
+    return backend
 
 
 def _level_reason(level: str) -> str:
-    """Why this level of kernels runs, of those there are."""
+    """Why this level of kernels is used."""
     if os.environ.get("PROTOTORCH_CPU"):
-        return "said by PROTOTORCH_CPU"
+        return "set by PROTOTORCH_CPU"
     return (
         "the fastest; PROTOTORCH_CPU chooses another"
         if level == "native"
@@ -61,15 +61,15 @@ def _level_reason(level: str) -> str:
 
 def describe_devices() -> dict[str, dict[str, Any]]:
     """What `prototorch devices` shows: each device with the libraries in use, or why it is not used."""
-    here = cpu()
-    level = next(name for name, tried in LEVELS.items() if tried == here.levels)
+    host = cpu()
+    level = next(name for name, levels in LEVELS.items() if levels == host.levels)
     blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
     return {
         "cpu": {
             "in use": "yes",
             "level": f"{level} ({_level_reason(level)})",
             "machine": platform.machine(),
-            "threads": here.threads,
+            "threads": host.threads,
             **native.describe(),
             "numpy": np.__version__,
             "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),

@@ -1,4 +1,4 @@
-"""How much memory this process may still take on the host."""
+"""The memory that this process can still allocate on the host."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Bytes that can still be taken without swapping: the least of what the kernel says is available, what a control
-    group (a container's limit) leaves, and what the limit on the address space leaves. None where nothing tells.
+    """Bytes that can still be allocated without swapping: the least of what the system reports as available, what the
+    limits of control groups (containers) leave, and what the limit of the address space leaves. None where unknown.
 
-    The environment variable PROTOTORCH_MEMORY ("12GiB", "800M", bytes) takes the place of all of them; "unlimited"
-    means that nothing is known. ``root`` is where /proc and /sys are. Raises UsageError for a variable that is neither.
+    The environment variable PROTOTORCH_MEMORY ("12GiB", "800M", bytes) replaces all of them; "unlimited"
+    stands for unknown. ``root`` is where /proc and /sys are. Raises UsageError for a variable that is neither.
     """
-    said = os.environ.get(ENV_VAR)
-    if said:
-        return _parse_limit(said)
-    found = [n for n in (_available_bytes(root), *_cgroup_limits(root), _address_space_limit(root)) if n is not None]
-    return max(0, min(found)) if found else None
+    limit = os.environ.get(ENV_VAR)
+    if limit:
+        return _parse_limit(limit)
+    limits = [n for n in (_available_bytes(root), *_cgroup_limits(root), _address_space_limit(root)) if n is not None]
+    return max(0, min(limits)) if limits else None
 
 
 def _parse_limit(text: str) -> int | None:

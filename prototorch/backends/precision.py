@@ -1,4 +1,4 @@
-"""The one switch of precision: what it means for the types in a graph, for cuDNN and for cuBLAS."""
+"""The precision of a model: the dtypes in its graph, and the modes of cuDNN and cuBLAS."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 
 from prototorch.errors import BackendError, UsageError, did_you_mean
 
-#: what a model text may say; "auto" is tf32 on a GPU and fp32 on the CPU, "float32" is another word for fp32
+#: the names in a model file; "auto" is tf32 on a GPU and fp32 on the CPU, "float32" another name of fp32
 PRECISION_NAMES = ("auto", "fp32", "tf32", "bf16", "fp16", "float32")
-#: words that forbid faster ways to the same sums that round more: TF32 on a GPU, Winograd's convolutions on the CPU
+#: names that exclude faster algorithms that round more: TF32 on a GPU, Winograd's convolutions on the CPU
 STRICT_NAMES = ("fp32", "float32")
 
 
 @dataclass(frozen=True)
 class PrecisionPolicy:
-    """What arithmetic a model runs in.
+    """The arithmetic of a model.
 
     Attributes:
         name: "fp32", "tf32", "bf16" or "fp16".
-        low: the type of activations, of their gradients and of the copies of weights that layers read; None where all
-            is float32. Weights themselves (master weights), the optimiser's slots, running statistics, losses and
-            metrics are float32 always.
-        tf32: whether a product of float32 numbers may round its factors to 10 bits of mantissa (NVIDIA's TF32).
-        scaled: whether the loss is multiplied by a dynamic factor before the backward pass, because small gradients
-            would vanish in `low`.
+        low_dtype: the dtype of activations, of their gradients and of the copies of weights that layers read; None
+            where all is float32. The weights themselves (master weights), the optimizer's slots, running statistics,
+            losses and metrics are float32 always.
+        tf32: whether a product of float32 values may round its factors to 10 bits of mantissa (NVIDIA's TF32).
+        loss_scaling: whether the loss is multiplied by a dynamic factor before the backward pass, because small
+            gradients would underflow in `low_dtype`.
     """
 
     name: str
@@ -46,19 +46,19 @@ _POLICIES = {
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The element type of this name in NumPy. Raises BackendError for bfloat16 where ml_dtypes is not installed."""
+    """The NumPy dtype of this name. Raises BackendError for bfloat16 where ml_dtypes is not installed."""
     if name == "bfloat16":
         try:
-            importlib.import_module("ml_dtypes")  # enters the type into NumPy
+            importlib.import_module("ml_dtypes")  # registers the dtype in NumPy
         except ImportError as exc:
             raise BackendError("the precision bf16 needs the package ml_dtypes: pip install ml_dtypes") from exc
     return np.dtype(name)
 
 
 def resolve_precision(name: str, gpu: bool) -> PrecisionPolicy:
-    """The precision a word stands for on a GPU or on the CPU. Raises UsageError for another word.
+    """The precision of a name on a GPU or on the CPU. Raises UsageError for an unknown name.
 
-    On the CPU all of them are fp32: its arithmetic is never coarser than what is asked for.
+    On the CPU all of them are fp32, which is at least as precise as the requested one.
     """
     if name not in PRECISION_NAMES:
         raise UsageError(
@@ -74,7 +74,7 @@ def resolve_precision(name: str, gpu: bool) -> PrecisionPolicy:
 class ExecutionSettings:
     """How a GPU computes: the precision, whether every run gives the same bits, whether kernels are chosen by timing.
 
-    cuDNN's plans and cuBLAS's mode follow from here and from nowhere else.
+    cuDNN's plans and cuBLAS's mode depend on nothing else.
     """
 
     precision: PrecisionPolicy = _POLICIES["tf32"]

@@ -73,7 +73,7 @@ def test_the_code_can_be_run_and_not_written():
 @pytest.mark.parametrize(
     ("ir", "why"),
     [
-        ("@kept = global i64 7\ndefine i64 @f() {\n  %v = load i64, ptr @kept\n  ret i64 %v\n}", "written"),
+        ("@kept = global i64 7\ndefine i64 @f() {\n  %v = load i64, ptr @kept\n  ret i64 %v\n}", "writable"),
         ("declare i64 @nobody_has_this()\ndefine i64 @f() {\n  %v = call i64 @nobody_has_this()\n  ret i64 %v\n}",
          "nobody_has_this"),
     ],

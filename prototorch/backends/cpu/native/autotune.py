@@ -1,8 +1,8 @@
-"""Which of several kernels does a step: the one that was measured to be the fastest, remembered on disk.
+"""Autotuning: which of several kernels runs a step, by timing them; choices are cached on disk.
 
-A choice is kept beside the compiled code, in a file of its own under a digest of the step, the candidates, the number
-of threads, and all that code is kept by (processor, sources, llvmlite). The first process that measures decides: who
-comes later takes what is there, so that the same step is done by the same kernel, with the same bits, from then on.
+A choice is stored beside the compiled code, in a file under a digest of the step, the candidates, the number of
+threads, the target and all sources. The first process that measures decides: later ones read its choice, so that a step
+is run by the same kernel, with the same bits, from then on.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from prototorch.backends.cpu.native.cache_key import package_digest
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
 from prototorch.spec import Spec
 
-ROUNDS = 5  # turns of each candidate; its figure is the shortest
-MIN_SECONDS = 2e-4  # seconds that a turn takes at least
-MIN_RATIO = 0.97  # the first candidate, which the cost model chooses, is left for one that takes less than this part
+ROUNDS = 5  # runs of each candidate; the shortest counts
+MIN_SECONDS = 2e-4  # of a run; short kernels are repeated
+MIN_RATIO = (
+    0.97  # the cost model's choice, the first candidate, is replaced by one that takes less than this share of its time
+)
 SUFFIX = ".choice"
 
 _choices: dict[bytes, str] = {}
@@ -34,26 +36,32 @@ _lock = threading.Lock()
 
 def choose_fastest(step: object, candidates: Mapping[str, Callable[[Sequence[Any], Sequence[Any]], Callable[[], None]]],
          ins: Sequence[Spec], outs: Sequence[Spec], prepare: Callable[[], None]) -> str:  # fmt: skip
-    """The name of the fastest of the candidates for a step, the first of which is the one to be bettered.
+    """The name of the fastest candidate for a step.
 
-    ``step`` says by its repr what is done, and with how many threads; a candidate gives for arrays what runs it;
-    ``ready`` is called before they are asked. Where there is not the memory to try them it is the first.
+    Args:
+        step: identifies the step and the number of threads by its repr.
+        candidates: by name, functions from input and output arrays to a call that runs the kernel; the first is the
+            cost model's choice.
+        ins, outs: the specs of the arrays.
+        prepare: called before the candidates are timed, to compile them.
+
+    Where there is not enough memory to try them, the first is returned.
     """
     key = hashlib.sha256(f"{step!r}{list(candidates)!r}".encode() + package_digest()).digest()
     with _lock:
-        found = _choices.get(key) or _load_choice(key)
-        if found is None or found not in candidates:
+        choice = _choices.get(key) or _load_choice(key)
+        if choice is None or choice not in candidates:
             prepare()
             try:
-                found = _store_choice(key, _measure(candidates, ins, outs))
+                choice = _store_choice(key, _measure(candidates, ins, outs))
             except MemoryError:
                 return next(iter(candidates))
-        _choices[key] = found
-        return found
+        _choices[key] = choice
+        return choice
 
 
 def clear_memory() -> None:
-    """Forget what was read in this process."""
+    """Forget the choices read in this process."""
     _choices.clear()
 
 
@@ -63,9 +71,9 @@ def _measure(candidates: Mapping[str, Callable[..., Callable[[], None]]], ins: S
     runs = {name: bind(inputs, outputs) for name, bind in candidates.items()}
     times = {
         name: _seconds_per_run(run, 1) for name, run in runs.items() for _ in range(2)
-    }  # the first one touches memory
+    }  # the first run touches the memory
     repeats = {name: max(1, int(MIN_SECONDS / max(spent, 1e-7))) for name, spent in times.items()}
-    for _ in range(ROUNDS):  # turn by turn, so that what else the machine does meets all of them
+    for _ in range(ROUNDS):  # interleaved, so that other load affects all of them
         for name, run in runs.items():
             times[name] = min(times[name], _seconds_per_run(run, repeats[name]))
     first, fastest = next(iter(times)), min(times, key=times.__getitem__)
@@ -73,7 +81,7 @@ def _measure(candidates: Mapping[str, Callable[..., Callable[[], None]]], ins: S
 
 
 def _seconds_per_run(run: Callable[[], None], times: int) -> float:
-    """The seconds of a run."""
+    """The mean seconds of a run."""
     begin = time.perf_counter()
     for _ in range(times):
         run()
@@ -81,15 +89,15 @@ def _seconds_per_run(run: Callable[[], None], times: int) -> float:
 
 
 def _synthetic_array(spec: Spec) -> np.ndarray:
-    """Some numbers: ordinary ones, for kernels may be slow with others."""
+    """An array of ordinary values: kernels may be slow with others (subnormal, NaN)."""
     shape = spec.shape
     if spec.layout == CHANNELS_LAST:
         shape = (shape[0], *shape[2:], shape[1])
     if spec.is_float:
-        made = np.resize(np.random.default_rng(0).standard_normal(4096).astype(spec.dtype), shape)
+        array = np.resize(np.random.default_rng(0).standard_normal(4096).astype(spec.dtype), shape)
     else:
-        made = np.zeros(shape, spec.dtype)
-    return made if spec.layout is None else np.moveaxis(made, -1, 1)
+        array = np.zeros(shape, spec.dtype)
+    return array if spec.layout is None else np.moveaxis(array, -1, 1)
 
 
 def _load_choice(key: bytes) -> str | None:
@@ -97,10 +105,10 @@ def _load_choice(key: bytes) -> str | None:
     if where is None:
         return None
     try:
-        held = (where / f"{key.hex()}{SUFFIX}").read_text(encoding="utf-8")
+        text = (where / f"{key.hex()}{SUFFIX}").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
-    name, _, check = held.partition("\n")
+    name, _, check = text.partition("\n")
     return name if check == _checksum(key, name) else None
 
 
@@ -109,7 +117,7 @@ def _checksum(key: bytes, name: str) -> str:
 
 
 def _store_choice(key: bytes, name: str) -> str:
-    """Keep a choice, if no other process was faster; the choice that is kept."""
+    """Store a choice unless another process was first; return the stored choice."""
     where = kernel_cache.usable_folder()
     if where is None:
         return name
@@ -120,7 +128,7 @@ def _store_choice(key: bytes, name: str) -> str:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(f"{name}\n{_checksum(key, name)}")
             if _load_choice(key) is None and path.exists():
-                path.unlink()  # it is not whole
+                path.unlink()  # it is damaged
             with suppress(FileExistsError):
                 os.link(spare, path)
         finally:

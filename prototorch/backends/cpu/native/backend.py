@@ -1,4 +1,4 @@
-"""The CPU backend with native kernels: what differs is how the steps of a plan are strung together."""
+"""The CPU backend with native kernels: neighbouring steps of a plan run as one program."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ _PREPACK_OPS = (prepack.name, apply_prepacked.name)  # `NativeBackend.pack_reque
 
 
 def _truncate(array: Any, spec: Spec) -> Any:
-    """An array, or as much of it as a candidate takes that wants its operand arranged in fewer numbers."""
+    """An array, or its beginning where a candidate packs its operand into fewer elements."""
     return array if array.size == spec.size else array[: spec.size]
 
 
 class NativeBackend(Backend):
-    """Runs neighbouring native steps as one program, without Python between them."""
+    """Runs neighbouring native steps as one program, without Python between them.
 
-    cache_bytes = (
-        12 << 20
-    )  # of a processor's last cache, which others may use as well; plans are the same on every machine
+    autotune: whether kernels are chosen by timing those that apply, see `autotune`.
+    """
+
+    cache_bytes = 12 << 20  # a part of the last-level cache; a constant, so that plans are the same on every machine
 
     is_shape_specialized = True
 
-    def __init__(self, *given: Any, autotune: bool = False, **more: Any):
-        super().__init__(*given, **more)
+    def __init__(self, *args: Any, autotune: bool = False, **options: Any):
+        super().__init__(*args, **options)
         self.autotune = autotune
 
     def _select(self, op: Op, ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> Selection | None:
@@ -65,7 +66,7 @@ class NativeBackend(Backend):
         return super()._select(op, ins, outs, attrs) is not None
 
     def pack_request(self, op: Op, ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> PackRequest | None:
-        """As of `Backend`; where several levels have an arrangement, that of the fastest."""
+        """See `Backend.pack_request`; with autotune, the request of the fastest level that has one."""
         if not self.autotune:
             return super().pack_request(op, ins, outs, attrs)
         found: dict[str, PackRequest] = {}
@@ -89,7 +90,7 @@ class NativeBackend(Backend):
 
     @property
     def _measured_levels(self) -> tuple[str, ...]:
-        """The levels of kernels that only a measurement chooses: other pieces of work, and Winograd's convolutions."""
+        """The levels of kernels that only a measurement chooses: other grain sizes, and Winograd's convolutions."""
         return ("smaller", "measured") if "winograd" in self.levels else ("smaller",)
 
     def _fastest_kernel(self, op: Op, ins: Specs, outs: Specs, attrs: Mapping[str, Any],
@@ -105,7 +106,7 @@ class NativeBackend(Backend):
                     lambda: self.warm_up(list(runners.values())))  # fmt: skip
 
     def prepare_all(self, steps: Sequence[BoundStep]) -> None:
-        """Compile all that is missing for these steps, in several processes."""
+        """Compile what is missing for these steps, in several processes."""
         with collect_codes() as codes:
             for run, ins, outs in steps:
                 if isinstance(run, NativeKernel):
@@ -113,7 +114,7 @@ class NativeBackend(Backend):
         load_or_compile([one.request for one in codes], self.threads)
 
     def warm_up(self, runners: Sequence[KernelFn]) -> None:
-        """Compile all that these runners may need, wherever their arrays will lie."""
+        """Compile what these kernels may need, for any addresses of their arrays."""
         pool_functions()
         with collect_codes() as codes:
             for run in runners:
@@ -122,7 +123,7 @@ class NativeBackend(Backend):
         load_or_compile([one.request for one in codes], self.threads)
 
     def precompile(self, runners: Sequence[KernelFn], stop: threading.Event) -> None:
-        """As `warm`, by other processes in the time that is left."""
+        """As `warm_up`, by other processes at low priority."""
         with collect_codes() as codes:
             for run in runners:
                 if isinstance(run, NativeKernel):
@@ -130,8 +131,8 @@ class NativeBackend(Backend):
         precompile([one.request for one in codes], self.threads, stop)
 
     def scratch_bytes(self, steps: Iterable[StepSpec]) -> int | None:
-        """What the team holds for all threads together and for each: the most that any kernel asks for. Steps that no
-        native kernel takes are not counted."""
+        """The scratch memory of the thread pool, for all threads together and for each: the most that any kernel needs.
+        Steps without a native kernel are not counted."""
         local = shared = 0
         runs = [self.prepare(*step) for step in steps]
         with collect_codes():
@@ -141,11 +142,11 @@ class NativeBackend(Backend):
         return shared + self.threads * local
 
     def compile_counts(self) -> tuple[int, int]:
-        """Kernels that were compiled in this process, and kernels that were found on disk."""
+        """See `Backend.compile_counts`."""
         return CompileStats.num_compiled, CompileStats.num_loaded
 
     def link_steps(self, steps: Sequence[BoundStep]) -> list[Callable[[], None]]:
-        """Prepared runners bound to arrays as calls without arguments."""
+        """See `Backend.link_steps`."""
         calls: list[Callable[[], None]] = []
         for native, group in groupby(steps, lambda step: isinstance(step[0], NativeKernel)):
             found = list(group)

@@ -1,7 +1,7 @@
 """Compiling in several processes at once (see `compiler.py`).
 
-The IR is emitted here, and handed out while more is emitted; when there is no more, this process compiles as well. What
-a process fails to do is done here, so that nothing depends on there being one.
+The IR is emitted in this process and sent to the workers meanwhile; when all is emitted, this process compiles as well,
+also what a worker failed to compile, so that workers are optional.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ import llvmlite
 from prototorch.backends.cpu.native import llvm_compiler
 from prototorch.backends.cpu.native.llvm_compiler import compile_ir
 
-_MAX_WORKERS = 8  # processes that are started
+_MAX_WORKERS = 8  # workers
 
 
 class CompileWorkers:
-    """Up to ``helpers`` processes beside this one, for one batch of kernels. ``aside``: they give way to all others,
-    and this one compiles nothing."""
+    """Up to ``helpers`` worker processes for one batch of kernels.
+
+    background: the workers run at low priority, and this process compiles nothing.
+    """
 
     def __init__(self, helpers: int, name: str, features: str, background: bool = False):
         self.helpers = min(helpers, _MAX_WORKERS) if sys.executable and not getattr(sys, "frozen", False) else 0
@@ -36,7 +38,7 @@ class CompileWorkers:
 
     def compile(self, kernels: Iterable[tuple[str, str]]) -> dict[str, bytes]:
         """The object code of kernels given as symbol and IR, by symbol."""
-        running = [found for _ in range(self.helpers) if (found := _start_worker(self.background)) is not None]
+        running = [worker for _ in range(self.helpers) if (worker := _start_worker(self.background)) is not None]
         threads = [threading.Thread(target=self._feed, args=(one,), daemon=True) for one in running]
         done = False
         try:
@@ -52,7 +54,7 @@ class CompileWorkers:
             for thread in threads:
                 thread.join()
             if not self.background:
-                self._compile_here()  # what a process gave back
+                self._compile_here()  # what a worker gave back
             done = True
         finally:
             self._close()
@@ -77,7 +79,7 @@ class CompileWorkers:
             return self._waiting.popleft() if self._waiting else None
 
     def _feed(self, process: subprocess.Popen[bytes]) -> None:
-        """Have one process compile until nothing is left; where it fails, its kernel goes back."""
+        """Have a worker compile until nothing is left; where it fails, its kernel is put back."""
         assert process.stdin is not None
         assert process.stdout is not None
         while (kernel := self._next(wait=True)) is not None:
@@ -99,7 +101,14 @@ class CompileWorkers:
 def _start_worker(background: bool = False) -> subprocess.Popen[bytes] | None:
     home = str(Path(llvmlite.__file__).parents[1])
     # Nothing but llvmlite is imported there, whatever the environment says: no site packages' start-up code, no user's.
-    command = [sys.executable, "-I", "-S", str(Path(llvm_compiler.__file__)), home, *(["aside"] if background else [])]
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(Path(llvm_compiler.__file__)),
+        home,
+        *(["background"] if background else []),
+    ]
     try:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                 cwd=os.sep, close_fds=True)  # fmt: skip
@@ -108,7 +117,7 @@ def _start_worker(background: bool = False) -> subprocess.Popen[bytes] | None:
 
 
 def _stop_worker(process: subprocess.Popen[bytes], graceful: bool) -> None:
-    """End a process: it has nothing left to do, or (after an error here) nobody wants what it does."""
+    """Stop a worker: its work is done, or (after an error here) no longer needed."""
     if not graceful:
         process.kill()
     for pipe in (process.stdin, process.stdout):

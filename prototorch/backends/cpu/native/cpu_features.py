@@ -1,4 +1,4 @@
-"""This machine's processor, as the emitter and the compiler need to know it."""
+"""The features of this machine's processor that the IR builder and the compiler need."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _BITS = {"float32": 32, "float64": 64, "int32": 32, "int64": 64}
 def host_cpu() -> tuple[str, str]:
     """LLVM's name of the processor and its features; both belong to the key of the code that is kept on disk.
 
-    They are kept there too, by what the system says of the processor: LLVM is not loaded to be asked again.
+    They are cached on disk too, by the system's description of the processor, so that LLVM need not be loaded for them.
     """
-    told = _read_cpuinfo()
-    key = hashlib.sha256(f"{told} {platform.release()} {llvmlite.__version__}".encode()).digest()
-    kept = kernel_cache.read(key, kernel_cache.CPU_SUFFIX) if told else None
-    if kept is not None:
-        return kept[0], kept[1].decode()
+    description = _read_cpuinfo()
+    key = hashlib.sha256(f"{description} {platform.release()} {llvmlite.__version__}".encode()).digest()
+    entry = kernel_cache.read(key, kernel_cache.CPU_SUFFIX) if description else None
+    if entry is not None:
+        return entry[0], entry[1].decode()
     llvm = importlib.import_module("llvmlite.binding")
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    if told:
+    if description:
         kernel_cache.write(key, name, features.encode(), kernel_cache.CPU_SUFFIX)
     return name, features
 
 
 def _read_cpuinfo() -> str:
-    """What Linux says of the first processor, without what changes while it runs; empty elsewhere."""
+    """Linux' description of the first processor, without the lines that vary with time; empty on other systems."""
     try:
         with open("/proc/cpuinfo", "rb", buffering=0) as file:
             text = file.read(8192).decode(errors="replace")
@@ -48,10 +48,10 @@ def _read_cpuinfo() -> str:
 
 @cache
 def vector_bits() -> int:
-    """The width of the vector registers that kernels use: 512, 256 or 128; 0 where there are none that we know."""
-    said = os.environ.get("PROTOTORCH_VECTOR_BITS", "")
+    """The width of the vector registers that kernels use: 512, 256 or 128; 0 where none is known."""
+    value = os.environ.get("PROTOTORCH_VECTOR_BITS", "")
     widest = _max_vector_bits()
-    return min(int(said), widest) if said.isdigit() and int(said) in (128, 256, 512) else widest
+    return min(int(value), widest) if value.isdigit() and int(value) in (128, 256, 512) else widest
 
 
 def _max_vector_bits() -> int:
@@ -67,17 +67,17 @@ def _max_vector_bits() -> int:
 
 
 def num_vector_registers() -> int:
-    """How many vector registers there are."""
+    """The number of vector registers."""
     return 16 if vector_bits() == 256 and _max_vector_bits() == 256 else 32
 
 
 def vector_lanes(dtype: str) -> int:
-    """Elements of a vector register."""
+    """The elements of a vector register."""
     return vector_bits() // _BITS[dtype]
 
 
 def has_nontemporal_stores() -> bool:
-    """Whether whole vectors can be written past the caches, in an order that other threads can rely on."""
+    """Whether whole vectors can be written past the caches, in an order that other threads observe."""
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
@@ -86,11 +86,10 @@ def unavailable_reason() -> str | None:
     if os.name != "posix":
         return "native kernels need POSIX threads"
     if vector_bits() == 0:
-        return f"no vector unit that the native kernels know on this processor ({host_cpu()[0]})"
+        return f"no supported vector instructions on this processor ({host_cpu()[0]})"
     return None
 
 
 def is_double_pumped() -> bool:
-    """Whether two operations on half vectors cost what one on whole ones does: AMD's fourth generation does 512 bits
-    so."""
+    """Whether an operation on a whole vector costs as much as two on halves: AMD's Zen 4 runs 512 bits so."""
     return vector_bits() == 512 and host_cpu()[0] == "znver4"

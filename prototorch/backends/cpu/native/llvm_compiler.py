@@ -1,4 +1,4 @@
-"""LLVM IR to object code: in this process, and in a process of its own that does nothing else.
+"""LLVM IR to object code: in this process, and as a script, in worker processes.
 
 llvmlite holds one lock while LLVM works, so threads cannot compile side by side. `processes` starts this file as a
 script instead, several times, and feeds them through pipes: they import llvmlite alone, and end when their input does.
@@ -26,7 +26,7 @@ LENGTH = struct.Struct("<I")
 
 @cache
 def target_machine(name: str, features: str) -> llvm.TargetMachine:
-    """What code is made for."""
+    """The target machine of a processor."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
@@ -41,7 +41,7 @@ def compile_ir(ir: str, name: str, features: str) -> bytes:
     module = llvm.parse_assembly(ir)
     module.triple, module.data_layout = target.triple, str(target.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = False  # vectors are said by the kernels
+    options.loop_vectorization = options.slp_vectorization = False  # kernels emit vector instructions
     options.loop_unrolling = False
     builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
@@ -49,21 +49,21 @@ def compile_ir(ir: str, name: str, features: str) -> bytes:
 
 
 def encode_request(ir: str, name: str, features: str) -> bytes:
-    """What a compiling process is sent."""
-    given, text = json.dumps([name, features]).encode(), ir.encode()
-    return LENGTH.pack(len(given)) + LENGTH.pack(len(text)) + given + text
+    """The request to a worker."""
+    target, text = json.dumps([name, features]).encode(), ir.encode()
+    return LENGTH.pack(len(target)) + LENGTH.pack(len(text)) + target + text
 
 
 def read_exactly(file: IO[bytes], count: int) -> bytes:
-    """So many bytes of a pipe. Raises EOFError where it ends before."""
-    held = file.read(count)
-    if len(held) != count:
+    """Exactly ``count`` bytes of a pipe. Raises EOFError where it ends before."""
+    data = file.read(count)
+    if len(data) != count:
         raise EOFError
-    return held
+    return data
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the pipe is closed."""
     try:
         while True:
             first, second = (LENGTH.unpack(read_exactly(requests, LENGTH.size))[0] for _ in range(2))
@@ -79,6 +79,6 @@ if __name__ == "__main__":
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks ends this one
-    if "aside" in sys.argv[2:]:
+    if "background" in sys.argv[2:]:
         os.nice(10)
     serve(sys.stdin.buffer, sys.stdout.buffer)
