@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakSet
@@ -83,6 +84,7 @@ class StepRunner(FitState):
 
     def _make_locks(self) -> None:
         self.lock, self.evaluation_lock = threading.RLock(), threading.RLock()
+        self._claim_lock = threading.Lock()
 
     @property
     def learning_rate(self) -> float:
@@ -99,6 +101,17 @@ class StepRunner(FitState):
         if not 0 <= rate < math.inf:
             raise UsageError(f"learning_rate must be a number of at least 0, not {value!r}")
         self.learning_rate_override = rate
+
+    @contextmanager
+    def claim_fit(self) -> Iterator[None]:
+        """A fit runs inside, and no other: checked and marked in one step. Raises UsageError if one is running."""
+        with self._claim_lock:
+            self.ensure_idle("fit")
+            self.is_fitting = True
+        try:
+            yield
+        finally:
+            self.is_fitting = False
 
     def ensure_idle(self, what: str) -> None:
         """Raise UsageError where a fit is running: ``what`` cannot be done beside it."""

@@ -33,13 +33,29 @@ class Trainer(StepRunner):
             callbacks: Sequence[Callback], history: History, class_weight: Mapping[int, float] | None = None,
             steps_per_epoch: int | None = None, validation_steps: int | None = None, validation_freq: int = 1,
             initial_epoch: int = 0, resume: bool | None = None) -> History:  # fmt: skip
-        """Train. See `Model.fit`."""
+        """Train. See `Model.fit`. Raises UsageError if another fit is running."""
+        with self.claim_fit():
+            calls = self._run_epochs(model, data, validation, epochs, [history, *callbacks], class_weight,
+                                     steps_per_epoch, validation_steps, validation_freq, initial_epoch,
+                                     resume)  # fmt: skip
+        if self.interrupt_signal is None:
+            self.plan_cache.finalize_weights()
+        self.call_hooks(calls, "on_train_end")
+        if self.interrupt_signal is None and self.epoch_state is EpochState.BETWEEN_EPOCHS:
+            self.epoch_state = EpochState.FINISHED
+        return history
+
+    def _run_epochs(self, model: Any, data: BatchSource, validation: BatchSource | None, epochs: int,
+                    callbacks: list[Callback], class_weight: Mapping[int, float] | None,
+                    steps_per_epoch: int | None, validation_steps: int | None, validation_freq: int,
+                    initial_epoch: int, resume: bool | None) -> CallbackList:  # fmt: skip
+        """All epochs of a fit; returns the callbacks for its end."""
         state = self._take_resume_state(resume, epochs)
         loader = data.batches
         feeder = self.make_feeder(data, True, class_weight)
         with self.profiler(PREPARE):  # first of all: a step that would not fit in memory is reported here
             feeder.prepare_executor(TRAIN, data.full_batch())
-        self.loader, self.callbacks = loader, [history, *callbacks]
+        self.loader, self.callbacks = loader, callbacks
         params = {"epochs": epochs, "steps": steps_per_epoch or data.steps(), "samples": len(data.dataset),
                   "batch_size": loader.batch_size, "validation": validation is not None,
                   "directions": self.plan_cache.metrics.directions()}  # fmt: skip
@@ -50,7 +66,6 @@ class Trainer(StepRunner):
         self.dataset_epochs = max(self.dataset_epochs, initial_epoch)
         loader.epoch, loader.position = self.dataset_epochs, 0
         calls = CallbackList(self.callbacks, model, params)
-        self.is_fitting = True
         try:
             if state is not None:
                 self._restore_position(state, loader)
@@ -80,13 +95,8 @@ class Trainer(StepRunner):
                 callback.on_failure()
             raise
         finally:
-            self.is_fitting, self._unread_logs = False, None
-        if self.interrupt_signal is None:
-            self.plan_cache.finalize_weights()
-        self.call_hooks(calls, "on_train_end")
-        if self.interrupt_signal is None and self.epoch_state is EpochState.BETWEEN_EPOCHS:
-            self.epoch_state = EpochState.FINISHED
-        return history
+            self._unread_logs = None
+        return calls
 
     def evaluate(self, model: Any, data: BatchSource, *, steps: int | None = None,
                  callbacks: CallbackList | None = None) -> dict[str, Any]:  # fmt: skip
