@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -220,19 +219,18 @@ class DeferredActions(threading.local):
     _pending: list[Callable[[], None]] | None = None
 
     def defer(self, action: Callable[[], None]) -> None:
-        """Run an action at the end of the innermost `collect` of this thread; at once where there is none."""
+        """Run an action at the end of the innermost `run` of this thread; at once where there is none."""
         if self._pending is None:
             action()
         else:
             self._pending.append(action)
 
-    @contextmanager
-    def collect(self) -> Iterator[None]:
-        """Collect the actions that are deferred inside, and run them at the end, unless it ends with an error."""
+    def run(self, work: Callable[..., None], *args: Any) -> None:
+        """Run ``work(*args)``, and then the actions that it deferred, unless it raised an error."""
         outer, actions = self._pending, list[Callable[[], None]]()
         self._pending = actions
         try:
-            yield
+            work(*args)
         finally:
             self._pending = outer
         for action in actions:

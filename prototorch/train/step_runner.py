@@ -165,8 +165,8 @@ class StepRunner(FitState):
 
     def call_hooks(self, calls: CallbackList, hook: str, *args: Any) -> None:
         """Call a hook of all callbacks, then the actions that they deferred."""
-        with self.profiler(CALLBACKS), self._deferred.collect():
-            calls.call(hook, *args)
+        with self.profiler(CALLBACKS):
+            self._deferred.run(calls.call, hook, *args)
 
     def _run_step(
         self, phase: str, feeder: BatchFeeder, columns: Mapping[str, np.ndarray], count: int
