@@ -1,4 +1,4 @@
-"""Functions with a gradient of their own, for the eager tape (PyTorch's way).
+"""Functions with their own gradient for the eager tape, as in PyTorch.
 
 class Cube(pt.Function):
     @staticmethod
@@ -27,7 +27,7 @@ from prototorch.ops.core import Op
 
 
 class FunctionContext:
-    """What `Function.forward` leaves for `Function.backward`; other attributes may be set on it freely."""
+    """Passes values from `Function.forward` to `Function.backward`; attributes may be set on it freely."""
 
     def __init__(self) -> None:
         self.saved_tensors: tuple[Tensor, ...] = ()
@@ -38,21 +38,21 @@ class FunctionContext:
 
 
 class Function:
-    """A function with its own gradient. Subclasses define `forward` and `backward`, both static; call it by `apply`.
+    """A function with its own gradient. Subclasses define the static methods `forward` and `backward`; call `apply`.
 
-    It runs on tensors alone. What is to run in a plan as well is written as an op (see `prototorch.ops.core.Op`).
+    It runs on tensors only. A function that must run in a plan as well is written as an op (`prototorch.ops.core.Op`).
     """
 
     @staticmethod
     def forward(ctx: FunctionContext, *inputs: Any) -> Any:
-        """A tensor, or a tuple of them, from tensors and other values. What runs here is not put on the tape."""
+        """A tensor, or a tuple of them, from tensors and other values. Its ops are not recorded on the tape."""
         raise TypeError("a Function defines forward(ctx, ...)")
 
     @staticmethod
     def backward(ctx: FunctionContext, *gradients: Tensor) -> Any:
-        """The gradients of all inputs (None for one that has none) from those of the outputs.
+        """The gradients of all inputs (None for an input without one) from those of the outputs.
 
-        Said in ops it can be differentiated again.
+        Expressed in ops, it can be differentiated again.
         """
         raise TypeError("a Function defines backward(ctx, ...)")
 
@@ -66,35 +66,39 @@ class Function:
             raise UsageError(f"{cls.__name__} is a Function, which runs on tensors; for a layer in a plan write an Op")
         ctx = FunctionContext()
         with no_grad():
-            made = cls.forward(ctx, *inputs)
-        outputs = made if isinstance(made, tuple) else (made,)
+            result = cls.forward(ctx, *inputs)
+        outputs = result if isinstance(result, tuple) else (result,)
         for out in outputs:
             if not isinstance(out, Tensor):
-                raise UsageError(f"{cls.__name__}.forward must give tensors, not a {type(out).__name__}")
-        places = [k for k, i in enumerate(inputs) if isinstance(i, Tensor)]
-        applied = _FunctionOp(cls, ctx, places, len(inputs))
-        taped = eager_interpreter.record(applied, [inputs[k] for k in places], {}, [out.data for out in outputs])
-        return taped if isinstance(made, tuple) else taped[0]
+                raise UsageError(f"{cls.__name__}.forward must return tensors, not a {type(out).__name__}")
+        positions = [k for k, i in enumerate(inputs) if isinstance(i, Tensor)]
+        op = _FunctionOp(cls, ctx, positions, len(inputs))
+        tensors = eager_interpreter.record(op, [inputs[k] for k in positions], {}, [out.data for out in outputs])
+        return tensors if isinstance(result, tuple) else tensors[0]
 
 
 class _FunctionOp(Op):
-    """A function as it was applied once: the tape's entry calls its `pullback`."""
+    """One application of a function, as the op of its tape entry."""
 
-    def __init__(self, function: type[Function], ctx: FunctionContext, places: Sequence[int], count: int):
-        self.function, self.ctx, self.places, self.count = function, ctx, places, count
+    def __init__(self, function: type[Function], ctx: FunctionContext, positions: Sequence[int], count: int):
+        self.function, self.ctx, self.positions, self.count = function, ctx, positions, count
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
-        given = [tensor(np.zeros(o.shape, o.dtype)) if g is None else g for g, o in zip(grads, outputs, strict=True)]
-        found = self.function.backward(self.ctx, *given)
-        found = found if isinstance(found, tuple) else (found,)
+        output_gradients = [
+            tensor(np.zeros(o.shape, o.dtype)) if g is None else g for g, o in zip(grads, outputs, strict=True)
+        ]
+        gradients = self.function.backward(self.ctx, *output_gradients)
+        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
         name = self.function.__name__
-        if len(found) != self.count:
-            raise UsageError(f"{name}.backward must give {self.count} gradients, one for each input, not {len(found)}")
-        result = [found[k] if need else None for k, need in zip(self.places, needs, strict=True)]
-        for k, g, x in zip(self.places, result, inputs, strict=True):
+        if len(gradients) != self.count:
+            raise UsageError(
+                f"{name}.backward must return {self.count} gradients, one for each input, not {len(gradients)}"
+            )
+        result = [gradients[k] if need else None for k, need in zip(self.positions, needs, strict=True)]
+        for k, g, x in zip(self.positions, result, inputs, strict=True):
             if g is not None and (not isinstance(g, Tensor) or g.shape != x.shape):
-                shown = f"a tensor {list(g.shape)}" if isinstance(g, Tensor) else f"a {type(g).__name__}"
+                got = f"a tensor {list(g.shape)}" if isinstance(g, Tensor) else f"a {type(g).__name__}"
                 raise UsageError(
-                    f"{name}.backward: the gradient of input {k} must be a tensor {list(x.shape)}, not {shown}"
+                    f"{name}.backward: the gradient of input {k} must be a tensor {list(x.shape)}, not {got}"
                 )
         return result

@@ -1,4 +1,4 @@
-"""Layers on tensors: a layer that is called eagerly says itself at once. Its weights are made as it asks for them.
+"""Layers on tensors: a layer that is called eagerly runs its ops at once, and creates its weights at the first call.
 
 The weights belong to the layer *object*: calling it again uses them again, as in PyTorch.
 
@@ -24,7 +24,7 @@ from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 
-#: makes a tensor that holds an array: (array, requires_grad) -> tensor
+#: makes a tensor of an array without a copy: (array, requires_grad) -> tensor
 TensorFactory = Callable[[np.ndarray, bool], Any]
 
 _training: ContextVar[bool] = ContextVar("prototorch_eager_training", default=False)
@@ -32,7 +32,7 @@ _training: ContextVar[bool] = ContextVar("prototorch_eager_training", default=Fa
 
 @contextmanager
 def training(on: bool = True) -> Iterator[None]:
-    """Layers called inside are in the training phase (dropout drops); outside they are not."""
+    """Inside, layers run in the training phase (dropout drops elements); outside they do not."""
     token = _training.set(on)
     try:
         yield
@@ -41,7 +41,7 @@ def training(on: bool = True) -> Iterator[None]:
 
 
 class _RandomState:
-    """The seed of eager randomness, and how many layer calls have drawn from it."""
+    """The seed of eager random numbers, and a counter of the streams drawn from it."""
 
     def __init__(self) -> None:
         self.seed, self.calls = 0, count()
@@ -51,14 +51,14 @@ _random = _RandomState()
 
 
 def manual_seed(seed: int) -> None:
-    """Begin the eager random numbers, and those of weights not made yet, anew from a seed (as in PyTorch)."""
+    """Restart the eager random numbers, and those of weights not created yet, from a seed, as in PyTorch."""
     _random.seed, _random.calls = int(seed), count()
 
 
 class LayerState:
-    """What a layer object keeps between eager calls: its weights by name, and the extra losses of its last call.
+    """The eager state of a layer object: its weights by name, and the extra losses of its last call.
 
-    ``given`` are values for weights that are not made yet: they take the place of the initialiser's.
+    preset_weights: values for weights that are not created yet, instead of the initializer's.
     """
 
     def __init__(self) -> None:
@@ -72,11 +72,11 @@ _states: dict[int, tuple[weakref.ref[Layer], LayerState]] = {}
 
 def layer_state(layer: Layer) -> LayerState:
     """The eager state of this layer object (empty before its first call)."""
-    found = _states.get(id(layer))
-    if found is None or found[0]() is not layer:
+    entry = _states.get(id(layer))
+    if entry is None or entry[0]() is not layer:
         key = id(layer)
-        found = _states[key] = (weakref.ref(layer, lambda _: _states.pop(key, None)), LayerState())
-    return found[1]
+        entry = _states[key] = (weakref.ref(layer, lambda _: _states.pop(key, None)), LayerState())
+    return entry[1]
 
 
 def weights_of(layer: Layer) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def weights_of(layer: Layer) -> dict[str, Any]:
 
 
 class EagerContext:
-    """The `Context` of one layer that is called on tensors."""
+    """The `Context` of one eager call of a layer."""
 
     def __init__(self, make: TensorFactory, state: LayerState, root: Layer, layer: Layer, name: str, prefix: str,
                  on: bool, key: list[Any], dtype: str):  # fmt: skip
@@ -97,22 +97,22 @@ class EagerContext:
                fans: tuple[int, int] | None = None) -> Any:  # fmt: skip
         """See `Context.weight`."""
         full = self.prefix + name
-        found = self.state.weights.get(full)
-        if found is None:
+        weight = self.state.weights.get(full)
+        if weight is None:
             values = self.state.preset_weights.pop(full, None)
             if values is None:
                 initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
                 rng = np.random.Generator(np.random.Philox(key=[_random.seed & (2**64 - 1), next(_random.calls)]))
                 values = initializer.values(tuple(shape), rng, fans or compute_fans(tuple(shape)))
-            on = trainable and self.layer.trainable and self.root.trainable
+            is_trained = trainable and self.layer.trainable and self.root.trainable
             array = np.array(values, dtype=dtype or self._dtype)
-            found = self.state.weights[full] = self.make(array, on and array.dtype.kind == "f")
-        if tuple(found.shape) != tuple(shape):
-            raise ShapeError(f"its weight {full!r} has shape {list(found.shape)}, but would need {list(shape)} here")
-        return found
+            weight = self.state.weights[full] = self.make(array, is_trained and array.dtype.kind == "f")
+        if tuple(weight.shape) != tuple(shape):
+            raise ShapeError(f"its weight {full!r} has shape {list(weight.shape)}, but would need {list(shape)} here")
+        return weight
 
     def update(self, name: str, value: Any) -> None:
-        """See `Context.update`: here the weight changes at once."""
+        """See `Context.update`; the weight changes at once."""
         if self.training:
             self.state.weights[self.prefix + name].data[...] = value.data
 
@@ -152,10 +152,10 @@ class EagerContext:
 
 def run_layer(make_tensor: TensorFactory, layer: Layer, inputs: Sequence[Any], *, training: bool | None = None,
               key: Any = None, name: str | None = None) -> Any:  # fmt: skip
-    """Say a layer on tensors: a tensor, or a tuple of them.
+    """Call a layer on tensors; gives a tensor, or a tuple of them.
 
-    ``on`` is the training phase (None: what `training` says), ``key`` the random key (None: a new one), ``name`` what
-    the random ops' sites are made of. Raises ShapeError that names the layer and what it reads.
+    training: the phase (None: that of `training`). key: the random key, a tensor uint64 [2] (None: a new one). name:
+    the random ops' sites derive from it. Raises ShapeError with the layer and the shapes it reads.
     """
     state = layer_state(layer)
     state.losses = []

@@ -1,4 +1,4 @@
-"""Modules: layers, tensors and other modules together, with a forward of Python (PyTorch's way).
+"""Modules: containers of layers, tensors and other modules, with a forward in Python, as in PyTorch.
 
 class Classifier(pt.Module):
     def __init__(self):
@@ -29,14 +29,14 @@ from prototorch.layers.base import Layer
 class Module:
     """A container whose attributes (also in lists, tuples and dicts) are layers, modules and tensors with a gradient.
 
-    Weights are named by the way to them: ``hidden/kernel``, ``blocks/0/bias``, ``scale``. Those of a layer are made
-    when it is first called. A new module is in the training phase, as in PyTorch; `eval` ends it.
+    Weights are named by their path: ``hidden/kernel``, ``blocks/0/bias``, ``scale``. Those of a layer are created when
+    it is first called. A new module is in the training phase, as in PyTorch; `eval` ends it.
     """
 
     training: bool = True
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """What the module computes."""
+        """The computation of the module; subclasses define it."""
         raise TypeError(f"{type(self).__name__} does not define forward")
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
@@ -45,7 +45,7 @@ class Module:
             return self.forward(*inputs, **options)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the phase of this module and all inside it; gives back the module."""
+        """Set the phase of this module and of all modules in it; returns the module."""
         for _, part in self.named_parts():
             if isinstance(part, Module):
                 part.training = mode
@@ -57,11 +57,11 @@ class Module:
         return self.train(False)
 
     def named_parts(self) -> Iterator[tuple[str, Any]]:
-        """All modules, layers and tensors inside, each once, with their names."""
+        """All modules, layers and tensors in it, each once, with their names."""
         yield from _named_members("", vars(self), {id(self)})
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
-        """All weights by name, those that are not trained (running statistics) included."""
+        """All weights by name, also those without a gradient, such as running statistics."""
         for name, part in self.named_parts():
             if isinstance(part, Tensor):
                 yield name, part
@@ -81,7 +81,7 @@ class Module:
         return [loss for _, part in self.named_parts() if isinstance(part, Layer) for loss in layer_state(part).losses]
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Set the gradients to None."""
         for weight in self.parameters():
             weight.grad = None
 
@@ -90,30 +90,30 @@ class Module:
         return {name: np.array(weight.numpy()) for name, weight in self.named_weights()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray], strict: bool = True) -> None:
-        """Take weights by name; those of layers that have not been called yet are taken when they are.
+        """Load weights by name; those of layers that have not been called yet are loaded at their first call.
 
-        Raises WeightsError where a shape differs, or (``strict``) where a weight that is there is missing or one that
-        is given has no place. Nothing is changed then.
+        Raises WeightsError where a shape differs, or (``strict``) where a weight is missing or unknown. Nothing is
+        changed then.
         """
-        here = dict(self.named_weights())
+        weights = dict(self.named_weights())
         layers = {name: part for name, part in self.named_parts() if isinstance(part, Layer)}
-        later: list[tuple[Layer, str, np.ndarray]] = []
-        wrong = [f"{name} is missing" for name in here if name not in state] if strict else []
+        pending: list[tuple[Layer, str, np.ndarray]] = []
+        errors = [f"{name} is missing" for name in weights if name not in state] if strict else []
         for name, value in state.items():
-            if name in here:
-                if tuple(np.shape(value)) != here[name].shape:
-                    wrong.append(f"{name} has shape {list(np.shape(value))}, {list(here[name].shape)} is wanted")
+            if name in weights:
+                if tuple(np.shape(value)) != weights[name].shape:
+                    errors.append(f"{name} has shape {list(np.shape(value))}, {list(weights[name].shape)} is expected")
                 continue
             owner = next((n for n in layers if name.startswith(n + "/") and not layer_state(layers[n]).weights), None)
             if owner is not None:
-                later.append((layers[owner], name[len(owner) + 1 :], np.array(value)))
+                pending.append((layers[owner], name[len(owner) + 1 :], np.array(value)))
             elif strict:
-                wrong.append(f"{name} has no place here.{did_you_mean(name, here)}")
-        if wrong:
-            raise WeightsError(f"{type(self).__name__}: " + "; ".join(wrong))
-        for name in here.keys() & state.keys():
-            here[name].data[...] = state[name]
-        for layer, key, value in later:
+                errors.append(f"{name} is no weight of this module.{did_you_mean(name, weights)}")
+        if errors:
+            raise WeightsError(f"{type(self).__name__}: " + "; ".join(errors))
+        for name in weights.keys() & state.keys():
+            weights[name].data[...] = state[name]
+        for layer, key, value in pending:
             layer_state(layer).preset_weights[key] = value
 
     def __repr__(self) -> str:

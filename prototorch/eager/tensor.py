@@ -1,4 +1,4 @@
-"""The eager way: tensors on which ops run at once, with a tape for gradients. PyTorch's way, on the same ops.
+"""Eager tensors: ops on them run at once, with a tape for gradients, in the style of PyTorch and on the same ops.
 
 x = pt.tensor([1.0, 2.0], requires_grad=True)
 (x * x).sum().backward()
@@ -40,7 +40,7 @@ def no_grad():
 
 
 class TapeEntry:
-    """One op as it ran."""
+    """One op that ran: its inputs, attributes and outputs. ``number`` gives the order."""
 
     __slots__ = ("attrs", "inputs", "number", "op", "outputs")
     _numbers = count()
@@ -51,7 +51,7 @@ class TapeEntry:
 
 
 class EagerInterpreter:
-    """The eager interpreter on one backend."""
+    """Runs ops at once on one backend, and records them on the tape where a gradient may be needed."""
 
     def __init__(self, backend: Backend):
         self.backend = backend
@@ -65,34 +65,34 @@ class EagerInterpreter:
         return outs, several, self.backend.prepare(op, ins, outs, dict(attrs))
 
     def apply(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        """Run the op now."""
+        """Run the op now; gives a tensor, or a tuple of them for an op with several outputs."""
         outs, several, run = self._prepare_cached(op, tuple(t.spec for t in inputs), tuple(sorted(attrs.items())))
         arrays = tuple(self.backend.empty(s) for s in outs)
         with self.backend.run_context():
             run(tuple(t.data for t in inputs), arrays)
-        made = self.record(op, inputs, attrs, arrays)
-        return made if several else made[0]
+        outputs = self.record(op, inputs, attrs, arrays)
+        return outputs if several else outputs[0]
 
     def record(
         self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], arrays: Sequence[Any]
     ) -> tuple[Tensor, ...]:
-        """What an op gave as tensors, with an entry on the tape where a gradient may be asked for."""
-        needed = bool(self._tapes) or (_recording.get() and any(t.requires_grad for t in inputs))
-        made = tuple(Tensor(a) for a in arrays)
-        if needed:
-            entry = TapeEntry(op, inputs, attrs, made)
-            for t in made:
+        """The results of an op as tensors, with an entry on the tape where a gradient may be needed."""
+        needs_entry = bool(self._tapes) or (_recording.get() and any(t.requires_grad for t in inputs))
+        outputs = tuple(Tensor(a) for a in arrays)
+        if needs_entry:
+            entry = TapeEntry(op, inputs, attrs, outputs)
+            for t in outputs:
                 t._entry, t.requires_grad = entry, t.spec.is_float
-            for kept in self._tapes:
-                kept.append(entry)
-        return made
+            for tape in self._tapes:
+                tape.append(entry)
+        return outputs
 
     def constant(self, array: Any) -> Tensor:
         """A tensor without a gradient."""
         return Tensor(self.backend.asarray(array))
 
     def collect(self, work: Callable[[], Any]) -> tuple[Any, list[TapeEntry]]:
-        """What the work puts on the tape."""
+        """The result of ``work()``, and the tape entries of its ops."""
         self._tapes.append([])
         try:
             return work(), self._tapes[-1]
@@ -101,7 +101,10 @@ class EagerInterpreter:
 
 
 class Tensor(OperatorMixin):
-    """An array with a gradient. ``data`` is the backend's array; ``grad`` a Tensor after `backward`, or None."""
+    """An array with a gradient.
+
+    data: the backend's array; grad: the gradient, a Tensor, after `backward`, else None; mask: a bool Tensor or None.
+    """
 
     __slots__ = ("_entry", "data", "grad", "mask", "requires_grad", "spec")
 
@@ -113,11 +116,11 @@ class Tensor(OperatorMixin):
         self.mask: Tensor | None = None
         self._entry: TapeEntry | None = None
         if requires_grad and not self.spec.is_float:
-            raise UsageError(f"a tensor of type {self.spec.dtype} has no gradient")
+            raise UsageError(f"requires_grad: a tensor of dtype {self.spec.dtype} has no gradient")
 
     @property
     def interpreter(self) -> EagerInterpreter:
-        """Who runs ops on tensors."""
+        """Runs the ops on tensors."""
         return eager_interpreter
 
     @property
@@ -138,7 +141,7 @@ class Tensor(OperatorMixin):
     def apply_layer(self, layer: Any, inputs: tuple[Any, ...]) -> Any:
         """A layer called on tensors runs at once (see `engine.eager_layer`)."""
         if not all(isinstance(i, Tensor) for i in inputs):
-            raise UsageError(f"{type(layer).__name__} is called with tensors and something else at the same time")
+            raise UsageError(f"{type(layer).__name__} is called on tensors and other values at the same time")
         return run_layer(parameter, layer, inputs)
 
     def numpy(self) -> np.ndarray:
@@ -150,7 +153,7 @@ class Tensor(OperatorMixin):
         return self.numpy().item()
 
     def detach(self) -> Tensor:
-        """The same array without a history."""
+        """The same array without the tape."""
         return Tensor(self.data)
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -166,7 +169,7 @@ class Tensor(OperatorMixin):
         return ops.reshape(self, shape=shape)
 
     def backward(self, gradient: Tensor | None = None) -> None:
-        """Add to the ``grad`` of every tensor made with ``requires_grad=True`` that this one was computed from."""
+        """Add to ``grad`` of all tensors with ``requires_grad=True`` that this one was computed from; see `grad`."""
         leaves = _leaves(self)
         for leaf, g in zip(leaves, grad(self, leaves, gradient), strict=True):
             leaf.grad = g if leaf.grad is None else Tensor(leaf.grad.data + g.data)
@@ -185,7 +188,7 @@ class Tensor(OperatorMixin):
 
 
 def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor that holds a copy of the data. Python's floats become float32, its whole numbers int64."""
+    """A tensor with a copy of the data. Floats of Python become float32, integers int64."""
     array = np.array(data, dtype=dtype)
     if dtype is None and array.dtype == np.float64 and not isinstance(data, np.ndarray | np.generic):
         array = array.astype(np.float32)
@@ -193,47 +196,47 @@ def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> 
 
 
 def parameter(array: np.ndarray, requires_grad: bool = True) -> Tensor:
-    """A tensor for a weight: it holds the array itself, not a copy."""
+    """A tensor for a weight, of the array itself without a copy."""
     return Tensor(eager_interpreter.backend.asarray(array), requires_grad)
 
 
 def _tape_of(root: Tensor) -> list[TapeEntry]:
-    found: dict[int, TapeEntry] = {}
-    waiting = [root]
-    while waiting:
-        entry = waiting.pop()._entry
-        if entry is not None and entry.number not in found:
-            found[entry.number] = entry
-            waiting.extend(entry.inputs)
-    return [found[n] for n in sorted(found)]
+    entries: dict[int, TapeEntry] = {}
+    pending = [root]
+    while pending:
+        entry = pending.pop()._entry
+        if entry is not None and entry.number not in entries:
+            entries[entry.number] = entry
+            pending.extend(entry.inputs)
+    return [entries[n] for n in sorted(entries)]
 
 
 def _leaves(root: Tensor) -> list[Tensor]:
-    seen = {id(t): t for e in _tape_of(root) for t in e.inputs if t.requires_grad and t._entry is None}
-    return list(seen.values())
+    leaves = {id(t): t for e in _tape_of(root) for t in e.inputs if t.requires_grad and t._entry is None}
+    return list(leaves.values())
 
 
 def grad(
     output: Tensor, inputs: Sequence[Tensor], gradient: Tensor | None = None, create_graph: bool = False
 ) -> list[Tensor]:
-    """Gradients of ``output`` with respect to the wanted tensors, zeros where it does not depend on one.
+    """Gradients of ``output`` with respect to the inputs; zeros where it does not depend on one.
 
-    ``gradient`` is the gradient of the output (1 for a single element, else it must be given); with ``create_graph``
-    the result can be differentiated again. Raises UsageError where there is nothing to differentiate.
+    gradient: of the output; default 1 for a scalar output. create_graph: whether the result can be differentiated
+    again. Raises UsageError where the output does not depend on a tensor with ``requires_grad=True``.
     """
     if not output.requires_grad:
         raise UsageError("the output was not computed from any tensor with requires_grad=True")
     if gradient is None:
         if output.spec.size != 1:
-            raise UsageError(f"the output has shape {list(output.shape)}; say its gradient, or reduce it to one number")
+            raise UsageError(f"the output has shape {list(output.shape)}; pass `gradient=`, or reduce it to a scalar")
         gradient = tensor(np.ones(output.shape, output.dtype))
     entries = _tape_of(output)
     token = _recording.set(create_graph)
     try:
-        found = backward_pass(entries, [(output, gradient)], inputs)
+        gradients = backward_pass(entries, [(output, gradient)], inputs)
     finally:
         _recording.reset(token)
-    return [tensor(np.zeros(t.shape, t.dtype)) if g is None else g for t, g in zip(inputs, found, strict=True)]
+    return [tensor(np.zeros(t.shape, t.dtype)) if g is None else g for t, g in zip(inputs, gradients, strict=True)]
 
 
 eager_interpreter = EagerInterpreter(eager_backend())

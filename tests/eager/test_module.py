@@ -205,8 +205,8 @@ def test_a_function_inside_a_composite_op():
 @pytest.mark.parametrize(
     ("forward", "backward", "message"),
     [
-        (lambda ctx, a: 3, None, "must give tensors, not a int"),
-        (lambda ctx, a: a * 1, lambda ctx, g: (g, g), "must give 1 gradients, one for each input, not 2"),
+        (lambda ctx, a: 3, None, "must return tensors, not a int"),
+        (lambda ctx, a: a * 1, lambda ctx, g: (g, g), "must return 1 gradients, one for each input, not 2"),
         (
             lambda ctx, a: a * 1,
             lambda ctx, g: g.sum(),

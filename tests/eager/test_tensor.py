@@ -84,9 +84,9 @@ def test_slicing_is_numpy_s(key, shape):
     assert np.array_equal(g.numpy(), wanted)
 
 
-def test_what_cannot_be_differentiated_is_said():
+def test_what_cannot_be_differentiated_is_reported():
     x = pt.tensor([1.0, 2.0], requires_grad=True)
-    with pytest.raises(UsageError, match="reduce it to one number"):
+    with pytest.raises(UsageError, match="reduce it to a scalar"):
         (x * 2).backward()
     with pytest.raises(UsageError, match="requires_grad=True"):
         pt.grad(pt.tensor([1.0]).sum(), [x])
