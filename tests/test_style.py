@@ -18,7 +18,6 @@ MAX_LINES, MEDIAN_LINES = 400, 105
 LARGE = {
     "tests/storage/hostile_hdf5.py": "a catalogue, read entry by entry",
     "prototorch/model.py": "to be split",
-    "benchmarks/gpu_checks.py": "to be split",
 }
 
 
