@@ -44,10 +44,10 @@ COLUMNS = f"| {' | '.join(HEADERS)} |"
 
 def describe_versions() -> str:
     """The software and the GPU."""
-    found = []
+    packages = []
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            packages.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
     try:
@@ -55,30 +55,30 @@ def describe_versions() -> str:
         gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
         gpu = ""
-    return f"{gpu or 'no GPU'}; Python {platform.python_version()}, {', '.join(found)}"
+    return f"{gpu or 'no GPU'}; Python {platform.python_version()}, {', '.join(packages)}"
 
 
-def format_row(net: str, what: str, precision: str, batch: int, found: dict[str, Any]) -> str:
+def format_row(net: str, what: str, precision: str, batch: int, result: dict[str, Any]) -> str:
     """A cell as a line of the table."""
-    seconds, held = found.get("seconds", {}), found.get("bytes", {})
+    seconds, bytes_used = result.get("seconds", {}), result.get("bytes", {})
 
     def rate(name: str) -> str:
         return f"{batch / seconds[name]:,.0f}" if name in seconds else ""
 
     peers = sorted((s, n) for n, s in seconds.items() if n.startswith("torch"))
     goal = SPEEDUP_GOALS.get(net, 1.2)
-    best = ratio = reached = ""
+    best = ratio = goal_text = ""
     if peers:
         best = f"{rate(peers[0][1])} ({peers[0][1].removeprefix('torch ')})"
     if peers and "prototorch" in seconds:
         value = peers[0][0] / seconds["prototorch"]
-        ratio, reached = f"{value:.2f}", f"{goal} {'yes' if value >= goal else '**no**'}"
-    mine = f"{held['prototorch'] / 2**20:,.0f}" if "prototorch" in held else ""
-    theirs = f"{held[peers[0][1]] / 2**20:,.0f}" if peers and peers[0][1] in held else ""
+        ratio, goal_text = f"{value:.2f}", f"{goal} {'yes' if value >= goal else '**no**'}"
+    mine = f"{bytes_used['prototorch'] / 2**20:,.0f}" if "prototorch" in bytes_used else ""
+    theirs = f"{bytes_used[peers[0][1]] / 2**20:,.0f}" if peers and peers[0][1] in bytes_used else ""
     others = [f"{n.removeprefix('torch ')} {rate(n)}" for _, n in peers[1:]]
-    tail = "; ".join([", ".join(others), *found.get("remarks", [])]).strip("; ").replace("|", "/").replace("\n", " ")
+    tail = "; ".join([", ".join(others), *result.get("remarks", [])]).strip("; ").replace("|", "/").replace("\n", " ")
     first = f"| {net} | {what} | {precision} | {batch} | {rate('prototorch') or 'failed'} | {rate('fed')} "
-    return f"{first}| {best} | {ratio} | {reached} | {mine} | {theirs} | {tail} |"
+    return f"{first}| {best} | {ratio} | {goal_text} | {mine} | {theirs} | {tail} |"
 
 
 def format_page(lines: list[str], notes: list[str], rounds: int) -> str:
@@ -99,24 +99,24 @@ def format_page(lines: list[str], notes: list[str], rounds: int) -> str:
 
 def run_cell(args: argparse.Namespace, net: str, what: str, precision: str, batch: int, limit: float) -> dict[str, Any]:
     """Measure a cell in a process of its own."""
-    given = json.dumps({
+    config = json.dumps({
         "name": net, "precision": precision, "batch": batch, "what": what, "modes": args.modes, "rounds": args.rounds,
         "least": args.least, "autotune": args.autotune, "device_name": args.device,
     })  # fmt: skip
-    done = run_isolated([sys.executable, "-m", "benchmarks.gpu", "--cell", given], limit)
-    told = [line[len(MARK) :] for line in done.out.splitlines() if line.startswith(MARK)]
-    found = json.loads(told[-1]) if told else {"remarks": []}
-    if done.code is None:
-        found["remarks"].append(f"not done within {limit:.0f} s")
-    elif done.code:
-        last = (done.err.strip().splitlines() or ["no output"])[-1]
-        found["remarks"].append(f"the process ended with {done.code}: {last[:300]}")
-    return found
+    process = run_isolated([sys.executable, "-m", "benchmarks.gpu", "--cell", config], limit)
+    reports = [line[len(MARK) :] for line in process.out.splitlines() if line.startswith(MARK)]
+    result = json.loads(reports[-1]) if reports else {"remarks": []}
+    if process.code is None:
+        result["remarks"].append(f"not done within {limit:.0f} s")
+    elif process.code:
+        last = (process.err.strip().splitlines() or ["no output"])[-1]
+        result["remarks"].append(f"the process ended with {process.code}: {last[:300]}")
+    return result
 
 
-def _print_result(found: CellResult) -> None:
+def _print_result(result: CellResult) -> None:
     """Say what a cell has found so far; the last line counts."""
-    print(MARK + json.dumps(asdict(found)), flush=True)
+    print(MARK + json.dumps(asdict(result)), flush=True)
 
 
 def read_rows(path: Path) -> dict[str, str]:
@@ -157,9 +157,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure what is asked for."""
     args = _parser().parse_args(arguments)
     if args.cell:
-        given = json.loads(args.cell)
-        given["modes"] = tuple(given["modes"])
-        _print_result(measure(**given, report=_print_result))
+        config = json.loads(args.cell)
+        config["modes"] = tuple(config["modes"])
+        _print_result(measure(**config, report=_print_result))
         return 0
     if args.check:
         return one_check(args.check, RESULTS)
@@ -167,27 +167,27 @@ def main(arguments: list[str] | None = None) -> int:
         names = args.checks.split(",") if args.checks else None
         return first_checks(RESULTS, describe_versions(), names, args.budget)
     args.modes = [m for m in MODES if not (m == "compile" and args.no_compile)]
-    begun, notes = time.monotonic(), list[str]()
+    start, notes = time.monotonic(), list[str]()
     path = RESULTS / f"gpu-{datetime.date.today()}.md"
     lines = {} if args.no_write else read_rows(path)
     print(COLUMNS, flush=True)
-    left = []
+    not_measured = []
     for net in args.nets.split(","):
         for precision in args.precisions.split(","):
             for batch in map(int, args.batches.split(",")):
                 for what in args.what.split(","):
-                    spare = args.budget - (time.monotonic() - begun)
+                    spare = args.budget - (time.monotonic() - start)
                     if spare <= 0:
-                        left.append(f"{net} {what} {precision} {batch}")
+                        not_measured.append(f"{net} {what} {precision} {batch}")
                         continue
-                    found = run_cell(args, net, what, precision, batch, min(args.limit, spare + 30))
-                    line = format_row(net, what, precision, batch, found)
+                    result = run_cell(args, net, what, precision, batch, min(args.limit, spare + 30))
+                    line = format_row(net, what, precision, batch, result)
                     lines[row_key(line)] = line
                     print(line, flush=True)
                     if not args.no_write:
                         path.write_text(format_page(list(lines.values()), notes, args.rounds), encoding="utf-8")
-    if left:
-        notes.append(f"not measured, for the time was up: {', '.join(left)}")
+    if not_measured:
+        notes.append(f"not measured, for the time was up: {', '.join(not_measured)}")
     if not args.no_write:
         path.write_text(format_page(list(lines.values()), notes, args.rounds), encoding="utf-8")
         print(f"written to {path}")

@@ -36,9 +36,9 @@ def calls(say: Report, folder: Path) -> None:
     def add() -> None:
         device.launch(module, "add", 4, 64, (np.uint32(target.size), target, step))
 
-    def total(wanted: float, what: str) -> None:
-        found = device.download(target)
-        assert (found == wanted).all(), f"{what}: {found[0]}, not {wanted}"
+    def total(expected_value: float, what: str) -> None:
+        actual = device.download(target)
+        assert (actual == expected_value).all(), f"{what}: {actual[0]}, not {expected_value}"
 
     add()
     total(2, "a kernel, with a float as its argument")
@@ -53,9 +53,9 @@ def calls(say: Report, folder: Path) -> None:
     device.launch_graph(graph)
     total(10, "a graph after recordings that failed")
     free = device.free_bytes()
-    held = device.alloc(1 << 28)
+    block = device.alloc(1 << 28)
     less = device.free_bytes()
-    del held
+    del block
     say(f"{free / 2**30:.1f} GiB are free, {(free - less) / 2**20:.0f} MiB less with 256 MiB taken, "
         f"{(device.free_bytes() - less) / 2**20:.0f} MiB of them back")  # fmt: skip
     try:
@@ -71,25 +71,25 @@ def calls(say: Report, folder: Path) -> None:
 def check_copies(device: Any) -> None:
     """Memory there and back, and copies on two streams."""
     for kind in DTYPES:
-        given = np.arange(24).reshape(2, 3, 4).astype(numpy_dtype(kind))
-        made = device.upload(given)
-        assert np.array_equal(device.download(made), given), kind
+        expected = np.arange(24).reshape(2, 3, 4).astype(numpy_dtype(kind))
+        array = device.upload(expected)
+        assert np.array_equal(device.download(array), expected), kind
         # a result with the channels last is such a view: CuPy's own kernel puts it in order
-        assert np.array_equal(device.download(made.transpose(0, 2, 1)), given.transpose(0, 2, 1)), f"{kind}, turned"
-    there, back = device.alloc_pinned(4096), device.alloc_pinned(4096)
-    there[...], back[...] = np.arange(4096) % 251, 0
+        assert np.array_equal(device.download(array.transpose(0, 2, 1)), expected.transpose(0, 2, 1)), f"{kind}, turned"
+    pinned_source, pinned_target = device.alloc_pinned(4096), device.alloc_pinned(4096)
+    pinned_source[...], pinned_target[...] = np.arange(4096) % 251, 0
     first, second = device.alloc(4096), device.alloc(4096)
-    arrived, done = device.create_event(timing=True), device.create_event(timing=True)
-    device.synchronize_event(arrived)  # a mark that no stream was given is passed
-    device.copy_from_host(first, there, device.copy_stream)
-    device.record_event(arrived, device.copy_stream)
-    device.wait_event(device.compute_stream, arrived)
+    copied, done = device.create_event(timing=True), device.create_event(timing=True)
+    device.synchronize_event(copied)  # a mark that no stream was given is passed
+    device.copy_from_host(first, pinned_source, device.copy_stream)
+    device.record_event(copied, device.copy_stream)
+    device.wait_event(device.compute_stream, copied)
     device.copy_on_device(second, first)
-    device.copy_to_host(back, second, device.compute_stream)
+    device.copy_to_host(pinned_target, second, device.compute_stream)
     device.record_event(done, device.compute_stream)
     device.synchronize_event(done)
-    assert np.array_equal(there, back), "through pinned memory"
-    assert device.elapsed_ms(arrived, done) >= 0
+    assert np.array_equal(pinned_source, pinned_target), "through pinned memory"
+    assert device.elapsed_ms(copied, done) >= 0
 
 
 def check_capture(say: Report, device: Any) -> None:
@@ -102,7 +102,7 @@ def check_capture(say: Report, device: Any) -> None:
     def temporaries() -> None:
         device.xp.zeros(1000, dtype="float32")
 
-    for name, wanted, work in (
+    for name, is_allowed, work in (
         ("reading back", False, lambda: device.download(block)), ("waiting", False, device.compute_stream.synchronize),
         ("taking memory", True, lambda: spare.append(device.alloc(1 << 20))), ("freeing memory", True, spare.clear),
         ("a temporary of CuPy's", True, temporaries),
@@ -117,5 +117,5 @@ def check_capture(say: Report, device: Any) -> None:
             device.abandon_capture()
             how = f"{type(why).__name__}: {str(why)[:100]}"
         say(f"{name} while a stream records: {how or 'taken'}")
-        assert (not how) == wanted, f"{name}: {how or 'taken'}"
+        assert (not how) == is_allowed, f"{name}: {how or 'taken'}"
         device.download(block)

@@ -73,10 +73,10 @@ class OursOnGpu:
         model = self.ours.model
         block = model.compile_block
         assert block is not None
-        wanted = {"device": device.name, "autotune": autotune}
+        options = {"device": device.name, "autotune": autotune}
         if device.name == "cuda":
-            wanted["precision"] = precision
-        model.set_compile(block.replace(**wanted))
+            options["precision"] = precision
+        model.set_compile(block.replace(**options))
         self.device = device
 
     def feed(self, x: np.ndarray, y: np.ndarray) -> None:
@@ -129,8 +129,8 @@ class TorchOnGpu:
         self.format = torch.channels_last if mode != "eager" and row.has_image_input else torch.contiguous_format
         if mode != "eager" and row.has_image_input:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        trained = [p for p in self.net.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.SGD(trained, lr=RATE, momentum=MOMENTUM, weight_decay=DECAY, fused=True)
+        trainable = [p for p in self.net.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.SGD(trainable, lr=RATE, momentum=MOMENTUM, weight_decay=DECAY, fused=True)
         self.loss = nn.CrossEntropyLoss()
         self.run: Any = torch.compile(self.net, mode="max-autotune") if mode == "compile" else self.net
 
@@ -186,7 +186,7 @@ def time_steps(
         step()
         wait()
         repeats[name] = max(1, min(10_000, int(least / max(time.perf_counter() - begin, 1e-6))))
-    found: dict[str, list[float]] = {name: [] for name in steps}
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(rounds):
         for name, (step, wait) in steps.items():
             wait()
@@ -194,71 +194,71 @@ def time_steps(
             for _ in range(repeats[name]):
                 step()
             wait()
-            found[name].append((time.perf_counter() - begin) / repeats[name])
-    return {name: statistics.median(values) for name, values in found.items()}
+            seconds[name].append((time.perf_counter() - begin) / repeats[name])
+    return {name: statistics.median(values) for name, values in seconds.items()}
 
 
 @contextlib.contextmanager
-def _record_failure(found: CellResult, name: str) -> Iterator[None]:
+def _record_failure(result: CellResult, name: str) -> Iterator[None]:
     try:
         yield
     except Exception as why:  # a contender that fails leaves a remark, and the others are measured
-        found.remarks.append(f"{name} failed: {type(why).__name__}: {str(why)[:300]}")
+        result.remarks.append(f"{name} failed: {type(why).__name__}: {str(why)[:300]}")
 
 
 def measure(name: str, precision: str, batch: int, what: str, modes: tuple[str, ...], rounds: int, min_seconds: float,
             autotune: bool, device_name: str = "cuda",
             report: Callable[[CellResult], None] | None = None) -> CellResult:  # fmt: skip
     """Measure a cell. ``tell`` is given what has been found before what takes long to begin, PyTorch's compiler."""
-    row, device, found = find_workload(name), DeviceMonitor(device_name), CellResult()
+    row, device, result = find_workload(name), DeviceMonitor(device_name), CellResult()
     x, y = row.batch(batch)
     steps: dict[str, StepAndWait] = {}
     before = device.used_bytes()
     ours = OursOnGpu(row, device, precision, autotune)
     ours.ours.model.build()
     weights = {k: np.array(v) for k, v in ours.ours.model.weights.items()}
-    with _record_failure(found, "prototorch"):
+    with _record_failure(result, "prototorch"):
         ours.feed(x, y)
         if what == INFERENCE:
             first = np.asarray(ours.ours.model.trainer.plan_cache.backend.to_numpy(ours.ours.infer()), np.float32)
         steps["prototorch"] = ours.make_step(what), ours.synchronize
         ours.synchronize()
-        found.bytes["prototorch"] = device.used_bytes() - before
-        refused = getattr(ours.runner, "capture_failure", "")
-        if refused:
-            found.remarks.append(f"prototorch's step was not recorded: {refused}")
+        result.bytes["prototorch"] = device.used_bytes() - before
+        capture_failure = getattr(ours.runner, "capture_failure", "")
+        if capture_failure:
+            result.remarks.append(f"prototorch's step was not recorded: {capture_failure}")
     for mode in sorted(modes, key=lambda mode: mode == "compile"):
         if (mode == "channels_last" and not row.has_image_input) or (mode == "graph" and device.name != "cuda"):
             continue
         if mode == "compile" and report is not None and steps:
-            found.seconds = time_steps(steps, max(rounds // 2, 1), min_seconds)
-            report(found)
-        with _record_failure(found, f"torch {mode}"):
+            result.seconds = time_steps(steps, max(rounds // 2, 1), min_seconds)
+            report(result)
+        with _record_failure(result, f"torch {mode}"):
             if device.name == "cuda":
                 torch.cuda.reset_peak_memory_stats()
-                held = torch.cuda.memory_allocated()
+                bytes_before = torch.cuda.memory_allocated()
             peer = TorchOnGpu(row, device, precision, mode, weights)
             peer.feed(x, y)
             if what == INFERENCE and mode == "eager" and "prototorch" in steps:
                 peer.net.eval()
-                wanted = peer.infer().float().cpu().numpy()
-                off = float(np.abs(first - wanted).max() / np.abs(wanted).max())
+                expected = peer.infer().float().cpu().numpy()
+                off = float(np.abs(first - expected).max() / np.abs(expected).max())
                 far = "" if off <= TOLERANCE[precision] else " - TOO FAR"
-                found.remarks.append(f"outputs differ from torch's by {off:.1e} of the largest{far}")
+                result.remarks.append(f"outputs differ from torch's by {off:.1e} of the largest{far}")
             steps[f"torch {mode}"] = peer.make_step(what), device.synchronize
             device.synchronize()
             if device.name == "cuda":
-                found.bytes[f"torch {mode}"] = torch.cuda.max_memory_allocated() - held
-    found.seconds = time_steps(steps, rounds, min_seconds)
+                result.bytes[f"torch {mode}"] = torch.cuda.max_memory_allocated() - bytes_before
+    result.seconds = time_steps(steps, rounds, min_seconds)
     if "prototorch" in steps:
-        with _record_failure(found, "prototorch fed from the host"):
-            found.seconds.update(
+        with _record_failure(result, "prototorch fed from the host"):
+            result.seconds.update(
                 time_steps({"fed": (ours.make_fed_step(), ours.synchronize)}, max(rounds // 2, 1), min_seconds)
             )
-        best = min((s for n, s in found.seconds.items() if n.startswith("torch")), default=None)
-        if best is not None and best / found.seconds["prototorch"] < SPEEDUP_GOALS.get(name, 1.2):
-            with _record_failure(found, "profile"):
+        best = min((s for n, s in result.seconds.items() if n.startswith("torch")), default=None)
+        if best is not None and best / result.seconds["prototorch"] < SPEEDUP_GOALS.get(name, 1.2):
+            with _record_failure(result, "profile"):
                 slowest = ours.slowest_ops()
                 if slowest:
-                    found.remarks.append(f"most time in: {slowest}")
-    return found
+                    result.remarks.append(f"most time in: {slowest}")
+    return result

@@ -61,9 +61,9 @@ def libraries(say: Report, folder: Path) -> None:
         importlib.import_module(name)
     gpu_backend("fp32")
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").split("\n")
-    loaded = sorted({line.split("/")[-1] for line in maps if "libcudart" in line or "libcudnn.so" in line})
-    say(f"loaded: {', '.join(loaded)}")
-    assert sum("libcudart" in name for name in loaded) <= 1, "several CUDA runtimes"
+    libraries_loaded = sorted({line.split("/")[-1] for line in maps if "libcudart" in line or "libcudnn.so" in line})
+    say(f"loaded: {', '.join(libraries_loaded)}")
+    assert sum("libcudart" in name for name in libraries_loaded) <= 1, "several CUDA runtimes"
 
 
 def convolutions(say: Report, folder: Path) -> None:
@@ -88,11 +88,11 @@ def convolutions(say: Report, folder: Path) -> None:
                     ("conv_weight_grad", (x, g), {"kernel": w_shape[2:]}),
                 ):
                     kind = LOW_PRECISION.get(precision, "float32")
-                    given = [np.asarray(a, dtype=kind) for a in ins]
-                    made, level = run_op(backend, name, given, {**attrs, **more})
+                    inputs = [np.asarray(a, dtype=kind) for a in ins]
+                    outputs, level = run_op(backend, name, inputs, {**attrs, **more})
                     assert level == "cuda", f"{name} fell to the plain body"
-                    want = OPS[name].reference(np, *(a.astype(np.float64) for a in given), **attrs, **more)
-                    error = relative_error(made[0].astype(np.float64), want)
+                    want = OPS[name].reference(np, *(a.astype(np.float64) for a in inputs), **attrs, **more)
+                    error = relative_error(outputs[0].astype(np.float64), want)
                     worst = max(worst, error)
                     assert error < TOLERANCE[precision], f"{name} {x_shape} {w_shape}: {error:.1e}"
             say(f"{precision}{', deterministic' if deterministic else ''}: within {worst:.1e} of the largest")
@@ -108,12 +108,12 @@ def products(say: Report, folder: Path) -> None:
         for m, k, n, attrs in MATMUL_CASES:
             a = rng.standard_normal((k, m) if attrs.get("transpose_a") else (m, k)).astype(kind)
             b = rng.standard_normal((n, k) if attrs.get("transpose_b") else (k, n)).astype(kind)
-            made, level = run_op(backend, "matmul", [a, b], attrs)
+            outputs, level = run_op(backend, "matmul", [a, b], attrs)
             wide = [v.astype(np.float64) for v in (a, b)]
             want = (wide[0].T if attrs.get("transpose_a") else wide[0]) @ (
                 wide[1].T if attrs.get("transpose_b") else wide[1]
             )
-            error = relative_error(made[0].astype(np.float64), want)
+            error = relative_error(outputs[0].astype(np.float64), want)
             ours = time_kernel(backend, "matmul", [a, b], attrs)
             one, two = (cupy.asarray(v) for v in (a, b))
             one, two = (one.T if attrs.get("transpose_a") else one), (two.T if attrs.get("transpose_b") else two)
@@ -133,27 +133,27 @@ def kernels(say: Report, folder: Path) -> None:
     table = importlib.import_module("tests.ops.op_case")
     for module in sorted(cases.glob("cases_*.py")):
         importlib.import_module(f"tests.ops.{module.stem}")
-    backend, plain = gpu_backend("fp32"), Backend("plain", np, ())
-    count, failed, fell = 0, [], set()
+    backend, reference_backend = gpu_backend("fp32"), Backend("plain", np, ())
+    count, failures, without_kernel = 0, [], set()
     for case in table.CASES:
         arrays = case.arrays("float32")
         with np.errstate(all="ignore"):
             want = case.reference(arrays)
         try:
-            made, level = run_op(backend, case.op, arrays, case.attrs)
+            outputs, level = run_op(backend, case.op, arrays, case.attrs)
         except Exception as why:
-            failed.append(f"{case}: {type(why).__name__}: {str(why)[:120]}")
+            failures.append(f"{case}: {type(why).__name__}: {str(why)[:120]}")
             continue
         count += 1
         if level != "cuda":
-            fell.add(case.op)
+            without_kernel.add(case.op)
             continue
-        worst = max((relative_error(a, b) for a, b in zip(made, want, strict=True)), default=0.0)
+        worst = max((relative_error(a, b) for a, b in zip(outputs, want, strict=True)), default=0.0)
         if not worst < max(case.tolerance32, 1e-4):  # sums in another order, and the GPU's own exp and log
-            failed.append(f"{case}: {worst:.1e}")
-    del plain
-    say(f"{count} cases run; by plain bodies: {', '.join(sorted(fell))}")
-    assert not failed, f"{len(failed)} failed: " + "; ".join(failed[:40])
+            failures.append(f"{case}: {worst:.1e}")
+    del reference_backend
+    say(f"{count} cases run; by plain bodies: {', '.join(sorted(without_kernel))}")
+    assert not failures, f"{len(failures)} failed: " + "; ".join(failures[:40])
 
 
 def captured(say: Report, folder: Path) -> None:
@@ -164,15 +164,15 @@ def captured(say: Report, folder: Path) -> None:
         row = find_workload(name)
         x, y = row.batch(batch)
         ends = []
-        for recorded in (True, False):
+        for is_captured in (True, False):
             one = OursOnGpu(row, DeviceMonitor("cuda"), "fp32", False)
             one.ours.feed(x, y)
-            if not recorded:
+            if not is_captured:
                 runner = one.ours.model.trainer.plan_cache.executor("train", one.ours.specs)
                 runner.capture_failure = "left out for the comparison"  # type: ignore[attr-defined]
             losses = [one.ours.train() for _ in range(steps)]
             runner = one.ours.model.trainer.plan_cache.executor("train", one.ours.specs)
-            if recorded:
+            if is_captured:
                 assert getattr(runner, "graph", None) is not None, (
                     f"not recorded: {getattr(runner, 'capture_failure', '?')}"
                 )
@@ -232,18 +232,18 @@ def rates(say: Report, folder: Path) -> None:
 
     for name in ("lenet", "alexnet", "resnet50"):
         for precision in ("bf16", "tf32", "fp32"):
-            found = measure(name, precision, BATCH, TRAINING, ("channels_last", "graph"), 3, 0.1, False)
-            shown = ", ".join(f"{k} {BATCH / v:,.0f}" for k, v in found.seconds.items())
-            say(f"{name} {precision}: {shown} img/s; {'; '.join(found.remarks)}")
+            result = measure(name, precision, BATCH, TRAINING, ("channels_last", "graph"), 3, 0.1, False)
+            figures = ", ".join(f"{k} {BATCH / v:,.0f}" for k, v in result.seconds.items())
+            say(f"{name} {precision}: {figures} img/s; {'; '.join(result.remarks)}")
 
 
 def feeding(say: Report, folder: Path) -> None:
     """7. Whether copies from the host run beside the steps."""
     from benchmarks.gpu_cell import TRAINING, measure
 
-    found = measure("alexnet", "bf16", BATCH, TRAINING, (), 3, 0.3, False)
-    shown = ", ".join(f"{k} {v * 1e3:.2f} ms" for k, v in found.seconds.items())
-    say(f"AlexNet, {BATCH}: {shown}; the batch alone is {BATCH * 3 * 227 * 227 * 4 / 2**20:.0f} MiB")
+    result = measure("alexnet", "bf16", BATCH, TRAINING, (), 3, 0.3, False)
+    figures = ", ".join(f"{k} {v * 1e3:.2f} ms" for k, v in result.seconds.items())
+    say(f"AlexNet, {BATCH}: {figures}; the batch alone is {BATCH * 3 * 227 * 227 * 4 / 2**20:.0f} MiB")
 
 
 def memory(say: Report, folder: Path) -> None:
@@ -304,34 +304,36 @@ def first_checks(folder: Path, versions: str, names: Sequence[str] | None = None
     Each has a process of its own: after an error inside a kernel a process can do nothing more on the GPU. ``budget``:
     seconds after which none is begun.
     """
-    begun = time.perf_counter()
+    start = time.perf_counter()
     lines = [f"# First checks on a GPU, {datetime.date.today()}", "", f"{versions}.", ""]
-    failed = 0
+    failures = 0
     for number, check in enumerate(CHECKS, 1):
         if names is not None and check.__name__ not in names:
             continue
         title = f"{number}. `{check.__name__}`: " + (check.__doc__ or "").split(". ", 1)[-1].split("\n")[0]
         print(title, flush=True)
-        spare = budget - (time.perf_counter() - begun)
+        spare = budget - (time.perf_counter() - start)
         if spare <= 0:
-            verdict, said, took = "left out, for the time was up", [], 0.0
+            verdict, report_lines, took = "left out, for the time was up", [], 0.0
         else:
             begin = time.perf_counter()
             command = [sys.executable, "-m", "benchmarks.gpu", "--check", check.__name__]
             done = run_isolated(command, min(LIMIT, spare + 30))
             took = time.perf_counter() - begin
-            told = done.out.splitlines()
-            said = [line for line in told if not line.startswith(VERDICT)]
+            output_lines = done.out.splitlines()
+            report_lines = [line for line in output_lines if not line.startswith(VERDICT)]
             last = (done.err.strip().splitlines() or [""])[-1]
-            ended = f"not done within {took:.0f} s" if done.code is None else f"ended with {done.code}: {last[:300]}"
-            verdict = next((t[len(VERDICT) :] for t in told if t.startswith(VERDICT)), f"FAIL: the process {ended}")
+            ending = f"not done within {took:.0f} s" if done.code is None else f"ended with {done.code}: {last[:300]}"
+            verdict = next(
+                (t[len(VERDICT) :] for t in output_lines if t.startswith(VERDICT)), f"FAIL: the process {ending}"
+            )
             if verdict != "PASS":
-                failed += 1
+                failures += 1
                 print(done.err[-3000:], flush=True)
-        for text in said:
+        for text in report_lines:
             print(f"   {text}", flush=True)
         print(f"   {verdict} ({took:.1f} s)", flush=True)
-        lines += [f"{title} **{verdict}** ({took:.1f} s)", *(f"   * {text}" for text in said)]
+        lines += [f"{title} **{verdict}** ({took:.1f} s)", *(f"   * {text}" for text in report_lines)]
         path = folder / f"gpu-first-checks-{datetime.date.today()}.md"
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return failed
+    return failures

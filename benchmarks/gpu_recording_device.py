@@ -88,8 +88,8 @@ class RecordingDevice:
     def launch(self, module: str, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
         """Note a launch: the arrays among its arguments, and whether it uses the workspace."""
         arrays = {id(a): a for a in args if isinstance(a, ArrayDesc)}
-        shared = any(isinstance(a, np.uint64) and int(a) >= _WORKSPACE for a in args)
-        self.calls.append((name, list(arrays.values()), shared))
+        uses_workspace = any(isinstance(a, np.uint64) and int(a) >= _WORKSPACE for a in args)
+        self.calls.append((name, list(arrays.values()), uses_workspace))
 
     def pointer(self, array: Any) -> int:
         """See `KernelDevice.pointer`."""
@@ -111,22 +111,22 @@ class RecordingDevice:
         """See `KernelDevice.workspace`."""
         return ArrayDesc((self.space,), "uint8", _WORKSPACE)
 
-    def drain_launches(self, given: Sequence[ArrayDesc], own: bool = True) -> list[LaunchCost]:
+    def drain_launches(self, arguments: Sequence[ArrayDesc], channels: bool = True) -> list[LaunchCost]:
         """What was started since the last call, by runners on these arrays. An array that is given to several launches
         of one kernel (the steps of a recurrent layer) counts once in all of them together."""
         calls, self.calls = self.calls, []
-        known = {id(a) for a in given}
-        often = Counter(call[0] for call in calls if not isinstance(call, LaunchCost))
-        found = []
+        argument_ids = {id(a) for a in arguments}
+        counts = Counter(call[0] for call in calls if not isinstance(call, LaunchCost))
+        launches = []
         for call in calls:
             if isinstance(call, LaunchCost):
-                found.append(call)
+                launches.append(call)
                 continue
-            name, arrays, shared = call
-            moved = sum(a.nbytes / (often[name] if id(a) in known else 1) for a in arrays)
-            found.append(LaunchCost(name, moved + (self.space if shared else 0)))
+            name, arrays, uses_workspace = call
+            nbytes = sum(a.nbytes / (counts[name] if id(a) in argument_ids else 1) for a in arrays)
+            launches.append(LaunchCost(name, nbytes + (self.space if uses_workspace else 0)))
         self.space = 0
-        return found
+        return launches
 
 
 class _RecordingCudnn:
@@ -139,15 +139,15 @@ class _RecordingCudnn:
         """A plan that notes what running it would start; strict float32 has no engine for batches of products."""
         if request.kind == "matmul" and self.device.precision == "fp32":
             return None
-        found = graph_launches(request)
-        return _RecordingPlan(self.device, found)
+        launches = graph_launches(request)
+        return _RecordingPlan(self.device, launches)
 
 
 class _RecordingPlan:
     workspace = 0
 
-    def __init__(self, device: RecordingDevice, found: list[LaunchCost]):
-        self.context, self.found = SimpleNamespace(device=device), found
+    def __init__(self, device: RecordingDevice, launches: list[LaunchCost]):
+        self.context, self.found = SimpleNamespace(device=device), launches
 
     def __call__(self, arrays: Any) -> None:
         self.context.device.calls += self.found
@@ -158,42 +158,42 @@ def graph_launches(request: GraphDesc) -> list[LaunchCost]:
     order its engines read, as the workspace of its plans for an H200 tells: weights with channels last, a multiple of
     eight channels (four of float32) where there is more than one, and groups of channels each by itself."""
     kind, ports = request.kind, dict(request.tensors)
-    moved: float = sum(_bytes(p) for p in ports.values())
+    nbytes: float = sum(_bytes(p) for p in ports.values())
     if kind == "matmul":
         a, b, y = (Spec(ports[n].dims, ports[n].dtype) for n in "aby")
-        return [LaunchCost(kind, moved, estimate_cost(OPS["matmul"], (a, b), (y,), {}).flops, a.dtype)]
+        return [LaunchCost(kind, nbytes, estimate_cost(OPS["matmul"], (a, b), (y,), {}).flops, a.dtype)]
     if kind.startswith("sdpa"):
-        return [_attention(kind, ports, moved)]
+        return [_attention(kind, ports, nbytes)]
     specs = {name: Spec(p.dims, p.dtype) for name, p in ports.items()}
     names = {"conv": ("x", "w", "y"), "conv_input_grad": ("g", "w", "dx"), "conv_weight_grad": ("x", "g", "dw")}[kind]
     *ins, out = (specs[n] for n in names)
     flops = estimate_cost(OPS[kind], tuple(ins), (out,), {}).flops
     real, weights = specs["x" if "x" in specs else "dx"].shape[1], specs["w" if "w" in specs else "dw"]
     pack, extra = _PACK.get(ITEM_BYTES[ins[0].dtype], 1), []
-    grouped = 1 < weights.shape[1] < real
+    is_grouped = 1 < weights.shape[1] < real
     for name in names:
         port = ports[name]
-        own = port.dims[1]
-        wide = _bytes(port) * -(-own // pack) * pack / own  # with the channels that are added
+        channels = port.dims[1]
+        wide = _bytes(port) * -(-channels // pack) * pack / channels  # with the channels that are added
         if name in ("w", "dw"):
-            if prod(port.dims[2:]) > 1 and own > 1 and port.strides[1] != 1:
+            if prod(port.dims[2:]) > 1 and channels > 1 and port.strides[1] != 1:
                 extra.append(LaunchCost(f"turn {name}", 2 * _bytes(port)))
-        elif own % pack and own > 1:
-            moved += wide - _bytes(port)
+        elif channels % pack and channels > 1:
+            nbytes += wide - _bytes(port)
             extra.append(LaunchCost(f"pad {name}", _bytes(port) + wide))
-        elif grouped:
+        elif is_grouped:
             extra.append(LaunchCost(f"split {name}", 2 * _bytes(port)))
-    padded = -(-real // pack) * pack if real > 1 else 1
-    return [LaunchCost(kind, moved, flops * padded // real, ins[0].dtype), *extra]
+    padded_channels = -(-real // pack) * pack if real > 1 else 1
+    return [LaunchCost(kind, nbytes, flops * padded_channels // real, ins[0].dtype), *extra]
 
 
-def _attention(kind: str, ports: dict[str, TensorDesc], moved: float) -> LaunchCost:
+def _attention(kind: str, ports: dict[str, TensorDesc], nbytes: float) -> LaunchCost:
     q, k = (Spec(ports[n].dims, ports[n].dtype) for n in "qk")
     scores = Spec((*q.shape[:3], k.shape[2]), q.dtype)
     one = estimate_cost(
         OPS["matmul"], (q, replace(k, shape=(*k.shape[:2], k.shape[3], k.shape[2]))), (scores,), {}
     ).flops
-    return LaunchCost(kind, moved, one * (2 if kind == "sdpa" else 5), q.dtype)
+    return LaunchCost(kind, nbytes, one * (2 if kind == "sdpa" else 5), q.dtype)
 
 
 def _bytes(port: TensorDesc) -> int:

@@ -81,13 +81,13 @@ class Prediction:
 
     def kernels(self) -> dict[str, list[tuple[LaunchCost, float]]]:
         """What is started by family and name, with its seconds, those that take the longest first."""
-        made: dict[str, list[tuple[LaunchCost, float]]] = {}
+        predictions: dict[str, list[tuple[LaunchCost, float]]] = {}
         for part in self.steps:
             for one in part.launches:
-                made.setdefault(f"{part.step.kernel or part.step.op}/{one.name}", []).append(
+                predictions.setdefault(f"{part.step.kernel or part.step.op}/{one.name}", []).append(
                     (one, launch_seconds(one, self.precision))
                 )
-        return dict(sorted(made.items(), key=lambda item: -sum(s for _, s in item[1])))
+        return dict(sorted(predictions.items(), key=lambda item: -sum(s for _, s in item[1])))
 
 
 def launch_seconds(one: LaunchCost, precision: str) -> float:
@@ -102,10 +102,10 @@ def predict(net: str, what: str, precision: str, batch: int) -> Prediction:
     row = find_workload(net)
     device = RecordingDevice(precision)
     plan, backend = _plan(row, what, batch, device)
-    made = Prediction(net, what, precision, batch, predict_steps(plan, backend, device))
-    for part in made.steps:
+    predictions = Prediction(net, what, precision, batch, predict_steps(plan, backend, device))
+    for part in predictions.steps:
         part.seconds = sum(launch_seconds(s, precision) for s in part.launches)
-    return made
+    return predictions
 
 
 def _plan(row: Workload, what: str, batch: int, device: RecordingDevice) -> tuple[Plan, CudaBackend]:
@@ -138,68 +138,86 @@ class _ArrayTable:
 def predict_steps(plan: Plan, backend: CudaBackend, device: RecordingDevice) -> list[StepPrediction]:
     """The steps of a plan with what they start, as the engine strings them (`runtime/cuda_graph.py`): what follows from
     the weights alone is left out, updates are made together, and a training step has the check of its loss."""
-    arrays, made = _ArrayTable(plan), list[StepPrediction]()
+    arrays, predictions = _ArrayTable(plan), list[StepPrediction]()
     updates: list[tuple[PlannedStep, StreamKernel, Any, Any, Cost]] = []
-    for step, told in zip(plan.steps, describe_plan(plan, backend, "").steps, strict=True):
+    for step, planned_step in zip(plan.steps, describe_plan(plan, backend, "").steps, strict=True):
         ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
-        least = estimate_cost(step.node.op, ins, outs, step.node.attrs)
-        given, into = [arrays.of(v) for v in step.inputs], [arrays.of(v) for v in step.outputs]
-        if told.phase == "setup":
+        lower_bound = estimate_cost(step.node.op, ins, outs, step.node.attrs)
+        inputs, outputs = [arrays.of(v) for v in step.inputs], [arrays.of(v) for v in step.outputs]
+        if planned_step.phase == "setup":
             continue
         run = backend.prepare(step.node.op, ins, outs, step.node.attrs)
         if step.node.phase == "update":
-            updates.append((told, run, given, into, least))  # type: ignore[arg-type]
+            updates.append((planned_step, run, inputs, outputs, lower_bound))  # type: ignore[arg-type]
             continue
-        made.append(StepPrediction(told, _step_launches(run, given, into, told, least, device), least))
+        predictions.append(
+            StepPrediction(
+                planned_step, _step_launches(run, inputs, outputs, planned_step, lower_bound, device), lower_bound
+            )
+        )
     if updates:
-        made.append(StepPrediction(_device_step("check of the loss"), [LaunchCost("check_loss", 8)], Cost()))
-        made += _fused_updates(updates, backend, device)
+        predictions.append(StepPrediction(_device_step("check of the loss"), [LaunchCost("check_loss", 8)], Cost()))
+        predictions += _fused_updates(updates, backend, device)
     for states in [
-        [n for n, _ in plan.state_copies if (n in plan.guarded_states) is updated] for updated in (False, True)
+        [n for n, _ in plan.state_copies if (n in plan.guarded_states) is guarded] for guarded in (False, True)
     ]:
         if states:
-            moved = 2 * sum(plan.states[n].spec.nbytes for n in states)
-            made.append(StepPrediction(_device_step("new states"), [LaunchCost("copy_all", moved)], Cost(0, moved)))
-    return made
+            nbytes = 2 * sum(plan.states[n].spec.nbytes for n in states)
+            predictions.append(
+                StepPrediction(_device_step("new states"), [LaunchCost("copy_all", nbytes)], Cost(0, nbytes))
+            )
+    return predictions
 
 
 def _device_step(name: str) -> PlannedStep:
     return PlannedStep(0, "update", name, (), name, (name,), "device", "device", (), ())
 
 
-def _step_launches(run: Any, given: Sequence[ArrayDesc], into: Sequence[ArrayDesc], told: PlannedStep, least: Cost,
-             device: RecordingDevice) -> list[LaunchCost]:  # fmt: skip
-    if told.level == "plain":
-        return [LaunchCost(f"plain {told.op}", least.nbytes)]
-    run.kernel(given, into)
-    found = device.drain_launches([*given, *into])
-    if len(found) == 1 and not found[0].flops:  # an op may not touch the whole of its arrays; products of our own
-        factors = "float32" if "matmul" in told.members else ""
-        return [LaunchCost(found[0].name, least.nbytes, least.flops if factors else 0, factors)]
-    return found
+def _step_launches(
+    run: Any,
+    inputs: Sequence[ArrayDesc],
+    outputs: Sequence[ArrayDesc],
+    planned_step: PlannedStep,
+    lower_bound: Cost,
+    device: RecordingDevice,
+) -> list[LaunchCost]:
+    if planned_step.level == "plain":
+        return [LaunchCost(f"plain {planned_step.op}", lower_bound.nbytes)]
+    run.kernel(inputs, outputs)
+    result = device.drain_launches([*inputs, *outputs])
+    if len(result) == 1 and not result[0].flops:  # an op may not touch the whole of its arrays; products of our own
+        factors = "float32" if "matmul" in planned_step.members else ""
+        return [LaunchCost(result[0].name, lower_bound.nbytes, lower_bound.flops if factors else 0, factors)]
+    return result
 
 
 def _fused_updates(calls: Sequence[tuple[PlannedStep, StreamKernel, Any, Any, Cost]], backend: CudaBackend,
              device: RecordingDevice) -> list[StepPrediction]:  # fmt: skip
-    known = {id(run): (told, least) for told, run, _, _, least in calls}
-    left = sum((least for _, _, _, _, least in calls), Cost())
-    made, together = list[StepPrediction](), list[Any]()
-    for run, given, into in backend.fuse_updates([(run, given, into) for _, run, given, into, _ in calls]):
-        if id(run) not in known:
-            together.append((run, given, into))
+    planned = {id(run): (planned_step, lower_bound) for planned_step, run, _, _, lower_bound in calls}
+    remaining = sum((lower_bound for _, _, _, _, lower_bound in calls), Cost())
+    predictions, together = list[StepPrediction](), list[Any]()
+    for run, inputs, outputs in backend.fuse_updates([(run, inputs, outputs) for _, run, inputs, outputs, _ in calls]):
+        if id(run) not in planned:
+            together.append((run, inputs, outputs))
             continue
-        told, least = known[id(run)]
-        left += Cost(-least.flops, -least.nbytes)
-        made.append(StepPrediction(told, _step_launches(run, given, into, told, least, device), least))
-    for run, given, into in together:
-        run.kernel(given, into)
-        found = [LaunchCost(s.name, left.nbytes / len(together)) for s in device.drain_launches([])]
-        made.append(
+        planned_step, lower_bound = planned[id(run)]
+        remaining += Cost(-lower_bound.flops, -lower_bound.nbytes)
+        predictions.append(
             StepPrediction(
-                _device_step("updates"), found, Cost(left.flops // len(together), left.nbytes // len(together))
+                planned_step, _step_launches(run, inputs, outputs, planned_step, lower_bound, device), lower_bound
             )
         )
-    return made
+    for run, inputs, outputs in together:
+        run.kernel(inputs, outputs)
+        result = [LaunchCost(s.name, remaining.nbytes / len(together)) for s in device.drain_launches([])]
+        predictions.append(
+            StepPrediction(
+                _device_step("updates"),
+                result,
+                Cost(remaining.flops // len(together), remaining.nbytes // len(together)),
+            )
+        )
+    return predictions
 
 
 # ---------------------------------------------------------------- the page
@@ -207,10 +225,10 @@ def _fused_updates(calls: Sequence[tuple[PlannedStep, StreamKernel, Any, Any, Co
 
 def format_row(p: Prediction) -> str:
     """A row of the first table."""
-    moved, least = sum(x.nbytes for x in p.steps), sum(x.least.nbytes for x in p.steps)
+    nbytes, lower_bound = sum(x.nbytes for x in p.steps), sum(x.least.nbytes for x in p.steps)
     flops = sum(s.flops for x in p.steps for s in x.launches)
-    return (f"| {p.net} | {p.what} | {p.precision} | {p.batch} | {p.launches} | {moved / 1e9:,.2f} "
-            f"| {least / 1e9:,.2f} | {flops / 1e9:,.0f} | {p.seconds * 1e3:,.3f} | {p.rate:,.0f} |")  # fmt: skip
+    return (f"| {p.net} | {p.what} | {p.precision} | {p.batch} | {p.launches} | {nbytes / 1e9:,.2f} "
+            f"| {lower_bound / 1e9:,.2f} | {flops / 1e9:,.0f} | {p.seconds * 1e3:,.3f} | {p.rate:,.0f} |")  # fmt: skip
 
 
 #: least: each op reads its inputs and writes its outputs once
@@ -225,10 +243,10 @@ def format_details(p: Prediction, steps: int) -> Iterable[str]:
     yield f"\n**{p.net}, {p.what}, {p.precision}, batch {p.batch}**\n"
     yield "| kernel | times | GB | GFLOP | ms | share |"
     yield "| --- | --- | --- | --- | --- | --- |"
-    for name, found in list(p.kernels().items())[:steps]:
-        moved, flops = sum(s.nbytes for s, _ in found), sum(s.flops for s, _ in found)
-        time = sum(t for _, t in found)
-        yield (f"| {name} | {len(found)} | {moved / 1e9:,.3f} | {flops / 1e9:,.0f} | {time * 1e3:,.3f} "
+    for name, result in list(p.kernels().items())[:steps]:
+        nbytes, flops = sum(s.nbytes for s, _ in result), sum(s.flops for s, _ in result)
+        time = sum(t for _, t in result)
+        yield (f"| {name} | {len(result)} | {nbytes / 1e9:,.3f} | {flops / 1e9:,.0f} | {time * 1e3:,.3f} "
                f"| {time / p.seconds:.1%} |")  # fmt: skip
     yield "\n| layer | ops | kernels | MB | ms |"
     yield "| --- | --- | --- | --- | --- |"
@@ -247,15 +265,15 @@ def main() -> None:
     parser.add_argument("--batch", default="256")
     parser.add_argument("--steps", type=int, default=0, help="how many kernels and steps of each row are listed")
     args = parser.parse_args()
-    found = [
+    result = [
         predict(net, what, precision, int(batch))
         for net in args.rows.split(",")
         for what in args.what.split(",")
         for precision in args.precision.split(",")
         for batch in args.batch.split(",")
     ]
-    print("\n".join([*HEAD, *map(format_row, found)]))
-    for one in found if args.steps else ():
+    print("\n".join([*HEAD, *map(format_row, result)]))
+    for one in result if args.steps else ():
         print("\n".join(format_details(one, args.steps)))
 
 

@@ -31,14 +31,14 @@ class GraphKernel:
         self, plan: ExecutionPlan, ins: Sequence[Spec], bindings: TensorBindings, epilogue: LaunchSequence | None = None
     ):
         self.plan, self.bindings, self.after = plan, dict(bindings), epilogue
-        self.plain = [s.layout is None for s in ins]
+        self._in_default_layout = [s.layout is None for s in ins]
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Execute the graph, then the elementwise kernel."""
         device = self.plan.context.device
         inputs = [
             ensure_contiguous(device, a) if is_contiguous else a
-            for a, is_contiguous in zip(inputs, self.plain, strict=True)
+            for a, is_contiguous in zip(inputs, self._in_default_layout, strict=True)
         ]
 
         addresses = {}

@@ -19,15 +19,27 @@ MAX_THREADS = 1 << 17  # threads over the rows: as many as a large GPU runs at o
 AHEAD = 4  # rows that a thread reads before it writes
 
 
-def channelwise_source(name: str, given: Sequence[str], own: Sequence[tuple[str, str]], ins: Sequence[tuple[str, Spec]],
-               outs: Sequence[Spec], lines: Sequence[str], results: Sequence[str], last: bool) -> str:  # fmt: skip
-    """The kernel. given: further arguments, as they are declared. own: names with what they are in channel ``c`` (in
-    C). ins: arrays that lie alike, with the names of their elements in the lines; results: what is written."""
+def channelwise_source(
+    name: str,
+    parameters: Sequence[str],
+    channel_values: Sequence[tuple[str, str]],
+    ins: Sequence[tuple[str, Spec]],
+    outs: Sequence[Spec],
+    lines: Sequence[str],
+    results: Sequence[str],
+    last: bool,
+) -> str:
+    """The source of a kernel.
+
+    parameters: declarations of further parameters. channel_values: names with their C expression for channel ``c``.
+    ins: arrays of one layout, with the names of their elements in ``lines``. results: the C expressions that are
+    written to ``outs``. last: whether the layout is channels_last.
+    """
     kinds = ScalarTracer()
-    args = [*given, *(f"const {c_type(s)}* in{i}" for i, (_, s) in enumerate(ins))]
+    args = [*parameters, *(f"const {c_type(s)}* in{i}" for i, (_, s) in enumerate(ins))]
     args += [f"{c_type(s)}* out{i}" for i, s in enumerate(outs)]
     packs = [f"pack<{c_type(s)}, PACK>" for _, s in ins]
-    made = [f"pack<{c_type(s)}, PACK>" for s in outs]
+    output_vectors = [f"pack<{c_type(s)}, PACK>" for s in outs]
     load = [
         f"const {kinds.compute_c_type(kinds.compute_dtype(s.dtype))} {n} = get(p{i}[u].v[j]);"
         for i, (n, s) in enumerate(ins)
@@ -35,8 +47,8 @@ def channelwise_source(name: str, given: Sequence[str], own: Sequence[tuple[str,
     inner = [*load, *lines, *(f"put(r{i}.v[j], {one});" for i, one in enumerate(results))]
     head = [f"{p} p{i}[AHEAD];" for i, p in enumerate(packs)]
     read = [f"p{i}[u] = *(const {p}*)(in{i} + at);" for i, p in enumerate(packs)]
-    room = [f"{p} r{i};" for i, p in enumerate(made)]
-    store = [f"*({p}*)(out{i} + at) = r{i};" for i, p in enumerate(made)]
+    room = [f"{p} r{i};" for i, p in enumerate(output_vectors)]
+    store = [f"*({p}*)(out{i} + at) = r{i};" for i, p in enumerate(output_vectors)]
     if last:
         count, place = "rows", "index at = (r + u * step) * C + c;"
         first = "const index c = i % (C / PACK) * PACK;"
@@ -46,9 +58,9 @@ def channelwise_source(name: str, given: Sequence[str], own: Sequence[tuple[str,
         count, place = "n", "index at = (i + u) * PACK;"
         first = "const index c = i * PACK / INNER % C;"
         loop, within, each, which = "", "true", "i, n", "0"
-    numbers = [f"A {n}_of[{'PACK' if last else '1'}];" for n, _ in own]
-    fill = [f"{n}_of[j] = {text.replace('[c]', '[c + j]')};" for n, text in own]
-    use = [f"const A {n} = {n}_of[{which}];" for n, _ in own]
+    numbers = [f"A {n}_of[{'PACK' if last else '1'}];" for n, _ in channel_values]
+    fill = [f"{n}_of[j] = {text.replace('[c]', '[c + j]')};" for n, text in channel_values]
+    use = [f"const A {n} = {n}_of[{which}];" for n, _ in channel_values]
     return f"""
 #undef AHEAD
 #define AHEAD {AHEAD if last else 1}

@@ -210,9 +210,14 @@ def elementwise_launches(
 class ElementwiseKernel(LaunchSequence):
     """The kernel of a program over arrays of one size and scalars, with what `optimizer_update.fuse_updates` needs."""
 
-    def __init__(self, made: LaunchSequence, key: tuple[FusedProgram, tuple[OperandRef, ...]], ins: tuple[Spec, ...],
-                 outs: tuple[Spec, ...]):  # fmt: skip
-        super().__init__(*made.launches)
+    def __init__(
+        self,
+        launches: LaunchSequence,
+        key: tuple[FusedProgram, tuple[OperandRef, ...]],
+        ins: tuple[Spec, ...],
+        outs: tuple[Spec, ...],
+    ):
+        super().__init__(*launches.launches)
         self.key, self.ins, self.outs = key, ins, outs
 
     def group_key(self) -> tuple[Any, ...]:
