@@ -16,21 +16,29 @@ from prototorch.spec import Spec
 
 
 class _ConfusionMetric(Metric, abstract=True):
-    """Counts of samples by their class and their predicted class."""
+    """Counts of samples by their class and their predicted class: the likeliest, or for an output of one unit class 1
+    above the threshold, else 0."""
 
     axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for images of classes [N, C, H, W].")
+    threshold: float = field(
+        default=0.5, doc="For an output of one unit: values above it are class 1; it must be 0 for logits."
+    )
     target_kind: ClassVar[TargetKind] = "classes"
 
     def target_spec(self, output: Spec) -> Spec:
         return class_index_spec(output, self.axis)
 
     def states(self, output: Spec) -> dict[str, Spec]:
-        n = output.shape[self.axis]
+        n = max(output.shape[self.axis], 2)
         return {"matrix": Spec((n, n), TOTAL_DTYPE)}
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:
-        target, n = self.match_target(target, output), output.shape[self.axis]
-        cell = target * n + ops.argmax(output, axis=self.axis)
+        target, n = self.match_target(target, output), max(output.shape[self.axis], 2)
+        if output.shape[self.axis] == 1:
+            predicted = ops.cast(ops.greater(ops.squeeze(output, axis=self.axis), self.threshold), dtype="int32")
+        else:
+            predicted = ops.argmax(output, axis=self.axis)
+        cell = target * n + predicted
         wide = expand_trailing(ops.cast(weight, dtype=TOTAL_DTYPE), target.ndim)
         each = ops.broadcast_to(wide, shape=tuple(target.shape))
         # a label out of range counts nowhere; `embedding_grad` would write outside the matrix

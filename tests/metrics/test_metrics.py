@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import prototorch as pt
 from prototorch import losses as L
 from prototorch import metrics as M
 from prototorch.eager.tensor import tensor
@@ -199,3 +200,19 @@ def test_a_metric_is_the_same_after_a_text(cls):
     report.raise_if_any()
     assert again == block
     assert again.metrics[0].type.name == cls().name
+
+
+@pytest.mark.parametrize(("activation", "threshold"), [("sigmoid", 0.5), ("linear", 0.0)])
+def test_one_unit_is_two_classes(activation, threshold):
+    """The likeliest class of one unit would always be class 0: a perfect score for anything."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((60, 3)).astype("float32"), rng.integers(0, 2, 60)
+    model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(1, activation)])
+    metrics = [pt.metrics.MeanIoU(threshold=threshold), pt.metrics.ConfusionMatrix(threshold=threshold)]
+    model.compile("sgd", pt.losses.BinaryCrossentropy(from_logits=activation == "linear"), metrics)
+    results = model.evaluate(x, y)
+    predicted = model.predict(x)[:, 0] > threshold
+    matrix = np.array([[((y == t) & (predicted == p)).sum() for p in (0, 1)] for t in (0, 1)])
+    assert np.array_equal(results["confusion_matrix"], matrix)
+    right = np.diag(matrix)
+    assert results["mean_io_u"] == pytest.approx((right / (matrix.sum(0) + matrix.sum(1) - right)).mean())
