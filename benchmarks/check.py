@@ -26,8 +26,8 @@ def compare_losses(ours: list[float], theirs: list[float]) -> str | None:
         return f"losses {theirs}, prototorch's {ours}"
     change = max(abs(loss - ours[0]) for loss in ours)
     for step, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
-        allowed = FIRST_LOSS_TOLERANCE * abs(mine) if step == 0 else LOSS_CHANGE_TOLERANCE * change + 1e-5 * abs(mine)
-        if abs(mine - other) > allowed:
+        tolerance = FIRST_LOSS_TOLERANCE * abs(mine) if step == 0 else LOSS_CHANGE_TOLERANCE * change + 1e-5 * abs(mine)
+        if abs(mine - other) > tolerance:
             return f"the loss of step {step + 1} is {other:.6g}, prototorch's {mine:.6g}"
     return None
 

@@ -108,9 +108,9 @@ def files() -> Rates:
         folder = Path(name)
         images, labels = make_images(60_000, folder)
         yield "open IDX, gzip, 60,000 pictures", best_seconds(Data(source=name).open, 3), "s"
-        plain, small = str(folder / "plain.npz"), str(folder / "small.npz")
-        np.savez(plain, x=images, y=labels)
-        yield "open npz, 60,000 pictures", best_seconds(Data(source=plain).open, 3), "s"
+        uncompressed, small = str(folder / "plain.npz"), str(folder / "small.npz")
+        np.savez(uncompressed, x=images, y=labels)
+        yield "open npz, 60,000 pictures", best_seconds(Data(source=uncompressed).open, 3), "s"
         np.savez_compressed(small, x=images[:IMAGE_COUNT], y=labels[:IMAGE_COUNT])
         yield f"open npz, compressed, {IMAGE_COUNT:,} pictures", best_seconds(Data(source=small).open, 3), "s"
 
@@ -118,13 +118,13 @@ def files() -> Rates:
 def pictures() -> Rates:
     """Decoding picture files, by threads."""
     kinds = (("jpg", (500, 375), 224, 256), ("png", (256, 256), 224, 256), ("png", (28, 28), 28, 2048))
-    for kind, size, wanted, count in kinds:
+    for kind, size, target_size, count in kinds:
         with tempfile.TemporaryDirectory() as name:
             write_photos(Path(name), count, size, kind)
-            data = Data(source=name, size=wanted).open()
+            data = Data(source=name, size=target_size).open()
             for threads in (0, 1, 2, 4):
                 got = samples_per_second(Loader(data, 64, threads=threads))
-                yield f"{kind} {size[0]} x {size[1]} to {wanted}, {threads} threads", got, "samples/s"
+                yield f"{kind} {size[0]} x {size[1]} to {target_size}, {threads} threads", got, "samples/s"
 
 
 def loop() -> Rates:
@@ -184,17 +184,17 @@ def main() -> None:
     parser.add_argument("--rows", default=",".join(BENCHMARKS))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = []
+    results = []
     if not args.json:
         versions = f"prototorch {pt.__version__}, NumPy {np.__version__}, Python {platform.python_version()}"
         print(f"{versions}, {os.cpu_count()} cores; batches of 64")
     for name in args.rows.split(","):
         for what, value, unit in BENCHMARKS[name]():
-            found.append({"what": what, "value": value, "unit": unit})
+            results.append({"what": what, "value": value, "unit": unit})
             if not args.json:
                 print(f"{what:45} {value:12,.{3 if unit == 's' else 0}f} {unit}", flush=True)
     if args.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

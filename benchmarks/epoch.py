@@ -1,4 +1,4 @@
-"""Measure an epoch of LeNet as a whole process, from the command to its end, against PyTorch, turn by turn.
+"""Measure an epoch of LeNet as a whole process, from the command to its end, against PyTorch, alternately.
 
     python -m benchmarks.epoch                           60,000 pictures, three turns
     python -m benchmarks.epoch --rounds 5 --threads 2
@@ -42,7 +42,7 @@ class ProcessRun:
 
     seconds: float
     memory: int
-    found: dict[str, Any]
+    report_json: dict[str, Any]
 
 
 def data_folder(scratch: Path, limit: int | None) -> Path:
@@ -79,7 +79,7 @@ def run(command: list[str], folder: Path) -> ProcessRun:
 
 
 def main() -> None:
-    """Run everybody turn by turn and print the table."""
+    """Run everybody alternately and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=int, help="so many training pictures")
@@ -105,31 +105,33 @@ def main() -> None:
                 *PEER_OPTIONS[peer],
                 *threads,
             ]
-        turns: dict[str, list[ProcessRun]] = {name: [] for name in commands}
+        runs: dict[str, list[ProcessRun]] = {name: [] for name in commands}
         for number in range(args.rounds + 1):
             for name, command in commands.items():
-                turn = run(command, root)
-                turns[name].append(turn)
+                measured = run(command, root)
+                runs[name].append(measured)
                 if not args.json:
-                    counted = f"turn {number}" if number else "first, not counted"
-                    print(f"{name:20} {turn.seconds:7.2f} s {turn.memory / 2**20:6.0f} MiB  {counted}", flush=True)
-    report(turns, args.json)
+                    label = f"round {number}" if number else "warm-up, not counted"
+                    print(
+                        f"{name:20} {measured.seconds:7.2f} s {measured.memory / 2**20:6.0f} MiB  {label}", flush=True
+                    )
+    report(runs, args.json)
 
 
-def report(turns: dict[str, list[ProcessRun]], as_json: bool) -> None:
+def report(runs: dict[str, list[ProcessRun]], as_json: bool) -> None:
     """Medians, ratios, and where prototorch's own time went."""
     rows = {}
-    for name, all_turns in turns.items():
-        counted = all_turns[1:]
-        found = counted[-1].found
+    for name, all_runs in runs.items():
+        measured_runs = all_runs[1:]
+        report_json = measured_runs[-1].report_json
         rows[name] = {
-            "seconds": statistics.median(t.seconds for t in counted),
-            "memory": statistics.median(t.memory for t in counted),
-            "val_accuracy": np.ravel(found["val_accuracy"])[-1].item(),
+            "seconds": statistics.median(t.seconds for t in measured_runs),
+            "memory": statistics.median(t.memory for t in measured_runs),
+            "val_accuracy": np.ravel(report_json["val_accuracy"])[-1].item(),
         }
     for row in rows.values():
         row["ratio"] = row["seconds"] / rows["prototorch"]["seconds"]
-    profile = turns["prototorch"][-1].found.get("profile", {})
+    profile = runs["prototorch"][-1].report_json.get("profile", {})
     if as_json:
         print(json.dumps({"rows": rows, "profile": profile}, indent=1))
         return

@@ -54,14 +54,14 @@ def processor_name() -> str:
 def cpu_load(seconds: float = 0.5) -> float:
     """The share of the processors' time, 0 to 1, that is in use over the next moments; NaN where it is not known."""
 
-    def counted() -> tuple[int, int]:
+    def read_counters() -> tuple[int, int]:
         values = [int(v) for v in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
         return sum(values), values[3] + values[4]
 
     try:
-        first = counted()
+        first = read_counters()
         time.sleep(seconds)
-        second = counted()
+        second = read_counters()
     except OSError:
         return float("nan")
     return 1 - (second[1] - first[1]) / max(second[0] - first[0], 1)

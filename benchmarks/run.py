@@ -44,11 +44,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _chosen(parser: argparse.ArgumentParser, given: str, known: tuple[str, ...], option: str) -> list[str]:
-    names = [name for name in given.split(",") if name]
+def _parse_names(parser: argparse.ArgumentParser, text: str, names_allowed: tuple[str, ...], option: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
     for name in names:
-        if name not in known:
-            parser.error(f"{option}: {name!r} is none of {', '.join(known)}")
+        if name not in names_allowed:
+            parser.error(f"{option}: {name!r} is none of {', '.join(names_allowed)}")
     return names
 
 
@@ -56,17 +56,17 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the rows asked for, and print (or write) the table."""
     parser = _parser()
     args = parser.parse_args(arguments)
-    rows = _chosen(parser, args.rows, tuple(WORKLOADS), "--rows")
-    what = _chosen(parser, args.what, WHAT, "--what")
-    peers = _chosen(parser, args.peers, (*PEERS, *ENTRIES), "--peers")
+    rows = _parse_names(parser, args.rows, tuple(WORKLOADS), "--rows")
+    what = _parse_names(parser, args.what, WHAT, "--what")
+    peers = _parse_names(parser, args.peers, (*PEERS, *ENTRIES), "--peers")
     if args.rounds < 1 or args.threads < 1:
         parser.error("--rounds and --threads are at least 1")
     batches = [int(n) for n in args.batches.split(",")] if args.batches else None
-    found, notes = select_entries(peers, args.compile)
+    entries_found, notes = select_entries(peers, args.compile)
     bench = WorkloadRunner(
-        found, args.threads, args.rounds, args.least, args.most, not args.no_check, args.pictures, notes
+        entries_found, args.threads, args.rounds, args.least, args.most, not args.no_check, args.pictures, notes
     )
-    top = table_head(found, args.threads, args.rounds)
+    top = table_head(entries_found, args.threads, args.rounds)
     print("\n".join(top), flush=True)
     for note in notes:
         print(f"  ({note})", file=sys.stderr)

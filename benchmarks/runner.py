@@ -49,7 +49,9 @@ class WorkloadRunner:
         lines: list[ResultLine | None] = []
         others = cpu_load()
         if others > MAX_CPU_LOAD:
-            self._say(f"{row.name}: other processes used {others:.0%} of the processors when it began: no fair figures")
+            self._add_note(
+                f"{row.name}: other processes used {others:.0%} of the processors at the start: not comparable"
+            )
         with tempfile.TemporaryDirectory(prefix="prototorch-bench-") as folder:
             place = Path(folder)
             weights = place / "weights.npz"
@@ -57,7 +59,7 @@ class WorkloadRunner:
                 with WorkerProcess(ENTRIES[OURS], row, self.threads) as child:
                     child.ask("weights", path=str(weights))
             if "train" in what:
-                fit = self._same(row, weights) if self.checked else ""
+                fit = self._check_training(row, weights) if self.checked else ""
                 lines += [self._train(row, n, weights, fit) for n in batches or row.train]
             if "infer" in what:
                 lines += [self._infer(row, n, weights, place) for n in batches or row.infer]
@@ -66,121 +68,121 @@ class WorkloadRunner:
             if "infer-memory" in what:
                 lines += [self._memory(row, n, (weights, place)) for n in batches or row.infer]
             if "first-step" in what:
-                lines += self._first(row, (batches or row.train)[0])
+                lines += self._first_step(row, (batches or row.train)[0])
             if "epoch" in what and row.name == EPOCH_WORKLOAD:
                 lines += self._epoch(row, weights, place)
         return [line for line in lines if line is not None]
 
-    # ------------------------------------------------------------------ steps, turn by turn
+    # ------------------------------------------------------------------ steps, measured alternately
 
     def _train(self, row: Workload, batch: int, weights: Path, fit: str) -> ResultLine | None:
         with ExitStack() as stack:
-            ready = self._opened(stack, row, "train", batch, weights, {})
-            found = self._turns(row, "train", ready)
-        return self._line(row, f"{batch}", "train", "ms", {k: 1e3 * v for k, v in found.items()}, row.goal, fit)
+            workers = self._open_workers(stack, row, "train", batch, weights, {})
+            figures = self._turns(row, "train", workers)
+        return self._add_line(row, f"{batch}", "train", "ms", {k: 1e3 * v for k, v in figures.items()}, row.goal, fit)
 
     def _infer(self, row: Workload, batch: int, weights: Path, place: Path) -> ResultLine | None:
-        exported: dict[str, str] = {}
-        for entry in self._taking(row, training=False):
-            if entry.exported and not exported:
-                exported = self._export(row, batch, weights, place)
+        export: dict[str, str] = {}
+        for entry in self._participants(row, training=False):
+            if entry.needs_export and not export:
+                export = self._export(row, batch, weights, place)
         with ExitStack() as stack:
-            ready = self._opened(stack, row, "infer", batch, weights, exported)
-            fit = self._same_outputs(row, batch, ready, place) if self.checked else ""
-            found = self._turns(row, "infer", ready)
-        return self._line(row, f"{batch}", "infer", "ms", {k: 1e3 * v for k, v in found.items()}, 1.0, fit)
+            workers = self._open_workers(stack, row, "infer", batch, weights, export)
+            fit = self._check_outputs(row, batch, workers, place) if self.checked else ""
+            figures = self._turns(row, "infer", workers)
+        return self._add_line(row, f"{batch}", "infer", "ms", {k: 1e3 * v for k, v in figures.items()}, 1.0, fit)
 
-    def _opened(self, stack: ExitStack, row: Workload, what: str, batch: int, weights: Path,
-                exported: dict[str, str]) -> dict[str, WorkerProcess]:  # fmt: skip
+    def _open_workers(self, stack: ExitStack, row: Workload, what: str, batch: int, weights: Path,
+                export: dict[str, str]) -> dict[str, WorkerProcess]:  # fmt: skip
         """The contenders that are ready, each warmed up."""
-        ready = {}
-        for entry in self._taking(row, training=what == "train"):
-            if entry.exported and "onnx" not in exported:
+        workers = {}
+        for entry in self._participants(row, training=what == "train"):
+            if entry.needs_export and "onnx" not in export:
                 continue  # the export has left its note
             child = WorkerProcess(entry, row, self.threads)
             try:
-                child.ask("open", batch=batch, weights=str(weights), **(exported if entry.exported else {}))
+                child.ask("open", batch=batch, weights=str(weights), **(export if entry.needs_export else {}))
                 child.ask("turn", what=what)
             except UnsupportedError as reason:
-                self._note(entry, row, what, reason)
+                self._note_failure(entry, row, what, reason)
                 child.close()
             else:
                 stack.callback(child.close)
-                ready[entry.name] = child
-        return ready
+                workers[entry.name] = child
+        return workers
 
-    def _turns(self, row: Workload, what: str, ready: dict[str, WorkerProcess]) -> dict[str, float]:
+    def _turns(self, row: Workload, what: str, workers: dict[str, WorkerProcess]) -> dict[str, float]:
         """The median seconds of a step; short ones are repeated within a turn."""
-        times: dict[str, list[float]] = {name: [] for name in ready}
+        times: dict[str, list[float]] = {name: [] for name in workers}
         repeats: dict[str, int] = {}
-        whole, turn = 0.0, -1  # the first turn tells how many steps a turn has, and how many turns there are
-        while turn < min(self.rounds, max(MIN_ROUNDS, int(self.most / max(whole, 1e-9)))):
-            for name, child in list(ready.items()):
+        round_seconds, turn = 0.0, -1  # the first turn tells how many steps a turn has, and how many turns there are
+        while turn < min(self.rounds, max(MIN_ROUNDS, int(self.most / max(round_seconds, 1e-9)))):
+            for name, child in list(workers.items()):
                 time.sleep(PAUSE)
                 try:
                     spent = child.ask("turn", what=what, times=repeats.get(name, 1))
                 except UnsupportedError as reason:
-                    self._note(child.entry, row, what, reason)
-                    del ready[name]
+                    self._note_failure(child.entry, row, what, reason)
+                    del workers[name]
                     times.pop(name)
                     continue
                 if turn < 0:
                     repeats[name] = max(1, round(self.least / max(spent, 1e-6)))
-                    whole += spent * repeats[name]
+                    round_seconds += spent * repeats[name]
                 else:
                     times[name].append(spent / repeats[name])
             turn += 1
-        return {name: statistics.median(found) for name, found in times.items()}
+        return {name: statistics.median(figures) for name, figures in times.items()}
 
     # ------------------------------------------------------------------ that they compute the same
 
-    def _same(self, row: Workload, weights: Path) -> str:
+    def _check_training(self, row: Workload, weights: Path) -> str:
         """Compare parameter counts and the losses of the first steps, without dropout; says how it went."""
         mine: tuple[int, list[float]] | None = None
         wrong = False
-        for entry in self._taking(row, training=True):
+        for entry in self._participants(row, training=True):
             try:
                 with WorkerProcess(entry, row, self.threads) as child:
                     child.ask("open", batch=CHECK_BATCH, weights=str(weights), dropout=False)
-                    count, found = child.ask("parameters"), child.ask("losses", steps=CHECK_STEPS)
+                    count, figures = child.ask("parameters"), child.ask("losses", steps=CHECK_STEPS)
             except UnsupportedError as reason:
-                self._note(entry, row, "check", reason)
+                self._note_failure(entry, row, "check", reason)
                 wrong = True
                 continue
             if entry.name == OURS:
-                mine = count, found
+                mine = count, figures
             elif mine is not None:
-                for complaint in (check.compare_parameters(mine[0], count), check.compare_losses(mine[1], found)):
+                for complaint in (check.compare_parameters(mine[0], count), check.compare_losses(mine[1], figures)):
                     if complaint is not None:
-                        self._note(entry, row, "check", complaint)
+                        self._note_failure(entry, row, "check", complaint)
                         wrong = True
         return "see notes" if wrong else "same"
 
-    def _same_outputs(self, row: Workload, batch: int, ready: dict[str, WorkerProcess], place: Path) -> str:
-        if OURS not in ready:
+    def _check_outputs(self, row: Workload, batch: int, workers: dict[str, WorkerProcess], place: Path) -> str:
+        if OURS not in workers:
             return ""
         wrong = False
-        for name, child in ready.items():
+        for name, child in workers.items():
             try:
                 child.ask("outputs", path=str(place / f"{name}.npy"))
             except UnsupportedError as reason:
-                self._note(child.entry, row, "check", reason)
+                self._note_failure(child.entry, row, "check", reason)
                 wrong = True
                 continue
             if name != OURS and (place / f"{OURS}.npy").exists():
                 complaint = check.compare_outputs(place / f"{OURS}.npy", place / f"{name}.npy")
                 if complaint is not None:
-                    self._note(child.entry, row, f"check of inference at {batch}", complaint)
+                    self._note_failure(child.entry, row, f"check of inference at {batch}", complaint)
                     wrong = True
         return "see notes" if wrong else "same"
 
     def _export(self, row: Workload, batch: int, weights: Path, place: Path) -> dict[str, str]:
         path = place / "model.onnx"
         command = [sys.executable, "-m", "benchmarks.peers.onnx_model", row.name, str(batch), str(weights), str(path)]
-        done = subprocess.run(command, cwd=ROOT, env=environment(self.threads), capture_output=True, text=True)
-        if done.returncode:
-            said = (done.stderr.strip() or "no word").splitlines()[-1]
-            self._say(f"{row.name}, inference at {batch}: the net cannot be exported: {said[:300]}")
+        completed = subprocess.run(command, cwd=ROOT, env=environment(self.threads), capture_output=True, text=True)
+        if completed.returncode:
+            error_line = (completed.stderr.strip() or "no word").splitlines()[-1]
+            self._add_note(f"{row.name}, inference at {batch}: the net cannot be exported: {error_line[:300]}")
             return {}
         return {"onnx": str(path)}
 
@@ -189,22 +191,22 @@ class WorkloadRunner:
     def _memory(self, row: Workload, batch: int, infer: tuple[Path, Path] | None = None) -> ResultLine | None:
         """The peaks of processes that train; or that predict, with weights from a file, and a folder for more. Ours is
         measured the second time, when its kernels are on disk, as they are from then on."""
-        exported = {} if infer is None else self._export(row, batch, *infer)
+        export = {} if infer is None else self._export(row, batch, *infer)
 
-        def peak(entry: PeerEntry, again: bool = True) -> float:
-            if entry.exported and not exported:
+        def peak(entry: PeerEntry, warm: bool = True) -> float:
+            if entry.needs_export and not export:
                 raise UnsupportedError("the net cannot be exported")
-            if entry.name == OURS and again:
+            if entry.name == OURS and warm:
                 peak(entry, False)
             with WorkerProcess(entry, row, self.threads) as child:
-                child.ask("open", batch=batch, **(exported if entry.exported else {}))
+                child.ask("open", batch=batch, **(export if entry.needs_export else {}))
                 child.ask("turn", what="train" if infer is None else "infer", times=CHECK_STEPS)
                 return child.ask("memory") / 2**20
 
         what = "memory" if infer is None else "memory, infer"
-        return self._line(row, f"{batch}", what, "MiB", self._each(row, what, peak, infer is None), 1.0)
+        return self._add_line(row, f"{batch}", what, "MiB", self._measure_each(row, what, peak, infer is None), 1.0)
 
-    def _first(self, row: Workload, batch: int) -> list[ResultLine | None]:
+    def _first_step(self, row: Workload, batch: int) -> list[ResultLine | None]:
         """Seconds from the command to the end of the first step: with no compiled code kept, and with it."""
         cold: dict[str, list[float]] = {}
         warm: dict[str, list[float]] = {}
@@ -212,78 +214,78 @@ class WorkloadRunner:
         def both(entry: PeerEntry) -> float:
             cache = Path(tempfile.mkdtemp(prefix="prototorch-bench-cache-"))
             try:
-                for found in (cold, warm):
+                for figures in (cold, warm):
                     with WorkerProcess(entry, row, self.threads, cache) as child:
                         child.ask("open", batch=batch)
                         child.ask("turn", what="train")
-                        found.setdefault(entry.name, []).append(time.perf_counter() - child.began)
+                        figures.setdefault(entry.name, []).append(time.perf_counter() - child.began)
             finally:
                 shutil.rmtree(cache, ignore_errors=True)
             return 0.0
 
         for _ in range(min(self.rounds, 3)):
-            self._each(row, "first step", both)
+            self._measure_each(row, "first step", both)
         limits = {"cold": row.first, "warm": 1.5}
         return [
-            self._line(row, f"{batch}", f"first step, {name}", "s", {k: statistics.median(v) for k, v in found.items()},
-                       None, limit=limits[name])
-            for name, found in (("cold", cold), ("warm", warm))
+            self._add_line(row, f"{batch}", f"first step, {name}", "s",
+                           {k: statistics.median(v) for k, v in figures.items()}, None, limit=limits[name])
+            for name, figures in (("cold", cold), ("warm", warm))
         ]  # fmt: skip
 
     def _epoch(self, row: Workload, weights: Path, place: Path) -> list[ResultLine | None]:
         """Wall seconds of whole processes that train one epoch, their memory, and the loss they end with."""
-        given = {name: str(place / f"{name}.npy") for name in ("x", "y")}
-        for path, array in zip(given.values(), make_images(self.pictures), strict=True):
+        paths = {name: str(place / f"{name}.npy") for name in ("x", "y")}
+        for path, array in zip(paths.values(), make_images(self.pictures), strict=True):
             np.save(path, array)
         seconds: dict[str, list[float]] = {}
         memory: dict[str, float] = {}
         losses: dict[str, float] = {}
 
-        def whole(entry: PeerEntry) -> float:
+        def time_process(entry: PeerEntry) -> float:
             with WorkerProcess(entry, row, self.threads) as child:
-                losses[entry.name] = child.ask("epoch", weights=str(weights), **given)
+                losses[entry.name] = child.ask("epoch", weights=str(weights), **paths)
                 memory[entry.name] = child.ask("memory") / 2**20
             seconds.setdefault(entry.name, []).append(time.perf_counter() - child.began)
             return 0.0
 
         for _ in range(min(self.rounds, 3)):
-            self._each(row, "epoch", whole)
-        shown = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
-        self._say(f"{row.name}, epoch over {self.pictures} pictures: mean losses {shown}")
+            self._measure_each(row, "epoch", time_process)
+        loss_text = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
+        self._add_note(f"{row.name}, epoch over {self.pictures} pictures: mean losses {loss_text}")
         medians = {k: statistics.median(v) for k, v in seconds.items()}
         return [
-            self._line(row, f"{EPOCH_BATCH}", "epoch, whole process", "s", medians, 2.0),
-            self._line(row, f"{EPOCH_BATCH}", "epoch, memory", "MiB", memory, 1.0),
+            self._add_line(row, f"{EPOCH_BATCH}", "epoch, whole process", "s", medians, 2.0),
+            self._add_line(row, f"{EPOCH_BATCH}", "epoch, memory", "MiB", memory, 1.0),
         ]
 
-    def _each(
+    def _measure_each(
         self, row: Workload, what: str, measure: Callable[[PeerEntry], float], training: bool = True
     ) -> dict[str, float]:
-        found = {}
-        for entry in self._taking(row, training):
+        figures = {}
+        for entry in self._participants(row, training):
             try:
-                found[entry.name] = measure(entry)
+                figures[entry.name] = measure(entry)
             except UnsupportedError as reason:
-                self._note(entry, row, what, reason)
-        return found
+                self._note_failure(entry, row, what, reason)
+        return figures
 
     # ------------------------------------------------------------------ words
 
-    def _taking(self, row: Workload, training: bool) -> list[PeerEntry]:
+    def _participants(self, row: Workload, training: bool) -> list[PeerEntry]:
         return [entry for entry in self.entries if entry.takes(row, training)]
 
-    def _line(self, row: Workload, batch: str, what: str, unit: str, found: dict[str, float], goal: float | None,
+    def _add_line(self, row: Workload, batch: str, what: str, unit: str, figures: dict[str, float], goal: float | None,
               fit: str = "", limit: float | None = None) -> ResultLine | None:  # fmt: skip
-        if not found:
+        if not figures:
             return None
-        line = ResultLine(row.name, batch, what, unit, found, goal, limit, fit)
+        line = ResultLine(row.name, batch, what, unit, figures, goal, limit, fit)
         print(line.text(), flush=True)
         return line
 
-    def _note(self, entry: PeerEntry, row: Workload, what: str, reason: object) -> None:
-        self._say(f"{row.name}, {what}: {entry.name}: {reason}")
+    def _note_failure(self, entry: PeerEntry, row: Workload, what: str, reason: object) -> None:
+        self._add_note(f"{row.name}, {what}: {entry.name}: {reason}")
 
-    def _say(self, text: str) -> None:
+    def _add_note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
             print(f"  ({text})", file=sys.stderr, flush=True)

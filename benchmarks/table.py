@@ -21,7 +21,7 @@ class ResultLine:
     batch: str
     what: str
     unit: str
-    found: dict[str, float]
+    figures: dict[str, float]
     goal: float | None = None
     limit: float | None = None
     check: str = ""
@@ -29,12 +29,12 @@ class ResultLine:
     @property
     def mine(self) -> float | None:
         """Ours; None where it failed."""
-        return self.found.get(OURS)
+        return self.figures.get(OURS)
 
     @property
     def best(self) -> tuple[str, float] | None:
         """The best peer and its figure; None where there is none."""
-        others = {name: value for name, value in self.found.items() if name != OURS}
+        others = {name: value for name, value in self.figures.items() if name != OURS}
         return min(others.items(), key=lambda item: item[1]) if others else None
 
     @property
@@ -52,7 +52,7 @@ class ResultLine:
     def text(self) -> str:
         """The line in the table."""
         best = "" if self.best is None else f"{self.best[0]} {format_number(self.best[1])}"
-        others = sorted((v, k) for k, v in self.found.items() if k != OURS)[1:]
+        others = sorted((v, k) for k, v in self.figures.items() if k != OURS)[1:]
         goal = f"<= {self.limit:g}" if self.limit is not None else "" if self.goal is None else f">= {self.goal:g}"
         if self.is_goal_reached is not None:
             goal += " yes" if self.is_goal_reached else " **no**"
@@ -78,16 +78,16 @@ def format_number(value: float) -> str:
 
 def table_head(entries: list[PeerEntry], threads: int, rounds: int) -> list[str]:
     """What the figures are, the versions, the machine."""
-    found = dict(versions())
+    package_versions = dict(versions())
     for entry in entries:
-        found |= entry.versions()
+        package_versions |= entry.versions()
     return [
         f"# Measurements on the CPU, {datetime.date.today()}",
         "",
-        f"{', '.join(f'{name} {version}' for name, version in found.items())}; {threads} threads "
-        f"of {processor_name()}; load at the beginning {load_average():.1f}.",
+        f"{', '.join(f'{name} {version}' for name, version in package_versions.items())}; "
+        f"{threads} threads of {processor_name()}; load at the beginning {load_average():.1f}.",
         "",
-        f"Medians of {rounds} turns (long steps, starts and epochs: {min(rounds, 3)} or more), taken turn by turn, "
+        f"Medians of {rounds} turns (long steps, starts and epochs: {min(rounds, 3)} or more), measured alternately, "
         "each contender in a process of its own; float32; SGD with momentum 0.9 and decay 5e-4 on every parameter. The "
         "ratio is the best peer's figure over ours: above 1 prototorch is ahead. Memory is the peak of a process that "
         "trains, or predicts; a first step is counted from the start of the process. Check: equal parameter counts and "

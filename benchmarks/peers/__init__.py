@@ -31,7 +31,7 @@ class PeerEntry:
     trains: bool = True
     infers: bool = True
     layout: bool = False
-    exported: bool = False
+    needs_export: bool = False
     always: bool = True
 
     def missing(self) -> list[str]:
@@ -66,31 +66,31 @@ ENTRIES = {
         _torch("torch-compile", {"compiled": True}, always=False),
         PeerEntry("keras-jax", "keras-jax", "benchmarks.peers.keras_peer:KerasJax", ("keras", "jax")),
         PeerEntry("onnxruntime", "onnxruntime", "benchmarks.peers.onnxruntime_peer:OnnxRuntime",
-              ("onnxruntime", "onnx", "torch"), trains=False, exported=True),
+              ("onnxruntime", "onnx", "torch"), trains=False, needs_export=True),
         PeerEntry("openvino", "openvino", "benchmarks.peers.openvino_peer:OpenVino",
-              ("openvino", "onnx", "torch"), trains=False, exported=True),
+              ("openvino", "onnx", "torch"), trains=False, needs_export=True),
     )
 }  # fmt: skip
 
 
-def select_entries(peers: list[str], compiled: bool = False) -> tuple[list[PeerEntry], list[str]]:
+def select_entries(peers: list[str], with_compile: bool = False) -> tuple[list[PeerEntry], list[str]]:
     """The contenders that these names stand for, ours first, and a line for each that is not installed.
 
     A framework's name stands for all its modes (``torch-compile``, which is slow to begin, only if ``compiled``); the
     name of a mode for that one. Raises KeyError for a name that is none.
     """
-    known = {e.peer for e in ENTRIES.values()} | set(ENTRIES)
+    names = {e.peer for e in ENTRIES.values()} | set(ENTRIES)
     for name in peers:
-        if name not in known:
+        if name not in names:
             raise KeyError(name)
-    found, notes = [ENTRIES[OURS]], []
+    selected, notes = [ENTRIES[OURS]], []
     for entry in ENTRIES.values():
-        wanted = entry.name in peers or (entry.peer in peers and (entry.always or compiled))
-        if entry.name == OURS or not wanted:
+        is_selected = entry.name in peers or (entry.peer in peers and (entry.always or with_compile))
+        if entry.name == OURS or not is_selected:
             continue
         missing = entry.missing()
         if missing:
             notes.append(f"{entry.name} is left out: {', '.join(missing)} not installed")
         else:
-            found.append(entry)
-    return found, notes
+            selected.append(entry)
+    return selected, notes

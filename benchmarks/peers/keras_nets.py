@@ -33,10 +33,10 @@ class Maker:
     """Makes layers and keeps those with weights in the order they are made. ``drop``: whether dropout draws."""
 
     def __init__(self, drop: bool):
-        self.drop, self.made = drop, []  # type: ignore[var-annotated]
+        self.drop, self.weighted_layers = drop, []  # type: ignore[var-annotated]
 
     def __call__(self, layer: Any) -> Any:
-        self.made.append(layer)
+        self.weighted_layers.append(layer)
         return layer
 
     def dropout(self, x: Any, rate: float) -> Any:
@@ -71,7 +71,7 @@ class Maker:
         """All features of a sample, channel by channel."""
         return layers.Flatten()(layers.Permute((3, 1, 2))(x))
 
-    def ended(self, x: Any, rate: float = 0.0) -> Any:
+    def add_head(self, x: Any, rate: float = 0.0) -> Any:
         """The mean of each channel, and the classes."""
         return self.dense(self.dropout(layers.GlobalAveragePooling2D()(x), rate), [1000], 0.0)
 
@@ -124,7 +124,7 @@ def _resnet(m: Maker, x: Any, depths: Sequence[int], bottleneck: bool) -> Any:
             if x.shape[-1] != out:
                 x = m.conv_bn(x, out, 1, stride, act=None)
             x = layers.ReLU()(layers.Add()([y, x]))
-    return m.ended(x)
+    return m.add_head(x)
 
 
 def _resnet18(m: Maker, x: Any) -> Any:
@@ -136,19 +136,19 @@ def _resnet50(m: Maker, x: Any) -> Any:
 
 
 def _mobilenet_v2(m: Maker, x: Any) -> Any:
-    def inverted(x: Any, out: int, stride: int, times: int) -> Any:
+    def inverted_residual(x: Any, out: int, stride: int, times: int) -> Any:
         y = m.conv_bn(x, times * x.shape[-1], act="relu6") if times > 1 else x
         y = layers.ZeroPadding2D(1)(y) if stride > 1 else y
         padding = "valid" if stride > 1 else "same"
         y = m.norm(m(layers.DepthwiseConv2D(3, stride, padding=padding, use_bias=False))(y), "relu6")
         return m.conv_bn(y, out, act=None)
 
-    x = inverted(m.conv_bn(x, 32, 3, 2, act="relu6"), 16, 1, 1)
+    x = inverted_residual(m.conv_bn(x, 32, 3, 2, act="relu6"), 16, 1, 1)
     for out, depth, stride in ((24, 2, 2), (32, 3, 2), (64, 4, 2), (96, 3, 1), (160, 3, 2), (320, 1, 1)):
         for place in range(depth):
-            y = inverted(x, out, 1 if place else stride, 6)
+            y = inverted_residual(x, out, 1 if place else stride, 6)
             x = layers.Add()([x, y]) if place else y
-    return m.ended(m.conv_bn(x, 1280, act="relu6"), 0.2)
+    return m.add_head(m.conv_bn(x, 1280, act="relu6"), 0.2)
 
 
 #: 1x1, 3x3 (reduced, full), 5x5 (reduced, full), after the pool
@@ -168,16 +168,16 @@ def _googlenet(m: Maker, x: Any) -> Any:
 
     x = LRN()(pool(m.conv(x, 64, 7, 2)))
     x = pool(LRN()(m.conv(m.conv(x, 64), 192, 3)))
-    kept = []
+    has_residual = []
     for place, (a, b, c, d, e, f) in enumerate(_MIXED):
         parts = [m.conv(x, a), m.conv(m.conv(x, b), c, 3), m.conv(m.conv(x, d), e, 5)]
         parts.append(m.conv(layers.MaxPooling2D(3, 1, padding="same")(x), f))
         x = layers.Concatenate()(parts)
         if place in (2, 5):
-            kept.append(x)
+            has_residual.append(x)
         if place in (1, 6):
             x = pool(x)
-    return [m.ended(x, 0.4), auxiliary(kept[0]), auxiliary(kept[1])]
+    return [m.add_head(x, 0.4), auxiliary(has_residual[0]), auxiliary(has_residual[1])]
 
 
 def _lstm(m: Maker, x: Any) -> Any:
@@ -211,4 +211,4 @@ def make(name: str, shape: Sequence[int], dtype: str, drop: bool) -> tuple[keras
     maker = Maker(drop)
     shape = (*shape[1:], shape[0]) if len(shape) == 3 else tuple(shape)
     x = keras.Input(shape, dtype=dtype)
-    return keras.Model(x, NETS[name](maker, x)), maker.made
+    return keras.Model(x, NETS[name](maker, x)), maker.weighted_layers

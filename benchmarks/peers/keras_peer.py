@@ -23,18 +23,18 @@ class KerasJax(Contender):
         super().__init__(row, setup)
         keras.utils.set_random_seed(0)
         dtype = "int32" if row.numbers else "float32"
-        self.net, self.made = make(row.name, row.shape, dtype, setup.dropout)
+        self.net, self.weighted_layers = make(row.name, row.shape, dtype, setup.dropout)
         self.state: Any = None
 
     def parameters(self) -> int:
         return sum(int(np.prod(v.shape)) for v in self.net.trainable_variables)
 
     def load(self, weights: Weights) -> None:
-        given = iter(array for name, array in weights.items() if not name.endswith(("_mean", "_variance")))
-        for layer in self.made:
+        arrays = iter(array for name, array in weights.items() if not name.endswith(("_mean", "_variance")))
+        for layer in self.weighted_layers:
             for variable in layer.trainable_variables:
-                variable.assign(_turned(next(given), layer))
-        if any(True for _ in given):
+                variable.assign(_to_keras_layout(next(arrays), layer))
+        if any(True for _ in arrays):
             raise ValueError("the net has fewer weights than prototorch's")
 
     def feed(self, x: np.ndarray, y: np.ndarray) -> None:
@@ -81,7 +81,7 @@ def _channels_last(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(x, 1, -1)) if x.ndim == 4 else x
 
 
-def _turned(array: np.ndarray, layer: Any) -> np.ndarray:
+def _to_keras_layout(array: np.ndarray, layer: Any) -> np.ndarray:
     """A weight in Keras' layout: convolutions [rows, columns, in, out], depthwise ones [rows, columns, channels, 1]."""
     if array.ndim != 4:
         return array

@@ -20,8 +20,8 @@ from benchmarks.workloads import WORKLOADS, Workload
 def export(row: Workload, batch: int, weights: str, path: str) -> None:
     """Write the net with these weights for this batch size; opset 17 has the layer normalisation as one node."""
     net = build_net(row).eval()
-    with np.load(weights) as given:
-        load(net, {name: given[name] for name in given.files})
+    with np.load(weights) as arrays:
+        load(net, {name: arrays[name] for name in arrays.files})
     LRN.exporting = True
     x, _ = row.batch(batch)
     with warnings.catch_warnings():

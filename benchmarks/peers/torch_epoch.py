@@ -53,16 +53,16 @@ class Epoch:
         loss_sum, right = torch.zeros(()), torch.zeros((), dtype=torch.int64)
         self.net.train(training)
         with torch.set_grad_enabled(training):
-            for chosen in order.split(BATCH):
-                batch = (x[chosen].to(torch.float32) * (1 / 255)).contiguous(memory_format=self.form)
-                target = y[chosen]
+            for indices in order.split(BATCH):
+                batch = (x[indices].to(torch.float32) * (1 / 255)).contiguous(memory_format=self.form)
+                target = y[indices]
                 logits = self.net(batch)
                 loss = F.cross_entropy(logits, target)
                 if training:
                     self.optimizer.zero_grad(set_to_none=True)
                     loss.backward()
                     self.optimizer.step()
-                loss_sum += loss.detach() * len(chosen)
+                loss_sum += loss.detach() * len(indices)
                 right += (logits.detach().argmax(1) == target).sum()
         return {"loss": float(loss_sum) / len(x), "accuracy": int(right) / len(x)}
 
@@ -81,11 +81,11 @@ def main() -> None:
     net = lenet().to(memory_format=form)  # type: ignore[call-overload]
     train, test = load(args.folder, "train"), load(args.folder, "t10k")
     epoch = Epoch(net, form)
-    found = epoch(*train, training=True)
-    found.update({f"val_{name}": value for name, value in epoch(*test, training=False).items()})
+    results = epoch(*train, training=True)
+    results.update({f"val_{name}": value for name, value in epoch(*test, training=False).items()})
     with tempfile.NamedTemporaryFile(suffix=".pt") as file:
         torch.save({"net": net.state_dict(), "optimizer": epoch.optimizer.state_dict()}, file)
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

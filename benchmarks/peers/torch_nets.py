@@ -42,8 +42,8 @@ class Branches(nn.Module):
         self.parts, self.add = nn.ModuleList(parts), add
 
     def forward(self, x: Tensor) -> Tensor:
-        made = [part(x) for part in self.parts]
-        return made[0] + made[1] if self.add else torch.cat(made, 1)
+        results = [part(x) for part in self.parts]
+        return results[0] + results[1] if self.add else torch.cat(results, 1)
 
 
 def _conv(n: int, out: int, kernel: int = 1, stride: int = 1, pad: int | None = None, groups: int = 1,
@@ -62,7 +62,7 @@ def _conv_bn(n: int, out: int, kernel: int = 1, stride: int = 1, groups: int = 1
     return parts if act is None else [*parts, act(inplace=True)]
 
 
-def _ended(n: int, classes: int, rate: float = 0.0) -> list[nn.Module]:
+def _head(n: int, classes: int, rate: float = 0.0) -> list[nn.Module]:
     return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(rate), nn.Linear(n, classes)]
 
 
@@ -137,7 +137,7 @@ def _resnet(depths: Sequence[int], bottleneck: bool) -> nn.Module:
             other = _conv_bn(n, out, 1, stride, act=None) if n != out else [nn.Identity()]
             parts += [Branches(nn.Sequential(*main), nn.Sequential(*other), add=True), nn.ReLU(inplace=True)]
             n = out
-    return nn.Sequential(*parts, *_ended(n, 1000))
+    return nn.Sequential(*parts, *_head(n, 1000))
 
 
 def resnet18() -> nn.Module:
@@ -158,19 +158,19 @@ def resnet101() -> nn.Module:
 def mobilenet_v2() -> nn.Module:
     """MobileNetV2."""
 
-    def inverted(n: int, out: int, stride: int, wide: int) -> nn.Module:
-        opened = _conv_bn(n, wide, act=nn.ReLU6) if wide != n else []
+    def inverted_residual(n: int, out: int, stride: int, wide: int) -> nn.Module:
+        expanded_channels = _conv_bn(n, wide, act=nn.ReLU6) if wide != n else []
         deep = _conv_bn(wide, wide, 3, stride, groups=wide, act=nn.ReLU6)
-        return nn.Sequential(*opened, *deep, *_conv_bn(wide, out, act=None))
+        return nn.Sequential(*expanded_channels, *deep, *_conv_bn(wide, out, act=None))
 
-    parts = [*_conv_bn(3, 32, 3, 2, act=nn.ReLU6), inverted(32, 16, 1, 32)]
+    parts = [*_conv_bn(3, 32, 3, 2, act=nn.ReLU6), inverted_residual(32, 16, 1, 32)]
     n = 16
     for out, depth, stride in ((24, 2, 2), (32, 3, 2), (64, 4, 2), (96, 3, 1), (160, 3, 2), (320, 1, 1)):
         for place in range(depth):
-            part = inverted(n, out, 1 if place else stride, 6 * n)
+            part = inverted_residual(n, out, 1 if place else stride, 6 * n)
             parts.append(Branches(nn.Identity(), part, add=True) if place else part)
             n = out
-    return nn.Sequential(*parts, *_conv_bn(n, 1280, act=nn.ReLU6), *_ended(1280, 1000, 0.2))
+    return nn.Sequential(*parts, *_conv_bn(n, 1280, act=nn.ReLU6), *_head(1280, 1000, 0.2))
 
 
 class GoogLeNet(nn.Module):
@@ -188,16 +188,16 @@ class GoogLeNet(nn.Module):
         stem = [
             *_conv_relu(3, 64, 7, 2), _pool(), LRN(), *_conv_relu(64, 64), *_conv_relu(64, 192, 3), LRN(), _pool(),
         ]  # fmt: skip
-        made, n = [], 192
+        results, n = [], 192
         for a, b, c, d, e, f in self.MIXED:
             pool = nn.MaxPool2d(3, 1, 1)
             branches = (_conv_relu(n, a), [*_conv_relu(n, b), *_conv_relu(b, c, 3)],
                         [*_conv_relu(n, d), *_conv_relu(d, e, 5)], [pool, *_conv_relu(n, f)])  # fmt: skip
-            made.append(Branches(*(nn.Sequential(*parts) for parts in branches)))
+            results.append(Branches(*(nn.Sequential(*parts) for parts in branches)))
             n = a + c + e + f
-        self.to_4a = nn.Sequential(*stem, *made[:2], _pool(), made[2])
-        self.to_4d = nn.Sequential(*made[3:6])
-        self.rest = nn.Sequential(made[6], _pool(), *made[7:], *_ended(n, 1000, 0.4))
+        self.to_4a = nn.Sequential(*stem, *results[:2], _pool(), results[2])
+        self.to_4d = nn.Sequential(*results[3:6])
+        self.rest = nn.Sequential(results[6], _pool(), *results[7:], *_head(n, 1000, 0.4))
         self.first, self.second = self._auxiliary(512), self._auxiliary(528)
 
     @staticmethod

@@ -40,8 +40,8 @@ class TorchContender(Contender):
         self.format = torch.channels_last if channels_last else torch.contiguous_format
         if channels_last:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        trained = [p for p in self.net.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.SGD(trained, lr=RATE, momentum=MOMENTUM, weight_decay=DECAY, fused=fused)
+        trainable = [p for p in self.net.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.SGD(trainable, lr=RATE, momentum=MOMENTUM, weight_decay=DECAY, fused=fused)
         self.loss = nn.CrossEntropyLoss()
         self.run: Any = torch.compile(self.net) if compiled else self.net
 
@@ -72,9 +72,9 @@ class TorchContender(Contender):
         for group in self.optimizer.param_groups:
             group["lr"] = EPOCH_RATE
         total = torch.zeros(())
-        for chosen in torch.randperm(len(data)).split(batch):
-            given = data[chosen].float().mul_(1 / 255).contiguous(memory_format=self.format)
-            total += self._step(given, target[chosen]) * len(chosen)
+        for indices in torch.randperm(len(data)).split(batch):
+            images = data[indices].float().mul_(1 / 255).contiguous(memory_format=self.format)
+            total += self._step(images, target[indices]) * len(indices)
         return float(total) / len(data)
 
     def _step(self, x: Tensor, y: Tensor) -> Tensor:

@@ -17,28 +17,28 @@ _RUNNING = ("_mean", "_variance")
 
 def load(net: nn.Module, weights: Weights) -> None:
     """Write the weights into the net. Raises ValueError where the numbers or the shapes of them differ."""
-    given = iter(array for name, array in weights.items() if not name.endswith(_RUNNING))
+    arrays = iter(array for name, array in weights.items() if not name.endswith(_RUNNING))
     with torch.no_grad():
         for module in _leaves(net):
             if isinstance(module, Encoder):
-                _write(module.tokens.weight, next(given))
-                _write(module.places, next(given))
+                _write(module.tokens.weight, next(arrays))
+                _write(module.places, next(arrays))
             elif isinstance(module, Attention):
-                kernels, biases = zip(*((_kernel(next(given)), next(given).ravel()) for _ in range(3)), strict=True)
+                kernels, biases = zip(*((_kernel(next(arrays)), next(arrays).ravel()) for _ in range(3)), strict=True)
                 _write(module.into.weight, np.concatenate(kernels))
                 _write(module.into.bias, np.concatenate(biases))
-                out = next(given)
+                out = next(arrays)
                 _write(module.out.weight, out.reshape(-1, out.shape[-1]).T)
-                _write(module.out.bias, next(given))
+                _write(module.out.bias, next(arrays))
             elif isinstance(module, nn.LSTM):
-                _write(module.weight_ih_l0, next(given).T)
-                _write(module.weight_hh_l0, next(given).T)
-                _write(module.bias_ih_l0, next(given))
+                _write(module.weight_ih_l0, next(arrays).T)
+                _write(module.weight_hh_l0, next(arrays).T)
+                _write(module.bias_ih_l0, next(arrays))
             else:
                 for parameter in module.parameters(recurse=False):
-                    array = next(given)
+                    array = next(arrays)
                     _write(parameter, array.T if isinstance(module, nn.Linear) and array.ndim == 2 else array)
-    if any(True for _ in given):
+    if any(True for _ in arrays):
         raise ValueError("the net has fewer weights than prototorch's")
 
 

@@ -45,7 +45,7 @@ def test_names_of_peers():
     here = [entry.name for entry in select_entries(["torch"])[0]]
     assert here == [OURS, "torch", "torch-fused", "torch-channels_last"]
     assert [entry.name for entry in select_entries(["torch-fused"])[0]] == [OURS, "torch-fused"]
-    assert "torch-compile" in [entry.name for entry in select_entries(["torch"], compiled=True)[0]]
+    assert "torch-compile" in [entry.name for entry in select_entries(["torch"], with_compile=True)[0]]
     with pytest.raises(KeyError):
         select_entries(["caffe"])
 
