@@ -1,4 +1,4 @@
-"""That everybody computes the same: parameter counts, first outputs, and the losses of the first steps."""
+"""Checks that all frameworks compute the same: parameter counts, first outputs, and the losses of the first steps."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ class Setup:
 
 
 class Contender(ABC):
-    """A net in one framework, with a batch in its hands.
+    """A net in one framework, bound to a batch.
 
-    Made with the first weights of its own framework; `load` gives everybody the same. What a contender does not do
+    Made with the first weights of its own framework; `load` gives all the same weights. What a contender does not do
     raises `UnsupportedError`.
     """
 
@@ -59,5 +59,5 @@ class Contender(ABC):
         """The net's first output for the batch; all outputs are computed."""
 
     def epoch(self, x: np.ndarray, y: np.ndarray, batch: int) -> float:
-        """One shuffled epoch over pictures (uint8, to be divided by 255), as its users write it; the mean loss."""
+        """One shuffled epoch over images (uint8, to be divided by 255), as its users write it; the mean loss."""
         raise UnsupportedError("it does not train")

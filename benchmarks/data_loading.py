@@ -35,7 +35,7 @@ from prototorch.data.idx import encode_idx
 
 Rates = Iterator[tuple[str, float, str]]  # what, how much, of which unit
 STEP = 6e-3  # seconds: a step of LeNet at batch size 64 on the machine of the goals
-IMAGE_COUNT = 20_000  # pictures of 28 x 28
+IMAGE_COUNT = 20_000  # images of 28 x 28
 
 
 def best_seconds(call: Callable[[], Any], turns: int = 5) -> float:
@@ -49,7 +49,7 @@ def best_seconds(call: Callable[[], Any], turns: int = 5) -> float:
 
 
 def make_images(count: int, folder: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Grey pictures as compressible as Fashion-MNIST, and their classes; with a folder also as gzip-compressed IDX."""
+    """Grey images as compressible as Fashion-MNIST, and their classes; with a folder also as gzip-compressed IDX."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (count, 28, 28)).astype(np.uint8)
     images[:, :, :7] = images[:, :, 21:] = images[:, :7] = 0
@@ -107,12 +107,12 @@ def files() -> Rates:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         images, labels = make_images(60_000, folder)
-        yield "open IDX, gzip, 60,000 pictures", best_seconds(Data(source=name).open, 3), "s"
+        yield "open IDX, gzip, 60,000 images", best_seconds(Data(source=name).open, 3), "s"
         uncompressed, small = str(folder / "plain.npz"), str(folder / "small.npz")
         np.savez(uncompressed, x=images, y=labels)
-        yield "open npz, 60,000 pictures", best_seconds(Data(source=uncompressed).open, 3), "s"
+        yield "open npz, 60,000 images", best_seconds(Data(source=uncompressed).open, 3), "s"
         np.savez_compressed(small, x=images[:IMAGE_COUNT], y=labels[:IMAGE_COUNT])
-        yield f"open npz, compressed, {IMAGE_COUNT:,} pictures", best_seconds(Data(source=small).open, 3), "s"
+        yield f"open npz, compressed, {IMAGE_COUNT:,} images", best_seconds(Data(source=small).open, 3), "s"
 
 
 def pictures() -> Rates:

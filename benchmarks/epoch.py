@@ -1,10 +1,10 @@
 """Measure an epoch of LeNet as a whole process, from the command to its end, against PyTorch, alternately.
 
-    python -m benchmarks.epoch                           60,000 pictures, three turns
+    python -m benchmarks.epoch                           60,000 images, three rounds
     python -m benchmarks.epoch --rounds 5 --threads 2
     python -m benchmarks.epoch --limit 6000 --peers torch_channels_last,torch
 
-Both read the same IDX files (Fashion-MNIST where it is on this machine, else pictures made up), train LeNet for one
+Both read the same IDX files (Fashion-MNIST where it is on this machine, else synthetic images), train LeNet for one
 epoch with batches of 64 and Adam, validate, and write the weights into a file. Printed are medians of the wall time and
 of the peak memory, and the ratio of each peer's time to ours: above 1 prototorch is ahead. A first turn, which fills
 caches (of files, and of compiled kernels), is shown but not counted.
@@ -46,7 +46,7 @@ class ProcessRun:
 
 
 def data_folder(scratch: Path, limit: int | None) -> Path:
-    """A folder of MNIST's four files: the machine's own Fashion-MNIST, or its first pictures, or made-up ones."""
+    """A folder of MNIST's four files: the machine's own Fashion-MNIST, or its first images, or synthetic ones."""
     have = next((place for place in search_folders("fashion-mnist") if find_idx_files(expand_path(place))), None)
     if have is not None and limit is None:
         return have
@@ -79,10 +79,10 @@ def run(command: list[str], folder: Path) -> ProcessRun:
 
 
 def main() -> None:
-    """Run everybody alternately and print the table."""
+    """Run all processes alternately and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", type=int, help="so many training pictures")
+    parser.add_argument("--limit", type=int, help="the number of training images")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--peers", default="torch_channels_last")
     parser.add_argument("--json", action="store_true")

@@ -111,7 +111,7 @@ def predict(net: str, what: str, precision: str, batch: int) -> Prediction:
 def _plan(row: Workload, what: str, batch: int, device: RecordingDevice) -> tuple[Plan, CudaBackend]:
     model, backend = build_model(row, 1), CudaBackend(device)  # type: ignore[arg-type]
     program = PlanCache(model.net, Variables(), backend, model.compile_block)
-    specs = {model.inputs[0]: Spec((batch, *row.shape), "int32" if row.numbers else "float32")}
+    specs = {model.inputs[0]: Spec((batch, *row.shape), "int32" if row.vocabulary else "float32")}
     return program.plan(TRAIN if what == TRAINING else PREDICT, specs, create=False), backend
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class ProcessResult(NamedTuple):
-    """What a command said, and how it ended; ``code`` is None where it was ended because its time was up."""
+    """The output of a command, and its exit code; ``code`` is None where it was ended by the time limit."""
 
     code: int | None
     out: str

@@ -17,7 +17,7 @@ from prototorch.train.step_inputs import PREDICT, SAMPLE_WEIGHT_PREFIX, STEP, TA
 
 
 def build_model(row: Workload, threads: int | None = None, dropout: bool = True) -> Model:
-    """The row's model, compiled with what everybody trains with."""
+    """The row's model, compiled with the optimizer that all frameworks use."""
     model = pt.load_model(row.model)
     block = model.compile_block
     assert block is not None, f"{row.model} says no loss"

@@ -5,9 +5,9 @@
     python -m benchmarks.run --rows alexnet --what train --batches 16 --peers torch
     python -m benchmarks.run --what train,infer,memory,infer-memory,first-step,epoch --write
 
-Each contender has a process of its own; they take turns, and the figure is the median. All begin with the same weights;
-equal parameter counts, losses of the first steps and outputs are checked. What a contender cannot do is said, and the
-run goes on. README.md beside this file says more.
+Each contender has a process of its own; they are measured alternately, and the figure is the median. All begin with the
+same weights; equal parameter counts, losses of the first steps and outputs are checked. What a contender cannot do is
+reported, and the run goes on. See README.md beside this file.
 """
 
 from __future__ import annotations

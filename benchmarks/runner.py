@@ -251,7 +251,7 @@ class WorkloadRunner:
         for _ in range(min(self.rounds, 3)):
             self._measure_each(row, "epoch", time_process)
         loss_text = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
-        self._add_note(f"{row.name}, epoch over {self.pictures} pictures: mean losses {loss_text}")
+        self._add_note(f"{row.name}, epoch over {self.pictures} images: mean losses {loss_text}")
         medians = {k: statistics.median(v) for k, v in seconds.items()}
         return [
             self._add_line(row, f"{EPOCH_BATCH}", "epoch, whole process", "s", medians, 2.0),

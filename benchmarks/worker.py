@@ -26,7 +26,7 @@ from benchmarks.workloads import EPOCH_BATCH, WORKLOADS, Workload
 
 
 class Worker:
-    """What the commands do; `opened` is the contender in hand."""
+    """What the commands do; `contender` is the one that is open."""
 
     def __init__(self, entry: PeerEntry, row: Workload, threads: int):
         self.entry, self.row, self.threads = entry, row, threads
@@ -41,7 +41,7 @@ class Worker:
         self.contender.feed(*self.row.batch(batch))
 
     def parameters(self) -> int | None:
-        """How many numbers are trained."""
+        """The number of trainable parameters."""
         return self._contender().parameters()
 
     def turn(self, what: str, times: int = 1) -> float:
@@ -65,13 +65,13 @@ class Worker:
         return peak_memory()
 
     def epoch(self, x: str, y: str, weights: str) -> float:
-        """An epoch over pictures in files, from these weights; its mean loss."""
+        """An epoch over images in files, from these weights; its mean loss."""
         contender = self.entry.make(self.row, Setup(self.threads))
         contender.load(_read(weights))
         return contender.epoch(np.load(x), np.load(y), EPOCH_BATCH)
 
     def weights(self, path: str) -> None:
-        """Write the first weights (of prototorch, whose names and layouts everybody reads)."""
+        """Write the first weights (of prototorch, whose names and layouts all contenders read)."""
         from benchmarks.prototorch_contender import build_model
 
         arrays: dict[str, Any] = dict(build_model(self.row).weights)

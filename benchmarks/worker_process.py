@@ -92,8 +92,8 @@ class WorkerProcess:
         if self.late:
             return f"no answer within {self.patience:.0f} s"
         self.errors.seek(0)
-        said = [line for line in self.errors.read().splitlines() if line.strip()]
-        return f"its process ended with {code}{f': {said[-1].strip()[:200]}' if said else ''}"
+        error_lines = [line for line in self.errors.read().splitlines() if line.strip()]
+        return f"its process ended with {code}{f': {error_lines[-1].strip()[:200]}' if error_lines else ''}"
 
     def __enter__(self) -> WorkerProcess:
         return self

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 MODELS = Path(__file__).parent / "models"
-#: what everybody trains with: SGD, momentum, and decay coupled to the gradient, on every parameter
+#: the optimizer of all frameworks: SGD, momentum, and decay coupled to the gradient, on every parameter
 RATE, MOMENTUM, DECAY = 1e-4, 0.9, 5e-4
 TRAINING, INFERENCE = "train", "infer"
 #: the nets of the GPU's table
@@ -22,9 +22,9 @@ IMAGE_COUNT, EPOCH_WORKLOAD, EPOCH_BATCH, EPOCH_RATE = 60_000, "lenet", 64, 1e-2
 class Workload:
     """A net of the table.
 
-    model: the name of a shipped model, or the path of a text. shape: of a sample. classes: the numbers a target may
-    be. train, infer: batch sizes. goal: how much faster than the best peer training is to be. first: the seconds after
-    the command by which a cold first step is to be there. numbers: for whole-number input, how many there are.
+    model: the name of a shipped model, or the path of a text. shape: of a sample. classes: the number of classes.
+    train, infer: batch sizes. goal: how much faster than the best peer training must be. first: the seconds after the
+    command within which a cold first step must end. vocabulary: for integer input, the number of distinct values.
     dropout: whether a training step draws random numbers.
     """
 
@@ -36,7 +36,7 @@ class Workload:
     infer: tuple[int, ...] = (1, 16, 64)
     goal: float = 1.25
     first: float | None = None
-    numbers: int = 0
+    vocabulary: int = 0
     dropout: bool = False
 
     @property
@@ -45,11 +45,11 @@ class Workload:
         return len(self.shape) == 3 and self.name != "mlp"
 
     def batch(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """The same random batch for everybody: x [size, *shape] float32 (int32 for numbers), y [size] int64."""
+        """The same random batch for all frameworks: x [size, *shape] float32 (or int32), y [size] int64."""
         rng = np.random.default_rng(0)
         x: np.ndarray
-        if self.numbers:
-            x = rng.integers(0, self.numbers, (size, *self.shape), dtype=np.int32)
+        if self.vocabulary:
+            x = rng.integers(0, self.vocabulary, (size, *self.shape), dtype=np.int32)
         else:
             x = rng.standard_normal((size, *self.shape), dtype=np.float32)
         return x, rng.integers(0, self.classes, size)
@@ -64,7 +64,7 @@ WORKLOADS = {
         Workload("mlp", "mlp", (1, 28, 28), 10, (128,), dropout=True),
         Workload("lenet", "lenet", (1, 28, 28), 10, (64,), goal=2.0, first=3.0),
         Workload("lstm", str(MODELS / "lstm_sequence.proto"), (50, 128), 10, (32,)),
-        Workload("transformer", "transformer", (128,), 2, (16,), numbers=20_000, dropout=True),
+        Workload("transformer", "transformer", (128,), 2, (16,), vocabulary=20_000, dropout=True),
         Workload("alexnet", "alexnet", goal=2.0, **_ALEX),
         Workload("alexnet_no_lrn", str(MODELS / "alexnet_no_lrn.proto"), goal=1.25, **_ALEX),
         Workload("mobilenet_v2", "mobilenet_v2", _PHOTO, 1000, (16,), dropout=True),

@@ -20,7 +20,7 @@ class PeerEntry:
 
     peer: the framework's name on the command line. place: module and class. modes: how the class is set. needs: the
     packages, all of which must be installed. trains: whether it trains. layout: whether it differs from the others for
-    pictures only. always: whether it takes part without being named by its own name.
+    images only. always: whether it takes part without being named by its own name.
     """
 
     name: str

@@ -22,7 +22,7 @@ class KerasJax(Contender):
     def __init__(self, row: Workload, setup: Setup):
         super().__init__(row, setup)
         keras.utils.set_random_seed(0)
-        dtype = "int32" if row.numbers else "float32"
+        dtype = "int32" if row.vocabulary else "float32"
         self.net, self.weighted_layers = make(row.name, row.shape, dtype, setup.dropout)
         self.state: Any = None
 

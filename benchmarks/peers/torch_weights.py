@@ -16,7 +16,7 @@ _RUNNING = ("_mean", "_variance")
 
 
 def load(net: nn.Module, weights: Weights) -> None:
-    """Write the weights into the net. Raises ValueError where the numbers or the shapes of them differ."""
+    """Write the weights into the net. Raises ValueError where their number or a shape differs."""
     arrays = iter(array for name, array in weights.items() if not name.endswith(_RUNNING))
     with torch.no_grad():
         for module in _leaves(net):
