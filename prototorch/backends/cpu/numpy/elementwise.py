@@ -132,19 +132,6 @@ def make_chunked_kernel(body: Callable[..., None], ins: Sequence[Spec], out: Spe
     return make_flat_kernel(body, out.size, CHUNK_SIZE)
 
 
-@kernel("numpy", "rsqrt")
-def rsqrt(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """1 / sqrt(x), chunk by chunk."""
-    if not has_numpy_dtypes(*ins):
-        return None
-
-    def body(x: Any, y: Any) -> None:
-        np.sqrt(x, out=y)
-        np.divide(1, y, out=y)
-
-    return make_chunked_kernel(body, ins, outs[0])
-
-
 @kernel("numpy", "where")
 def where(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
     """The second operand, overwritten by the first where the condition holds."""
@@ -162,7 +149,7 @@ def where(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) 
     return make_elementwise_kernel(body, ins, outs[0], run, several=True)
 
 
-@kernel("numpy", "cast", "stop_gradient")
+@kernel("numpy", "cast")
 def cast(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
     """A copy into the output's dtype."""
     if not has_numpy_dtypes(*ins, *outs):

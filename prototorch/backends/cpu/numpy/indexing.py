@@ -104,38 +104,6 @@ def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
     return run
 
 
-@kernel("numpy", "scatter_add_along_axis")
-def scatter_add_along_axis(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """The adjoint of `take_along_axis`, one column of indices after the other."""
-    values = ins[0]
-    if not has_numpy_dtypes(values) or values.dtype == "bool" or not values.size:
-        return None
-    n, k, size = prod(values.shape[:-1]), values.shape[-1], attrs["size"]
-    firsts = np.arange(0, n * size, size)
-
-    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        out = outputs[0].reshape(-1)
-        out.fill(0)
-        flat, positions = inputs[0].reshape(n, k), inputs[1].reshape(n, k) % size
-        for j in range(k):
-            out[positions[:, j] + firsts] += flat[:, j]
-
-    return run
-
-
-@kernel("numpy", "one_hot")
-def one_hot(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Every index compared with every class."""
-    if not has_numpy_dtypes(*outs):
-        return None
-    classes = np.arange(attrs["classes"])
-
-    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        np.equal(inputs[0][..., None], classes, out=outputs[0], casting="unsafe")
-
-    return run
-
-
 @kernel("numpy", "iota")
 def iota(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
     """A constant, copied."""

@@ -96,13 +96,3 @@ def lrn_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any
         np.subtract(dx, two, out=dx)
 
     return _make_pixel_blocks(body, x.shape, x.dtype, 2)
-
-
-@kernel("numpy", "channel_window_sum")
-def channel_window_sum(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """The sum over neighbouring channels."""
-    x = ins[0]
-    if x.dtype not in ("float32", "float64") or not x.size:
-        return None
-    half = attrs["size"] // 2
-    return _make_pixel_blocks(lambda v, y: window_sum(v, half, y), x.shape, x.dtype, 0)

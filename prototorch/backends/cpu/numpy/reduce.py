@@ -176,34 +176,6 @@ def mean(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
     return run
 
 
-def _register(name: str, function: Any) -> None:
-    @kernel("numpy", name)
-    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-        x, out = ins[0], outs[0]
-        over = normalize_axes(attrs.get("axis"), x.ndim)
-        if not has_numpy_dtypes(x) or x.dtype == "float16" or (name == "prod" and not x.is_float):
-            return None
-        shape = reduced_shape(x.shape, over, False)
-
-        def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-            function.reduce(inputs[0], axis=over, out=outputs[0].reshape(shape))
-
-        def split(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-            array, target = inputs[0], outputs[0].reshape(shape)
-            parallel_for(lambda a, b: function.reduce(array[a:b], axis=over, out=target[a:b]), n, grain)
-
-        if x.size < PARALLEL_MIN_SIZE or 0 in over or not over or x.shape[0] == 1:
-            return run
-        n, grain = x.shape[0], max(PARALLEL_MIN_SIZE // 4 * x.shape[0] // x.size, 1)
-        return split if out.size else run
-
-
-for _name, _function in {
-    "max": np.maximum, "min": np.minimum, "prod": np.multiply, "all": np.logical_and, "any": np.logical_or,
-}.items():  # fmt: skip
-    _register(_name, _function)
-
-
 def _register_arg(name: str, function: Any) -> None:
     @kernel("numpy", name)
     def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
@@ -218,7 +190,6 @@ def _register_arg(name: str, function: Any) -> None:
 
 
 _register_arg("argmax", np.argmax)
-_register_arg("argmin", np.argmin)
 
 
 @kernel("numpy", "cumsum")

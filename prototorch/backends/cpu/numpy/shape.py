@@ -34,19 +34,6 @@ def copy_in_parallel(source: Any, target: Any) -> None:
     parallel_for(work, n, grain)
 
 
-@kernel("numpy", "reshape")
-def reshape(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """A copy, for callers that cannot make a view."""
-    if not has_numpy_dtypes(*ins):
-        return None
-    shape = ins[0].shape
-
-    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        copy_in_parallel(inputs[0], outputs[0].reshape(shape))
-
-    return run
-
-
 @kernel("numpy", "transpose")
 def transpose(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
     """A copy of the view; where the last axis moves, stripe by stripe, each as wide as a cache line."""
@@ -136,16 +123,6 @@ def pad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) ->
     return _make_framed(tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, attrs["pads"], strict=True)), value)
 
 
-@kernel("numpy", "flip")
-def flip(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """A copy of the reversed view."""
-    if not has_numpy_dtypes(*ins):
-        return None
-    over = normalize_axes(attrs["axis"], ins[0].ndim)
-    key = tuple(slice(None, None, -1 if i in over else None) for i in range(ins[0].ndim))
-    return lambda inputs, outputs: copy_in_parallel(inputs[0][key], outputs[0])
-
-
 @kernel("numpy", "static_gather")
 def gather(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
     """Elements at constant positions of an axis."""
@@ -158,24 +135,5 @@ def gather(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any])
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         np.take(inputs[0], positions, axis=axis, out=outputs[0], mode="wrap")
-
-    return run
-
-
-@kernel("numpy", "static_scatter_add")
-def static_scatter_add(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
-    """Each slice added at its index, in order."""
-    if not has_numpy_dtypes(*ins):
-        return None
-    (axis,) = normalize_axes(attrs["axis"], ins[0].ndim)
-    lead = (slice(None),) * axis
-    pairs = [((*lead, position), (*lead, i)) for i, position in enumerate(attrs["indices"])]
-
-    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        x, out = inputs[0], outputs[0]
-        out.fill(0)
-        for at, source in pairs:
-            into = out[(*at, ...)]
-            np.add(into, x[(*source, ...)], out=into)
 
     return run

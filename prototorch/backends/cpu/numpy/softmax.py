@@ -56,15 +56,6 @@ def _softmax(x: Any, y: Any, small: Any) -> None:
     np.divide(y, small, out=y)
 
 
-def _log_softmax(x: Any, y: Any, small: Any) -> None:
-    np.maximum.reduce(x, axis=1, keepdims=True, out=small)
-    np.subtract(x, small, out=y)
-    (e,) = scratch_arrays((y.shape, y.dtype.name), use="exp")
-    _sum(np.exp(y, out=e), 1, small)
-    np.log(small, out=small)
-    np.subtract(y, small, out=y)
-
-
 def _softmax_grad(g: Any, y: Any, dx: Any, small: Any) -> None:
     (product,) = scratch_arrays((y.shape, y.dtype.name), use="exp")
     _sum(np.multiply(g, y, out=product), 1, small)
@@ -82,8 +73,6 @@ def _register(name: str, body: Callable[..., None]) -> None:
         return _make_row_kernel(body, shape, axis)
 
 
-_register("softmax", _softmax)
-_register("log_softmax", _log_softmax)
 _register("softmax_grad", _softmax_grad)
 
 
