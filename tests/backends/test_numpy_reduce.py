@@ -65,8 +65,6 @@ def test_numbers_that_are_not_finite_are_seen(name, axis, bad):
         check(name, x, axis=axis, **SUM)
 
 
-
-
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_argmax_takes_the_first_and_cumsum_either_end(axis):
     x = np.round(numbers((5, 9)))
