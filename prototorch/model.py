@@ -243,7 +243,9 @@ class Model(ModelStructure, ModelWeights):
                 batch_size = validation_batch_size or block.batch_size
                 steps = block.validation_steps
                 validation = adapter.make_batches(validation_input, batch_size, supervised=True, steps=steps)
-                warn_of_overlap(training, validation)
+                terms = trainer.plan_cache.loss_terms
+                outputs = {t.output: t.loss.ignored_class for t in terms if t.loss.target_kind == "classes"}
+                warn_of_overlap(training, validation, outputs)
         self.history = History()
         return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=calls, history=self.history,
                            class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,

@@ -14,7 +14,7 @@ from prototorch.data.dataset import Dataset
 from prototorch.data.shuffling import philox
 from prototorch.errors import DataError
 
-__all__ = ["DataWarning", "check_dataset", "check_overlap", "check_target", "check_values"]
+__all__ = ["DataWarning", "check_dataset", "check_overlap", "check_target", "check_validation_classes", "check_values"]
 
 CHUNK_ELEMENTS = 1 << 24  # elements that are checked at a time
 MAX_IMBALANCE = 100  # samples of the largest class by those of the smallest; more than this is noted
@@ -135,6 +135,31 @@ def check_overlap(train: Dataset, validation: Dataset, *, warn: bool = True) -> 
         for note in notes:
             warnings.warn(note, DataWarning, stacklevel=2)
     return notes
+
+
+def check_validation_classes(
+    train: BoundDataset, validation: BoundDataset, output: str, ignored_class: int | None = None
+) -> None:
+    """Warn if the labels of an output in the validation set have classes that the training set lacks.
+
+    Only labels in memory are compared.
+    """
+    if output not in train.target_columns or output not in validation.target_columns:
+        return
+    known = train.column_array(train.target_columns[output])
+    labels = validation.column_array(validation.target_columns[output])
+    if known is None or labels is None or known.dtype.kind not in "iub" or labels.dtype.kind not in "iub":
+        return
+    missing = np.setdiff1d(labels, known)
+    missing = missing[missing != ignored_class]
+    if len(missing):
+        examples = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
+        warnings.warn(
+            f"{validation.name}: {len(missing)} of the classes of {output!r} occur in the validation data but not in "
+            f"the training data ({examples}); are the data sorted by class?",
+            DataWarning,
+            stacklevel=2,
+        )
 
 
 def find_common_rows(a: np.ndarray, b: np.ndarray) -> list[int]:

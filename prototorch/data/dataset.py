@@ -95,10 +95,12 @@ class Dataset(ABC):
             return self.subset(np.sort(permutation(len(self), 0, 0)[:count]))
         return self.subset(np.arange(count))
 
-    def split(self, fraction: float) -> tuple[Dataset, Dataset]:
+    def split(self, fraction: float, seed: int | None = None) -> tuple[Dataset, Dataset]:
         """(training set, validation set): the last ``fraction`` of the samples validates, as in Keras.
 
-        Of a set sorted by class the validation samples are drawn with a fixed seed instead; the order stays.
+        With a ``seed`` the validation samples are drawn at random instead, so that a set that is sorted by class (or in
+        any other way) has all classes on both sides; so they are, with a fixed seed, of a set that is known to be
+        sorted by class. The order of the samples stays.
 
         Raises:
             DataError: ``fraction`` is not between 0 and 1, or one of the two sets would be empty.
@@ -109,7 +111,10 @@ class Dataset(ABC):
         at = int(count * (1 - fraction))  # Keras rounds like this
         if at < 1 or at >= count:
             raise DataError(f"{self.name}: validation_split {fraction} of {count} samples leaves one part empty")
-        order = permutation(count, 0, 0) if self.sorted_by_class else np.arange(count)
+        if seed is None:
+            order = permutation(count, 0, 0) if self.sorted_by_class else np.arange(count)
+        else:
+            order = permutation(count, seed, 0)
         return self.subset(np.sort(order[:at])), self.subset(np.sort(order[at:]))
 
     def read_valid(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from prototorch.data.array_conversion import as_dataset, is_stream
 from prototorch.data.binding import TargetSpec
-from prototorch.data.checks import check_dataset, check_overlap
+from prototorch.data.checks import check_dataset, check_overlap, check_validation_classes
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.loader import Loader
@@ -84,6 +84,7 @@ class DataAdapter:
             if block.data is None:
                 raise UsageError("there are no data: give x and y, or a fit { data { ... } } block in the model's text")
             x, validation = block.data, block.validation if validation is None else validation
+        is_declared = isinstance(x, Data | str | PathLike)
         data = self.adapt(x, y, sample_weight)
         if validation is not None:
             return data, self.adapt_validation(validation)
@@ -92,7 +93,8 @@ class DataAdapter:
                 raise UsageError(
                     "validation_split needs arrays or a data set; of a stream of batches give validation_data"
                 )
-            data.source, data.validation = data.source.split(block.validation_split)
+            seed = self.plan_cache.seed if is_declared else None  # arrays: the last samples, as in Keras
+            data.source, data.validation = data.source.split(block.validation_split, seed)
         return data, None if data.validation is None else InputData(data.validation, data.loader_options)
 
     def _open(self, data: Data) -> tuple[Dataset, dict[str, Any], Dataset | None]:
@@ -143,8 +145,13 @@ class DataAdapter:
         return tuple(dict.fromkeys(t.target or t.output for t in terms if t.target not in inputs)) or self.net.outputs
 
 
-def warn_of_overlap(training: BatchSource, validation: BatchSource) -> None:
-    """Warn of validation samples that are training samples too, where searching for them is cheap."""
+def warn_of_overlap(
+    training: BatchSource, validation: BatchSource, class_outputs: Mapping[str, int | None] | None = None
+) -> None:
+    """Warn of validation samples that are training samples too, where searching for them is cheap, and of classes
+    that only the validation data have. class_outputs: output whose targets are class labels -> its ignored label."""
+    for output, ignored_class in (class_outputs or {}).items():
+        check_validation_classes(training.dataset, validation.dataset, output, ignored_class)
     size = sum(spec.nbytes for spec in training.dataset.columns.values()) * len(training.dataset)
     are_sets = isinstance(training.batches, Loader) and isinstance(validation.batches, Loader)
     if are_sets and training.dataset.is_cheap and validation.dataset.is_cheap and size <= MAX_COMPARED_BYTES:

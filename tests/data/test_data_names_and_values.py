@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from PIL import Image
 
 import prototorch as pt
 from prototorch.cli import main
-from prototorch.data import open_source
+from prototorch.data import DataWarning, open_source
 from prototorch.errors import DataError
 
 RNG = np.random.default_rng(3)
@@ -103,3 +105,31 @@ def test_a_source_given_by_hand_is_evaluated_whole(tmp_path, monkeypatch, capsys
     with pytest.raises(SystemExit):
         main(["evaluate", "m.h5", "--data", "b.csv", "--json"])
     assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(expected["loss"])
+
+
+def classifier(classes=2):
+    model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(classes)])
+    model.compile("sgd", pt.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def test_declared_data_sorted_by_class_are_split_at_random(tmp_path):
+    labels = np.repeat([0, 1], 20)
+    path = write_table(tmp_path / "a.csv", ["a", "b", "c", "kind"], kind=labels)
+    model = classifier()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(pt.Data(source=str(path)), validation_split=0.25, epochs=1, verbose=0)
+    first, second = (open_source(path)["train"].split(0.25, seed) for seed in (1, 1))
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a.column_array("x"), b.column_array("x"))
+        assert set(a.column_array("kind")) == {0, 1}
+
+
+def test_classes_that_only_the_validation_has_are_warned_of():
+    x, labels = TABLE.astype(np.float32)[:30], np.repeat([0, 1, 2], [12, 12, 6])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        classifier(3).fit(x, labels, validation_split=0.2, epochs=1, verbose=0)
+    messages = [str(w.message) for w in caught if w.category is DataWarning]
+    assert any(re.search(r"1 of the classes of .* occur in the validation data but not .*\(2\)", m) for m in messages)
