@@ -1,4 +1,5 @@
-"""A layer on one backend beside the CPU's plain bodies in float32: outputs and gradients, in any precision."""
+"""A layer on one backend compared with the CPU's reference implementations in float32: outputs and gradients, in any
+precision."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from prototorch.graph.ir import Graph
 from prototorch.testing.case import Case
 from prototorch.testing.layer_graph import CompiledLayer, TracedLayer, differentiate, named_outputs, trace_layer
 
-#: What an array may differ by, as its distance from the wanted one in units of that one's length (both Euclidean).
+#: What an array may differ by, as its distance from the expected one in units of that one's length (both Euclidean).
 #: float32: sums of a few hundred products in another order. tf32 rounds factors to 10 bits, float16 every stored value
 #: to 11, bfloat16 to 8; the rounding of each of some ten ops after one another adds up like independent draws, to about
 #: three times that of one.
@@ -26,17 +27,17 @@ GRADIENT_FACTOR = 6.0
 MIN_SCALE, MIN_SCALE_NARROW = 1e-2, 1e-1
 
 
-def assert_close(got: Any, wanted: Any, tolerance: float, what: str, least: float = MIN_SCALE) -> None:
+def assert_close(got: Any, expected: Any, tolerance: float, what: str, least: float = MIN_SCALE) -> None:
     """Assert that two arrays agree, by the distance between them as a whole."""
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    assert got.shape == wanted.shape, f"{what}: shape {got.shape} instead of {wanted.shape}"
-    if wanted.dtype.kind != "f":
-        assert np.array_equal(got, wanted), f"{what}: {got} instead of {wanted}"
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape, f"{what}: shape {got.shape} instead of {expected.shape}"
+    if expected.dtype.kind != "f":
+        assert np.array_equal(got, expected), f"{what}: {got} instead of {expected}"
         return
-    assert np.array_equal(np.isfinite(got), np.isfinite(wanted)), f"{what}: not finite where it should be, or reverse"
-    finite = np.isfinite(wanted)
-    far = float(np.linalg.norm(got[finite].astype(np.float64) - wanted[finite]))
-    scale = max(float(np.linalg.norm(wanted[finite].astype(np.float64))), least * np.sqrt(max(wanted.size, 1)))
+    assert np.array_equal(np.isfinite(got), np.isfinite(expected)), f"{what}: not finite where it should be, or reverse"
+    finite = np.isfinite(expected)
+    far = float(np.linalg.norm(got[finite].astype(np.float64) - expected[finite]))
+    scale = max(float(np.linalg.norm(expected[finite].astype(np.float64))), least * np.sqrt(max(expected.size, 1)))
     assert far <= tolerance * scale, f"{what}: off by {far / scale:.3g} of its length"
 
 
@@ -56,11 +57,11 @@ def assert_backend_agrees(case: Case, backend: Backend) -> None:
             CompiledLayer(one, _outputs_and_gradients(one, case), on, weights)(inputs, case.mask()) for one, on in both
         ]
         assert found[0].keys() == found[1].keys()
-        for name, wanted in found[1].items():
+        for name, expected in found[1].items():
             gradient = name.startswith("d")
             room = tolerance * (GRADIENT_FACTOR if gradient else 1.0)
             least = MIN_SCALE_NARROW if gradient and precision.low_dtype is not None else MIN_SCALE
-            assert_close(found[0][name], wanted, room, f"{name}, training={training}", least)
+            assert_close(found[0][name], expected, room, f"{name}, training={training}", least)
 
 
 def _trace(case: Case, training: bool, low: str | None) -> TracedLayer:
@@ -68,11 +69,11 @@ def _trace(case: Case, training: bool, low: str | None) -> TracedLayer:
 
 
 def _outputs_and_gradients(one: TracedLayer, case: Case) -> dict[str, Any]:
-    wanted = named_outputs(one)
+    expected = named_outputs(one)
     if case.extra("gradient", True) and one.variables and any(v.spec.is_float for v in one.outputs):
         differentiate(one, {n: np.ones(v.shape, v.dtype) for n, v in one.variables.items()}, case.seed)
-        wanted |= {f"d{n}": g for n, g in one.grads.items()}
-    return wanted
+        expected |= {f"d{n}": g for n, g in one.grads.items()}
+    return expected
 
 
 def _round_to(array: np.ndarray, precision: PrecisionPolicy) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What every layer is checked for, from its own examples. Each check is a function of a case and a backend."""
+"""The checks of every layer, from its own examples. Each check is a function of a case and a backend."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FLOAT32_TOLERANCE, FLOAT64_TOLERANCE = 1e-5, 1e-12
 
 
 def check(function: Check) -> Check:
-    """Enter a check under its name."""
+    """Register a check under its name."""
     CHECKS[function.__name__] = function
     return function
 
@@ -50,33 +50,33 @@ def check(function: Check) -> Check:
 MIN_GRADIENT_SCALE = 1e-2
 
 
-def assert_close(got: Any, wanted: Any, tolerance: float, what: str, least: float = 1e-3) -> None:
-    """Assert that two arrays agree, relative to the largest number of the wanted one (at least ``least``)."""
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    assert got.shape == wanted.shape, f"{what}: shape {got.shape} instead of {wanted.shape}"
-    assert got.dtype == wanted.dtype, f"{what}: type {got.dtype} instead of {wanted.dtype}"
+def assert_close(got: Any, expected: Any, tolerance: float, what: str, least: float = 1e-3) -> None:
+    """Assert that two arrays agree, relative to the largest number of the expected one (at least ``least``)."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape, f"{what}: shape {got.shape} instead of {expected.shape}"
+    assert got.dtype == expected.dtype, f"{what}: type {got.dtype} instead of {expected.dtype}"
     if got.dtype.kind != "f":
-        assert np.array_equal(got, wanted), f"{what}: {got} instead of {wanted}"
+        assert np.array_equal(got, expected), f"{what}: {got} instead of {expected}"
         return
-    scale = max(float(np.abs(wanted).max(initial=0.0)), least)
-    far = np.abs(got - wanted).max(initial=0.0)
-    assert np.array_equal(np.isfinite(got), np.isfinite(wanted)), f"{what}: not finite where it should be, or reverse"
+    scale = max(float(np.abs(expected).max(initial=0.0)), least)
+    far = np.abs(got - expected).max(initial=0.0)
+    assert np.array_equal(np.isfinite(got), np.isfinite(expected)), f"{what}: not finite where it should be, or reverse"
     assert not far > tolerance * scale, f"{what}: differs by {far:.3g} where the largest number is {scale:.3g}"
 
 
 def trace_case(case: Case, training: bool, dtype: str, batch: int = BATCH) -> TracedLayer:
-    """The case said into a new graph."""
+    """The case recorded into a new graph."""
     return trace_layer(Graph(), case.instance, case.specs(dtype, batch), training, dtype, case.mask())
 
 
 @check
 def shapes(case: Case, backend: Backend) -> None:
-    """Both phases run; the outputs are as many as declared, of the shapes and types the graph says, finite; no kernel
+    """Both phases run; the outputs are as many as declared, of the shapes and dtypes of the graph, finite; no kernel
     leaves an element out or depends on what an earlier run left behind."""
     weights = case.weights("float32")
     for training in case.phases:
         one = trace_case(case, training, "float32")
-        assert len(one.outputs) == case.instance.output_count(), "output_count() says another number of outputs"
+        assert len(one.outputs) == case.instance.output_count(), "the number of outputs is not output_count()"
         program = CompiledLayer(one, named_outputs(one), StrictBackend(backend), weights)
         first = program(case.inputs("float32"), case.mask())
         for value, array in zip(one.outputs, first.values(), strict=True):
@@ -114,9 +114,9 @@ def plan_is_tape(case: Case, backend: Backend) -> None:
         wants_grad = case.extra("gradient", True) and bool(one.variables) and bool(floats)
         if wants_grad:
             differentiate(one, seeds, case.seed)
-        planned = CompiledLayer(one, named_outputs(one) | {f"d{n}": g for n, g in one.grads.items()}, backend, weights)(
-            case.inputs("float32"), case.mask()
-        )
+        plan_results = CompiledLayer(
+            one, named_outputs(one) | {f"d{n}": g for n, g in one.grads.items()}, backend, weights
+        )(case.inputs("float32"), case.mask())
         for strided in (False, True):
             tensors = [
                 parameter(_make_strided(x) if strided else x, x.dtype.kind == "f") for x in case.inputs("float32")
@@ -125,18 +125,18 @@ def plan_is_tape(case: Case, backend: Backend) -> None:
             for i, out in enumerate(outs):
                 assert_close(
                     out.numpy(),
-                    planned[f"y{i}"],
+                    plan_results[f"y{i}"],
                     FLOAT32_TOLERANCE * case.tolerance,
                     f"output {i}, training={training}",
                 )
             if wants_grad and not strided:
-                _assert_same_gradients(case, one, tensors, outs, planned)
+                _assert_same_gradients(case, one, tensors, outs, plan_results)
 
 
 def _run_eager(case: Case, tensors: list[Tensor], weights: dict[str, np.ndarray], training: bool) -> tuple[Tensor, ...]:
     state = layer_state(case.instance)
-    trained = {n for n, w in case.declared_weights("float32").items() if w.trainable}
-    state.weights = {n[len(NAME) + 1 :]: parameter(np.array(a), n in trained) for n, a in weights.items()}
+    trainable = {n for n, w in case.declared_weights("float32").items() if w.trainable}
+    state.weights = {n[len(NAME) + 1 :]: parameter(np.array(a), n in trainable) for n, a in weights.items()}
     mask = case.mask()
     if mask is not None:
         tensors[0].mask = parameter(mask, False)
@@ -146,7 +146,7 @@ def _run_eager(case: Case, tensors: list[Tensor], weights: dict[str, np.ndarray]
 
 
 def _assert_same_gradients(
-    case: Case, one: TracedLayer, tensors: list[Tensor], outs: tuple[Tensor, ...], planned: Any
+    case: Case, one: TracedLayer, tensors: list[Tensor], outs: tuple[Tensor, ...], plan_results: Any
 ) -> None:
     rng = np.random.default_rng(case.seed)
     parts = [(out * rng.standard_normal(out.shape).astype(out.dtype)).sum() for out in outs if out.spec.is_float]
@@ -160,7 +160,7 @@ def _assert_same_gradients(
     for name, found in zip(one.grads, grad(loss, [known[n] for n in one.grads]), strict=True):
         assert_close(
             found.numpy(),
-            planned[f"d{name}"],
+            plan_results[f"d{name}"],
             10 * FLOAT32_TOLERANCE * case.tolerance,
             f"gradient by {name}",
             MIN_GRADIENT_SCALE,
@@ -181,7 +181,7 @@ def gradients(case: Case, backend: Backend) -> None:
     if not case.extra("gradient", True):
         return
     for training in case.phases:
-        for attempt in range(3):  # a direction that meets a kink says nothing; three in a row mean a mistake
+        for attempt in range(3):  # a direction that meets a kink proves nothing; three in a row are an error
             complaint = _compare_derivatives(case, backend, training, attempt)
             if complaint is None:
                 break
@@ -197,11 +197,11 @@ def _compare_derivatives(case: Case, backend: Backend, training: bool, attempt: 
     u, v = ({n: _unit_direction(rng, x.shape) for n, x in one.variables.items()} for _ in range(2))
     differentiate(one, u, case.seed)
     assert one.loss is not None
-    wanted = {"loss": one.loss} | (
+    expected = {"loss": one.loss} | (
         {"slope": one.directional_derivative} if one.directional_derivative is not None else {}
     )
-    wanted |= {f"d{n}": g for n, g in one.grads.items()} | {f"dd{n}": g for n, g in one.second_grads.items()}
-    program = CompiledLayer(one, wanted, backend, case.weights("float64"))
+    expected |= {f"d{n}": g for n, g in one.grads.items()} | {f"dd{n}": g for n, g in one.second_grads.items()}
+    program = CompiledLayer(one, expected, backend, case.weights("float64"))
     start = {f"x{i}": x + 0.1 * attempt * rng.standard_normal(x.shape) if x.dtype.kind == "f" else x
              for i, x in enumerate(case.inputs("float64"))} | case.weights("float64")  # fmt: skip
 
@@ -248,16 +248,16 @@ def batched_is_unbatched(case: Case, backend: Backend) -> None:
 
 @check
 def levels_agree(case: Case, backend: Backend) -> None:
-    """The backend's kernels and the plain bodies give the same outputs and gradients."""
+    """The backend's kernels and the reference implementations give the same outputs and gradients."""
     weights = case.weights("float32")
     for training in case.phases:
         one = trace_case(case, training, "float32")
-        wanted = named_outputs(one)
+        expected = named_outputs(one)
         if case.extra("gradient", True) and one.variables and any(v.spec.is_float for v in one.outputs):
             differentiate(one, {n: np.ones(v.shape, v.dtype) for n, v in one.variables.items()}, case.seed)
-            wanted |= {f"d{n}": g for n, g in one.grads.items()}
-        fast = CompiledLayer(one, wanted, StrictBackend(backend), weights)(case.inputs("float32"), case.mask())
-        slow = CompiledLayer(one, wanted, StrictBackend(cpu("plain")), weights)(case.inputs("float32"), case.mask())
+            expected |= {f"d{n}": g for n, g in one.grads.items()}
+        fast = CompiledLayer(one, expected, StrictBackend(backend), weights)(case.inputs("float32"), case.mask())
+        slow = CompiledLayer(one, expected, StrictBackend(cpu("plain")), weights)(case.inputs("float32"), case.mask())
         for name, array in fast.items():
             least = MIN_GRADIENT_SCALE if name.startswith("d") and name[1:] in one.variables else 1e-3
             assert_close(

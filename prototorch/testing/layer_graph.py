@@ -1,4 +1,4 @@
-"""A graph of one layer, with its first and second gradients, and ways to run it that let no mistake pass."""
+"""The graph of one layer, with its first and second gradients, and strict ways to run it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME, MASK = "layer", "mask"
 
 @dataclass
 class TracedLayer:
-    """A layer as it was said into a graph."""
+    """A layer recorded into a graph, with its inputs, outputs and gradients."""
 
     trace: Trace
     inputs: list[Value]
@@ -38,17 +38,17 @@ class TracedLayer:
 
     @property
     def variables(self) -> dict[str, Value]:
-        """What can be differentiated by: the floating-point inputs and the trained weights."""
-        found = {v.name: v for v in self.inputs if v.spec.is_float}
-        found.update({w.name: self.trace.graph.states[w.name] for w in self.trace.weights.values() if w.trainable})
-        return found
+        """The variables of differentiation: the floating-point inputs and the trainable weights."""
+        variables = {v.name: v for v in self.inputs if v.spec.is_float}
+        variables.update({w.name: self.trace.graph.states[w.name] for w in self.trace.weights.values() if w.trainable})
+        return variables
 
 
 def trace_layer(graph: Graph, layer: Layer, specs: Sequence[Spec], training: bool, float_dtype: str,
         mask: np.ndarray | None = None, low: str | None = None) -> TracedLayer:  # fmt: skip
-    """Say a layer into a graph, on inputs x0, x1, ... of these specs, the first with a mask if there is one.
+    """Record a layer into a graph, on inputs x0, x1, ... of these specs, the first with a mask if there is one.
 
-    low: a narrower type that values may be stored in; the outputs are float32 all the same.
+    low: a narrower dtype in which values may be stored; the outputs are float32 in any case.
     """
     traced = Trace(graph, training, float_dtype, compute_dtype=low)
     narrowing = None if low is None else Autocast(low)
@@ -58,37 +58,38 @@ def trace_layer(graph: Graph, layer: Layer, specs: Sequence[Spec], training: boo
         ctx.set_mask(inputs[0], graph.input(MASK, Spec((specs[0].shape[0], *mask.shape[1:]), "bool")))
     with use_interpreter(graph), graph.scope(NAME):
         with graph.autocast(narrowing):
-            made = record_layer(ctx, layer, tuple(inputs))
-        outputs = [to_float32(y) for y in (made if isinstance(made, tuple) else (made,))]
+            results = record_layer(ctx, layer, tuple(inputs))
+        outputs = [to_float32(y) for y in (results if isinstance(results, tuple) else (results,))]
     return TracedLayer(traced, inputs, outputs)
 
 
-def differentiate(said: TracedLayer, directions: Mapping[str, np.ndarray], seed: int) -> None:
-    """Add a scalar made of random shares of all outputs and losses, its gradients, and the gradients of their product
-    with the directions."""
-    graph, rng = said.trace.graph, np.random.default_rng(seed)
-    names, values = list(said.variables), list(said.variables.values())
+def differentiate(traced_layer: TracedLayer, directions: Mapping[str, np.ndarray], seed: int) -> None:
+    """Add a scalar, the sum of all outputs and losses with random factors, its gradients, and the gradients of their
+    product with the directions."""
+    graph, rng = traced_layer.trace.graph, np.random.default_rng(seed)
+    names, values = list(traced_layer.variables), list(traced_layer.variables.values())
     with use_interpreter(graph):
         parts = [
             ops.sum(out * graph.constant(rng.standard_normal(out.shape).astype(out.dtype)))
-            for out in said.outputs
+            for out in traced_layer.outputs
             if out.spec.is_float
         ]
-        parts += [loss * 0.7 for loss in said.trace.losses]
-        said.loss = sum(parts[1:], parts[0])
-        one = graph.constant(np.ones((), said.loss.dtype))
-        first = backward_pass(list(graph.nodes), [(said.loss, one)], values)
-        said.grads = {n: g for n, g in zip(names, first, strict=True) if g is not None}
-        if not said.grads:
+        parts += [loss * 0.7 for loss in traced_layer.trace.losses]
+        traced_layer.loss = sum(parts[1:], parts[0])
+        one = graph.constant(np.ones((), traced_layer.loss.dtype))
+        first = backward_pass(list(graph.nodes), [(traced_layer.loss, one)], values)
+        traced_layer.grads = {n: g for n, g in zip(names, first, strict=True) if g is not None}
+        if not traced_layer.grads:
             return
-        slopes = [ops.sum(g * graph.constant(directions[n])) for n, g in said.grads.items()]
-        said.directional_derivative = sum(slopes[1:], slopes[0])
-        second = backward_pass(list(graph.nodes), [(said.directional_derivative, one)], values)
-        said.second_grads = {n: g for n, g in zip(names, second, strict=True) if g is not None}
+        derivatives = [ops.sum(g * graph.constant(directions[n])) for n, g in traced_layer.grads.items()]
+        traced_layer.directional_derivative = sum(derivatives[1:], derivatives[0])
+        second = backward_pass(list(graph.nodes), [(traced_layer.directional_derivative, one)], values)
+        traced_layer.second_grads = {n: g for n, g in zip(names, second, strict=True) if g is not None}
 
 
 class StrictBackend(Backend):
-    """A backend for tests: new memory is full of NaN, and a plain body must give the shape and type its rule says."""
+    """A backend for tests: new memory is full of NaN, and the results of reference implementations must have the shape
+    and dtype of `infer_spec`."""
 
     def __init__(self, inner: Backend):
         super().__init__(f"strict {inner.name}", inner.xp, inner.levels, inner.threads)
@@ -114,11 +115,12 @@ class StrictBackend(Backend):
         attrs = dict(attrs)
 
         def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-            made = op.reference(self.xp, *inputs, **attrs)
-            for target, source in zip(outputs, made if isinstance(made, tuple) else (made,), strict=True):
+            results = op.reference(self.xp, *inputs, **attrs)
+            results = results if isinstance(results, tuple) else (results,)
+            for target, source in zip(outputs, results, strict=True):
                 if tuple(source.shape) != tuple(target.shape) or source.dtype != target.dtype:
                     raise AssertionError(
-                        f"{op.name}: the rule says {target.dtype}{list(target.shape)}, the body gives "
+                        f"{op.name}: infer_spec gives {target.dtype}{list(target.shape)}, the reference implementation "
                         f"{source.dtype}{list(source.shape)}"
                     )
                 target[...] = source
@@ -127,18 +129,18 @@ class StrictBackend(Backend):
 
 
 class CompiledLayer:
-    """A said layer as a plan that is bound to weights: call it with the inputs, get copies of the outputs."""
+    """A traced layer as a plan bound to weights: called with the inputs, it returns copies of the outputs."""
 
     def __init__(
         self,
-        said: TracedLayer,
+        traced_layer: TracedLayer,
         outputs: Mapping[str, Value],
         backend: Backend,
         weights: Mapping[str, np.ndarray],
         update: bool = False,
     ):
-        graph = said.trace.graph
-        plan = make_plan(graph, outputs, said.trace.updates if update else None, backend)
+        graph = traced_layer.trace.graph
+        plan = make_plan(graph, outputs, traced_layer.trace.updates if update else None, backend)
         self.states = Variables()
         for name, array in weights.items():
             self.states.create(name, array)
@@ -152,6 +154,6 @@ class CompiledLayer:
         return {n: np.array(self.backend.to_numpy(a)) for n, a in made.items()}
 
 
-def named_outputs(said: TracedLayer) -> dict[str, Value]:
-    """The outputs by name."""
-    return {f"y{i}": v for i, v in enumerate(said.outputs)}
+def named_outputs(traced_layer: TracedLayer) -> dict[str, Value]:
+    """The outputs by the names y0, y1, ..."""
+    return {f"y{i}": v for i, v in enumerate(traced_layer.outputs)}

@@ -10,13 +10,13 @@ from prototorch.text.syntax_tree import Body
 
 
 def parse_layer(text: str) -> Layer:
-    """The layer that a text of one block says. Raises TextError for a mistake in it, UsageError for any other text."""
+    """The layer of a text of one block. Raises TextError for a mistake in it, UsageError for any other text."""
     document = parse(text, "example")
     fields = document.fields
     if len(fields) != 1 or not isinstance(fields[0].value, Body):
         raise UsageError(f"an example is one layer, not: {text}")
     report = Report()
-    made = Layer.lookup(fields[0].name).from_fields(fields[0].value.fields, report, fields[0].name_span)
+    layer = Layer.lookup(fields[0].name).from_fields(fields[0].value.fields, report, fields[0].name_span)
     report.raise_if_any()
-    assert made is not None
-    return made
+    assert layer is not None
+    return layer

@@ -12,14 +12,14 @@ from prototorch.ops.operators import OPS
 
 @contextmanager
 def temporary_definitions() -> Iterator[None]:
-    """Layers and ops that are defined inside are forgotten afterwards, so that a test may define what it likes."""
+    """Layers and ops that are defined inside are removed afterwards."""
     family = Layer._family
     assert family is not None
     tables: tuple[dict[str, Any], ...] = (family.members, family.names, OPS)
-    kept = [dict(table) for table in tables]
+    copies = [dict(table) for table in tables]
     try:
         yield
     finally:
-        for table, before in zip(tables, kept, strict=True):
+        for table, before in zip(tables, copies, strict=True):
             table.clear()
             table.update(before)

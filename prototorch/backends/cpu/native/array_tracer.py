@@ -1,7 +1,7 @@
-"""An array module whose arrays are numbers of a kernel that is being emitted.
+"""An array namespace whose arrays are values of a kernel that is being emitted.
 
-The plain body of an elementwise op, run on this module, emits the op's code: there is no second place that says what an
-op means. What the module does not know raises Unsupported, and the op is left to another level.
+The reference implementation of an elementwise op, run with this namespace, emits the op's code: an op is defined once.
+What the namespace does not support raises UnsupportedError, and the op is left to another level.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prototorch.backends.cpu.native.ir_builder import KernelBuilder, Num, Unsupp
 
 
 class TracingNamespace:
-    """The functions of the array API, on `Num`s of one kernel."""
+    """The elementwise functions of the array API, on the `Num`s of one kernel."""
 
     pi = 3.141592653589793
 
@@ -28,7 +28,7 @@ class TracingNamespace:
             return "bool"
         raise UnsupportedError(f"the function {name}")
 
-    # made of nothing
+    # creation
 
     def zeros(self, shape: Any, dtype: Any = "float32") -> Num:
         """A scalar zero."""
@@ -59,15 +59,15 @@ class TracingNamespace:
         return self.k.num(value, x.dtype)
 
     def asarray(self, value: Any, dtype: Any = None) -> Num:
-        """A value as a number of the kernel."""
+        """A value as a `Num`."""
         own = getattr(value, "dtype", None)
         return self.full(getattr(value, "shape", ()), value, dtype or (str(own) if own is not None else None))
 
     def astype(self, x: Num, dtype: Any) -> Num:
-        """The number as another type."""
+        """The value in another dtype."""
         return x.cast(_dtype_name(dtype))
 
-    # one number
+    # of one argument
 
     def negative(self, x: Num) -> Num:
         return -x
@@ -103,8 +103,8 @@ class TracingNamespace:
 
     def sign(self, x: Num) -> Num:
         one, zero = self.k.num(1, x.dtype), self.k.num(0, x.dtype)
-        made = self.k.select(x > 0, one, self.k.select(x < 0, -one, zero))
-        return self.k.select(x != x, x, made) if x.is_float else made
+        result = self.k.select(x > 0, one, self.k.select(x < 0, -one, zero))
+        return self.k.select(x != x, x, result) if x.is_float else result
 
     def exp(self, x: Num) -> Num:
         return exp_log.exp(self.k, x)
@@ -139,7 +139,7 @@ class TracingNamespace:
     def logical_not(self, x: Num) -> Num:
         return ~x.cast("bool")
 
-    # two numbers
+    # of two arguments
 
     def add(self, a: Any, b: Any) -> Num:
         return a + b
@@ -203,12 +203,12 @@ def _dtype_name(dtype: Any) -> str:
 def trace_reference(
     k: KernelBuilder, body: Callable[..., Any], inputs: list[Num], attrs: dict[str, Any]
 ) -> tuple[Num, ...]:
-    """What a plain body makes of the inputs, as numbers of the kernel."""
+    """The results of a reference implementation for these inputs, as values of the kernel."""
     try:
-        made = body(TracingNamespace(k), *inputs, **attrs)
-    except (TypeError, AttributeError, ValueError) as exc:  # the body does with arrays what numbers cannot do
+        result = body(TracingNamespace(k), *inputs, **attrs)
+    except (TypeError, AttributeError, ValueError) as exc:  # the body needs arrays, not scalars
         raise UnsupportedError(str(exc)) from exc
-    made = made if isinstance(made, tuple) else (made,)
-    if not all(isinstance(m, Num) for m in made):
-        raise UnsupportedError("a result that is no number")
-    return made
+    result = result if isinstance(result, tuple) else (result,)
+    if not all(isinstance(m, Num) for m in result):
+        raise UnsupportedError("a result that is not a scalar value")
+    return result

@@ -1,17 +1,17 @@
-"""The emitter: a kernel's machine code, said in Python.
+"""Emits a kernel's code as LLVM IR, from Python.
 
 A kernel is one function ``(arguments, first, last, local, shared)``: ``arguments`` an array of 64-bit words (addresses
-and whole numbers), ``first ... last`` the pieces of work to do now, ``local`` scratch memory of the thread, ``shared``
+and integers), ``first ... last`` the iterations to run now, ``local`` scratch memory of the thread, ``shared``
 scratch memory of the kernel. `KernelBuilder` builds its LLVM IR:
 
-    k = Kernel("scale")
+    k = KernelBuilder("scale")
     x, y = k.pointer(0), k.pointer(1)
     with k.range(k.first, k.last) as row:
         k.for_each_vector(n, lambda i, mask: y.store(x.load(row * n + i, k.lanes, mask) * 2.0, row * n + i, mask))
 
-What is known when the plan is made (shapes, strides) is a Python number and becomes a constant of the code; what is
-known at run time is an `Int64`. `Num` is a number or a vector and looks like an array of no dimensions, so that the
-plain body of an op can be run on it (see `arrays.py`).
+What is known when the code is emitted (shapes, strides) is a Python number and becomes a constant of the code; an
+integer that is known at run time is an `Int64`. `Num` is a scalar or a vector and looks like an array of no dimensions,
+so that the reference implementation of an op can be run on it (see `array_tracer.py`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 
 
 class KernelBuilder:
-    """Builds one kernel. ``lanes`` are the float32 numbers of the machine's vector."""
+    """Builds the IR of one kernel. ``lanes`` is the number of float32 elements of the machine's vectors."""
 
     def __init__(self, name: str):
         self.name = name
@@ -72,8 +72,8 @@ class KernelBuilder:
         ir.IRBuilder(entry).branch(self.b.block)
         words, first, last, local, shared = self.function.args
         self._entry = entry
-        self._entry_values: dict[int, Any] = {}  # values that are known where the kernel begins, by their identity
-        self._hoisted: dict[Any, Any] = {}  # what was made of such, by what was done with which
+        self._entry_values: dict[int, Any] = {}  # values defined in the entry block, by identity
+        self._hoisted: dict[Any, Any] = {}  # hoisted values, by operation and operands
         self._arguments = Pointer(self, words, "int64")
         self.first, self.last = Int64(self, first), Int64(self, last)
         #: scratch memory of this thread, and of all threads together; see `Code.local` and `Code.shared`
@@ -87,12 +87,12 @@ class KernelBuilder:
     # arguments and constants
 
     def argument(self, index: int) -> Int64:
-        """A whole number given at run time."""
+        """An integer argument."""
         with self.entry_block():
             return Int64(self, self._arguments.load(index).v)
 
     def pointer(self, index: int, dtype: str = "float32", nontemporal: bool = False) -> Pointer:
-        """An array given at run time."""
+        """An array argument."""
         with self.entry_block():
             return Pointer(self, self.b.inttoptr(self._arguments.load(index).v, ADDRESS), dtype, nontemporal)
 
@@ -103,7 +103,7 @@ class KernelBuilder:
         return ir.Constant(I64, int(value))
 
     def num(self, value: Any, dtype: str = "float32") -> Num:
-        """A number as a Num; a Python number becomes a constant of the type."""
+        """A value as a Num; a Python number becomes a constant of the dtype."""
         if isinstance(value, Num):
             return value
         if isinstance(value, Int64):
@@ -118,7 +118,7 @@ class KernelBuilder:
         return self.num(0, dtype).splat(lanes)
 
     def iota(self, lanes: int, dtype: str = "int32") -> Num:
-        """The whole numbers 0, 1, ... of a vector."""
+        """The vector 0, 1, 2, ..."""
         return Num(self, ir.Constant(self.type(dtype, lanes), list(range(lanes)) if lanes > 1 else 0), dtype, lanes)
 
     @staticmethod
@@ -128,12 +128,12 @@ class KernelBuilder:
 
     @staticmethod
     def suffix(dtype: str, lanes: int = 1) -> str:
-        """How intrinsics name a type."""
-        plain = {"float32": "f32", "float64": "f64", "bool": "i1"}.get(dtype) or f"i{8 * SIZES[dtype]}"
-        return plain if lanes == 1 else f"v{lanes}{plain}"
+        """The suffix of intrinsics for a type."""
+        scalar = {"float32": "f32", "float64": "f64", "bool": "i1"}.get(dtype) or f"i{8 * SIZES[dtype]}"
+        return scalar if lanes == 1 else f"v{lanes}{scalar}"
 
     def broadcast_pair(self, a: Any, b: Any) -> tuple[Num, Num]:
-        """Two numbers brought to the same lanes; a Python number takes the other's type."""
+        """Two values with the same lanes; a Python number gets the other's dtype."""
         a = self.num(a, b.dtype) if not isinstance(a, Num) else a
         b = self.num(b, a.dtype) if not isinstance(b, Num) else b
         if a.dtype != b.dtype:
@@ -142,14 +142,15 @@ class KernelBuilder:
         return a.splat(lanes), b.splat(lanes)
 
     def variable(self, value: Any) -> MutableNum:
-        """A number that can be written again."""
+        """A value that can be assigned again."""
         return MutableNum(self, value if isinstance(value, Num) else Int64(self, self.word(value)))
 
     # control
 
     @contextmanager
     def entry_block(self) -> Iterator[None]:
-        """What is said inside is done once, where the kernel begins; it may use arguments and what was said there."""
+        """Inside, instructions are emitted into the entry block; they may use arguments and other values of that
+        block."""
         if self.b.block is self._entry:
             yield
             return
@@ -157,9 +158,9 @@ class KernelBuilder:
             yield
 
     def hoist(self, operation: Any, operands: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """LLVM's value of ``make()``. Where all that is given is known when the kernel begins, it is made there, and
-        only the first time that it is asked for: what follows from numbers that are one for the whole kernel (an
-        optimiser's rate, its corrections) is not said again for each vector."""
+        """LLVM's value of ``make()``. Where all operands are constants or values of the entry block, it is emitted
+        there, once: what depends only on numbers that are the same for the whole kernel (an optimizer's learning rate,
+        its bias corrections) is not computed for each vector."""
         if not all(isinstance(v, ir.Constant) or id(v) in self._entry_values for v in operands):
             return make()
         key = (operation, *(f"{v}" if isinstance(v, ir.Constant) else id(v) for v in operands))
@@ -173,7 +174,7 @@ class KernelBuilder:
         return v
 
     def load_invariant(self, pointer: Pointer) -> Num:
-        """The number at an argument's address, read once, where the kernel begins."""
+        """The value at an argument's address, read once, in the entry block."""
         key = "load", id(pointer.v)
         if key not in self._hoisted:
             with self.entry_block():
@@ -206,12 +207,12 @@ class KernelBuilder:
 
     @contextmanager
     def if_then(self, condition: Num) -> Iterator[None]:
-        """What is said inside happens only where the condition holds."""
+        """Inside, instructions are executed only where the condition is true."""
         with self.b.if_then(condition.v):
             yield
 
     def mask(self, count: Any, lanes: int) -> Num:
-        """Which lanes are below a count."""
+        """A mask of the lanes below a count."""
         if isinstance(count, int):
             return self.constant_mask([i < count for i in range(lanes)])
         narrow = Num(self, self.b.trunc(self.word(count), I32), "int32").splat(lanes)
@@ -219,7 +220,7 @@ class KernelBuilder:
         return Num(self, self.b.icmp_signed("<", steps, narrow.v), "bool", lanes)
 
     def constant_mask(self, lanes: list[bool]) -> Num:
-        """A mask of lanes that are known when the code is made."""
+        """A constant mask."""
         return Num(self, ir.Constant(ir.VectorType(I1, len(lanes)), [int(h) for h in lanes]), "bool", len(lanes))
 
     def for_each_vector(self, count: Any, body: Callable[[Int64, Num | None], None], lanes: int | None = None) -> None:
@@ -240,7 +241,7 @@ class KernelBuilder:
         with self.if_then(rest > 0):
             body(whole, self.mask(rest, lanes))
 
-    # arithmetic that operators do not say
+    # arithmetic beyond the operators
 
     def intrinsic(self, name: str, result: Any, operands: list[tuple[Any, Any]], flags: tuple[str, ...] = ()) -> Any:
         """A call of one of LLVM's intrinsics."""
@@ -253,17 +254,17 @@ class KernelBuilder:
     def unary_intrinsic(self, name: str, x: Num) -> Num:
         """An intrinsic of one number, element by element (``sqrt``, ``fabs``, ``floor``)."""
         full = f"llvm.{name}.{self.suffix(x.dtype, x.lanes)}"
-        made = self.hoist(full, (x.v,), lambda: self.intrinsic(full, x.v.type, [(x.v.type, x.v)]))
-        return Num(self, made, x.dtype, x.lanes)
+        result = self.hoist(full, (x.v,), lambda: self.intrinsic(full, x.v.type, [(x.v.type, x.v)]))
+        return Num(self, result, x.dtype, x.lanes)
 
     def fma(self, a: Any, b: Any, c: Num) -> Num:
         """a * b + c, rounded once."""
         a, b = self.num(a, c.dtype).splat(c.lanes), self.num(b, c.dtype).splat(c.lanes)
         kind = c.v.type
-        made = self.intrinsic(
+        result = self.intrinsic(
             f"llvm.fma.{self.suffix(c.dtype, c.lanes)}", kind, [(kind, a.v), (kind, b.v), (kind, c.v)]
         )
-        return Num(self, made, c.dtype, c.lanes)
+        return Num(self, result, c.dtype, c.lanes)
 
     def select(self, condition: Num, a: Any, b: Any) -> Num:
         """a where the condition holds, else b."""
@@ -275,7 +276,7 @@ class KernelBuilder:
         return Num(self, self.b.select(condition.v, a.v, b.v), a.dtype, lanes)
 
     def select_int(self, condition: Num, a: Any, b: Any) -> Int64:
-        """The whole number a where the condition holds, else b."""
+        """The integer a where the condition holds, else b."""
         return Int64(self, self.b.select(condition.v, self.word(a), self.word(b)))
 
     def select_pointer(self, condition: Num, a: Pointer, b: Pointer) -> Pointer:
@@ -284,8 +285,8 @@ class KernelBuilder:
 
     def insert_lane(self, vector: Num, value: Num, lane: int) -> Num:
         """A vector with one lane replaced."""
-        made = self.b.insert_element(vector.v, value.v, ir.Constant(I32, lane))
-        return Num(self, made, vector.dtype, vector.lanes)
+        result = self.b.insert_element(vector.v, value.v, ir.Constant(I32, lane))
+        return Num(self, result, vector.dtype, vector.lanes)
 
     def maximum(self, a: Any, b: Any) -> Num:
         """The larger of both; NaN where one is NaN, as NumPy's."""
@@ -305,12 +306,12 @@ class KernelBuilder:
             return x
         if x.is_float:
             start = ir.Constant(TYPES[x.dtype], 0.0)
-            made = self.intrinsic(f"llvm.vector.reduce.fadd.{self.suffix(x.dtype, x.lanes)}", TYPES[x.dtype],
+            result = self.intrinsic(f"llvm.vector.reduce.fadd.{self.suffix(x.dtype, x.lanes)}", TYPES[x.dtype],
                                   [(TYPES[x.dtype], start), (x.v.type, x.v)], ("reassoc",))  # fmt: skip
         else:
-            made = self.intrinsic(f"llvm.vector.reduce.add.{self.suffix(x.dtype, x.lanes)}", TYPES[x.dtype],
+            result = self.intrinsic(f"llvm.vector.reduce.add.{self.suffix(x.dtype, x.lanes)}", TYPES[x.dtype],
                                   [(x.v.type, x.v)])  # fmt: skip
-        return Num(self, made, x.dtype)
+        return Num(self, result, x.dtype)
 
     def reduce_max(self, x: Num) -> Num:
         """The largest of a vector's lanes; NaN where one is NaN."""
@@ -325,16 +326,16 @@ class KernelBuilder:
         n = a.lanes
         start = 0 if low else n // 2
         order = [j for i in range(n // 2) for j in (start + i, n + start + i)]
-        made = self.b.shuffle_vector(a.v, b.v, ir.Constant(ir.VectorType(I32, n), order))
-        return Num(self, made, a.dtype, n)
+        result = self.b.shuffle_vector(a.v, b.v, ir.Constant(ir.VectorType(I32, n), order))
+        return Num(self, result, a.dtype, n)
 
     def shuffle(self, a: Num, b: Num, order: list[int]) -> Num:
-        """Lanes of two vectors; those of the second are counted on from the first's."""
-        places = ir.Constant(ir.VectorType(I32, len(order)), order)
-        return Num(self, self.b.shuffle_vector(a.v, b.v, places), a.dtype, len(order))
+        """Lanes of two vectors by index; indices of the second continue those of the first."""
+        indices = ir.Constant(ir.VectorType(I32, len(order)), order)
+        return Num(self, self.b.shuffle_vector(a.v, b.v, indices), a.dtype, len(order))
 
     def slice_lanes(self, x: Num, start: int, lanes: int) -> Num:
-        """Neighbouring lanes of a vector."""
+        """Contiguous lanes of a vector."""
         if lanes == 1:
             return x.extract_lane(start)
         order = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))

@@ -33,35 +33,35 @@ class Pointer:
         return Pointer(self.k, self.v, dtype)
 
     def load(self, index: Any = 0, lanes: int = 1, mask: Num | None = None, invariant: bool = False) -> Num:
-        """One element, or a vector of neighbours; lanes that the mask leaves out are 0 and not touched. ``fixed``: the
-        kernel never writes there, so that what follows from it alone is computed once, before all loops."""
+        """One element, or a vector of neighbours; masked-out lanes are 0 and not read. ``invariant``:
+        the kernel never writes there, so that what depends on it alone is hoisted out of all loops."""
         k, at = self.k, self + index
         held = "uint8" if self.dtype == "bool" else self.dtype
         if mask is None:
-            made = k.b.load(at.v, typ=k.type(held, lanes))
-            made.align = SIZES[self.dtype]
+            result = k.b.load(at.v, typ=k.type(held, lanes))
+            result.align = SIZES[self.dtype]
             if invariant:
-                made.set_metadata("invariant.load", k.module.add_metadata([]))
+                result.set_metadata("invariant.load", k.module.add_metadata([]))
         else:
             kind = k.type(held, lanes)
             zero = ir.Constant(kind, None)
-            made = k.intrinsic("llvm.masked.load." + k.suffix(held, lanes) + ".p0", kind,
+            result = k.intrinsic("llvm.masked.load." + k.suffix(held, lanes) + ".p0", kind,
                                [(ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])), (mask.v.type, mask.v),
                                 (kind, zero)])  # fmt: skip
-        found = Num(k, made, held, lanes)
+        found = Num(k, result, held, lanes)
         return found != 0 if self.dtype == "bool" else found
 
     def store(self, value: Any, index: Any = 0, mask: Num | None = None) -> None:
-        """Write an element or a vector of neighbours, but for the lanes that the mask leaves out."""
+        """Store an element or a contiguous vector, except for the masked-out lanes."""
         k, at = self.k, self + index
         held = "uint8" if self.dtype == "bool" else self.dtype
         value = k.num(value, held).cast(held)
         if mask is None:
-            made = k.b.store(value.v, at.v)
+            result = k.b.store(value.v, at.v)
             stream = self.nontemporal and value.lanes > 1
-            made.align = SIZES[self.dtype] * (value.lanes if stream else 1)
+            result.align = SIZES[self.dtype] * (value.lanes if stream else 1)
             if stream:
-                made.set_metadata("nontemporal", k.module.add_metadata([ir.Constant(I32, 1)]))
+                result.set_metadata("nontemporal", k.module.add_metadata([ir.Constant(I32, 1)]))
             return
         value = value.splat(mask.lanes)
         kind = k.type(held, mask.lanes)
@@ -77,7 +77,7 @@ class Pointer:
 
 
 class MutableNum:
-    """A number that is written more than once (a register, once LLVM has done its work)."""
+    """A value that is assigned more than once (LLVM keeps it in a register)."""
 
     __slots__ = ("_at", "_dtype", "_lanes", "k")
 
@@ -91,7 +91,7 @@ class MutableNum:
 
     @property
     def value(self) -> Any:
-        """What it is now."""
+        """The current value."""
         v = self.k.b.load(self._at)
         return Num(self.k, v, self._dtype, self._lanes) if self._dtype else Int64(self.k, v)
 

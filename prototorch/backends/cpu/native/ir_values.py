@@ -1,6 +1,6 @@
 """Values of a kernel that is being emitted: numbers, vectors, indices and addresses, as `KernelBuilder` hands them out.
 
-They hold LLVM's values and write instructions into the kernel they belong to when something is done with them.
+They wrap LLVM's values and emit instructions into their kernel when they are used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FAST_MATH = ("contract", "nsz")
 
 
 class UnsupportedError(Exception):
-    """What is asked for cannot be emitted: another level of kernels is to do it."""
+    """The code cannot be emitted: another level of kernels must run the step."""
 
 
 class Builder(Protocol):
@@ -46,7 +46,7 @@ class Builder(Protocol):
 
 
 class Int64:
-    """A whole number of 64 bits that is known at run time."""
+    """A 64-bit integer known at run time."""
 
     __slots__ = ("k", "v")
 
@@ -67,11 +67,11 @@ class Int64:
         return self if isinstance(o, int) and o == 1 else self._binary_op("mul", o)
 
     def __floordiv__(self, o: Any) -> Int64:
-        """Of numbers that are not negative."""
+        """Of non-negative values."""
         return self if isinstance(o, int) and o == 1 else self._binary_op("udiv", o)
 
     def __mod__(self, o: Any) -> Int64:
-        """Of numbers that are not negative."""
+        """Of non-negative values."""
         return self._binary_op("urem", o)
 
     __radd__ = __add__
@@ -96,7 +96,7 @@ class Int64:
         return self._compare(">=", o)
 
     def equals(self, o: Any) -> Num:
-        """Whether both are the same number."""
+        """Whether both are equal."""
         return self._compare("==", o)
 
     def minimum(self, o: Any) -> Int64:
@@ -109,7 +109,7 @@ class Int64:
 
 
 class Num:
-    """A number, or a vector of ``lanes`` numbers, of a type by NumPy's name."""
+    """A scalar, or a vector of ``lanes`` elements, of a NumPy dtype."""
 
     __slots__ = ("dtype", "k", "lanes", "v")
     shape = ()
@@ -121,7 +121,7 @@ class Num:
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point number."""
+        """Whether the dtype is floating-point."""
         return self.dtype in FLOATS
 
     def _broadcast_pair(self, other: Any) -> tuple[Num, Num]:
@@ -132,10 +132,10 @@ class Num:
         if swap:
             a, b = b, a
         if a.dtype == "bool":
-            raise UnsupportedError("arithmetic of truth values")
+            raise UnsupportedError("arithmetic of booleans")
         build, flags = getattr(a.k.b, f if a.is_float else i), {"flags": _FAST_MATH} if a.is_float else {}
-        made = a.k.hoist(f, (a.v, b.v), lambda: build(a.v, b.v, **flags))
-        return Num(a.k, made, a.dtype, a.lanes)
+        result = a.k.hoist(f, (a.v, b.v), lambda: build(a.v, b.v, **flags))
+        return Num(a.k, result, a.dtype, a.lanes)
 
     def __add__(self, o: Any) -> Num:
         return self._arithmetic("fadd", "add", o)
@@ -148,7 +148,7 @@ class Num:
 
     def __truediv__(self, o: Any) -> Num:
         if not self.is_float:
-            raise UnsupportedError("division of whole numbers")
+            raise UnsupportedError("division of integers")
         return self._arithmetic("fdiv", "sdiv", o)
 
     def __rsub__(self, o: Any) -> Num:
@@ -161,27 +161,27 @@ class Num:
     __rmul__ = __mul__
 
     def __neg__(self) -> Num:
-        made = self.k.b.fneg(self.v) if self.is_float else self.k.b.neg(self.v)
-        return Num(self.k, made, self.dtype, self.lanes)
+        result = self.k.b.fneg(self.v) if self.is_float else self.k.b.neg(self.v)
+        return Num(self.k, result, self.dtype, self.lanes)
 
     def __pow__(self, exponent: Any) -> Num:
         from_int = exponent if isinstance(exponent, int) else int(exponent) if exponent == round(exponent) else None
         if from_int is None or not 1 <= from_int <= 8:
             raise UnsupportedError(f"the power {exponent}")
-        made = self
+        result = self
         for _ in range(from_int - 1):
-            made = made * self
-        return made
+            result = result * self
+        return result
 
     def __rpow__(self, base: Any) -> Num:
-        """A Python number to this power, for a single number: computed in float64, rounded once."""
+        """A Python number to this power, for a scalar: computed in float64, rounded once."""
         if self.lanes != 1 or not self.is_float:
             raise UnsupportedError("a vector as an exponent")
         k, base = self.k, float(np.asarray(base, self.dtype))
         wide = self.cast("float64")
         given = k.num(base, "float64").v, wide.v
-        made = k.hoist("pow", given, lambda: k.intrinsic("llvm.pow.f64", given[0].type, [(v.type, v) for v in given]))
-        return Num(k, made, "float64").cast(self.dtype)
+        result = k.hoist("pow", given, lambda: k.intrinsic("llvm.pow.f64", given[0].type, [(v.type, v) for v in given]))
+        return Num(k, result, "float64").cast(self.dtype)
 
     def _bitwise_op(self, method: str, other: Any) -> Num:
         a, b = self._broadcast_pair(other)
@@ -208,15 +208,15 @@ class Num:
         return self._bitwise_op("shl", o)
 
     def compare(self, sign: str, other: Any) -> Num:
-        """A comparison; false where a number is NaN, but for "!="."""
+        """A comparison; false where a value is NaN, except for "!="."""
         a, b = self._broadcast_pair(other)
         if a.is_float:
-            made = a.k.b.fcmp_unordered("!=", a.v, b.v) if sign == "!=" else a.k.b.fcmp_ordered(sign, a.v, b.v)
+            result = a.k.b.fcmp_unordered("!=", a.v, b.v) if sign == "!=" else a.k.b.fcmp_ordered(sign, a.v, b.v)
         elif a.dtype.startswith("u") or a.dtype == "bool":
-            made = a.k.b.icmp_unsigned(sign, a.v, b.v)
+            result = a.k.b.icmp_unsigned(sign, a.v, b.v)
         else:
-            made = a.k.b.icmp_signed(sign, a.v, b.v)
-        return Num(a.k, made, "bool", a.lanes)
+            result = a.k.b.icmp_signed(sign, a.v, b.v)
+        return Num(a.k, result, "bool", a.lanes)
 
     def __lt__(self, o: Any) -> Num:
         return self.compare("<", o)
@@ -239,39 +239,39 @@ class Num:
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        raise UnsupportedError("a branch on a number that is known at run time")
+        raise UnsupportedError("a branch on a value known at run time")
 
     def cast(self, dtype: str) -> Num:
-        """The number as another type, as NumPy's astype."""
+        """The value in another dtype, as NumPy's astype."""
         if dtype == self.dtype:
             return self
         if dtype == "bool":
             return self != 0
-        made = self.k.hoist(f"cast {dtype}", (self.v,), lambda: self._convert(dtype))
-        return Num(self.k, made, dtype, self.lanes)
+        result = self.k.hoist(f"cast {dtype}", (self.v,), lambda: self._convert(dtype))
+        return Num(self.k, result, dtype, self.lanes)
 
     def _convert(self, dtype: str) -> Any:
         b, target = self.k.b, self.k.type(dtype, self.lanes)
         if self.is_float:
             if dtype in FLOATS:
-                made = (b.fpext if dtype == "float64" else b.fptrunc)(self.v, target)
+                result = (b.fpext if dtype == "float64" else b.fptrunc)(self.v, target)
             else:
-                made = (b.fptoui if dtype.startswith("u") else b.fptosi)(self.v, target)
+                result = (b.fptoui if dtype.startswith("u") else b.fptosi)(self.v, target)
         elif dtype in FLOATS:
             signed = not (self.dtype.startswith("u") or self.dtype == "bool")
-            made = (b.sitofp if signed else b.uitofp)(self.v, target)
+            result = (b.sitofp if signed else b.uitofp)(self.v, target)
         else:
             wide, narrow = SIZES[dtype], 0 if self.dtype == "bool" else SIZES[self.dtype]
             if wide < narrow:
-                made = b.trunc(self.v, target)
+                result = b.trunc(self.v, target)
             elif wide > narrow:
-                made = (b.zext if self.dtype.startswith("u") or self.dtype == "bool" else b.sext)(self.v, target)
+                result = (b.zext if self.dtype.startswith("u") or self.dtype == "bool" else b.sext)(self.v, target)
             else:
-                made = self.v
-        return made
+                result = self.v
+        return result
 
     def splat(self, lanes: int) -> Num:
-        """The number in every lane of a vector."""
+        """A vector with the value in every lane."""
         if self.lanes == lanes:
             return self
         if self.lanes != 1:
@@ -291,11 +291,11 @@ class Num:
         return self.k.b.shuffle_vector(one, empty, ir.Constant(ir.VectorType(I32, lanes), None))
 
     def extract_lane(self, i: int) -> Num:
-        """One number of a vector."""
+        """One lane of a vector."""
         return (
             self if self.lanes == 1 else Num(self.k, self.k.b.extract_element(self.v, ir.Constant(I32, i)), self.dtype)
         )
 
     def to_int64(self) -> Int64:
-        """A whole number as an index."""
+        """The value as an Int64."""
         return Int64(self.k, self.cast("int64").v)

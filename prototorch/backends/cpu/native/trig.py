@@ -1,7 +1,7 @@
-"""Sine and cosine of float32 vectors: a number is brought within pi / 4 of 0 in float64, the rest are polynomials.
+"""Sine and cosine of float32 vectors: Cody-Waite range reduction to [-pi / 4, pi / 4] in float64, then polynomials.
 
-Within 2 units in the last place of the result or, beside a zero of the function, 1e-7 of 1. Numbers of a thousand
-millions and more go to the C library's functions one by one.
+Errors are within 2 ulp of the result or, near a zero of the function, 1e-7. Values of 2^30 and more go to the C
+library's functions one by one.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ _COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 
 
 def _evaluate_polynomial(k: KernelBuilder, z: Num, coefficients: tuple[float, ...]) -> Num:
-    made = k.num(coefficients[0]).splat(z.lanes)
+    result = k.num(coefficients[0]).splat(z.lanes)
     for c in coefficients[1:]:
-        made = k.fma(made, z, k.num(c).splat(z.lanes))
-    return made
+        result = k.fma(result, z, k.num(c).splat(z.lanes))
+    return result
 
 
 def _sin_or_cos(k: KernelBuilder, x: Num, name: str) -> Num:
     if x.dtype != "float32":
         raise UnsupportedError(f"{name} of {x.dtype}")
-    usual = k.unary_intrinsic("fabs", x) < _MAX_POLYNOMIAL  # false for NaN
-    wide = k.select(usual, x, k.num(0.0)).cast("float64")
-    turns = k.unary_intrinsic("rint", wide * (2 / math.pi))
-    rest = k.fma(-turns, k.num(_HALF_PI_HIGH, "float64"), wide)
-    r = k.fma(-turns, k.num(_HALF_PI_LOW, "float64"), rest).cast("float32")
-    quarter = turns.cast("int32") + (1 if name == "cos" else 0)
+    is_small = k.unary_intrinsic("fabs", x) < _MAX_POLYNOMIAL  # false for NaN
+    wide = k.select(is_small, x, k.num(0.0)).cast("float64")
+    quadrants = k.unary_intrinsic("rint", wide * (2 / math.pi))
+    rest = k.fma(-quadrants, k.num(_HALF_PI_HIGH, "float64"), wide)
+    r = k.fma(-quadrants, k.num(_HALF_PI_LOW, "float64"), rest).cast("float32")
+    quarter = quadrants.cast("int32") + (1 if name == "cos" else 0)
     z = r * r
     sine = k.fma(_evaluate_polynomial(k, z, _SIN) * z, r, r)
     cosine = k.fma(_evaluate_polynomial(k, z, _COS) * z, z, k.fma(z, k.num(-0.5), k.num(1.0).splat(x.lanes)))
-    made = k.select((quarter & 1) == 0, sine, cosine)
-    held = k.variable(k.select((quarter & 2) == 0, made, -made))
-    with k.if_then(any_lane(k, ~usual)):
-        held.value = k.select(usual, held.value, k.unary_intrinsic(name, x))
-    return held.value
+    result = k.select((quarter & 1) == 0, sine, cosine)
+    selected = k.variable(k.select((quarter & 2) == 0, result, -result))
+    with k.if_then(any_lane(k, ~is_small)):
+        selected.value = k.select(is_small, selected.value, k.unary_intrinsic(name, x))
+    return selected.value
 
 
 def any_lane(k: KernelBuilder, x: Num) -> Num:
-    """Whether a lane holds true."""
+    """Whether any lane is true."""
     if x.lanes == 1:
         return x
     return Num(k, k.intrinsic(f"llvm.vector.reduce.or.v{x.lanes}i1", I1, [(x.v.type, x.v)]), "bool")
