@@ -21,52 +21,56 @@ from prototorch.text.syntax_tree import Body, Document
 from prototorch.train.config import Compile, Fit
 from prototorch.train.fit_state import FIT_STATE_KEYS, STATE_KEYS
 
+__all__ = ["check_text_file", "find_model_file", "is_saved", "load_model", "load_saved", "model_from_text"]
+
 
 def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **params: Any) -> Model:
-    """A model from a text file, the name of a shipped model (``"alexnet"``), or a saved .h5, told apart by content.
+    """A model from a text file, the name of a shipped model (``"alexnet"``), or a saved .h5, recognized by content.
 
     params: the text's parameters, ``classes=10``. overrides: as ``--set`` of the command line, ``"fit.epochs=3"``.
-    Raises TextError with every mistake of the text, ModelFileError for a damaged file, FileError for none.
+    Raises TextError with all errors of the text, ModelFileError for a damaged file, FileError where there is no file.
     """
     path = find_model_file(source)
     if is_saved(path):
         if params:
-            raise UsageError(f"{path} is a saved model, which has no parameters any more ({', '.join(params)})")
+            raise UsageError(
+                f"{path} is a saved model, in which parameters are already substituted ({', '.join(params)})"
+            )
         return load_saved(path, overrides)
     report = Report()
     return _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
 
 
 def is_saved(path: str) -> bool:
-    """Whether a file is one that `Model.save` wrote."""
+    """Whether a file was written by `Model.save`."""
     return is_container(path)
 
 
 def find_model_file(source: str | PathLike[str]) -> str:
-    """The path that a source means. Raises FileError where there is none."""
+    """The path of a model file, or of a shipped model of this name. Raises FileError where there is neither."""
     name = fspath(source)
     if os.path.isfile(name):
         return name
-    shipped = shipped_models()
+    paths = shipped_models()
     stem = name.removeprefix("models/").removesuffix(".proto")
-    if stem in shipped:
-        return str(shipped[stem])
+    if stem in paths:
+        return str(paths[stem])
     if os.path.exists(name):
         return name
     raise FileError(
-        f"{name}: no such file, and no model of this name comes with prototorch.{did_you_mean(stem, shipped)}"
+        f"{name}: no such file, and no model of this name comes with prototorch.{did_you_mean(stem, paths)}"
     )
 
 
 def check_text_file(path: str) -> str:
-    """The path again, where a model text can be there. Raises FileError for a file of another kind, naming the kind."""
+    """The path itself if the file may be a model text. Raises FileError for another kind of file, with the kind."""
     try:
         with open(path, "rb") as file:
             head = file.read(4096)
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
     if has_container_header(head):
-        raise FileError(f"{path}: is no text but a saved model; `prototorch show {path}` prints the text inside")
+        raise FileError(f"{path}: is a saved model, not a text; `prototorch show {path}` prints the text inside")
     if not head and path.endswith((".h5", ".hdf5")):
         raise FileError(f"{path}: is empty")
     for magic, kind in _FILE_KINDS.items():
@@ -81,11 +85,11 @@ _FILE_KINDS = {
     b"\x89HDF\r\n\x1a\n": "an HDF5 file of another program",
     b"\xff\xfe": "a UTF-16 text: save it as UTF-8",
     b"\xfe\xff": "a UTF-16 text: save it as UTF-8",
-    b"\x89PNG": "a picture",
-    b"\xff\xd8\xff": "a picture",
+    b"\x89PNG": "an image",
+    b"\xff\xd8\xff": "an image",
     b"PK\x03\x04": "a zip archive",
     b"\x1f\x8b": "a gzip file",
-    b"\x93NUMPY": "an array of NumPy",
+    b"\x93NUMPY": "a NumPy array",
     b"\x80\x02": "a Python pickle, which is never opened",
     b"\x80\x04": "a Python pickle, which is never opened",
 }
@@ -93,7 +97,7 @@ _FILE_KINDS = {
 
 def model_from_text(text: str, path: str | None = None, overrides: Sequence[str] = (),
              params: Mapping[str, Any] | None = None) -> Model:  # fmt: skip
-    """A model from a text. Raises TextError with every mistake."""
+    """A model from a text. path: its name in messages. Raises TextError with all errors."""
     report = Report()
     return _model_from_document(load_text(text, path, params, overrides, report), report)
 
@@ -115,37 +119,37 @@ def _model_from_document(document: Document, report: Report) -> Model:
 def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Model:
     """A saved model with its weights, and with its training state where the file has one.
 
-    The next `fit` of a model that was saved while it was trained goes on from there. Raises ModelFileError for a file
-    whose weights are not those of its own text.
+    The next `fit` of a model that was saved during training resumes it. Raises ModelFileError for a file whose weights
+    are not those of its own text.
     """
-    found = checkpoint.load(path)
-    model = model_from_text(found.text, fspath(path), overrides)
-    _check_weights(model, found, fspath(path))
-    for name, array in found.arrays.items():
+    saved = checkpoint.load(path)
+    model = model_from_text(saved.text, fspath(path), overrides)
+    _check_weights(model, saved, fspath(path))
+    for name, array in saved.arrays.items():
         model.variables.create(name, array, own=True)
-    if found.training is not None and model.compile_block is not None:
+    if saved.training is not None and model.compile_block is not None:
         trainer = model.trainer
-        for name, array in found.arrays.items():  # compiling has dropped the optimiser's slots
+        for name, array in saved.arrays.items():  # compiling has dropped the optimizer's slots
             model.variables.create(name, array, own=True)
-        trainer.load_state(found.training)
+        trainer.load_state(saved.training)
     return model
 
 
-def _check_weights(model: Model, found: checkpoint.Checkpoint, path: str) -> None:
-    """Where the text tells the sizes of the inputs, the weights must be exactly the ones it leads to."""
-    state = found.training
+def _check_weights(model: Model, saved: checkpoint.Checkpoint, path: str) -> None:
+    """Raise ModelFileError unless the weights are those of the text, where it determines the sizes of the inputs."""
+    state = saved.training
     if state is not None and not (state.keys() >= STATE_KEYS and _has_fit_state(state["fit"])):
-        raise ModelFileError(f"{path}: its training state is not whole")
+        raise ModelFileError(f"{path}: its training state is incomplete")
     if any(None in node.shape for node in model.net.inputs):
-        return  # checked when data have told the sizes
-    known = {name: weight.spec for name, weight in trace(model.net, model.input_specs(1), False).weights.items()}
-    given = {name: array for name, array in found.arrays.items() if not name.startswith((SLOT_PREFIX, METRIC_PREFIX))}
-    report = checkpoint.compare_weights(known, given)
+        return  # checked when the data determine the sizes
+    expected = {name: weight.spec for name, weight in trace(model.net, model.input_specs(1), False).weights.items()}
+    weights = {name: array for name, array in saved.arrays.items() if not name.startswith((SLOT_PREFIX, METRIC_PREFIX))}
+    report = checkpoint.compare_weights(expected, weights)
     if report.missing or report.unexpected or report.mismatched:
         raise ModelFileError(f"{path}: its weights are not those of its own text:\n{report}")
-    for name, spec in known.items():
-        if given[name].dtype.name != spec.dtype:
-            raise ModelFileError(f"{path}: {name} is {given[name].dtype}, its own text makes it {spec.dtype}")
+    for name, spec in expected.items():
+        if weights[name].dtype.name != spec.dtype:
+            raise ModelFileError(f"{path}: {name} is {weights[name].dtype}, its own text makes it {spec.dtype}")
 
 
 def _has_fit_state(fit: Any) -> bool:

@@ -39,7 +39,10 @@ class ModelWeights:
         raise NotImplementedError
 
     def _build(self, specs: Mapping[str, Spec]) -> dict[str, WeightSpec]:
-        """Make the weights that are not there yet, for inputs of these specs."""
+        """Create the weights that do not exist yet, for inputs of these specs.
+
+        Raises ResourceError where they would not fit in memory, WeightsError where existing ones have other specs.
+        """
         with self.trainer.lock:
             if self._weight_specs is None:
                 self._weight_specs = trace(self.net, specs, False).weights
@@ -52,31 +55,29 @@ class ModelWeights:
             return self._weight_specs
 
     def build(self, **shapes: Sequence[int]) -> None:
-        """Make the weights now; inputs with sizes that only data tell need ``name=shape`` (no batch dimension)."""
+        """Create the weights now. Inputs of unknown size need ``name=shape`` (without the batch dimension)."""
         self._build(self.input_specs(1, shapes))
 
     def input_specs(self, batch: int, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, Spec]:
-        """The specs of the inputs for a batch size. Raises UsageError for a size that is not known."""
+        """The specs of the inputs for a batch size. shapes: of inputs of unknown size. Raises UsageError."""
         specs = {}
         for node in self.net.inputs:
             shape = tuple((shapes or {}).get(node.name, node.shape))
             if None in shape:
-                raise UsageError(
-                    f"the input {node.name!r} has a size that only data tell: say build({node.name}=[...]) first"
-                )
+                raise UsageError(f"the input {node.name!r} has an unknown size; call build({node.name}=[...]) first")
             specs[node.name] = Spec((batch, *(n for n in shape if n is not None)), node.dtype)
         return specs
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
-        """The weights by name (``layer/weight``) in the order of the layers, the arrays themselves.
+        """The weights by name (``layer/weight``) in the order of the layers: the arrays, not copies.
 
         ``model.weights[name] = array`` writes into one.
         """
         if self._weight_specs is None:
-            there = self.variables.weights()
-            if there and any(self.net.unknown_sizes()):  # they came from a file: only their order is to be found
-                return NamedWeights({name: there[name] for name in trace_net(self.net, 1).weights if name in there})
+            loaded = self.variables.weights()
+            if loaded and any(self.net.unknown_sizes()):  # from a file: only their order must be determined
+                return NamedWeights({name: loaded[name] for name in trace_net(self.net, 1).weights if name in loaded})
             self.build()
         return NamedWeights({name: self.variables[name] for name in self._weight_specs or ()})
 
@@ -85,20 +86,20 @@ class ModelWeights:
         return {name: np.array(array) for name, array in self.weights.items()}
 
     def set_weights(self, weights: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
-        """Write weights, by name or in order; all of them. Raises WeightsError where names or shapes do not fit."""
-        here = self.weights
+        """Write all weights, by name or in order. Raises WeightsError where names or shapes do not fit."""
+        current = self.weights
         if not isinstance(weights, Mapping):
-            if len(weights) != len(here):
-                raise UsageError(f"the model has {len(here)} weights, {len(weights)} are given")
-            weights = dict(zip(here, weights, strict=True))
-        checkpoint.assign_weights(here, weights, source="the weights given", strict=True)
+            if len(weights) != len(current):
+                raise UsageError(f"the model has {len(current)} weights, got {len(weights)}")
+            weights = dict(zip(current, weights, strict=True))
+        checkpoint.assign_weights(current, weights, source="the weights given", strict=True)
 
     def count_params(self) -> int:
         """The number of elements of all weights, running statistics included."""
         return sum(int(np.size(a)) for a in self.weights.values())
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write text, weights, optimiser and, during a `fit`, all that is needed to go on, into one HDF5 file."""
+        """Write text, weights, optimizer state and, during a `fit`, the state to resume from into one HDF5 file."""
         _ = self.weights
         training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
         checkpoint.save(path, self.to_text(), self.variables, training)
@@ -110,9 +111,9 @@ class ModelWeights:
 
     def load_weights(self, path: str | PathLike[str], *, by_name: bool = False,
                      skip_mismatch: bool = False) -> checkpoint.LoadReport:  # fmt: skip
-        """Read weights from a file that `save` or `save_weights` wrote; gives back what was loaded and what was not.
+        """Read weights from a file of `save` or `save_weights`; returns a report of what was loaded and what was not.
 
-        Strict by default: every weight must be there, with its shape, and no other. ``by_name`` lets weights be missing
-        or left over, ``skip_mismatch`` also lets shapes differ. Raises WeightsError, ModelFileError.
+        By default the file must have exactly the model's weights, with their shapes. by_name: weights may be missing or
+        unknown. skip_mismatch: shapes may differ as well. Raises WeightsError, ModelFileError.
         """
         return checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)

@@ -41,7 +41,7 @@ KINDS = {
     "other.h5": (_foreign, "is an HDF5 file of another program"),
     "wide.proto": (lambda path: path.write_bytes(TEXT.encode("utf-16")), "UTF-16 text: save it as UTF-8"),
     "nul": (lambda path: path.write_bytes(b"\0" * 100), "holds NUL bytes"),
-    "x.npy": (lambda path: np.save(path, np.zeros(3)), "an array of NumPy"),
+    "x.npy": (lambda path: np.save(path, np.zeros(3)), "a NumPy array"),
     "folder": (lambda path: path.mkdir(), ""),
 }
 
