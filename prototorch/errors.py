@@ -132,8 +132,8 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     same = [n for n in names if n.lower() == word.lower()]
     matches = same[:1] or _containing(word, names) or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if not matches:
-        plain = {_plain(n): n for n in names}
-        matches = [plain[n] for n in difflib.get_close_matches(_plain(word), plain, n=1, cutoff=0.6)]
+        plain = {_to_ascii(n): n for n in names}
+        matches = [plain[n] for n in difflib.get_close_matches(_to_ascii(word), plain, n=1, cutoff=0.6)]
     if not matches:
         return ""
     if len(matches) == 1 and matches[0][-2:] in ("1D", "3D") and not word.endswith(("1D", "3D")):
@@ -146,15 +146,15 @@ def _containing(word: str, names: list[str]) -> list[str]:
     """The names that contain a word, one spelling each, if they are few; one alone that is hardly longer."""
     found: dict[str, list[str]] = {}
     for name in names if len(word) > 3 else ():
-        if _plain(word) in _plain(name):
-            found.setdefault(_plain(name), []).append(name)
+        if _to_ascii(word) in _to_ascii(name):
+            found.setdefault(_to_ascii(name), []).append(name)
     spelt = sorted((difflib.get_close_matches(word, group, 1, 0)[0] for group in found.values()), key=len)
     if not spelt or len(spelt) > 5 or len(spelt[0]) <= len(word) + 2:
         return spelt[:1]
     return spelt
 
 
-def _plain(name: str) -> str:
+def _to_ascii(name: str) -> str:
     return name.lower().replace("_", "")
 
 

@@ -33,7 +33,7 @@ class SiamesePairs(Dataset):
         if len(dataset.inputs) != 1 or labels is None or labels.ndim != 1:
             raise DataError(f"{dataset.name}: pairs need one input and one label per sample, got {dataset!r}")
         self._dataset, self._input = dataset, dataset.inputs[0]
-        self._partner, self._same = _draw_partners(labels, seed, dataset.name)
+        self._partner, self._is_same_class = _draw_partners(labels, seed, dataset.name)
         spec = dataset.columns[self._input]
         self.columns = {"left": spec, "right": spec, "same": Spec((), "int64")}
         self.name = f"pairs of {dataset.name}"
@@ -46,13 +46,13 @@ class SiamesePairs(Dataset):
     def read(self, indices: np.ndarray) -> Columns:
         left = self._dataset.read(indices)[self._input]
         right = self._dataset.read(self._partner[indices])[self._input]
-        return {"left": left, "right": right, "same": self._same[indices]}
+        return {"left": left, "right": right, "same": self._is_same_class[indices]}
 
     def origin(self, index: int) -> str:
         return f"{self._dataset.origin(index)} with {self._dataset.origin(int(self._partner[index]))}"
 
     def column_array(self, column: str) -> np.ndarray | None:
-        return self._same if column == "same" else None
+        return self._is_same_class if column == "same" else None
 
 
 def _draw_partners(labels: np.ndarray, seed: int, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -122,19 +122,19 @@ class Module:
         return "\n".join([f"{type(self).__name__}(", *lines, ")"]) if lines else f"{type(self).__name__}()"
 
 
-def _named_members(prefix: str, items: Mapping[str, Any], seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _named_members(prefix: str, items: Mapping[str, Any], visited: set[int]) -> Iterator[tuple[str, Any]]:
     for key, value in items.items():
         name = f"{prefix}{key}"
         if isinstance(value, list | tuple):
-            yield from _named_members(f"{name}/", {str(i): v for i, v in enumerate(value)}, seen)
+            yield from _named_members(f"{name}/", {str(i): v for i, v in enumerate(value)}, visited)
         elif isinstance(value, dict):
             if any("/" in str(k) for k in value):
                 raise UsageError(f"the keys of {name!r} become parts of names: they must not hold a '/'")
-            yield from _named_members(f"{name}/", {str(k): v for k, v in value.items()}, seen)
+            yield from _named_members(f"{name}/", {str(k): v for k, v in value.items()}, visited)
         elif isinstance(value, Module | Layer) or (isinstance(value, Tensor) and value.requires_grad):
-            if id(value) in seen:
+            if id(value) in visited:
                 continue
-            seen.add(id(value))
+            visited.add(id(value))
             yield name, value
             if isinstance(value, Module):
-                yield from _named_members(f"{name}/", vars(value), seen)
+                yield from _named_members(f"{name}/", vars(value), visited)

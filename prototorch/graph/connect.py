@@ -178,10 +178,10 @@ def check_input_count(cls: type[Layer], bottoms: Sequence[str], branches: bool) 
     return f"{cls.__name__} reads {expected}, and has {count}.{hint}"
 
 
-def complete_top_names(layer: Layer | None, name: str, named: Sequence[str]) -> tuple[str, ...]:
+def complete_top_names(layer: Layer | None, name: str, tops: Sequence[str]) -> tuple[str, ...]:
     """The names of a layer's outputs: those that are named in the text, then further ones from the layer's name."""
-    count = layer.output_count() if layer is not None else max(1, len(named))
-    return (*named, *top_names(name, count)[len(named) :]) if len(named) <= count else tuple(named)
+    count = layer.output_count() if layer is not None else max(1, len(tops))
+    return (*tops, *top_names(name, count)[len(tops) :]) if len(tops) <= count else tuple(tops)
 
 
 def _string(value: Value) -> str | None:

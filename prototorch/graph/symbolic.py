@@ -123,13 +123,13 @@ class _LayerNames:
     """Names for layers that have none: the type and a number."""
 
     def __init__(self) -> None:
-        self.taken: set[str] = set()
+        self.used_names: set[str] = set()
         self.counts: dict[str, int] = {}
 
     def take(self, name: str, what: str) -> str:
-        if name in self.taken:
+        if name in self.used_names:
             raise UsageError(f"two {what}s are named {name!r}; give one another name")
-        self.taken.add(name)
+        self.used_names.add(name)
         return name
 
     def layer(self, layer: Layer, again: bool) -> str:
@@ -139,6 +139,6 @@ class _LayerNames:
         while True:
             self.counts[stem] = self.counts.get(stem, 0) + 1
             name = f"{stem}_{self.counts[stem]}"
-            if name not in self.taken:
-                self.taken.add(name)
+            if name not in self.used_names:
+                self.used_names.add(name)
                 return name

@@ -37,7 +37,7 @@ class _Verifier:
         self.graph = graph
         self.nodes = graph.nodes
         self.number = {node: i for i, node in enumerate(self.nodes)}
-        self.found: list[str] = []
+        self.violations: list[str] = []
 
     def mistakes(self) -> list[str]:
         """A line for each broken rule."""
@@ -64,17 +64,19 @@ class _Verifier:
         self._check_users(uses)
         for node in self.nodes:
             self._check_in_place(node)
-        return self.found
+        return self.violations
 
     def _report(self, node: Node, text: str) -> None:
-        self.found.append(f"node {self.number[node]} ({node.op.name} of {node.scope or '-'}): {text}")
+        self.violations.append(f"node {self.number[node]} ({node.op.name} of {node.scope or '-'}): {text}")
 
     def _check_specs(self, node: Node) -> None:
         plain = [replace(s, layout=None) if s.layout else s for s in node.input_specs]
         inferred = node.op.infer_spec(*plain, **node.attrs)
         specs = inferred if isinstance(inferred, tuple) else (inferred,)
         if [_without_layout(s) for s in specs] != [_without_layout(s) for s in node.output_specs]:
-            self._report(node, f"the outputs are {_listed(node.output_specs)}, infer_spec gives {_listed(specs)}")
+            self._report(
+                node, f"the outputs are {_format_specs(node.output_specs)}, infer_spec gives {_format_specs(specs)}"
+            )
 
     def _check_phase(self, node: Node, phase: int) -> int:
         order = PHASE_ORDER.get(node.phase)
@@ -91,20 +93,20 @@ class _Verifier:
         for kind, results in (("output", self.graph.outputs), ("update", self.graph.updates)):
             for name, value in results.items():
                 if value.kind != "constant" and value not in defined:
-                    self.found.append(f"the {kind} {name!r} is not defined")
+                    self.violations.append(f"the {kind} {name!r} is not defined")
                 if not self.graph.is_result(value):
-                    self.found.append(f"the {kind} {name!r} is not registered as a result")
+                    self.violations.append(f"the {kind} {name!r} is not registered as a result")
         for name, value in self.graph.updates.items():
             state = self.graph.states.get(name)
             if state is None or (state.shape, state.dtype) != (value.shape, value.dtype):
-                self.found.append(f"the update {name!r} does not fit its state")
+                self.violations.append(f"the update {name!r} does not fit its state")
 
     def _check_users(self, uses: dict[Value, Counter[Node]]) -> None:
         values = dict.fromkeys(v for node in self.nodes for v in (*node.inputs, *node.outputs))
         values.update(dict.fromkeys((*self.graph.inputs.values(), *self.graph.states.values())))
         for value in values:
             if value.users != uses.get(value, {}):
-                self.found.append(f"the users of {value!r} are not the nodes that read it")
+                self.violations.append(f"the users of {value!r} are not the nodes that read it")
         for node in self.nodes:
             if not any(v.users or self.graph.is_result(v) for v in node.outputs):
                 self._report(node, "is dead: nobody reads its outputs")
@@ -129,5 +131,5 @@ def _without_layout(spec: Spec) -> tuple[tuple[int, ...], str]:
     return spec.shape, spec.dtype
 
 
-def _listed(specs: tuple[Spec, ...]) -> str:
+def _format_specs(specs: tuple[Spec, ...]) -> str:
     return ", ".join(map(str, specs))

@@ -119,12 +119,12 @@ def profile_step(
         plans.metrics.reset(phase)
     what = {"train": "training step", "test": "evaluation step", "predict": "prediction"}[phase]
     title = f"{model.net.name}: {what}, batch {batch}, {plans.backend.name}"
-    described = describe_plan(plan, plans.backend, title)
-    return build_profile(model.net, plan, described, timing, batch, measure_peaks(plans.backend))
+    description = describe_plan(plan, plans.backend, title)
+    return build_profile(model.net, plan, description, timing, batch, measure_peaks(plans.backend))
 
 
 def build_profile(
-    net: Net, plan: Plan, described: PlanDescription, timing: PlanTiming, batch: int, machine: Peaks
+    net: Net, plan: Plan, description: PlanDescription, timing: PlanTiming, batch: int, machine: Peaks
 ) -> Profile:
     """The times of a plan's steps, summed up by layer."""
     memory = bytes_by_layer(net, plan)
@@ -133,7 +133,7 @@ def build_profile(
     fused_into: dict[str, str] = {}
     steps: list[tuple[PlannedStep, ProfileEntry]] = []
     setup_seconds = 0.0
-    for step, timed, cost in _match_steps(plan, described, timing):
+    for step, timed, cost in _match_steps(plan, description, timing):
         seconds = {timed.phase if timed.phase in PHASES else PHASES[0]: timed.seconds}
         entry = ProfileEntry(step.op, step.kernel)
         _accumulate(entry, seconds, cost)
@@ -149,17 +149,17 @@ def build_profile(
     for entry in layers.values():
         if not entry.seconds["forward"]:
             entry.fused_into = fused_into.get(entry.name, "")
-    return Profile(described.title, batch, timing.rounds, timing.seconds, setup_seconds, machine,
+    return Profile(description.title, batch, timing.rounds, timing.seconds, setup_seconds, machine,
                    list(layers.values()), steps, bytes_by_purpose(plan))  # fmt: skip
 
 
 def _match_steps(
-    plan: Plan, described: PlanDescription, timing: PlanTiming
+    plan: Plan, description: PlanDescription, timing: PlanTiming
 ) -> Iterator[tuple[PlannedStep, StepTime, Cost]]:
     """Each step that was timed with its description and its cost. A device has steps of its own (number 0): the check
     of the loss, and updates of many weights in one, which cost what their steps would."""
     remaining: dict[tuple[str, str, str], list[tuple[PlannedStep, Cost]]] = {}
-    for step, planned in zip(plan.steps, described.steps, strict=True):
+    for step, planned in zip(plan.steps, description.steps, strict=True):
         node = step.node
         cost = estimate_cost(node.op, node.input_specs, node.output_specs, node.attrs)
         key = node.op.name, node.scope, node.phase

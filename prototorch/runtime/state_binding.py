@@ -20,7 +20,7 @@ class TrackedStates:
     def __init__(self, borrow: Callable[[str], Any], versions: VersionTracker, cache: ConstantTensorCache,
                  plan: ExecutablePlan, levels: tuple[str, ...]):  # fmt: skip
         self.array, self._versions, self._cache = borrow, versions, cache
-        self._dependencies, self._written = plan.dependencies, plan.written_states
+        self._dependencies, self._written_states = plan.dependencies, plan.written_states
         self._updates = plan.first_update < len(plan.steps)
         self.tensors = cache.tensors_of(plan, levels)
         self._write_counter = versions.register_writer(plan.written_states)
@@ -35,7 +35,7 @@ class TrackedStates:
         """See `StateBinding.begin_run`."""
         self._write_counter[0] += 1
         if self._updates:
-            self._cache.invalidate(self._written)
+            self._cache.invalidate(self._written_states)
 
     def needs_setup(self) -> bool:
         """See `StateBinding.needs_setup`."""

@@ -29,11 +29,11 @@ def find_damaged_range(tokens: Sequence[Token], at: int, complete: bool) -> tupl
     return begin, max(_find_statement_end(tokens, at, begin), begin + 1)
 
 
-def starts_new_statement(near: Sequence[Token]) -> bool:
+def starts_new_statement(last_tokens: Sequence[Token]) -> bool:
     """Whether the second of two tokens cannot belong to the statement of the first, where that may be complete."""
-    if len(near) < 2:
-        return bool(near)
-    return near[0].type in ("RBRACE", "LBRACE") or near[1].type in ("ELSE", "COMMA", "SEMICOLON")
+    if len(last_tokens) < 2:
+        return bool(last_tokens)
+    return last_tokens[0].type in ("RBRACE", "LBRACE") or last_tokens[1].type in ("ELSE", "COMMA", "SEMICOLON")
 
 
 def _find_statement_start(tokens: Sequence[Token], at: int) -> int:

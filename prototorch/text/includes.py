@@ -16,9 +16,9 @@ class IncludeError(Exception):
 class IncludeFiles:
     """Opens files below a root folder. ``root`` None: the text is no file, and nothing can be included."""
 
-    def __init__(self, root: str | None, used: int = 0):
+    def __init__(self, root: str | None, bytes_read: int = 0):
         self.root = root
-        self.bytes = used
+        self.bytes = bytes_read
 
     def locate(self, path: str, base: tuple[str, ...]) -> tuple[str, ...]:
         """The parts of a path below the root, for an include in a file of folder ``base``; raises Refused."""

@@ -43,14 +43,14 @@ def parse_overrides(settings: Sequence[str]) -> tuple[dict[str, Any], list[Overr
     return params, others
 
 
-def _parse_override_value(written: str, text: str) -> Value:
+def _parse_override_value(value_text: str, text: str) -> Value:
     """The value; what is none in the model language is a string."""
-    start = len(text) - len(written)
+    start = len(text) - len(value_text)
     span = Span(Source(text, "--set"), start, len(text))
     try:
-        value = parse_value(written)
+        value = parse_value(value_text)
     except TextError:
-        return Scalar(written, span)
+        return Scalar(value_text, span)
     if isinstance(value, Expression):
         raise UsageError(f"--set takes a plain value, not an expression: {text!r}.")
     return ShellWord(value.text, span) if isinstance(value, Word) else replace(value, span=span)

@@ -204,8 +204,8 @@ class StepRunner(FitState):
             self.step, self.batch, self._recent_steps = started.step, started.batch, []
             raise TrainingError(self._describe_failure(error.loss, started)) from None
 
-    def _describe_failure(self, loss: float, started: StartedStep) -> str:
-        _, _, feeder, inputs, columns, count = started
+    def _describe_failure(self, loss: float, step: StartedStep) -> str:
+        _, _, feeder, inputs, columns, count = step
         at = f"step {self.batch + 1} of epoch {self.epoch + 1}" if self.is_fitting else f"step {self.step + 1}"
         indices = columns.context.indices if isinstance(columns, Batch) else None
         if indices is not None and (len(indices) != count or int(indices.max()) >= len(feeder.data)):

@@ -129,12 +129,12 @@ def _load_snapshot(folder: RunFolder, fresh: Model) -> Model:
     return model
 
 
-def _changed_fields(saved: Block | None, new: Block | None) -> str:
+def _changed_fields(old: Block | None, new: Block | None) -> str:
     """Which fields of two blocks differ, by name."""
-    if saved is None or new is None:
+    if old is None or new is None:
         return ""
     new_values = new.field_values()
-    return f" ({', '.join(name for name, value in saved.field_values().items() if value != new_values[name])})"
+    return f" ({', '.join(name for name, value in old.field_values().items() if value != new_values[name])})"
 
 
 def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: bool, profile: bool) -> int:

@@ -38,7 +38,7 @@ def tile_batch(graph: Graph, context: PassContext) -> bool:
     cache_bytes = context.kernels.cache_bytes
     if batch < 2 or not cache_bytes or any(node.phase == "backward" for node in graph):
         return False
-    nodes = _BatchTiling(graph, batch, cache_bytes).tiled()
+    nodes = _BatchTiling(graph, batch, cache_bytes).tile()
     if nodes is None:
         return False
     graph.rebuild(nodes)
@@ -66,7 +66,7 @@ class _BatchTiling:
         """Whether a value's first axis goes through the samples in their order."""
         return self.kinds.get(value) == BATCHED
 
-    def tiled(self) -> list[Node] | None:
+    def tile(self) -> list[Node] | None:
         """All nodes anew, those of loops for slices; None where no loop is worth it."""
         counts = self._slice_counts()
         tiled = list(self.setup)
@@ -192,7 +192,7 @@ class _TiledLoop:
             outs = tuple(Value(self.graph, s) for s in specs)
             nodes.append(Node(node.op, ins, attrs, outs, node.scope, node.phase, node.scopes, loop=self.loop))
             self.slices.update(zip(node.outputs, outs, strict=True))
-        return [*nodes, *self._behind()]
+        return [*nodes, *self._nodes_after_loop()]
 
     def _slice(self, value: Value, node: Node, nodes: list[Node]) -> Value:
         if not self.tiling.is_batched(value):
@@ -203,7 +203,7 @@ class _TiledLoop:
             self.slices[value] = new
         return self.slices[value]
 
-    def _behind(self) -> list[Node]:
+    def _nodes_after_loop(self) -> list[Node]:
         """Whole values that are read behind the loop; a view of one is applied again there."""
         inside = set(self.stretch)
         read: set[Value] = set()

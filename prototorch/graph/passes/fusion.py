@@ -37,7 +37,7 @@ def fuse_ops(graph: Graph, context: PassContext) -> bool:
         for i in rejected:  # once more, with these nodes left alone
             roles[i] = None
     before = nodes
-    graph.rebuild(fusion.ordered())
+    graph.rebuild(fusion.in_order())
     return graph.nodes != before
 
 
@@ -83,7 +83,7 @@ class _Fusion:
                     rejected += members
         return rejected
 
-    def ordered(self) -> list[Node]:
+    def in_order(self) -> list[Node]:
         """The groups' nodes, in order."""
         return [self.fused.get(group, self.groups.nodes[group]) for group in self.groups.order()]
 

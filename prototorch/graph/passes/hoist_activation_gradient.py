@@ -58,19 +58,21 @@ def _dropout_key(node: Node, x: Value) -> tuple[object, ...]:
     return x, node.inputs[1], tuple(sorted(node.attrs.items()))
 
 
-def _is_gradient_of_pool(spread: Node, gradient: Node) -> bool:
+def _is_gradient_of_pool(pool_grad: Node, gradient: Node) -> bool:
     """Whether a gradient is spread out by the pooling of the very value that the activation's gradient reads."""
-    pool = spread.inputs[1].producer
-    attrs = {k: v for k, v in spread.attrs.items() if k != "size"}
+    pool = pool_grad.inputs[1].producer
+    attrs = {k: v for k, v in pool_grad.attrs.items() if k != "size"}
     return pool is not None and pool.op is max_pool and pool.inputs[0] is gradient.inputs[1] and pool.attrs == attrs
 
 
-def _exchange(graph: Graph, spread: Node, gradient: Node) -> None:
+def _exchange(graph: Graph, pool_grad: Node, gradient: Node) -> None:
     """gradient(spread(g), y) becomes spread(gradient(g, pooled y)); each takes the place of the other."""
-    g, index = spread.inputs
+    g, index = pool_grad.inputs
     assert index.producer is not None
     small = Value(graph, g.spec)
     inputs = (small, index)
-    graph.replace_node(gradient, Node(spread.op, inputs, spread.attrs, gradient.outputs, spread.scope, spread.phase))
+    graph.replace_node(
+        gradient, Node(pool_grad.op, inputs, pool_grad.attrs, gradient.outputs, pool_grad.scope, pool_grad.phase)
+    )
     inputs = (g, index.producer.outputs[0])
-    graph.replace_node(spread, Node(gradient.op, inputs, gradient.attrs, (small,), gradient.scope, gradient.phase))
+    graph.replace_node(pool_grad, Node(gradient.op, inputs, gradient.attrs, (small,), gradient.scope, gradient.phase))

@@ -35,7 +35,7 @@ class _LayoutAssignment:
     def __init__(self, graph: Graph, backend: Backend):
         self.graph, self.backend = graph, backend
         self.changed = False
-        self._converted: dict[tuple[Value, str | None], Value] = {}
+        self._conversions: dict[tuple[Value, str | None], Value] = {}
 
     def assign(self, node: Node) -> None:
         """Let a node read its inputs in the layout that it wants, and give its outputs theirs."""
@@ -71,7 +71,7 @@ class _LayoutAssignment:
             return laid_ins, laid_outs
         return (), ()
 
-    def _meets_channels_last(self, value: Value, ahead: int) -> bool:
+    def _meets_channels_last(self, value: Value, depth: int) -> bool:
         """Whether something that reads a value, or what is computed from it, lies as channels_last already."""
         for node in value.users:
             support = self.backend.layout_support(node.op.name)
@@ -79,7 +79,7 @@ class _LayoutAssignment:
                 continue
             if support.policy == "prefers" or any(v.spec.layout and not layouts_coincide(v.shape) for v in node.inputs):
                 return True
-            if ahead and any(self._meets_channels_last(v, ahead - 1) for v in node.outputs if v.shape == value.shape):
+            if depth and any(self._meets_channels_last(v, depth - 1) for v in node.outputs if v.shape == value.shape):
                 return True
         return False
 
@@ -87,10 +87,10 @@ class _LayoutAssignment:
         """The value in a layout: itself, or what a node before its first user makes of it."""
         if value.spec.layout == layout or value.ndim < 3:
             return value
-        source = self._converted.get((value, layout))
+        source = self._conversions.get((value, layout))
         if source is None:
-            source = self._converted[value, layout] = self._convert(value, layout, user, before)
-            self._converted[source, value.spec.layout] = value
+            source = self._conversions[value, layout] = self._convert(value, layout, user, before)
+            self._conversions[source, value.spec.layout] = value
         return source
 
     def _convert(self, value: Value, layout: str | None, user: Node, before: Node | None) -> Value:

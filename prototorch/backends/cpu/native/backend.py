@@ -99,10 +99,10 @@ class NativeBackend(Backend):
             return next(iter(runners))
         step = (op.name, ins, outs, tuple(sorted(attrs.items())), self.threads)
 
-        def bound(run: NativeKernel) -> Callable[[Sequence[Any], Sequence[Any]], Callable[[], None]]:
+        def bind_arrays(run: NativeKernel) -> Callable[[Sequence[Any], Sequence[Any]], Callable[[], None]]:
             return lambda inputs, outputs: run.make_program(list(map(_truncate, inputs, run.ins)), outputs)
 
-        return choose_fastest(step, {name: bound(run) for name, run in runners.items()}, ins, outs,
+        return choose_fastest(step, {name: bind_arrays(run) for name, run in runners.items()}, ins, outs,
                     lambda: self.warm_up(list(runners.values())))  # fmt: skip
 
     def prepare_all(self, steps: Sequence[BoundStep]) -> None:
