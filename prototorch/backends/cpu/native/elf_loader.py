@@ -123,30 +123,30 @@ def load_objects(codes: Sequence[bytes]) -> list[dict[str, int]]:
             offsets[i] = end = -(-end // align) * align
             end += one.sections[i].size
         section_offsets.append(offsets)
-    code = _CodeMemory(end)
+    block = _CodeMemory(end)
     for name, at in table.items():
-        code.write_word(at, _libc_function(name))
+        block.write_word(at, _libc_function(name))
     functions = []
     for one, offsets in zip(objects, section_offsets, strict=True):
         for i, at in offsets.items():
             s = one.sections[i]
-            code.memory[at : at + s.size] = one.file[s.offset : s.offset + s.size]
+            block.memory[at : at + s.size] = one.file[s.offset : s.offset + s.size]
         for section, offset, kind, number, addend in one.relocations:
             name, home, value = one.symbols[number]
             at = offsets[section] + offset
             if kind == _R_X86_64_GOTPC64:
-                code.write_word(at, addend - at)  # the GOT is at the start
+                block.write_word(at, addend - at)  # the GOT is at the start
             elif kind == _R_X86_64_GOT64:
                 if home:
                     raise UnsupportedObjectError(f"{name} is defined here and called through the GOT")
-                code.write_word(at, table[name] + addend)
+                block.write_word(at, table[name] + addend)
             elif home in offsets:
-                code.write_word(at, offsets[home] + value + addend)
+                block.write_word(at, offsets[home] + value + addend)
             else:
                 raise UnsupportedObjectError(f"{name} is in no loaded section")
-        functions.append({n: code.address + offsets[home] + v for n, home, v in one.symbols if n and home in offsets})
-    code.make_executable()
-    _loaded_memory.append(code)
+        functions.append({n: block.address + offsets[home] + v for n, home, v in one.symbols if n and home in offsets})
+    block.make_executable()
+    _loaded_memory.append(block)
     return functions
 
 
