@@ -67,7 +67,7 @@ def test_indexing_by_many_random_keys():
 
 @pytest.mark.parametrize("key", [(0, 0, 0, 0), 3, (..., -6)], ids=str)
 def test_indices_outside_are_refused(key):
-    with pytest.raises(ShapeError, match=r"indices for|outside an axis"):
+    with pytest.raises(ShapeError, match=r"too many indices|out of range"):
         run_on_arrays(lambda x: x[key], X)
 
 
