@@ -12,6 +12,7 @@ import pytest
 import prototorch as pt
 from prototorch.backends.cpu import worker_pool
 from prototorch.errors import UsageError
+from tests.train.test_callbacks import fit, model
 
 
 def test_compiling_leaves_the_threads_as_they_were_said():
@@ -155,3 +156,27 @@ def test_a_forked_process_may_use_a_model_whose_turn_another_thread_has():
         done.set()
         holder.join()
     np.testing.assert_array_equal(model.predict(x), wanted)
+
+
+def test_of_two_threads_that_fit_one_model_the_second_is_refused():
+    """Claimed in one step: never do both train it, with half of the epochs each."""
+    made, start, results = model(), threading.Barrier(2), []
+
+    def train():
+        start.wait()
+        try:
+            results.append(len(fit(made, [], epochs=20).history["loss"]))
+        except UsageError as error:
+            results.append(str(error))
+
+    for _ in range(3):
+        results.clear()
+        threads = [threading.Thread(target=train) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        epochs = [r for r in results if isinstance(r, int)]
+        assert all(n == 20 for n in epochs)  # one after the other is right, too
+        assert len(epochs) + sum("in the middle of a fit" in r for r in results if isinstance(r, str)) == 2
+        assert epochs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import threading
 
 import keras
 import numpy as np
@@ -378,27 +377,3 @@ def test_a_weighted_metric_is_named_as_in_keras():
     assert {"accuracy", "weighted_accuracy"} <= set(history)
     made.compile("sgd", made.compile_block.loss[0].type, weighted_metrics=["accuracy"])
     assert "accuracy" in made.fit(X, Y, epochs=1, verbose=0).history
-
-
-def test_of_two_threads_that_fit_one_model_the_second_is_refused():
-    """Claimed in one step: never do both train it, with half of the epochs each."""
-    made, start, results = model(), threading.Barrier(2), []
-
-    def train():
-        start.wait()
-        try:
-            results.append(len(fit(made, [], epochs=20).history["loss"]))
-        except UsageError as error:
-            results.append(str(error))
-
-    for _ in range(3):
-        results.clear()
-        threads = [threading.Thread(target=train) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        epochs = [r for r in results if isinstance(r, int)]
-        assert all(n == 20 for n in epochs)  # one after the other is right, too
-        assert len(epochs) + sum("in the middle of a fit" in r for r in results if isinstance(r, str)) == 2
-        assert epochs

@@ -7,8 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
+from prototorch.train.callbacks import Callback
 from prototorch.train.progress import progress_callbacks
-from tests.train.test_callbacks import X, Y, model
+from tests.train.test_callbacks import X, Y, fit, model
 
 
 def test_progress_lines_and_bar():
