@@ -103,7 +103,7 @@ class _NetReader:
             return  # a statement that could not be read
         if f.name == "name":
             self.name = self.read_string(f)
-            self.check_name(self.name, f)
+            self.check_name(self.name, f, is_title=True)
         elif f.name in ("input", "Input"):
             if not isinstance(f.value, Body | InvalidValue):
                 self.report.add('An input is a block: input { name: "image"  shape: [3, 224, 224] }.', f.span)
@@ -138,8 +138,8 @@ class _NetReader:
             self.report.add(f"The {f.name} is a string in quotes.", f.value.span, f.chain)
         return ""
 
-    def check_name(self, name: str, f: Field) -> None:
-        error = find_name_error(name)
+    def check_name(self, name: str, f: Field, is_title: bool = False) -> None:
+        error = find_name_error(name, is_title)
         if error is not None and not self.report.has_within(f.value.span):
             self.report.add(f"The {f.name} {error}.", f.value.span, f.chain)
 

@@ -63,7 +63,7 @@ def Input(shape: Sequence[int | None], name: str | None = None, dtype: str = "fl
 
 def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor], name: str) -> Net:
     """The net between symbolic tensors. Raises UsageError where an output depends on an input that is not listed."""
-    error = find_name_error(name)
+    error = find_name_error(name, is_title=True)
     if error is not None:
         raise UsageError(f"the model's name {name!r} {error}")
     calls: dict[int, LayerCall] = {}

@@ -2,7 +2,8 @@
 
 Names become paths in saved files, columns of CSV files, folders of runs and words on a terminal. They may contain
 letters of all scripts with their combining marks, digits, and ``/ . - : _``, which covers the names that Caffe, Keras
-and PyTorch use.
+and PyTorch use. The name of a model may contain spaces as well: it is a title, and
+part of no path but the run folder's.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ __all__ = ["Identifier", "find_name_error", "to_name"]
 _PUNCTUATION = frozenset("/.-:_")
 
 
-def find_name_error(name: str) -> str | None:
-    """Why a name is invalid, as a predicate ("may contain only ..."); None if it is valid."""
-    character = next((c for c in name if not _is_allowed(c)), None)
+def find_name_error(name: str, is_title: bool = False) -> str | None:
+    """Why a name is invalid, as a predicate ("may contain only ..."); None if it is valid. A title may have spaces."""
+    character = next((c for c in name if not (_is_allowed(c) or (is_title and c == " "))), None)
     if character is None:
         return None
     shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
-    return f"may contain only letters, digits and / . - : _ , not {shown}"
+    return f"may contain only letters, digits{', spaces' if is_title else ''} and / . - : _ , not {shown}"
 
 
 def to_name(text: str) -> str:

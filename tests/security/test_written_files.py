@@ -150,7 +150,7 @@ def test_cells_of_a_csv_file_are_not_formulas(folder):
     assert (values["'+a"], values["'@b"], values["plain"]) == ("'=1+1", "'\ttab", "text")
 
 
-BAD_NAMES = ["b;touch PWNED;#", "a b", "a'b", "a\u202eb", "a\x1b[31m", "a\nb", "a$b", "a`b", "a\\b", "a|b", "\u200b"]
+BAD_NAMES = ["b;touch PWNED;#", "a'b", "a\u202eb", "a\x1b[31m", "a\nb", "a$b", "a`b", "a\\b", "a|b", "\u200b"]
 GOOD_NAMES = ["conv1/7x7_s2", "a.b-c:0", "层", "слой1", "e\u0301", "क्षि", "block_1/unit_2/bottleneck.v2"]
 
 
@@ -176,7 +176,7 @@ def test_names_in_python_have_the_same_alphabet(name):
         lambda: pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)], name=name),
         lambda: pt.Model(x := pt.Input((3,)), pt.layers.Dense(2)(x), name=name),
     ):
-        with pytest.raises(UsageError, match=r"letters, digits and / \. - : _"):
+        with pytest.raises(UsageError, match=r"letters, digits(, spaces)? and / \. - : _"):
             make()
 
 
@@ -192,3 +192,13 @@ def test_a_text_whose_file_name_is_no_name(folder):
     path.write_text("input { shape: [3] }\nDense { units: 2 }\n")
     assert pt.load_model(path).name == "my_net__copy_"
     assert os.listdir(folder) == [str(path)]
+
+
+def test_the_name_of_a_model_may_have_spaces(folder):
+    text = 'name: "My first net"\ninput { name: "x"  shape: [3] }\nDense { units: 2 }\n'
+    model = model_from_text(text)
+    model.save("net.h5")
+    assert pt.load_model("net.h5").name == "My first net"
+    assert pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)], name="My net").name == "My net"
+    with pytest.raises(TextError, match="may contain only"):
+        model_from_text(text.replace("Dense { units", 'Dense { name: "a b"  units'))
