@@ -130,11 +130,11 @@ class _Search:
         copies: dict[Value, Value] = {}
         order: list[Node] = []
 
-        def again(value: Value, phase: str) -> Value:
+        def recompute_value(value: Value, phase: str) -> Value:
             if self.storage(value) not in given_up or value in copies:
                 return copies.get(value, value)
             node = self.recompute[value]
-            inputs = tuple(again(v, phase) for v in node.inputs)
+            inputs = tuple(recompute_value(v, phase) for v in node.inputs)
             if value in copies:  # by a group that defines one of the inputs as well
                 return copies[value]
             outputs = tuple(Value(self.graph, v.spec, "node", v.name) for v in node.outputs)
@@ -147,7 +147,7 @@ class _Search:
 
         for node in self.nodes:
             if node.phase in ("backward", "update"):
-                inputs = tuple(again(v, node.phase) for v in node.inputs)
+                inputs = tuple(recompute_value(v, node.phase) for v in node.inputs)
                 if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
                     node = Node(node.op, inputs, node.attrs, node.outputs, node.scope, node.phase, node.scopes)
             order.append(node)

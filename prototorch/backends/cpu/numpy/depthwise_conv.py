@@ -42,7 +42,7 @@ class _RowBlocks:
         self.full_shape = ((self.count, *full), dtype)
         self.out_shape = ((self.count, *windows.out), dtype)
 
-    def padded(self, x: Any, memory: Any) -> Any:
+    def pad_images(self, x: Any, memory: Any) -> Any:
         """x in zeros; x itself where nothing is padded."""
         if self.windows.is_unpadded:
             return x
@@ -92,7 +92,7 @@ def _make_forward(rows: _RowBlocks) -> Callable[..., None]:
 
     def body(x: Any, weights: Any, y: Any) -> None:
         memory, total, part = scratch_arrays(rows.full_shape, shape, shape)
-        views = rows.kernel_views(rows.padded(x, memory))
+        views = rows.kernel_views(rows.pad_images(x, memory))
         total, part = total[: len(x)], part[: len(x)]
         sums, product = total, part
         if rows.vectors:
@@ -153,7 +153,7 @@ def _dot_rows(rows: _RowBlocks, x: Any, g: Any, sums: Any) -> None:
     def work(start: int, stop: int) -> None:
         memory, grid = scratch_arrays(rows.full_shape, shape)
         many = stop - start
-        views = rows.kernel_views(rows.padded(x[start:stop], memory))
+        views = rows.kernel_views(rows.pad_images(x[start:stop], memory))
         if rows.vectors:
             grads = rows.on_grid(g[start:stop], grid)
         else:
