@@ -17,7 +17,6 @@ MAX_LINES, MEDIAN_LINES = 400, 105
 #: longer files, each with its reason
 LARGE = {
     "tests/storage/hostile_hdf5.py": "a catalogue, read entry by entry",
-    "prototorch/model.py": "to be split",
 }
 
 
