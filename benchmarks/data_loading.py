@@ -115,7 +115,7 @@ def files() -> Rates:
         yield f"open npz, compressed, {IMAGE_COUNT:,} images", best_seconds(Data(source=small).open, 3), "s"
 
 
-def pictures() -> Rates:
+def decode_images() -> Rates:
     """Decoding picture files, by threads."""
     kinds = (("jpg", (500, 375), 224, 256), ("png", (256, 256), 224, 256), ("png", (28, 28), 28, 2048))
     for kind, size, target_size, count in kinds:
@@ -174,7 +174,7 @@ def start() -> Rates:
 
 
 BENCHMARKS: dict[str, Callable[[], Rates]] = {
-    "start": start, "files": files, "arrays": arrays, "pictures": pictures, "loop": loop,
+    "start": start, "files": files, "arrays": arrays, "images": decode_images, "loop": loop,
 }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--least", type=float, default=0.2, help="seconds of a turn at least")
     parser.add_argument("--most", type=float, default=120.0, help="seconds of all turns of a line")
     parser.add_argument("--threads", type=int, default=available_cores(), help="of each contender")
-    parser.add_argument("--pictures", type=int, default=IMAGE_COUNT, help="of the epoch")
+    parser.add_argument("--images", type=int, default=IMAGE_COUNT, help="of the epoch")
     parser.add_argument("--no-check", action="store_true", help="leave out the comparison of losses and outputs")
     parser.add_argument("--write", action="store_true", help="write the table into benchmarks/results/")
     return parser
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     batches = [int(n) for n in args.batches.split(",")] if args.batches else None
     entries_found, notes = select_entries(peers, args.compile)
     bench = WorkloadRunner(
-        entries_found, args.threads, args.rounds, args.least, args.most, not args.no_check, args.pictures, notes
+        entries_found, args.threads, args.rounds, args.least, args.most, not args.no_check, args.images, notes
     )
     top = table_head(entries_found, args.threads, args.rounds)
     print("\n".join(top), flush=True)

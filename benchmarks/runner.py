@@ -41,7 +41,7 @@ class WorkloadRunner:
     least: float = 0.2
     most: float = 120.0
     checked: bool = True
-    pictures: int = IMAGE_COUNT
+    image_count: int = IMAGE_COUNT
     notes: list[str] = field(default_factory=list)
 
     def row(self, row: Workload, what: list[str], batches: list[int] | None) -> list[ResultLine]:
@@ -235,7 +235,7 @@ class WorkloadRunner:
     def _epoch(self, row: Workload, weights: Path, place: Path) -> list[ResultLine | None]:
         """Wall seconds of whole processes that train one epoch, their memory, and the loss they end with."""
         paths = {name: str(place / f"{name}.npy") for name in ("x", "y")}
-        for path, array in zip(paths.values(), make_images(self.pictures), strict=True):
+        for path, array in zip(paths.values(), make_images(self.image_count), strict=True):
             np.save(path, array)
         seconds: dict[str, list[float]] = {}
         memory: dict[str, float] = {}
@@ -251,7 +251,7 @@ class WorkloadRunner:
         for _ in range(min(self.rounds, 3)):
             self._measure_each(row, "epoch", time_process)
         loss_text = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
-        self._add_note(f"{row.name}, epoch over {self.pictures} images: mean losses {loss_text}")
+        self._add_note(f"{row.name}, epoch over {self.image_count} images: mean losses {loss_text}")
         medians = {k: statistics.median(v) for k, v in seconds.items()}
         return [
             self._add_line(row, f"{EPOCH_BATCH}", "epoch, whole process", "s", medians, 2.0),

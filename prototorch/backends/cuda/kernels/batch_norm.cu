@@ -6,9 +6,9 @@ template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
 typedef pack<X, PACK> XS;
 
 FN A root(A v) { return (A)1 / sqrt_of(v); }
-#ifdef SLOPE
-// a gradient where the activation that followed has a slope; y is what it was given
-FN A kept(A g, A y) { return g * (A)(SLOPE); }
+#ifdef ACTIVATION_MASK
+// a gradient masked by the derivative of the activation that followed; y is its input
+FN A masked_gradient(A g, A y) { return g * (A)(ACTIVATION_MASK); }
 #endif
 
 // partial statistics of each channel: part[0] means, part[1] squares; neighbouring threads have neighbouring channels (INNER = 1)
@@ -73,7 +73,7 @@ KERNEL stats_end(index rows, index chunks, index chunk, const A* part, M* mean_o
     }
 }
 
-#ifdef SLOPE
+#ifdef ACTIVATION_MASK
 #define GIVEN const W* gamma, const W* beta,
 #else
 #define GIVEN
@@ -85,7 +85,7 @@ KERNEL grads_last(index rows, index chunks, index chunk, const X* g, const X* x,
         const index end = begin + chunk < rows ? begin + chunk : rows;
         A sum[PACK], both[PACK], middle[PACK];
         for (int j = 0; j < PACK; j++) { sum[j] = 0; both[j] = 0; middle[j] = get(mean[c + j]); }
-#ifdef SLOPE
+#ifdef ACTIVATION_MASK
         A scale[PACK], shift[PACK];
         for (int j = 0; j < PACK; j++) {
             scale[j] = root((A)get(var[c + j]) + eps) * (A)get(gamma[c + j]);
@@ -97,8 +97,8 @@ KERNEL grads_last(index rows, index chunks, index chunk, const X* g, const X* x,
             const XS gs = *(const XS*)(g + r * C + c), xs = *(const XS*)(x + r * C + c);
             for (int j = 0; j < PACK; j++) {
                 const A off = (A)get(xs.v[j]) - middle[j];
-#ifdef SLOPE
-                const A v = kept(get(gs.v[j]), off * scale[j] + shift[j]);
+#ifdef ACTIVATION_MASK
+                const A v = masked_gradient(get(gs.v[j]), off * scale[j] + shift[j]);
 #else
                 const A v = get(gs.v[j]);
 #endif
@@ -115,15 +115,15 @@ KERNEL grads_first(index rows, index chunks, index chunk, const X* g, const X* x
         const index c = i % C, k = i / C, begin = k * chunk;
         const index end = begin + chunk < rows ? begin + chunk : rows;
         const A middle = get(mean[c]);
-#ifdef SLOPE
+#ifdef ACTIVATION_MASK
         const A scale = root((A)get(var[c]) + eps) * (A)get(gamma[c]), shift = get(beta[c]);
 #endif
         A sum = 0, both = 0;
         for (index r = begin + threadIdx.x; r < end; r += blockDim.x) {
             const index at = (r / INNER * C + c) * INNER + r % INNER;
             const A off = (A)get(x[at]) - middle;
-#ifdef SLOPE
-            const A v = kept(get(g[at]), off * scale + shift);
+#ifdef ACTIVATION_MASK
+            const A v = masked_gradient(get(g[at]), off * scale + shift);
 #else
             const A v = get(g[at]);
 #endif

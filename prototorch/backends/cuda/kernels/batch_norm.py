@@ -48,11 +48,12 @@ class BatchNormGeometry:
     """How a batch norm's input lies: [outer, channels, inner], and how its channels are cut into chunks.
 
     x, w, v, made: the input, a learned vector, given statistics, statistics that are written. beside: other arrays that
-    are read and written along with x. slope: in the gradient, where the activation that followed lets it through.
+    are read and written along with x. activation_mask: C expression of y, the derivative (0 or 1) of the activation
+    that followed, by which the gradient is multiplied.
     """
 
     def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], statistics: Spec | None = None,
-                 others: Specs = (), slope: str | None = None):  # fmt: skip
+                 others: Specs = (), activation_mask: str | None = None):  # fmt: skip
         (axis,) = normalize_axes(attrs.get("axis", 1), x.ndim)
         last = x.layout is not None
         self.fits = x.is_float and not (last and axis != 1)
@@ -68,8 +69,8 @@ class BatchNormGeometry:
         names: dict[str, str | int] = {"X": c_type(x), "W": c_type(w), "V": c_type(v), "M": c_type(statistics or v)}
         names.update({"C": self.channels, "INNER": self.inner})
         names["sqrt_of"] = "sqrt" if self.acc_dtype == "float64" else "sqrtf"
-        if slope is not None:
-            names["SLOPE"] = slope
+        if activation_mask is not None:
+            names["ACTIVATION_MASK"] = activation_mask
         self.source = kernel_source("batch_norm", x.size, **names, PACK=self.pack)
         if self.channels_last:
             chunks = min(-(-TARGET_THREADS // (self.channels // self.pack)), -(-self.rows // 8), 4096)
@@ -171,7 +172,7 @@ def _batch_norm_grad(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spe
               attrs: dict[str, Any]) -> LaunchSequence | None:  # fmt: skip
     if not _have_same_format(g, x, outs[0]) or mean.dtype != var.dtype or any(o.dtype != gamma.dtype for o in outs[1:]):
         return None
-    c = BatchNormGeometry(x, gamma, mean, attrs, slope=DERIVATIVE_MASKS.get(attrs.get("activation_grad", "")))
+    c = BatchNormGeometry(x, gamma, mean, attrs, activation_mask=DERIVATIVE_MASKS.get(attrs.get("activation_grad", "")))
     if not c.fits:
         return None
     has_activation = beta is not None
@@ -181,7 +182,7 @@ def _batch_norm_grad(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spe
     if has_activation:
         arguments.append("const W* beta")
         channel_vectors.append(("shift", "(A)get(beta[c])"))
-        gradient = "kept(g, (seen - mean) * a + shift)"
+        gradient = "masked_gradient(g, (seen - mean) * a + shift)"
     c.source += channelwise_source(
         "grads_apply",
         arguments,
