@@ -18,6 +18,9 @@ PrototorchError            1   (never raised itself)
 from __future__ import annotations
 
 import difflib
+import os
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -27,6 +30,7 @@ __all__ = [
     "FileError",
     "ModelError",
     "ModelFileError",
+    "ModelWarning",
     "PrototorchError",
     "ResourceError",
     "ShapeError",
@@ -120,6 +124,21 @@ class BackendError(PrototorchError, RuntimeError):
     """A requested backend or device that is not available here."""
 
     exit_code = 8
+
+
+class ModelWarning(UserWarning):
+    """Something about the model that is valid and probably unintended."""
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Issue a warning at the line outside of this package that the call came from.
+
+    The command line shows it as one line, ``warning: message``.
+    """
+    package, level, frame = os.path.dirname(__file__) + os.sep, 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:

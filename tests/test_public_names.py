@@ -70,7 +70,7 @@ NAMES = {
         check_dataset check_overlap open_image_files open_source register_array_format
     """,
     "errors": """
-        BackendError DataError FileError ModelError ModelFileError PrototorchError ResourceError ShapeError
+        BackendError DataError FileError ModelError ModelFileError ModelWarning PrototorchError ResourceError ShapeError
         SnapshotError TextError TrainingError UsageError WeightsError
     """,
 }

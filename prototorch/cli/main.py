@@ -6,7 +6,9 @@ import importlib
 import os
 import pkgutil
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 import click
 
@@ -53,9 +55,13 @@ def group() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line. A PrototorchError becomes its message and its exit code."""
+    """Run the command line. A PrototorchError becomes its message and its exit code, a warning one line."""
     try:
-        code = group.main(args=list(args) if args is not None else None, prog_name="prototorch", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = _show_warning
+            arguments = list(args) if args is not None else None
+            code = group.main(args=arguments, prog_name="prototorch", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except click.exceptions.Abort:  # Ctrl-C outside of training
@@ -82,6 +88,18 @@ def main(args: Sequence[str] | None = None) -> None:
         click.echo("prototorch: there is not enough memory; a smaller batch needs less (summary --batch N)", err=True)
         sys.exit(ResourceError.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as one line on standard error, without the place in Python's code."""
+    click.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
 def _drop_output() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from prototorch.data.binding import BoundDataset, TargetSpec
 from prototorch.data.dataset import Dataset
 from prototorch.data.shuffling import philox
-from prototorch.errors import DataError
+from prototorch.errors import DataError, warn_user
 
 __all__ = ["DataWarning", "check_dataset", "check_overlap", "check_target", "check_validation_classes", "check_values"]
 
@@ -61,7 +60,7 @@ def check_dataset(
     notes = list(dict.fromkeys(notes))
     if warn:
         for note in notes:
-            warnings.warn(note, DataWarning, stacklevel=2)
+            warn_user(note, DataWarning)
     return notes
 
 
@@ -133,7 +132,7 @@ def check_overlap(train: Dataset, validation: Dataset, *, warn: bool = True) -> 
             )
     if warn:
         for note in notes:
-            warnings.warn(note, DataWarning, stacklevel=2)
+            warn_user(note, DataWarning)
     return notes
 
 
@@ -154,11 +153,10 @@ def check_validation_classes(
     missing = missing[missing != ignored_class]
     if len(missing):
         examples = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
-        warnings.warn(
+        warn_user(
             f"{validation.name}: {len(missing)} of the classes of {output!r} occur in the validation data but not in "
             f"the training data ({examples}); are the data sorted by class?",
             DataWarning,
-            stacklevel=2,
         )
 
 

@@ -82,14 +82,6 @@ class _ProgressDisplay(Callback, abstract=True):
             f"{self.title}  {format_duration(spent)}  {rate:,.0f}/s  {format_logs(logs or {})}{waiting}", soft_wrap=True
         )
 
-    def on_train_end(self, logs: Logs | None = None) -> None:
-        errors: dict[int, str] = getattr(self.model.trainer.loader, "skipped_samples", {})
-        if errors:
-            first = next(iter(errors.values()))
-            self.console.print(
-                f"{len(errors):,} samples could not be read and were skipped; the first: {first}", soft_wrap=True
-            )
-
 
 class _ProgressLines(_ProgressDisplay):
     """A line for each epoch."""
@@ -132,7 +124,6 @@ class _ProgressBar(_ProgressDisplay):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self._close()
-        super().on_train_end(logs)
 
     def on_failure(self) -> None:
         self._close()

@@ -68,6 +68,8 @@ class StepRunner(FitState):
         lock: held while a step runs; hold it from a step until its outputs have been read.
         profiler: seconds of the last fit by purpose; epoch_seconds: those of its last epoch. They are in no state.
         is_fitting: whether a fit is running in some thread.
+        skipped_samples: samples that the last fit could not read, the numbers of "training" and "validation".
+        skipped_samples: samples that the last fit could not read, the numbers of "training" and "validation".
     """
 
     def __init__(self, plan_cache: PlanCache, preprocessor: Preprocessor):
@@ -75,6 +77,7 @@ class StepRunner(FitState):
         self.plan_cache, self.preprocessor = plan_cache, preprocessor
         self.profiler, self.epoch_seconds = Profiler(), dict[str, float]()
         self.is_fitting = False
+        self.skipped_samples: dict[str, int] = {}
         self._recent_steps: list[StartedStep] = []
         self._deferred = DeferredActions()
         self._unread_logs: LazyLogs | None = None

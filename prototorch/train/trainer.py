@@ -40,6 +40,11 @@ class Trainer(StepRunner):
                                      resume)  # fmt: skip
         if self.interrupt_signal is None:
             self.plan_cache.finalize_weights()
+        self.skipped_samples = {"training": data.num_skipped()}
+        data.warn_of_skipped("training samples")
+        if validation is not None:
+            self.skipped_samples["validation"] = validation.num_skipped()
+            validation.warn_of_skipped("validation samples")
         self.call_hooks(calls, "on_train_end")
         if self.interrupt_signal is None and self.epoch_state is EpochState.BETWEEN_EPOCHS:
             self.epoch_state = EpochState.FINISHED
@@ -101,12 +106,16 @@ class Trainer(StepRunner):
     def evaluate(self, model: Any, data: BatchSource, *, steps: int | None = None,
                  callbacks: CallbackList | None = None) -> dict[str, Any]:  # fmt: skip
         """Loss and metrics over a data set."""
-        return evaluate(self, data, callbacks or CallbackList([], model), steps)
+        results = evaluate(self, data, callbacks or CallbackList([], model), steps)
+        data.warn_of_skipped()
+        return results
 
     def predict(self, model: Any, data: BatchSource, *, steps: int | None = None,
                 callbacks: CallbackList | None = None) -> dict[str, np.ndarray]:  # fmt: skip
         """The net's outputs for every sample, in order."""
-        return predict(self, data, callbacks or CallbackList([], model), steps)
+        outputs = predict(self, data, callbacks or CallbackList([], model), steps)
+        data.warn_of_skipped(consequence=" (the outputs have no rows for them)")
+        return outputs
 
     @contextmanager
     def _precompile_last_batch(self, feeder: BatchFeeder, full_batch: int) -> Iterator[None]:

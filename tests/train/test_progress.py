@@ -36,13 +36,3 @@ def test_an_error_leaves_the_terminal_as_it_was():
         fit(model(), [*bars, Breaks()])
     assert bars[0].live is None
     assert "\x1b[?25h" in text.getvalue()  # the cursor is shown again
-
-
-def test_progress_tells_of_skipped_samples():
-    text = io.StringIO()
-    made = model()
-    lines = progress_callbacks("auto", Console(file=text, width=200))
-    fit(made, lines, epochs=1)
-    made.trainer.loader.skipped_samples = {3: "photo.jpg: cannot be read"}
-    lines[0].on_train_end()
-    assert "1 samples could not be read and were skipped; the first: photo.jpg" in text.getvalue()

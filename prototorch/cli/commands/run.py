@@ -163,7 +163,8 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
     spent = _profile_seconds(model) if profile else {}
     if as_json:
         seconds = {"seconds": time.perf_counter() - start_time, **({"profile": spent} if profile else {})}
-        print_json({"model": str(model_path), **seconds, "history": history.history, **final})
+        skipped = model.trainer.skipped_samples
+        print_json({"model": str(model_path), **seconds, "skipped": skipped, "history": history.history, **final})
     else:
         click.echo(
             f"{format_logs(final)}\nsaved {model_path} after {format_duration(time.perf_counter() - start_time)}"
