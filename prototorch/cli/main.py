@@ -14,6 +14,7 @@ import click
 
 import prototorch
 from prototorch.cli import commands
+from prototorch.cli.messages import echo_error
 from prototorch.errors import FileError, PrototorchError, ResourceError, did_you_mean
 
 _EPILOG = """
@@ -71,7 +72,7 @@ def main(args: Sequence[str] | None = None) -> None:
         error.show()
         sys.exit(2)
     except PrototorchError as error:
-        click.echo(f"prototorch: {error}" if error.exit_code != 3 else str(error), err=True)
+        echo_error(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         click.echo("prototorch: stopped", err=True)

@@ -48,7 +48,8 @@ def write_bytes(
     """Write the concatenation of ``pieces`` to the file ``path``.
 
     ``verify`` is called with the path of the temporary file before it is renamed, and raises if the file is invalid;
-    without it the file is read back and compared. On any failure ``path`` is unchanged.
+    without it the file is read back and compared. On any failure ``path`` is unchanged. A replaced file keeps
+    its permissions.
 
     Raises SnapshotError, with the path, the bytes needed and the cause.
     """
@@ -58,9 +59,9 @@ def write_bytes(
     temporary = _temporary_name(final)
     is_renamed = False
     try:
-        _require_regular_file(final)
+        mode = _regular_file_mode(final)
         try:
-            _write_temporary(temporary, views, size)
+            _write_temporary(temporary, views, size, mode)
             if verify is None:
                 _compare_contents(temporary, views)
             else:
@@ -149,23 +150,27 @@ def _temporary_name(final: str) -> str:
     return os.path.join(folder, f".{name}.tmp-{me.pid}-{me.namespace}{me.start}{secrets.token_hex(4)}")
 
 
-def _require_regular_file(final: str) -> None:
-    """Raise OSError if the path exists and is not a regular file: a folder, /dev/null, ..."""
+def _regular_file_mode(final: str) -> int | None:
+    """The permissions of the file, None where there is none. Raises OSError if it is a folder, /dev/null, ..."""
     try:
         mode = os.stat(final).st_mode
     except FileNotFoundError:
-        return
+        return None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
+    return stat.S_IMODE(mode) & 0o777
 
 
-def _write_temporary(path: str, views: Sequence[memoryview], size: int) -> None:
+def _write_temporary(path: str, views: Sequence[memoryview], size: int, mode: int | None = None) -> None:
     """Create, write and sync the temporary file; its space is reserved first if the system supports that."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     fd = _retry_interrupted(os.open, path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
+        if mode is not None and hasattr(os, "fchmod"):
+            with contextlib.suppress(PermissionError):
+                os.fchmod(fd, mode)
         if size and hasattr(os, "posix_fallocate"):
             try:
                 _retry_interrupted(os.posix_fallocate, fd, 0, size)

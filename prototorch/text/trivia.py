@@ -17,7 +17,8 @@ def attach_trivia(document: Document, comments: list[tuple[int, int]]) -> Docume
         return document
     walker = _TriviaAttacher(source, comments)
     statements = walker.statements(document.statements, 0)
-    return replace(document, statements=statements, closing=walker.rest(len(source.text)))
+    last = statements[-1].span.end if statements else 0
+    return replace(document, statements=statements, closing=walker.closing(last, len(source.text)))
 
 
 class _TriviaAttacher:
@@ -26,15 +27,27 @@ class _TriviaAttacher:
     def __init__(self, source: Source, comments: list[tuple[int, int]]):
         self.source = source
         self.starts = [start for start, _ in comments]
+        self.lines = [self.line(start) for start in self.starts]
         self.texts = [source.text[start:end].rstrip() for start, end in comments]
         self.next = 0
 
     def rest(self, end: int) -> tuple[str, ...]:
-        """All comments before ``end`` that were not handed out."""
+        """All comments before ``end`` that were not handed out; an empty line between two of them is an empty text."""
         stop = bisect_left(self.starts, end)
-        comments = tuple(self.texts[self.next : stop])
+        comments: list[str] = []
+        for at in range(self.next, stop):
+            if comments and self.lines[at] > self.lines[at - 1] + 1:
+                comments.append("")
+            comments.append(self.texts[at])
         self.next = max(self.next, stop)
-        return comments
+        return tuple(comments)
+
+    def closing(self, last: int, end: int) -> tuple[str, ...]:
+        """The comments after the statement that ends at ``last`` (0: there is none), up to ``end``."""
+        first = self.next
+        comments = self.rest(end)
+        blank = bool(comments) and last > 0 and self.lines[first] > self.line(last - 1) + 1
+        return ("", *comments) if blank else comments
 
     def line(self, offset: int) -> int:
         return self.source.position(offset)[0]
@@ -46,8 +59,11 @@ class _TriviaAttacher:
         for number, statement in enumerate(statements):
             first = self.next
             before = self.rest(statement.span.start)
-            top = self.line(self.starts[first]) if before else self.line(statement.span.start)
+            start = self.line(statement.span.start)
+            top = self.lines[first] if before else start
             blank = top > last + 1 and bool(number or begin == 0) and last > 0
+            if before and start > self.lines[self.next - 1] + 1:
+                before = (*before, "")
             statement = self.inside(statement)
             end = statement.span.end
             stray = self.rest(end)  # comments inside a value go before the statement
@@ -63,7 +79,7 @@ class _TriviaAttacher:
         if self.next >= len(self.starts):
             return None
         at = self.starts[self.next]
-        same = self.line(at) == self.line(end - 1) and (following is None or at < following)
+        same = self.lines[self.next] == self.line(end - 1) and (following is None or at < following)
         if not same or self.source.text[end:at].strip(" \t,;"):
             return None
         self.next += 1
@@ -98,7 +114,8 @@ class _TriviaAttacher:
                 opening = self.texts[self.next]
                 self.next += 1
         statements = self.statements(body.statements, span.start)
-        return Body(statements, span, opening, self.rest(span.end))
+        last = statements[-1].span.end if statements else 0
+        return Body(statements, span, opening, self.closing(last, span.end))
 
 
 _NO_TRIVIA = Trivia()

@@ -1,7 +1,8 @@
 """From tree to text: one canonical layout, comments kept. ``read(write(tree)) == tree``; writing twice changes nothing.
 
-A body stands on one line where it is short and holds plain fields only, or one statement; else each statement has its
-line.
+A body of plain values stands on one line where it fits; where it does not, its fields fill the lines. A body that holds
+several statements with bodies of their own (branches, layers, losses) stays on one line where the text has it so and it
+fits; else each statement has its line. A comment or an empty line inside a body keeps it on several lines.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from prototorch.text.syntax_tree import (
     Word,
 )
 
-LINE_WIDTH = 110  # columns of a line
+LINE_WIDTH = 140  # columns of a line
 INDENT = "  "
 _NO_TRIVIA = Trivia()
 
@@ -108,11 +109,28 @@ def _may_be_inline(body: Body) -> bool:
     """Whether a body may stand on one line, if it fits."""
     if body.opening is not None or body.closing:
         return False
-    if any(s.trivia is not None and (s.trivia.leading or s.trivia.trailing) for s in body.statements):
+    if any(s.trivia is not None and s.trivia != _NO_TRIVIA for s in body.statements):
         return False
-    if len(body.statements) > 1:
-        return all(isinstance(s, Field) and _is_simple(s.value) for s in body.statements)
+    if len(body.statements) > 1 and not _holds_plain_values(body) and not _is_on_one_line(body):
+        return False
     return all(all(map(_may_be_inline, _nested_bodies(s))) for s in body.statements)
+
+
+def _holds_plain_values(body: Body) -> bool:
+    return all(isinstance(s, Field) and _is_simple(s.value) for s in body.statements)
+
+
+def _is_on_one_line(body: Body) -> bool:
+    """Whether a body stands on one line of its text; without a text, whether it holds no blocks but typed values."""
+    if body.span is None:
+        return all(isinstance(s, Field) and not isinstance(s.value, Body) for s in body.statements)
+    return body.span.line == body.span.end_line
+
+
+def _is_section_without_text(s: Any) -> bool:
+    """Whether a statement is a block such as compile and fit, made in Python: a line for each of its fields."""
+    is_block = isinstance(s, Field) and isinstance(s.value, Body) and s.name.islower()
+    return is_block and s.value.span is None and any(map(_nested_bodies, s.value.statements))
 
 
 def _is_simple(value: Value) -> bool:
@@ -144,6 +162,8 @@ def _format_if_fits(s: Any, indent: int) -> str | None:
     """A statement's one line, where it may have one."""
     if isinstance(s, BlockDef) and s.body.statements:
         return None
+    if not indent and _is_section_without_text(s) and len(s.value.statements) > 1:
+        return None
     if not all(map(_may_be_inline, _nested_bodies(s))):
         return None
     if isinstance(s, If) and any(len(b.statements) > 1 for b in _nested_bodies(s)):
@@ -160,7 +180,7 @@ def _format_statements(statements: tuple[Any, ...], indent: int) -> list[str]:
         trivia = s.trivia or _NO_TRIVIA
         if trivia.blank_before and number:
             lines.append("")
-        lines.extend(pad + comment for comment in trivia.leading)
+        lines.extend(pad + comment if comment else "" for comment in trivia.leading)
         line = _format_if_fits(s, indent)
         formatted = [pad + line] if line is not None else _format_multiline(s, indent)
         if trivia.trailing:
@@ -229,5 +249,24 @@ def _format_block(head: str, body: Body, indent: int) -> list[str]:
         return [head + " { }"]
     opening = "  " + body.opening if body.opening else ""
     pad = INDENT * (indent + 1)
-    inner = _format_statements(body.statements, indent + 1) + [pad + comment for comment in body.closing]
+    if not opening and _holds_plain_values(body) and _may_be_inline(body):
+        inner = _fill_lines(pad, body)
+    else:
+        inner = _format_statements(body.statements, indent + 1)
+    inner.extend(pad + comment if comment else "" for comment in body.closing)
     return [head + " {" + opening, *inner, INDENT * indent + "}"]
+
+
+def _fill_lines(pad: str, body: Body) -> list[str]:
+    """As many fields to a line as fit; a list that fits on none has lines of its own."""
+    lines: list[str] = []
+    is_open = False  # whether another field may follow on the last line
+    for s in body.statements:
+        text = _format_one_line(s)
+        fits = len(pad) + len(text) <= LINE_WIDTH
+        if is_open and len(lines[-1]) + 2 + len(text) <= LINE_WIDTH:
+            lines[-1] += "  " + text
+        else:
+            lines.extend([pad + text] if fits else _format_multiline(s, len(pad) // len(INDENT)))
+        is_open = fits
+    return lines

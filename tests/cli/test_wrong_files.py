@@ -67,6 +67,31 @@ def test_fmt_leaves_a_saved_model_alone(shell):
     assert Path("runs/mlp/model.h5").read_bytes() == before
 
 
+def test_fmt_goes_on_after_a_file_with_mistakes_and_keeps_links_and_permissions(shell):
+    Path("wrong.proto").write_text('name: "x" ]')
+    Path("t.proto").write_text('name:"t"')
+    Path("t.proto").chmod(0o600)
+    Path("link.proto").symlink_to("t.proto")
+    code, _, err = shell("fmt", "wrong.proto", "missing.proto", "link.proto")
+    assert code == 5
+    assert "wrong.proto:1:11: This ']' closes nothing." in err
+    assert "missing.proto: cannot be read" in err
+    assert Path("wrong.proto").read_text() == 'name: "x" ]'
+    assert Path("t.proto").read_text() == 'name: "t"\n'
+    assert Path("link.proto").is_symlink()
+    assert Path("t.proto").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "out", "said"),
+    [(b'name:"t"', 1, "", "-: not in the canonical"), (b'name: "t"\n', 0, "", ""), (b"\xff", 3, "", "<stdin>:1:1: ")],
+)
+def test_fmt_checks_standard_input(given, code, out, said):
+    done = subprocess.run([sys.executable, "-m", "prototorch", "fmt", "--check", "-"], input=given, capture_output=True)
+    assert (done.returncode, done.stdout.decode()) == (code, out)
+    assert said in done.stderr.decode()
+
+
 def test_show_knows_a_saved_model_by_its_content(shell):
     assert shell("run", "mlp", "--epochs", "1", "--set", "fit.data.limit=64", "-q")[0] == 0
     Path("runs/mlp/model.h5").rename("renamed.bin")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 import click
 
+from prototorch.cli.messages import echo_error
+from prototorch.errors import FileError, PrototorchError
 from prototorch.load import check_text_file
 from prototorch.storage.atomic_write import write_bytes
-from prototorch.text.reader import parse, read_file
+from prototorch.text import limits
+from prototorch.text.diagnostics import Report
+from prototorch.text.reader import decode_utf8, parse, read_file
 from prototorch.text.writer import format_document
+
+STDIN = "-"
 
 
 @click.command()
@@ -18,23 +24,44 @@ from prototorch.text.writer import format_document
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 where a file is not in the canonical layout.")
 @click.option("--stdout", is_flag=True, help="Print the text and leave the file as it is.")
 def command(files: tuple[str, ...], check: bool, stdout: bool) -> int:
-    """Bring model texts into the canonical layout; comments stay. FILE may be - for standard input.
+    """Bring model texts into the canonical layout; comments and single empty lines stay. FILE may be - for standard
+    input. A file with mistakes is reported and left as it is; the others are formatted.
 
     \b
     Examples:
       prototorch fmt models/lenet.proto
       prototorch fmt --check models/*.proto
     """
-    changed = []
+    codes = [0]
     for file in files:
-        old = sys.stdin.read() if file == "-" else read_file(check_text_file(file))
-        new = format_document(parse(old, None if file == "-" else file, trivia=True))
-        if stdout or file == "-":
-            click.echo(new, nl=False)
-        elif new != old:
-            changed.append(file)
-            if not check:
-                write_bytes(Path(file), new.encode())
-    for file in changed:
+        try:
+            codes.append(_format_file(file, check, stdout))
+        except PrototorchError as error:
+            codes.append(error.exit_code)
+            echo_error(error)
+    return max(codes)
+
+
+def _format_file(file: str, check: bool, stdout: bool) -> int:
+    """1 for a file that is not in the canonical layout, if that is checked; else 0. Raises TextError, FileError."""
+    old = _read_stdin() if file == STDIN else read_file(check_text_file(file))
+    document = parse(old, None if file == STDIN else file, trivia=True)
+    new = format_document(document)
+    if parse(new) != document:  # never seen: a text is not worth losing to a defect of the writer
+        raise FileError(f"{file}: left as it is, since its canonical text would not mean the same: please report this")
+    if (stdout or file == STDIN) and not check:
+        click.echo(new, nl=False)
+    elif new != old:
+        if not check:
+            write_bytes(os.path.realpath(file), new.encode())
         click.echo(f"{file}: {'not in the canonical layout' if check else 'written'}", err=True)
-    return 1 if check and changed else 0
+        return int(check)
+    return 0
+
+
+def _read_stdin() -> str:
+    report = Report()
+    text = decode_utf8(sys.stdin.buffer.read(limits.MAX_FILE_BYTES + 1), "<stdin>", report)
+    report.raise_if_any()
+    assert text is not None
+    return text
