@@ -26,6 +26,7 @@ PARAMETERS = {
     "multi_task": 795_098,
     "resnet101": 44_549_160,
     "resnet18": 11_689_512,
+    "resnet20": 272_474,
     "resnet50": 25_557_032,
     "siamese": 217_473,
     "squeezenet": 1_248_424,

@@ -36,7 +36,7 @@ class Data(Block):
     color: Literal["rgb", "gray"] | None = field(None, doc="colour mode of images; none: by the model's channels")
     resize: Literal["stretch", "crop", "pad"] = field("stretch", doc="how images of another aspect ratio are resized")
     pairs: bool = field(False, doc="pairs of samples (left, right); the target is whether their classes are equal")
-    limit: int | None = field(None, min=1, doc="number of samples of each split to use; none: all")
+    limit: int | None = field(None, min=1, doc="number of samples of each split to use, drawn by the seed; none: all")
     shuffle: bool = field(True, doc="whether each epoch has a new order, determined by the seed")
     drop_last: bool = field(False, doc="whether a last batch that is not full is dropped")
     on_error: Literal["fail", "skip"] = field(
@@ -53,25 +53,28 @@ class Data(Block):
         example('data { source: "table.csv"  label: "price" }'),
     ]
 
-    def open_splits(self, shape: tuple[int | None, ...] | None = None) -> DatasetSplits:
+    def open_splits(self, shape: tuple[int | None, ...] | None = None, seed: int = 0) -> DatasetSplits:
         """The data sets of the source by split, each limited to ``limit`` samples.
 
         Args:
             shape: of the model's image input [channels, height, width]; the default for size and colour.
+            seed: decides which samples ``limit`` draws.
 
         Raises:
             DataError, ResourceError: as `open_source`.
         """
         options = SourceOptions(self.label, self.features, self.classes, self._reader(shape), self.folder)
-        return {split: self._limit(dataset) for split, dataset in open_source(self.source, options).items()}
+        return {split: self._limit(dataset, seed) for split, dataset in open_source(self.source, options).items()}
 
-    def open(self, shape: tuple[int | None, ...] | None = None) -> Dataset:
+    def open(self, shape: tuple[int | None, ...] | None = None, seed: int = 0) -> Dataset:
         """The data set of the split ``part``. Raises DataError if the source does not have it."""
-        return self._select(self.open_splits(shape))
+        return self._select(self.open_splits(shape, seed))
 
-    def open_train_and_validation(self, shape: tuple[int | None, ...] | None = None) -> tuple[Dataset, Dataset | None]:
+    def open_train_and_validation(
+        self, shape: tuple[int | None, ...] | None = None, seed: int = 0
+    ) -> tuple[Dataset, Dataset | None]:
         """The data set of the split ``part``; for training also the validation split, else the test split, or None."""
-        splits = self.open_splits(shape)
+        splits = self.open_splits(shape, seed)
         validation = next((splits[name] for name in ("validation", "test") if name in splits), None)
         return self._select(splits), validation if self.part == "train" else None
 
@@ -85,8 +88,8 @@ class Data(Block):
             raise DataError(f"{self.source}: has no part {self.part!r}; it has {', '.join(splits)}")
         return splits[self.part]
 
-    def _limit(self, dataset: Dataset) -> Dataset:
-        samples = dataset if self.limit is None else dataset.take(self.limit)
+    def _limit(self, dataset: Dataset, seed: int) -> Dataset:
+        samples = dataset if self.limit is None else dataset.sample(self.limit, seed)
         return SiamesePairs(samples) if self.pairs else samples
 
     def _reader(self, shape: tuple[int | None, ...] | None) -> ImageReader:

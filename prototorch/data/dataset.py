@@ -38,7 +38,7 @@ class Dataset(ABC):
     classes: target column -> class names, where they are known; the index in the tuple is the label.
     name: for messages.
     feature_names, target_names: the columns of a table that form the input and the target, where they have names.
-    sorted_by_class: whether samples of a class are adjacent, so that the first n of them are a biased choice.
+    sorted_by_class: whether samples of a class are adjacent, so that the last n of them are a biased choice.
     is_cheap: whether reading only copies memory, which does not justify a thread for small batches.
     grain_size: the number of samples from which a separate thread is worthwhile; None if a batch must be read whole.
     max_threads: the number of threads beyond which reading does not become faster; None if unknown.
@@ -81,8 +81,8 @@ class Dataset(ABC):
         """A view of the samples with these indices, in this order."""
         return Subset(self, indices)
 
-    def take(self, count: int) -> Dataset:
-        """The first ``count`` samples; of a set sorted by class, ``count`` drawn with a fixed seed, in their order.
+    def sample(self, count: int, seed: int = 0) -> Dataset:
+        """``count`` samples drawn by ``seed``, in the order of the set; all of them if there are not more.
 
         Raises:
             DataError: ``count`` < 1.
@@ -91,9 +91,7 @@ class Dataset(ABC):
             raise DataError(f"{self.name}: the limit must be at least 1 sample, got {count}")
         if count >= len(self):
             return self
-        if self.sorted_by_class:
-            return self.subset(np.sort(permutation(len(self), 0, 0)[:count]))
-        return self.subset(np.arange(count))
+        return self.subset(np.sort(permutation(len(self), seed, 0)[:count]))
 
     def split(self, fraction: float, seed: int | None = None) -> tuple[Dataset, Dataset]:
         """(training set, validation set): the last ``fraction`` of the samples validates, as in Keras.

@@ -98,7 +98,8 @@ class DataAdapter:
         return data, None if data.validation is None else InputData(data.validation, data.loader_options)
 
     def _open(self, data: Data) -> tuple[Dataset, dict[str, Any], Dataset | None]:
-        train, validation = data.open_train_and_validation(self.net.inputs[0].shape if self.net.inputs else None)
+        shape = self.net.inputs[0].shape if self.net.inputs else None
+        train, validation = data.open_train_and_validation(shape, self.plan_cache.seed)
         return train, data.loader_options(), validation
 
     def arrays(self, x: Any, y: Any = None, sample_weight: Any = None) -> ArrayDataset:

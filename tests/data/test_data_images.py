@@ -327,7 +327,7 @@ def test_pictures_without_labels(tmp_path):
 def test_limit_and_split_of_a_sorted_set_take_from_all_classes(tmp_path):
     make_folder(tmp_path, count=20)
     data = open_image_folder(tmp_path, READER)
-    some = data.take(10)
+    some = data.sample(10)
     assert set(some.column_array("label")) == {0, 1}
     train, val = data.split(0.2)
     assert (len(train), len(val)) == (32, 8)

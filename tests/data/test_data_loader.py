@@ -303,7 +303,7 @@ def test_skips_in_a_part_are_counted_by_the_parts_own_numbers():
 
 
 def test_limits():
-    assert len(arrays().take(10)) == 10
-    assert len(arrays().take(1000)) == 103
+    assert len(arrays().sample(10)) == 10
+    assert len(arrays().sample(1000)) == 103
     with pytest.raises(DataError, match="limit must be at least 1 sample, got 0"):
-        arrays().take(0)
+        arrays().sample(0)

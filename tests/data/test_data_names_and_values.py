@@ -133,3 +133,29 @@ def test_classes_that_only_the_validation_has_are_warned_of():
         classifier(3).fit(x, labels, validation_split=0.2, epochs=1, verbose=0)
     messages = [str(w.message) for w in caught if w.category is DataWarning]
     assert any(re.search(r"1 of the classes of .* occur in the validation data but not .*\(2\)", m) for m in messages)
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "list"])
+def test_a_limit_draws_samples_by_the_seed_from_every_source(tmp_path, kind):
+    """The first 30 of a set sorted by class have one class."""
+    labels, x = np.repeat(np.arange(4), 50), np.arange(1600, dtype=np.float32).reshape(200, 8)
+    path = tmp_path / f"data.{kind}"
+    if kind == "npz":
+        np.savez(path, x=x, y=labels)
+    elif kind == "csv":
+        np.savetxt(path, np.column_stack([x, labels]), fmt="%g", delimiter=",")
+    else:
+        Image.new("L", (4, 4)).save(tmp_path / "a.png")
+        path.write_text("".join(f"a.png {label}\n" for label in labels))
+    block = pt.Data(source=str(path), limit=30)
+
+    def drawn(seed: int) -> np.ndarray:
+        data = block.open(seed=seed)
+        labels = data.column_array(data.targets[0])
+        assert (np.diff(labels) >= 0).all()  # in the order of the source
+        return labels
+
+    assert len(drawn(0)) == 30
+    assert set(drawn(0)) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(drawn(5), drawn(5))
+    assert (drawn(0) != drawn(5)).any()

@@ -75,3 +75,23 @@ def test_augment_leaves_the_shape_as_it_is():
         fitted((1, 12, 12), augment=[crop])
     fitted((1, 8, 8), preprocess=[crop])
     fitted((1, 12, 12), augment=[layers.ZeroPadding2D(2), layers.RandomCrop(12, 12)])
+
+
+def test_the_standard_augmentation_of_small_images_runs_in_training_only():
+    """resnet20's: pad by 4, crop 32 x 32 at random, flip. Outside training the images are only normalized."""
+    prepare = Preprocessor(load_model("resnet20").net, backend())
+    images = np.random.default_rng(1).integers(0, 256, (16, 3, 32, 32)).astype(np.uint8)
+    plain = prepare(images, False)
+    mean, variance = np.array([125.3, 123.0, 113.9]), np.array([3969, 3856.4, 4448.9])
+    expected = (images - mean[:, None, None]) / np.sqrt(variance)[:, None, None]
+    np.testing.assert_allclose(plain, expected, atol=1e-5)
+    augmented = prepare(images, True, lambda: 7)
+    assert augmented.shape == images.shape
+    padded = np.pad(plain, ((0, 0), (0, 0), (4, 4), (4, 4)))
+    places = set()
+    for one, image in zip(augmented, padded, strict=True):
+        crops = {(top, left, flip): image[:, top : top + 32, left : left + 32][..., ::flip]
+                 for top in range(9) for left in range(9) for flip in (1, -1)}  # fmt: skip
+        places |= {place for place, crop in crops.items() if np.array_equal(crop, one)}
+    assert len(places) > 8  # one for each image, some perhaps the same
+    assert {flip for *_, flip in places} == {1, -1}
