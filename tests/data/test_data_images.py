@@ -130,6 +130,15 @@ def test_broken_pictures_are_data_errors_with_the_name(kind, tmp_path):
         READER.read(path)
 
 
+@pytest.mark.parametrize(("width", "height"), [(8193, 8192), (1 << 26, 2), (9000, 9000)])
+@pytest.mark.filterwarnings("default::PIL.Image.DecompressionBombWarning")
+def test_the_size_is_checked_before_the_pixels_are_decoded(width, height, tmp_path, monkeypatch):
+    monkeypatch.setattr(Image.Image, "load", lambda image: pytest.fail("the pixels were decoded"))
+    (tmp_path / "bomb.png").write_bytes(png_of(width, height))
+    with pytest.raises(DataError, match=rf"bomb.png: has {width} x {height} pixels; the limit is 67,108,864"):
+        READER.read(tmp_path / "bomb.png")
+
+
 def test_bytes_changed_anywhere_raise_only_data_errors():
     rng = np.random.default_rng(0)
     for form in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM"):

@@ -284,6 +284,30 @@ def test_resealed_mutations_are_read_or_refused(saved, count):
     assert outcomes[0] > count // 5  # mutations do hit structures
 
 
+@pytest.mark.parametrize("shift", [-24, -8, 0, 8, 24])
+def test_arrays_that_share_bytes_are_refused(tmp_path, shift):
+    """A small file could otherwise declare any number of arrays, each of the file's size."""
+    path = tmp_path / "two.h5"
+    write(path, {"a": np.arange(4.0), "b": np.arange(4.0) + 100})
+    entries = {name: entry for name, entry in _entries(path).items() if name in "ab"}
+    first, second = sorted(entry.offset for entry in entries.values())
+    data = bytearray(path.read_bytes())
+    old, new = ((offset - 512).to_bytes(8, "little") for offset in (second, first + shift))
+    assert data.count(old) == 1
+    reseal(path, bytes(data.replace(old, new)))
+    with pytest.raises(ModelFileError, match="overlap"):
+        read(path)
+    with pytest.raises(ModelFileError, match="overlap"):
+        peek(path)
+    reseal(path, bytes(data))
+    assert read(path).arrays.keys() == {"a", "b"}
+
+
+def _entries(path):
+    data = path.read_bytes()
+    return hdf5_decoder.read_entries(lambda offset, count: data[offset : offset + count], len(data), 512)
+
+
 def test_resealed_files_of_other_shapes_are_refused(tmp_path, saved):
     """Links, filters, strange types: outside the subset, whatever the digest says."""
     path = tmp_path / "f.h5"

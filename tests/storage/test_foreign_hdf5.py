@@ -3,10 +3,13 @@
 import json
 import os
 import random
+import re
+import resource
 import signal
 import struct
 import subprocess
 import sys
+import types
 
 import h5py
 import numpy as np
@@ -343,6 +346,26 @@ def test_the_child_can_do_no_harm(tmp_path):
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert os.listdir(tmp_path) == ["f"]
     assert (tmp_path / "f").stat().st_size == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
+def test_the_library_never_sees_a_file_before_the_limits_hold(tmp_path, monkeypatch):
+    """The limits of the process at the moment in which HDF5 is called, reported as the reason of a refusal."""
+    (tmp_path / "f.h5").write_bytes(b"x")
+
+    def report(file, mode):
+        names = ("NOFILE", "NPROC", "FSIZE", "CORE", "CPU", "AS")
+        limits = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in names}
+        raise hdf5_sandbox.UnsafeFileError(json.dumps(limits))
+
+    monkeypatch.setattr(foreign_hdf5, "_start_process", ForkedReader)
+    monkeypatch.setattr(hdf5_sandbox, "h5py", types.SimpleNamespace(File=report))
+    with pytest.raises(ModelFileError) as caught:
+        read_datasets(tmp_path / "f.h5", BUDGET)
+    limits = json.loads(re.search(r"\{.*\}", str(caught.value))[0])
+    assert all(limits[name] == [0, 0] for name in ("NOFILE", "NPROC", "FSIZE", "CORE"))
+    assert 0 < limits["CPU"][1] <= 600
+    assert limits["AS"][1] < 64 << 30  # that of the test's own process and some
 
 
 def test_files_that_cannot_be_opened(tmp_path):
