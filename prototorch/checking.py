@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 
-def check_model(source: str, overrides: Sequence[str] = ()) -> Model:
+def check_model(source: str, overrides: Sequence[str] = (), allow_read: Sequence[str] = ()) -> Model:
     """A model whose text, shapes, compile and fit blocks have been checked. Raises TextError with all errors."""
-    model = load_model(source, overrides=overrides)
+    model = load_model(source, overrides=overrides, allow_read=allow_read)
     report = Report()
     trace_net(model.net, 1, report)
     if len(report):

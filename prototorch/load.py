@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
+from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
 from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mean
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
@@ -17,6 +18,7 @@ from prototorch.storage import checkpoint
 from prototorch.storage.container import has_container_header, is_container
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_document, load_text
+from prototorch.text.overrides import strings_in
 from prototorch.text.syntax_tree import Body, Document
 from prototorch.train.config import Compile, Fit
 from prototorch.train.fit_state import FIT_STATE_KEYS, STATE_KEYS
@@ -24,10 +26,13 @@ from prototorch.train.fit_state import FIT_STATE_KEYS, STATE_KEYS
 __all__ = ["check_text_file", "find_model_file", "is_saved", "load_model", "load_saved", "model_from_text"]
 
 
-def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **params: Any) -> Model:
+def load_model(
+    source: str | PathLike[str], *, overrides: Sequence[str] = (), allow_read: Paths = (), **params: Any
+) -> Model:
     """A model from a text file, the name of a shipped model (``"alexnet"``), or a saved .h5, recognized by content.
 
     params: the text's parameters, ``classes=10``. overrides: as ``--set`` of the command line, ``"fit.epochs=3"``.
+    allow_read: a folder or file, or several, besides the working directory, in which a saved model may name data.
     Raises TextError with all errors of the text, ModelFileError for a damaged file, FileError where there is no file.
     """
     path = find_model_file(source)
@@ -36,7 +41,7 @@ def load_model(source: str | PathLike[str], *, overrides: Sequence[str] = (), **
             raise UsageError(
                 f"{path} is a saved model, in which parameters are already substituted ({', '.join(params)})"
             )
-        return load_saved(path, overrides)
+        return load_saved(path, overrides, allow_read)
     report = Report()
     return _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
 
@@ -116,14 +121,16 @@ def _model_from_document(document: Document, report: Report) -> Model:
     return model
 
 
-def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Model:
+def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_read: Paths = ()) -> Model:
     """A saved model with its weights, and with its training state where the file has one.
 
-    The next `fit` of a model that was saved during training resumes it. Raises ModelFileError for a file whose weights
-    are not those of its own text.
+    The data that its text names are read inside the working directory of now, or ``allow_read``, only. The next `fit`
+    of a model that was saved during training resumes it. Raises ModelFileError for a file whose weights are not those
+    of its own text.
     """
     saved = checkpoint.load(path)
     model = model_from_text(saved.text, fspath(path), overrides)
+    model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
     for name, array in saved.arrays.items():
         model.variables.create(name, array, own=True)
@@ -133,6 +140,15 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = ()) -> Mode
             model.variables.create(name, array, own=True)
         trainer.load_state(saved.training)
     return model
+
+
+def _read_limits(model: Model, path: str, overrides: Sequence[str], allow_read: Paths) -> ReadLimits:
+    """The limits on the data that a saved model names, which are those that no override names."""
+    fit = model.fit_block
+    blocks = () if fit is None else (fit.data, fit.validation)
+    names = {name for block in blocks if block is not None for name in (block.source, block.folder) if name is not None}
+    folders = (os.path.realpath(os.curdir), *resolved_paths(allow_read))
+    return ReadLimits(path, frozenset(names.difference(strings_in(overrides))), folders)
 
 
 def _check_weights(model: Model, saved: checkpoint.Checkpoint, path: str) -> None:

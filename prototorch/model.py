@@ -12,6 +12,7 @@ import numpy as np
 
 from prototorch.backends.devices import backend_for
 from prototorch.data.dataset import ArrayDataset
+from prototorch.data.read_limits import ReadLimits
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.net_writer import net_fields
@@ -78,6 +79,7 @@ class Model(ModelStructure, ModelWeights):
         self._trainer: Trainer | None = None
         self._weight_specs: dict[str, WeightSpec] | None = None
         self.history: History | None = None
+        self.read_limits: ReadLimits | None = None  # of a saved model, on the data that it names
 
     def to_text(self) -> str:
         """The model as canonical text, with all blocks and repeats expanded; `load_model` reads it back equal."""
@@ -322,7 +324,7 @@ class Model(ModelStructure, ModelWeights):
         return runner.run(phase, data, class_weight)
 
     def _data_adapter(self) -> DataAdapter:
-        return DataAdapter(self.trainer.plan_cache, self.trainer.preprocessor)
+        return DataAdapter(self.trainer.plan_cache, self.trainer.preprocessor, self.read_limits)
 
     def _compiled_trainer(self) -> Trainer:
         """The trainer of a compiled model. Raises UsageError, before data are read, where there is no loss."""

@@ -11,13 +11,25 @@ import click
 import numpy as np
 
 from prototorch.backends.devices import NAMES
+from prototorch.data.data_block import Data
+from prototorch.data.sources import describe_source
 from prototorch.load import find_model_file, is_saved, load_model
 from prototorch.model import Model
 
+_ALLOW_READ = "prototorch.allow_read"
+
 
 def model_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``FILE``: a model text, the name of a shipped model, or a saved model."""
-    return click.argument("file", metavar="FILE")(function)
+    """``FILE``: a model text, the name of a shipped model, or a saved model; with ``--allow-read``."""
+    return click.argument("file", metavar="FILE")(allow_read_option(function))
+
+
+def allow_read_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--allow-read``: folders in which a saved model may name data; `open_model` takes them from the context."""
+    text = "A folder, besides the working directory, in which a saved model may name its data. May be repeated."
+    return click.option("--allow-read", multiple=True, metavar="DIR", help=text, expose_value=False,
+                        callback=lambda context, _, folders: context.meta.update({_ALLOW_READ: folders}))(
+        function)  # fmt: skip
 
 
 def set_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,7 +78,19 @@ def data_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def open_model(file: str, overrides: tuple[str, ...], data: str | None = None) -> Model:
     """The model of a command's arguments."""
     extra = (f"fit.data.source={json.dumps(data)}",) if data is not None else ()
-    return load_model(file, overrides=(*overrides, *extra))
+    return load_model(file, overrides=(*overrides, *extra), allow_read=allowed_folders())
+
+
+def allowed_folders() -> tuple[str, ...]:
+    """The folders of ``--allow-read``."""
+    return click.get_current_context().meta.get(_ALLOW_READ, ())
+
+
+def print_data_paths(*blocks: Data | None) -> None:
+    """Note on standard error where data are read from."""
+    for block in blocks:
+        if block is not None:
+            click.echo(f"data: {describe_source(block.source, block.folder)}", err=True)
 
 
 def print_json(value: Any) -> None:

@@ -17,6 +17,7 @@ from prototorch.errors import DataError
 
 __all__ = [
     "DATASET_NAMES",
+    "find_dataset_folder",
     "find_idx_files",
     "find_labels_file",
     "load_builtin_dataset",
@@ -57,18 +58,16 @@ def load_builtin_dataset(name: str, folder: str | os.PathLike[str] | None = None
     """
     if name == "fashion-mnist-mini":
         return _load_mini()
+    found = find_dataset_folder(name, folder)
+    if found is not None:
+        splits = read_idx_splits(find_idx_files(found), _LOCAL_DATASETS[name], name)
+        for split, dataset in splits.items():
+            if dataset.columns["image"].shape != (1, 28, 28):
+                raise DataError(
+                    f"{printable_path(found)}: expected 28 x 28 images in the {split} split of {name}, got {dataset}"
+                )
+        return splits
     folders = search_folders(name, folder)
-    for candidate in folders:
-        paths = find_idx_files(candidate)
-        if paths:
-            splits = read_idx_splits(paths, _LOCAL_DATASETS[name], name)
-            for split, dataset in splits.items():
-                if dataset.columns["image"].shape != (1, 28, 28):
-                    raise DataError(
-                        f"{printable_path(candidate)}: expected 28 x 28 images in the {split} split of {name}, "
-                        f"got {dataset}"
-                    )
-            return splits
     files = ", ".join(f"{split}-{kind}-ubyte[.gz]" for split in SPLIT_FILES.values() for kind in _IDX_KINDS)
     listing = "\n".join(f"  {printable_path(candidate)}" for candidate in folders)
     raise DataError(
@@ -76,6 +75,13 @@ def load_builtin_dataset(name: str, folder: str | os.PathLike[str] | None = None
         f"(the environment variable PROTOTORCH_DATA names the folder that contains {name}/); {_INSTALL_HINTS[name]}. "
         "Nothing is downloaded. The set 'fashion-mnist-mini' is always available."
     )
+
+
+def find_dataset_folder(name: str, folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder in which a named set is found; None for the set of the package, and where there is none."""
+    if name not in _LOCAL_DATASETS:
+        return None
+    return next((candidate for candidate in search_folders(name, folder) if find_idx_files(candidate)), None)
 
 
 def search_folders(name: str, folder: str | os.PathLike[str] | None = None) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = ["read_csv"]
 
 MAX_CELL = 4096  # characters of a number
 MAX_COLUMNS = 1 << 20
+_MISSING = ("na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", ".", "#n/a")
 
 
 def read_csv(
@@ -53,17 +55,21 @@ def read_csv(
         if len(row) != width:
             raise DataError(f"{name}, line {line}: has {len(row)} fields, expected {width} as in the lines before it")
     names = header or [str(i) for i in range(width)]
-    targets = [_column_index(c, names, name) for c in labels]
-    inputs = [_column_index(c, names, name) for c in features] or [i for i in range(width) if i not in targets]
+    is_table = width > 1 and any(_is_number(cell) for cell in rows[0])
+    targets = [_column_index(c, names, name, is_table) for c in labels]
+    inputs = [_column_index(c, names, name, is_table) for c in features] or [
+        i for i in range(width) if i not in targets
+    ]
     if not inputs:
         raise DataError(f"{name}: has no columns except the target")
+    titles = names if is_table else [str(i) for i in range(width)]
     x = np.empty((len(rows), len(inputs)), np.float32)
     for at, column in enumerate(inputs):
-        x[:, at] = _parse_column(rows, lines, column, names, name)
+        x[:, at] = _parse_column(rows, lines, column, titles, name)
     target_name = names[targets[0]] if header and len(targets) == 1 else "y"
     if target_name == "x":
         target_name = "y"
-    y, class_names = _parse_target(rows, lines, targets, names, classes, name)
+    y, class_names = _parse_target(rows, lines, targets, titles, classes, name)
     origins = f"{name}, line {{}}"
     is_regular = lines == list(range(lines[0], lines[0] + len(lines)))
     dataset = ArrayDataset(
@@ -116,12 +122,17 @@ def _find_header(rows: list[list[str]], has_header: bool) -> list[str] | None:
     return first if len(rows) > 1 and any(_is_number(cell) for cell in rows[1]) else None
 
 
-def _column_index(column: str | int, names: list[str], name: str) -> int:
+def _column_index(column: str | int, names: list[str], name: str, is_table: bool) -> int:
+    """The index of a column. The names are listed for a table of numbers only: another file may hold anything."""
     if isinstance(column, str):
         if names.count(column) > 1:
             raise DataError(f"{name}: has {names.count(column)} columns named {column!r}")
         if column in names:
             return names.index(column)
+        if not is_table:
+            raise DataError(
+                f"{name}: has no column {column!r}; expected a header of column names and, in the next line, numbers"
+            )
         listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise DataError(f"{name}: has no column {column!r}; it has {listing}.{did_you_mean(column, names)}")
     if not -len(names) <= column < len(names):
@@ -136,7 +147,8 @@ def _parse_column(rows: list[list[str]], lines: list[int], column: int, names: l
             out[at] = _parse_number(row[column])
         except ValueError:
             raise DataError(
-                f"{name}, line {lines[at]}, column {names[column]!r}: {row[column][:60]!r} is not a number"
+                f"{name}, line {lines[at]}, column {names[column]!r}: expected a number, "
+                f"got {_describe_cell(row[column])}"
             ) from None
     return out
 
@@ -164,8 +176,27 @@ def _encode_classes(
             raise DataError(f"{name}, line {line}, column {column!r}: the target is missing")
         if cell not in index:
             hint = did_you_mean(cell, class_names)
-            raise DataError(f"{name}, line {line}, column {column!r}: {cell[:60]!r} is not one of the classes.{hint}")
+            raise DataError(
+                f"{name}, line {line}, column {column!r}: expected one of the classes {_abbreviate(class_names)}, got "
+                f"{_describe_cell(cell)}.{hint}"
+            )
     return np.array([index[cell] for cell in cells], np.int64), class_names
+
+
+def _describe_cell(cell: str) -> str:
+    """What a cell holds, not quoted: the file may be of another kind, and errors go into logs."""
+    text = cell.strip()
+    if not text:
+        return "an empty cell"
+    if text.lower() in _MISSING:
+        return f"{text!r}"
+    if re.fullmatch(r"[-+]?\d+,\d+", text):
+        return "a number with a decimal comma"
+    return f"text of {len(text):,} character{'s' * (len(text) != 1)}"
+
+
+def _abbreviate(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
 
 def _parse_number(cell: str) -> float:

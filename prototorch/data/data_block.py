@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from prototorch.data.dataset import Dataset
 from prototorch.data.image_io import ImageReader
+from prototorch.data.read_limits import ReadLimits
 from prototorch.data.siamese_pairs import SiamesePairs
 from prototorch.data.sources import DatasetSplits, SourceOptions, open_source
 from prototorch.errors import DataError
@@ -25,7 +26,9 @@ class Data(Block):
     display_name = "data"
 
     source: str = field(doc="name of a data set, or a path (relative to the working directory)")
-    folder: str | None = field(None, doc="folder that is searched first for a named set")
+    folder: str | None = field(
+        None, doc="folder searched first for a named set; for a list of images, the folder its paths are in"
+    )
     part: Literal["train", "validation", "test"] = field("train", doc="which split of the source")
     label: list[str | int] = field([], doc="target columns (of a CSV table also by index); empty: chosen by the format")
     features: list[str | int] = field([], doc="feature columns of a CSV table; empty: all except the targets")
@@ -53,17 +56,20 @@ class Data(Block):
         example('data { source: "table.csv"  label: "price" }'),
     ]
 
-    def open_splits(self, shape: tuple[int | None, ...] | None = None, seed: int = 0) -> DatasetSplits:
+    def open_splits(
+        self, shape: tuple[int | None, ...] | None = None, seed: int = 0, limits: ReadLimits | None = None
+    ) -> DatasetSplits:
         """The data sets of the source by split, each limited to ``limit`` samples.
 
         Args:
             shape: of the model's image input [channels, height, width]; the default for size and colour.
             seed: decides which samples ``limit`` draws.
+            limits: on the files that are read, for a block of a saved model.
 
         Raises:
-            DataError, ResourceError: as `open_source`.
+            DataError, ResourceError, UsageError: as `open_source`.
         """
-        options = SourceOptions(self.label, self.features, self.classes, self._reader(shape), self.folder)
+        options = SourceOptions(self.label, self.features, self.classes, self._reader(shape), self.folder, limits)
         return {split: self._limit(dataset, seed) for split, dataset in open_source(self.source, options).items()}
 
     def open(self, shape: tuple[int | None, ...] | None = None, seed: int = 0) -> Dataset:
@@ -71,10 +77,10 @@ class Data(Block):
         return self._select(self.open_splits(shape, seed))
 
     def open_train_and_validation(
-        self, shape: tuple[int | None, ...] | None = None, seed: int = 0
+        self, shape: tuple[int | None, ...] | None = None, seed: int = 0, limits: ReadLimits | None = None
     ) -> tuple[Dataset, Dataset | None]:
         """The data set of the split ``part``; for training also the validation split, else the test split, or None."""
-        splits = self.open_splits(shape, seed)
+        splits = self.open_splits(shape, seed, limits)
         validation = next((splits[name] for name in ("validation", "test") if name in splits), None)
         return self._select(splits), validation if self.part == "train" else None
 

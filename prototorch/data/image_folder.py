@@ -12,6 +12,7 @@ import numpy as np
 
 from prototorch.data.dataset import Columns, Dataset, SampleError
 from prototorch.data.image_io import IMAGE_SUFFIXES, ImageReader
+from prototorch.data.read_limits import is_inside
 from prototorch.data.safe_io import expand_path, printable_path, read_file
 from prototorch.errors import DataError, did_you_mean
 from prototorch.spec import Spec
@@ -48,6 +49,7 @@ class ImageFileDataset(Dataset):
         classes: the class names.
         name: for messages.
         sorted_by_class: as for `Dataset`.
+        root: the folder, with links resolved, outside of which links to files are not followed; None: they are.
 
     Raises:
         DataError: no files, or (without a size) none of the first 100 can be read.
@@ -63,7 +65,9 @@ class ImageFileDataset(Dataset):
         classes: Sequence[str] = (),
         name: str = "images",
         sorted_by_class: bool = False,
+        root: str | None = None,
     ):
+        self.root = root
         if not len(paths):
             raise DataError(f"{name}: has no image files ({', '.join(sorted(IMAGE_SUFFIXES))})")
         self.name, self.paths, self.reader, self.sorted_by_class = name, paths, reader, sorted_by_class
@@ -114,7 +118,7 @@ class ImageFileDataset(Dataset):
 
     def _read_image(self, index: int) -> np.ndarray:
         try:
-            image = self.reader.read(self.paths[index])
+            image = self._decode(self.paths[index])
         except DataError as error:
             raise SampleError(str(error), index, self.origin(index)) from None
         if image.shape != self._shape:
@@ -126,13 +130,18 @@ class ImageFileDataset(Dataset):
             )
         return image
 
+    def _decode(self, path: str | os.PathLike[str]) -> np.ndarray:
+        if self.root is not None and os.path.islink(path) and not is_inside(os.path.realpath(path), self.root):
+            raise DataError(f"{printable_path(path)}: is a link to a file outside of {printable_path(self.root)}")
+        return self.reader.read(path)
+
     def _find_shape(self) -> tuple[int, ...]:
         if self.reader.size is not None:
             return (self.reader.channels, *self.reader.size)
         errors = []
         for path in self.paths[:100]:
             try:
-                return self.reader.read(path).shape
+                return self._decode(path).shape
             except DataError as error:
                 errors.append(str(error))
         raise DataError(f"{self.name}: none of the first {len(errors)} images can be read: {errors[0]}")
@@ -201,19 +210,24 @@ def find_image_files(folder: str | os.PathLike[str]) -> list[str]:
     return sorted(paths)
 
 
-def open_image_list(path: Path, reader: ImageReader, classes: Sequence[str] = (), name: str = "") -> ImageFileDataset:
-    """A data set of a list file: a line ``path label`` per image, with paths relative to the list file.
+def open_image_list(
+    path: Path, reader: ImageReader, classes: Sequence[str] = (), name: str = "", root: Path | None = None
+) -> ImageFileDataset:
+    """A data set of a list file: a line ``path label`` per image.
 
+    Paths are relative to ``root``, by default the folder of the list file, and lie inside it after links are resolved.
     Labels are integers, numbers (float32 targets), or class names (numbered in the order of ``classes``, by default
     sorted). A line that starts with ``#`` is a comment.
 
     Raises:
-        DataError: a line without a label or with an unknown class, or text that is not UTF-8.
+        DataError: a line without a label, with an unknown class or with a path outside of ``root``, or text that is
+            not UTF-8. Lines are not quoted: the file may be of another kind.
     """
     try:
         text = read_file(path, MAX_LIST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{printable_path(path)}: is not UTF-8 text (byte {error.start})") from None
+    images = _ImageRoot(path.parent if root is None else root)
     paths, words, lines = [], [], []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
@@ -221,12 +235,34 @@ def open_image_list(path: Path, reader: ImageReader, classes: Sequence[str] = ()
             continue
         parts = line.rsplit(maxsplit=1)
         if len(parts) < 2:
-            raise DataError(f"{printable_path(path)}, line {number}: expected a path and a label, got {line[:80]!r}")
-        paths.append(os.path.join(path.parent, parts[0]))
+            raise DataError(f"{printable_path(path)}, line {number}: expected a path and a label, got one word")
+        image = images.find(parts[0])
+        if image is None:
+            raise DataError(
+                f"{printable_path(path)}, line {number}: the image is outside of {printable_path(images.resolved)}: "
+                "a list names images inside its own folder, or inside the one that data { folder: ... } names"
+            )
+        paths.append(image)
         words.append(parts[1])
         lines.append(number)
     labels, names = _encode_labels(words, lines, classes, printable_path(path))
-    return ImageFileDataset(paths, labels, reader, names, name or printable_path(path))
+    return ImageFileDataset(paths, labels, reader, names, name or printable_path(path), root=images.resolved)
+
+
+class _ImageRoot:
+    """The folder that the images of a list lie in."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.resolved = folder, os.path.realpath(folder)
+        self._is_allowed: dict[str, bool] = {}  # by the folder of the image: lists are long
+
+    def find(self, name: str) -> str | None:
+        """The path of an image, absolute or relative to the folder; None where its folder is outside."""
+        path = os.path.join(self.folder, name)
+        parent = os.path.dirname(path)
+        if parent not in self._is_allowed:
+            self._is_allowed[parent] = is_inside(os.path.realpath(parent), self.resolved)
+        return path if self._is_allowed[parent] else None
 
 
 def open_image_files(paths: Sequence[str | os.PathLike[str]], reader: ImageReader) -> ImageFileDataset:
@@ -255,7 +291,7 @@ def _encode_labels(
     for word, line in zip(words, lines, strict=True):
         if word not in index:
             hint = did_you_mean(word, classes)
-            raise DataError(f"{name}, line {line}: {word!r} is not one of the classes ({_abbreviate(classes)}).{hint}")
+            raise DataError(f"{name}, line {line}: the label is not one of the classes {_abbreviate(classes)}.{hint}")
     return np.array([index[word] for word in words], np.int64), classes
 
 

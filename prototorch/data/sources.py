@@ -12,6 +12,7 @@ import numpy as np
 from prototorch.data.array_conversion import datasets_from_arrays
 from prototorch.data.builtin_datasets import (
     DATASET_NAMES,
+    find_dataset_folder,
     find_idx_files,
     find_labels_file,
     load_builtin_dataset,
@@ -24,10 +25,11 @@ from prototorch.data.idx import is_idx, read_idx
 from prototorch.data.image_folder import find_splits, list_class_names, open_image_folder, open_image_list
 from prototorch.data.image_io import ImageReader
 from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
+from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, printable_path, read_head
 from prototorch.errors import DataError, did_you_mean
 
-__all__ = ["DatasetSplits", "SourceOptions", "open_source", "register_array_format"]
+__all__ = ["DatasetSplits", "SourceOptions", "describe_source", "open_source", "register_array_format"]
 
 DatasetSplits = dict[str, Dataset]
 ArrayFileReader = Callable[[Path], dict[str, np.ndarray]]
@@ -42,7 +44,8 @@ class SourceOptions:
     features: the feature columns of a CSV file; empty: all except the targets.
     classes: the class names, in label order.
     reader: decodes image files.
-    folder: the folder that is searched first for a named set.
+    folder: the folder that is searched first for a named set, and in which the images of a list lie.
+    limits: on the data that a saved model names; None: none.
     """
 
     labels: Sequence[str | int] = ()
@@ -50,6 +53,7 @@ class SourceOptions:
     classes: Sequence[str] = ()
     reader: ImageReader = field(default_factory=ImageReader)
     folder: str | None = None
+    limits: ReadLimits | None = None
 
 
 _ARRAY_FORMATS: list[tuple[str, Callable[[bytes], bool], ArrayFileReader]] = [
@@ -80,11 +84,16 @@ def open_source(source: str | os.PathLike[str], options: SourceOptions | None = 
     Raises:
         DataError: the source does not exist, has an unknown format, or is damaged.
         ResourceError: the source does not fit in memory.
+        UsageError: the source is outside of the limits.
     """
     options = options or SourceOptions()
+    if options.limits is not None and options.folder is not None:
+        options.limits.check(options.folder, expand_path(options.folder))
     if isinstance(source, str) and source in DATASET_NAMES:
         return _with_targets(dict(load_builtin_dataset(source, options.folder)), options)
     path = expand_path(source)
+    if options.limits is not None:
+        options.limits.check(os.fspath(source), path)
     if path.is_dir():
         return _with_targets(_open_folder(path, options), options)
     if not os.path.lexists(path):
@@ -123,8 +132,9 @@ def _open_file(path: Path, options: SourceOptions) -> DatasetSplits:
     if is_gzip(head) or b"\0" in head:
         known = ", ".join(kind for kind, _, _ in _ARRAY_FORMATS)
         raise DataError(f"{printable_path(path)}: unknown format; supported are IDX, {known}, CSV, a list of images")
-    if _is_image_list(path, head):
-        return _with_targets({"train": open_image_list(path, options.reader, options.classes)}, options)
+    if _is_image_list(_image_root(path, options), head):
+        images = open_image_list(path, options.reader, options.classes, root=_image_root(path, options))
+        return _with_targets({"train": images}, options)
     labels = list(options.labels) or [-1]
     label = labels[0] if len(labels) == 1 else labels
     return {"train": read_csv(path, label, options.classes, options.features)}
@@ -136,11 +146,24 @@ def _open_idx_file(path: Path, options: SourceOptions) -> Dataset:
     return datasets_from_arrays({"x": read_idx(path)}, printable_path(path), (), ())["train"]
 
 
-def _is_image_list(path: Path, head: bytes) -> bool:
+def _image_root(path: Path, options: SourceOptions) -> Path:
+    """The folder that the paths in a list of images are relative to."""
+    return path.parent if options.folder is None else expand_path(options.folder)
+
+
+def describe_source(source: str, folder: str | None = None) -> str:
+    """Where a source is read from: its absolute path with all links resolved; for a set of the package its name."""
+    if source not in DATASET_NAMES:
+        return printable_path(os.path.realpath(expand_path(source)))
+    where = find_dataset_folder(source, folder)
+    return source if where is None else f"{source} in {printable_path(os.path.realpath(where))}"
+
+
+def _is_image_list(root: Path, head: bytes) -> bool:
     text = head.decode("utf-8-sig", "replace")
     line = next((line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     parts = line.rsplit(maxsplit=1)
-    return len(parts) == 2 and os.path.lexists(os.path.join(path.parent, parts[0]))
+    return len(parts) == 2 and os.path.lexists(os.path.join(root, parts[0]))
 
 
 def _list_siblings(path: Path) -> list[str]:

@@ -38,6 +38,10 @@ class IncludeFiles:
                 parts.append(part)
         if not parts:
             raise IncludeError(f"{path!r} is not a file.")
+        if not parts[-1].endswith(
+            limits.INCLUDE_SUFFIX
+        ):  # messages show its lines: it must be meant to be a model text
+            raise IncludeError(f"{path!r}: the name of an included file must end in {limits.INCLUDE_SUFFIX}.")
         return tuple(parts)
 
     def name(self, parts: tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ MAX_STRING_LENGTH = 2**20  # characters of a string
 MAX_LIST_LENGTH = 100_000  # values of a list that an expression makes
 MAX_LAYERS = 100_000  # layers after expansion
 MAX_STEPS = 1_000_000  # steps of the expansion
+INCLUDE_SUFFIX = ".proto"  # of the files that may be included
 MAX_INCLUDE_DEPTH = 16  # files that include each other in a row
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 MAX_ELEMENTS = 2**40  # of a tensor

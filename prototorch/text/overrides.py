@@ -12,7 +12,18 @@ from prototorch.text.evaluator import to_operand
 from prototorch.text.name_resolution import string_values
 from prototorch.text.reader import parse_value
 from prototorch.text.source import Source, Span
-from prototorch.text.syntax_tree import Body, Document, Expression, Field, Scalar, ShellWord, TypedBlock, Value, Word
+from prototorch.text.syntax_tree import (
+    Body,
+    Document,
+    Expression,
+    Field,
+    ListValue,
+    Scalar,
+    ShellWord,
+    TypedBlock,
+    Value,
+    Word,
+)
 
 BLOCKS = ("preprocess", "augment", "compile", "fit", "data")  # made where the text has none
 
@@ -41,6 +52,22 @@ def parse_overrides(settings: Sequence[str]) -> tuple[dict[str, Any], list[Overr
         else:
             others.append(Override(parts, value, Span(Source(text, "--set"), 0, len(path))))
     return params, others
+
+
+def strings_in(settings: Sequence[str]) -> list[str]:
+    """All strings in the values of settings: what the command line itself names."""
+    return [text for setting in parse_overrides(settings)[1] for text in _strings_in(setting.value)]
+
+
+def _strings_in(value: Any) -> list[str]:
+    """The strings and words in a value, its lists and its blocks."""
+    if isinstance(value, Body):
+        return [text for field in value.fields for text in _strings_in(field.value)]
+    if isinstance(value, TypedBlock):
+        return _strings_in(value.body)
+    if isinstance(value, ListValue):
+        return [text for item in value.items for text in _strings_in(item)]
+    return [value.text] if isinstance(value, Word) else string_values(value)
 
 
 def _parse_override_value(value_text: str, text: str) -> Value:

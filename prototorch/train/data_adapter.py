@@ -17,6 +17,7 @@ from prototorch.data.checks import check_dataset, check_overlap, check_validatio
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.loader import Loader
+from prototorch.data.read_limits import ReadLimits
 from prototorch.data.stream import BatchStream
 from prototorch.errors import UsageError
 from prototorch.train.batch_source import BatchSource
@@ -49,9 +50,10 @@ class InputData:
 
 
 class DataAdapter:
-    """Makes batches for one model."""
+    """Makes batches for one model. read_limits: on the data that its own blocks name."""
 
-    def __init__(self, plan_cache: PlanCache, preprocessor: Preprocessor):
+    def __init__(self, plan_cache: PlanCache, preprocessor: Preprocessor, read_limits: ReadLimits | None = None):
+        self.read_limits = read_limits
         self.net, self.plan_cache, self.preprocessor = plan_cache.net, plan_cache, preprocessor
 
     def adapt(self, x: Any, y: Any = None, sample_weight: Any = None) -> InputData:
@@ -80,12 +82,15 @@ class DataAdapter:
         self, x: Any, y: Any, sample_weight: Any, block: Fit, validation: Any
     ) -> tuple[InputData, InputData | None]:
         """Training and validation data; without x those of the fit block. Raises UsageError where there are none."""
+        is_declared = isinstance(x, Data | str | PathLike)
         if x is None:
             if block.data is None:
                 raise UsageError("there are no data: give x and y, or a fit { data { ... } } block in the model's text")
-            x, validation = block.data, block.validation if validation is None else validation
-        is_declared = isinstance(x, Data | str | PathLike)
-        data = self.adapt(x, y, sample_weight)
+            is_declared, data = True, InputData(*self._open(block.data, self.read_limits))
+            if validation is None and block.validation is not None:
+                return data, InputData(*self._open(block.validation, self.read_limits))
+        else:
+            data = self.adapt(x, y, sample_weight)
         if validation is not None:
             return data, self.adapt_validation(validation)
         if block.validation_split:
@@ -97,9 +102,9 @@ class DataAdapter:
             data.source, data.validation = data.source.split(block.validation_split, seed)
         return data, None if data.validation is None else InputData(data.validation, data.loader_options)
 
-    def _open(self, data: Data) -> tuple[Dataset, dict[str, Any], Dataset | None]:
+    def _open(self, data: Data, limits: ReadLimits | None = None) -> tuple[Dataset, dict[str, Any], Dataset | None]:
         shape = self.net.inputs[0].shape if self.net.inputs else None
-        train, validation = data.open_train_and_validation(shape, self.plan_cache.seed)
+        train, validation = data.open_train_and_validation(shape, self.plan_cache.seed, limits)
         return train, data.loader_options(), validation
 
     def arrays(self, x: Any, y: Any = None, sample_weight: Any = None) -> ArrayDataset:

@@ -63,7 +63,7 @@ def test_a_mistake_in_an_included_file_is_placed_there(tree):
         ("/etc/hostname", "The path of an included file must be relative to the including file, not absolute."),
         ("C:/x.proto", "The path of an included file must be relative to the including file, not absolute."),
         ("none.proto", "'none.proto' cannot be included: No such file or directory."),
-        ("parts", "'parts' cannot be included: it is not a file."),
+        ("parts", "'parts': the name of an included file must end in .proto."),
         ("link.proto", "'link.proto' cannot be included: it is a symbolic link."),
         ("inner.proto", "'inner.proto' cannot be included: it is a symbolic link."),
         ("linked/sizes.proto", "'linked/sizes.proto' cannot be included: Not a directory."),

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from prototorch.checking import check_model, find_warnings
-from prototorch.cli.options import json_option, print_json, set_option
+from prototorch.cli.options import allow_read_option, allowed_folders, json_option, print_json, set_option
 from prototorch.errors import TextError
 from prototorch.load import find_model_file
 
@@ -15,6 +15,7 @@ from prototorch.load import find_model_file
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @set_option
+@allow_read_option
 @json_option
 def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> int:
     """Check the model in each FILE: syntax, fields, wiring, shapes, compile and fit. Prints every mistake with its
@@ -44,7 +45,7 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -
 
 def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[str, Any]:
     """What is known of a model without mistakes; printed where it is not wanted as JSON. Raises TextError."""
-    model = check_model(file, overrides)
+    model = check_model(file, overrides, allowed_folders())
     count, warnings = len(model.net.nodes), find_warnings(model)
     if not as_json:
         click.echo(f"{find_model_file(file)}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")

@@ -11,6 +11,7 @@ from prototorch.cli.options import (
     json_option,
     model_argument,
     open_model,
+    print_data_paths,
     print_json,
     set_option,
     threads_option,
@@ -44,6 +45,8 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], weights: st
         model.load_weights(weights)
     if data is not None:
         model.fit_block = _without_split(model.fit_block, overrides)
+    if model.fit_block is not None:
+        print_data_paths(model.fit_block.validation or model.fit_block.data)
     results = model.evaluate()
     if weights is None:
         warn_untrained(file, "was evaluated")

@@ -15,6 +15,7 @@ from prototorch.cli.options import (
     json_option,
     model_argument,
     open_model,
+    print_data_paths,
     print_json,
     quiet_option,
     set_option,
@@ -105,6 +106,7 @@ def _load_snapshot(folder: RunFolder, fresh: Model) -> Model:
     if newest is None:
         raise UsageError(f"{folder.path} holds no snapshot to go on from; run without --resume first")
     model = load_saved(newest)
+    model.read_limits = fresh.read_limits  # its data are those of the model that was given: this is checked below
     saved_fit, new_fit = model.fit_block, fresh.fit_block
     assert saved_fit is not None
     assert new_fit is not None
@@ -144,6 +146,7 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
     if not quiet:
         device = model.trainer.plan_cache.backend.name
         click.echo(f"{model.net.name}: {model.count_params():,} parameters on {device}", err=True)
+        print_data_paths(block.data, block.validation)
     weights = sum(a.nbytes for a in model.weights.values())
     folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
     history = model.fit(

@@ -7,13 +7,22 @@ from dataclasses import asdict
 import click
 
 from prototorch.backends.cpu.native import kernel_cache
-from prototorch.cli.options import add_device_overrides, json_option, open_model, print_json, set_option, threads_option
+from prototorch.cli.options import (
+    add_device_overrides,
+    allow_read_option,
+    json_option,
+    open_model,
+    print_json,
+    set_option,
+    threads_option,
+)
 from prototorch.measure.warmup import PREDICT, TEST, TRAIN, warm_up
 
 
 @click.command()
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @set_option
+@allow_read_option
 @click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True,
               help="The batch size. Default: the fit block's, else 32. May be repeated.")  # fmt: skip
 @click.option("--phase", "phases", type=click.Choice((TRAIN, TEST, PREDICT)), multiple=True,
