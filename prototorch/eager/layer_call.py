@@ -9,6 +9,7 @@ weights_of(layer)["kernel"]
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
-from prototorch.errors import ModelError, ShapeError
+from prototorch.errors import ModelError, ModelWarning, ShapeError
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
@@ -144,6 +145,10 @@ class EagerContext:
     def add_loss(self, value: Any) -> None:
         """See `Context.add_loss`."""
         self.state.losses.append(value)
+
+    def warn(self, message: str) -> None:
+        """See `Context.warn`."""
+        warnings.warn(f"layer {self.name!r} ({type(self.root).__name__}): {message}", ModelWarning, stacklevel=5)
 
     def fail(self, message: str) -> NoReturn:
         """See `Context.fail`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -9,13 +10,14 @@ from typing import Any, NoReturn, Protocol
 from zlib import crc32
 
 from prototorch.constraints import Constraint
-from prototorch.errors import ModelError, ShapeError
+from prototorch.errors import ModelError, ModelWarning, ShapeError
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.mixed_precision import Autocast, to_float32
 from prototorch.graph.net import LayerNode, Net
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
+from prototorch.layers.mask_shapes import is_mask_shape
 from prototorch.ops.core import use_interpreter
 from prototorch.regularizers import Regularizer
 from prototorch.spec import Spec
@@ -75,6 +77,7 @@ class LayerContext:
     def __init__(self, trace: Trace, name: str, weights_key: str, layer: Layer, root: Layer):
         self.trace, self.name, self.weights_key, self.layer, self.root = trace, name, weights_key, layer, root
         self.training = trace.training
+        self.warnings: list[str] = []
         self._sites = 0
 
     def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
@@ -132,11 +135,16 @@ class LayerContext:
     def sublayer(self, name: str, layer: Layer, *inputs: Value) -> Any:
         """See `Context.sublayer`."""
         inner = LayerContext(self.trace, f"{self.name}/{name}", f"{self.weights_key}/{name}", layer, self.root)
+        inner.warnings = self.warnings
         return record_layer(inner, layer, inputs)
 
     def add_loss(self, value: Value) -> None:
         """See `Context.add_loss`."""
         self.trace.losses.append(to_float32(value))
+
+    def warn(self, message: str) -> None:
+        """See `Context.warn`."""
+        self.warnings.append(message)
 
     def fail(self, message: str) -> NoReturn:
         """See `Context.fail`."""
@@ -178,17 +186,25 @@ class InputPreprocessing(Protocol):
 
 
 def record_layer(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
-    """Record the ops of a layer; the mask of its first input is passed on where the layer keeps masks."""
+    """Record the ops of a layer, and give its outputs their masks by the layer's `mask_policy`."""
     least, most = layer.input_range()
     if len(inputs) < least or (most is not None and len(inputs) > most):
         expected = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
         raise ShapeError(f"it reads {expected} input{'s' * (expected != '1')}, not {len(inputs)}")
     result = layer.call(ctx, *inputs)
-    if layer.keeps_mask and inputs:
-        for out in result if isinstance(result, tuple) else (result,):
-            if ctx.mask(out) is None:
-                ctx.set_mask(out, ctx.mask(inputs[0]))
+    if layer.mask_policy != "use" and any(ctx.mask(x) is not None for x in inputs):
+        _set_output_masks(ctx, layer, inputs, result if isinstance(result, tuple) else (result,))
     return result
+
+
+def _set_output_masks(ctx: Context, layer: Layer, inputs: tuple[Value, ...], outputs: tuple[Value, ...]) -> None:
+    mask = ctx.mask(inputs[0]) if layer.mask_policy == "keep" else None
+    for out in outputs:
+        if mask is not None and ctx.mask(out) is None and is_mask_shape(mask.shape, out.shape):
+            ctx.set_mask(out, mask)
+    if all(ctx.mask(out) is None for out in outputs):
+        name = type(layer).__name__
+        ctx.warn(f"its input has a mask, which {name} does not pass on: from here on the masked steps count, too")
 
 
 def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | None = None,
@@ -235,14 +251,16 @@ def _record_node(result: Trace, node: LayerNode) -> None:
     narrowing = Autocast(result.compute_dtype) if result.compute_dtype is not None else None
     with interpreter, result.graph.scope(node.name), result.graph.autocast(narrowing):
         outputs_of_layer = record_layer(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
+    for message in dict.fromkeys(ctx.warnings):
+        warnings.warn(explain_error(result, node, message, with_place=True), ModelWarning, stacklevel=2)
     outputs = outputs_of_layer if isinstance(outputs_of_layer, tuple) else (outputs_of_layer,)
     if len(outputs) != len(node.tops):
         raise ShapeError(f"it gives {len(outputs)} outputs, but {len(node.tops)} are named")
     result.values.update(zip(node.tops, outputs, strict=True))
 
 
-def explain_error(result: Trace, node: LayerNode, exc: Exception, with_place: bool = False) -> str:
-    """The message of a layer's error, with the layer's name and the shapes it reads."""
+def explain_error(result: Trace, node: LayerNode, exc: Exception | str, with_place: bool = False) -> str:
+    """The message of a layer's error or warning, with the layer's name and the shapes it reads."""
     reads = ", ".join(f"{b} {format_shape(result.values[b].shape)}" for b in node.bottoms)
     text = f"layer {node.name!r} ({type(node.layer).__name__}): {exc}" + (f"; it reads {reads}" if reads else "")
     if with_place and node.span is not None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.base import Layer, MaskPolicy
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.mask_shapes import expand_mask
 from prototorch.schema import example, field
 
 _EXAMPLE_SHAPES = [(3,), (2, 1, 3)]
@@ -16,7 +19,7 @@ class ActivationLayer(Layer, abstract=True):
     """An activation: one input, an output of the same shape."""
 
     display_name = "activation"
-    keeps_mask: ClassVar[bool] = True
+    mask_policy: ClassVar[MaskPolicy] = "keep"
     #: each output follows from the same element of the input alone.
     elementwise: ClassVar[bool] = True
 
@@ -150,7 +153,10 @@ class Exponential(ActivationLayer):
 
 
 class Softmax(ActivationLayer):
-    """exp(x) / sum of exp(x) along an axis: positive numbers that add up to 1 (Keras)."""
+    """exp(x) / sum of exp(x) along an axis: positive numbers that add up to 1 (Keras).
+
+    Elements that a mask of this axis leaves out get 0.
+    """
 
     elementwise = False
 
@@ -158,7 +164,13 @@ class Softmax(ActivationLayer):
     examples = [example("Softmax { }", inputs=[(4,)]), example("Softmax { axis: 1 }", inputs=[(3, 2, 2)])]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        return ops.softmax(x, axis=self.axis)
+        mask = ctx.mask(x)
+        if mask is None or self.axis % x.ndim >= mask.ndim or mask.shape[self.axis % x.ndim] == 1 < x.shape[self.axis]:
+            return ops.softmax(x, axis=self.axis)
+        mask = expand_mask(mask, x.ndim)
+        lowest = np.asarray(-3e4 if x.dtype == "float16" else -1e9, x.dtype)
+        y = ops.softmax(ops.where(mask, x, lowest), axis=self.axis)
+        return ops.where(mask, y, ops.zeros_like(y))
 
 
 class LogSoftmax(ActivationLayer):
@@ -177,7 +189,7 @@ class Activation(Layer):
     """Any activation as a layer: ``Activation { activation: relu }`` (Keras)."""
 
     activation: ActivationLayer = field(doc="The activation.")
-    keeps_mask = True
+    mask_policy = "keep"
     examples = [
         example("Activation { activation: relu }", inputs=[(3,)]),
         example("Activation { activation: LeakyReLU { negative_slope: 0.2 } }", inputs=[(2, 3)]),

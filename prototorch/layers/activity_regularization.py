@@ -16,7 +16,7 @@ class ActivityRegularization(Layer):
     l1: float = field(default=0.0, min=0, doc="Factor of the sum of absolute values of a sample.")
     l2: float = field(default=0.0, min=0, doc="Factor of the sum of squares of a sample.")
 
-    keeps_mask = True
+    mask_policy = "keep"
     examples = [
         example("ActivityRegularization { l2: 0.5 }", inputs=[(3,)]),
         example("ActivityRegularization { l1: 0.1  l2: 0.2 }", inputs=[(2, 3)]),

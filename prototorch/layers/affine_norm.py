@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
-from prototorch.layers.base import Layer
+from prototorch.layers.base import Layer, MaskPolicy
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import field
@@ -26,7 +26,7 @@ class AffineNormLayer(Layer, abstract=True):
     beta_constraint: Constraint | None = field(default=None, doc="Constraint on beta.")
     gamma_constraint: Constraint | None = field(default=None, doc="Constraint on gamma.")
 
-    keeps_mask: ClassVar[bool] = True
+    mask_policy: ClassVar[MaskPolicy] = "keep"
 
     def scale_param(self, ctx: Context, name: Literal["gamma", "beta"], shape: tuple[int, ...], dtype: str) -> Any:
         """The weight of that name, or its neutral value (ones, zeros) if the layer has none."""

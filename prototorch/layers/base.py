@@ -6,10 +6,12 @@ own output shape: those follow from the ops.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from prototorch.layers.context import Context
 from prototorch.schema import Block, Identifier, field
+
+MaskPolicy = Literal["keep", "use", "end"]
 
 
 class Layer(Block, family="layer"):
@@ -19,8 +21,9 @@ class Layer(Block, family="layer"):
     inputs: ClassVar[int | tuple[int, int | None]] = 1
     #: the number of outputs; `call` returns a tuple if there is more than one
     outputs: ClassVar[int] = 1
-    #: whether the mask of its first input becomes the mask of its output
-    keeps_mask: ClassVar[bool] = False
+    #: what becomes of its inputs' masks. "keep": the first input's is the mask of its outputs, too. "use": `call` reads
+    #: the masks and sets those of its outputs. "end": it takes no masks; where it meets one, a warning says so.
+    mask_policy: ClassVar[MaskPolicy] = "end"
     #: model texts of the layer with input shapes: documentation and tests at once
     examples: ClassVar[list[Any]] = []
     setattr_hints = {

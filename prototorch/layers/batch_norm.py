@@ -8,6 +8,7 @@ from prototorch import ops
 from prototorch.initializers.base import Initializer
 from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.mask_shapes import expand_mask
 from prototorch.schema import example, field
 
 
@@ -17,7 +18,7 @@ class BatchNormalization(AffineNormLayer):
     Input [batch, ..., channels, ...], output the same shape; gamma, beta, moving_mean and moving_variance [channels].
     In training the batch's own mean and (biased) variance are used, and the moving ones become
     ``moving * momentum + batch's * (1 - momentum)``; otherwise, and with ``trainable: false``, the moving ones are
-    used.
+    used. Elements that a mask leaves out do not count in the batch's mean and variance.
     """
 
     axis: int = field(default=1, doc="The axis of the channels, the batch dimension being 0.")
@@ -42,10 +43,27 @@ class BatchNormalization(AffineNormLayer):
         gamma, beta = self.scale_param(ctx, "gamma", (n,), x.dtype), self.scale_param(ctx, "beta", (n,), x.dtype)
         if not (ctx.training and self.trainable):
             return ops.batch_norm_inference(x, gamma, beta, moving_mean, moving_variance, eps=self.epsilon, axis=axis)
-        y, mean, variance = ops.batch_norm(x, gamma, beta, eps=self.epsilon, axis=axis)
+        mask = ctx.mask(x)
+        if mask is None:
+            y, mean, variance = ops.batch_norm(x, gamma, beta, eps=self.epsilon, axis=axis)
+        else:
+            mean, variance = _masked_moments(x, expand_mask(mask, x.ndim), axis)
+            y = ops.batch_norm_inference(x, gamma, beta, mean, variance, eps=self.epsilon, axis=axis)
         for name, moving, now in (
             ("moving_mean", moving_mean, mean),
             ("moving_variance", moving_variance, variance),
         ):
             ctx.update(name, moving * self.momentum + ops.stop_gradient(now) * (1 - self.momentum))
         return y
+
+
+def _masked_moments(x: ArrayValue, mask: ArrayValue, axis: int) -> tuple[Any, Any]:
+    """Mean and variance [channels] of the elements where the mask is True; 0 where there are none."""
+    axes, channels = tuple(i for i in range(x.ndim) if i != axis), (1,) * axis + (-1,) + (1,) * (x.ndim - axis - 1)
+    x = x if x.dtype == "float64" else ops.cast(x, dtype="float32")
+    mask = ops.broadcast_to(mask, shape=tuple(x.shape))
+    count = ops.maximum(ops.sum(ops.cast(mask, dtype=x.dtype), axis=axes), 1.0)
+    zeros = ops.zeros_like(x)
+    mean = ops.sum(ops.where(mask, x, zeros), axis=axes) / count
+    deviations = ops.where(mask, x - ops.reshape(mean, shape=channels), zeros)
+    return mean, ops.sum(ops.square(deviations), axis=axes) / count

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.mask_shapes import expand_mask, steps_mask
 from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.schema import example, field
 
@@ -15,9 +16,9 @@ class Bidirectional(Layer):
     """A recurrent layer and a second one that goes the other way (Schuster and Paliwal, 1997; Keras):
     ``Bidirectional { merge_mode: concat  LSTM { units: 8 } }``.
 
-    Their outputs are merged step by step, or are two outputs (``merge_mode: none``); states follow, the forward layer's
-    first. First states are further inputs in the same order. The weights are those of the two layers, with
-    ``forward_layer/`` and ``backward_layer/`` in front.
+    Their outputs are merged step by step, or are two outputs (``merge_mode: none``); states follow, the forward
+    layer's first. First states are further inputs in the same order. The outputs of steps that a mask leaves out are
+    0. The weights are those of the two layers, with ``forward_layer/`` and ``backward_layer/`` in front.
     """
 
     layer: Layer = field(children=True, doc="The recurrent layer; another like it goes the other way.")
@@ -27,6 +28,7 @@ class Bidirectional(Layer):
     backward_layer: Layer | None = field(default=None, doc="The layer that goes the other way, where it differs.")
 
     inputs = (1, None)
+    mask_policy = "use"
     examples = [
         example("Bidirectional { LSTM { units: 2 } }", inputs=[(3, 2)]),
         example("Bidirectional { merge_mode: sum  GRU { units: 2  return_sequences: true } }", inputs=[(3, 2)],
@@ -67,9 +69,12 @@ class Bidirectional(Layer):
         split = forward.states if first else 0
         a, *after_a = _as_list(ctx.sublayer("forward_layer", forward, x, *first[:split]))
         b, *after_b = _as_list(ctx.sublayer("backward_layer", backward, x, *first[split:]))
-        mask = ctx.mask(x) if forward.return_sequences else None
+        mask = None
         if forward.return_sequences:
             a, b = (ops.flip(y, axis=1) if layer.go_backwards else y for y, layer in ((a, forward), (b, backward)))
+            mask = steps_mask(ctx, x)
+            if mask is not None:
+                a, b = (ops.where(expand_mask(mask, y.ndim), y, ops.zeros_like(y)) for y in (a, b))
         outputs = self._merge(ctx, a, b)
         for y in outputs:
             ctx.set_mask(y, mask)

@@ -66,7 +66,7 @@ class Context(Protocol):
         """An integer unique to this random op in the graph, the same for every trace of the same net."""
 
     def mask(self, value: Any) -> ArrayValue | None:
-        """The mask of a value (bool, [batch, time], True where a step counts), or None."""
+        """The mask of a value (bool, True where an element counts; see `layers.mask_shapes`), or None."""
 
     def set_mask(self, value: Any, mask: Any) -> None:
         """Set the mask of an output."""
@@ -76,6 +76,9 @@ class Context(Protocol):
 
     def add_loss(self, value: Any) -> None:
         """Add a scalar to the training loss."""
+
+    def warn(self, message: str) -> None:
+        """Issue a ModelWarning that names the layer."""
 
     def fail(self, message: str) -> NoReturn:
         """Raise a ShapeError that names the layer."""

@@ -30,7 +30,7 @@ class Dense(Layer):
     kernel_constraint: Constraint | None = field(default=None, doc="Constraint on the kernel.")
     bias_constraint: Constraint | None = field(default=None, doc="Constraint on the bias.")
 
-    keeps_mask = True
+    mask_policy = "use"
     examples = [
         example("Dense { units: 4 }", inputs=[(3,)]),
         example("Dense { units: 2  activation: tanh  use_bias: false }", inputs=[(5, 3)]),
@@ -46,6 +46,16 @@ class Dense(Layer):
         if self.use_bias:
             y = y + ctx.weight("bias", (self.units,), self.bias_initializer,
                                regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
+        mask = ctx.mask(x)
+        if mask is not None and mask.ndim == x.ndim:
+            ctx.warn("its input has a mask along the axis that it sums over: all of its elements count")
+            mask = None
+        y = self._activated(ctx, x, y)
+        ctx.set_mask(y, mask)
+        return y
+
+    def _activated(self, ctx: Context, x: ArrayValue, y: ArrayValue) -> Any:
+        """The activation of the product [-1, units], in the shape of the output."""
         if x.ndim == 2:
             return ctx.sublayer("activation", self.activation, y)
         shape = (*x.shape[:-1], self.units)

@@ -18,6 +18,7 @@ class Dot(MergeLayer):
     """
 
     inputs = 2
+    mask_policy = "end"
     axes: list[int] = field(doc="The axis to sum along, one for both inputs or one each; the batch dimension is 0.")
     normalize: bool = field(default=False, doc="Whether both are brought to length 1 along it: the cosine similarity.")
     examples = [

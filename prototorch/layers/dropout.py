@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
+from prototorch.layers.base import MaskPolicy
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.random_layer import RandomLayer, rate_field
 from prototorch.layers.windows import check_rank
@@ -17,6 +18,7 @@ class Dropout(RandomLayer):
     Input and output [batch, ...]. The identity outside training. (Srivastava et al., 2014.)
     """
 
+    mask_policy = "keep"
     rate: float = rate_field()
     noise_shape: tuple[int | None, ...] | None = field(
         default=None,
@@ -44,6 +46,7 @@ class _SpatialDropout(RandomLayer):
     """Whole channels are dropped."""
 
     rank: ClassVar[int]
+    mask_policy: ClassVar[MaskPolicy] = "keep"
     rate: float = rate_field()
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:

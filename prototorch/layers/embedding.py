@@ -60,7 +60,7 @@ class PositionEmbedding(Layer):
     sequence_length: int = field(min=1, doc="The largest number of steps.")
     initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the vectors.")
 
-    keeps_mask = True
+    mask_policy = "keep"
     examples = [
         example("PositionEmbedding { sequence_length: 5 }", inputs=[(5, 3)]),
         example("PositionEmbedding { sequence_length: 9  initializer: random_normal }", inputs=[(4, 2)]),
@@ -85,7 +85,7 @@ class SinePositionEncoding(Layer):
 
     max_wavelength: float = field(default=10000.0, above=0, doc="The largest wavelength, in steps (over 2 pi).")
 
-    keeps_mask = True
+    mask_policy = "keep"
     examples = [example("SinePositionEncoding { }", inputs=[(4, 6)])]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:

@@ -67,15 +67,33 @@ class GlobalMaxPooling3D(_GlobalMax):
 class GlobalAveragePooling1D(_GlobalAverage):
     """The mean of each channel (Keras). Input [batch, channels, steps], output [batch, channels].
 
-    A sequence [steps, features] goes through ``Permute { dims: [2, 1] }`` first.
+    A sequence [steps, features] goes through ``Permute { dims: [2, 1] }`` first. Steps that its mask leaves out do not
+    count in the mean; where none counts, the mean is 0.
     """
 
     rank = 1
+    mask_policy = "use"
     aliases = ("GlobalAvgPool1D",)
     examples = [
         example("GlobalAveragePooling1D { }", inputs=[(3, 5)]),
         example("GlobalAveragePooling1D { keepdims: true }", inputs=[(2, 1)]),
     ]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        mask = ctx.mask(x)
+        if mask is None or mask.ndim == 1:
+            return super().call(ctx, x)
+        axes = self.pooled_axes(ctx, x)
+        if mask.ndim < 3:
+            ctx.warn(
+                f"its input {list(x.shape[1:])} has a mask of its {x.shape[1]} channels, and the mean is over its "
+                f"{x.shape[2]} steps: every step counts; Permute {{ dims: [2, 1] }} moves the "
+                "steps to the end"
+            )
+            return super().call(ctx, x)
+        count = ops.sum(ops.cast(mask, dtype=x.dtype), axis=axes, keepdims=self.keepdims)
+        total = ops.sum(ops.where(mask, x, ops.zeros_like(x)), axis=axes, keepdims=self.keepdims)
+        return total / ops.maximum(count, 1.0)
 
 
 class GlobalAveragePooling2D(_GlobalAverage):

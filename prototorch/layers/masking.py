@@ -17,6 +17,7 @@ class Masking(Layer):
     behind it leave the masked steps out.
     """
 
+    mask_policy = "use"
     mask_value: float = field(default=0.0, doc="The value that marks a step to leave out.")
 
     examples = [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.base import Layer, MaskPolicy
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.mask_shapes import expand_mask, join_masks
 from prototorch.schema import example, field
 
 
@@ -18,10 +20,18 @@ class MergeLayer(Layer, abstract=True):
     accepts_branches: ClassVar[bool] = True
     inputs: ClassVar[int | tuple[int, int | None]] = (2, None)
 
+    mask_policy: ClassVar[MaskPolicy] = "use"
+
     def joint_mask(self, ctx: Context, values: tuple[Any, ...]) -> Any | None:
-        """The steps that count in every input that has a mask."""
-        masks = [m for m in map(ctx.mask, values) if m is not None]
-        return reduce(ops.logical_and, masks) if masks else None
+        """The elements that count in any input (Keras). All count in an input without a mask, and so in the output."""
+        masks = [ctx.mask(v) for v in values]
+        if all(m is None for m in masks):
+            return None
+        if any(m is None for m in masks):
+            masked, bare = (", ".join(str(i) for i, m in enumerate(masks) if (m is None) == b) for b in (False, True))
+            ctx.warn(f"its output has no mask: its inputs (from 0) {masked} have masks, {bare} have none")
+            return None
+        return join_masks(masks)
 
 
 class _Elementwise(MergeLayer):
@@ -32,13 +42,18 @@ class _Elementwise(MergeLayer):
         if len(ranks) > 1:
             shapes = ", ".join(str(list(x.shape[1:])) for x in inputs)
             ctx.fail(f"its inputs must have the same number of dimensions, got {shapes}")
-        y = self.combine(inputs)
+        masks = [None if (m := ctx.mask(x)) is None else expand_mask(m, x.ndim) for x in inputs]
+        y = self.combine(inputs) if all(m is None for m in masks) else self.combine_masked(inputs, masks)
         ctx.set_mask(y, self.joint_mask(ctx, inputs))
         return y
 
-    def combine(self, inputs: tuple[Any, ...]) -> Any:
+    def combine(self, inputs: Sequence[Any]) -> Any:
         """The inputs as one."""
-        raise TypeError(f"{type(self).__name__} does not define merged")
+        raise TypeError(f"{type(self).__name__} does not define combine")
+
+    def combine_masked(self, inputs: Sequence[Any], masks: Sequence[Any | None]) -> Any:
+        """The inputs as one, given the mask of each (of its number of dimensions), not all None."""
+        return self.combine(inputs)
 
 
 class Add(_Elementwise):
@@ -49,7 +64,7 @@ class Add(_Elementwise):
         example("Add { }", inputs=[(2, 3, 1), (1, 3, 2), (2, 3, 2)]),
     ]
 
-    def combine(self, inputs: tuple[Any, ...]) -> Any:
+    def combine(self, inputs: Sequence[Any]) -> Any:
         return reduce(ops.add, inputs)
 
 
@@ -62,20 +77,29 @@ class Subtract(_Elementwise):
         example("Subtract { }", inputs=[(2, 1), (1, 3)]),
     ]
 
-    def combine(self, inputs: tuple[Any, ...]) -> Any:
+    def combine(self, inputs: Sequence[Any]) -> Any:
         return inputs[0] - inputs[1]
 
 
 class Multiply(_Elementwise):
-    """The product of all inputs (Keras). Inputs [batch, ...] of one shape; sizes of 1 are repeated."""
+    """The product of all inputs (Keras). Inputs [batch, ...] of one shape; sizes of 1 are repeated.
+
+    An element that a mask leaves out is no factor; where all are left out the product is 0.
+    """
 
     examples = [
         example("Multiply { }", inputs=[(2, 3), (2, 3)]),
         example("Multiply { }", inputs=[(3, 2, 2), (3, 1, 1), (3, 2, 1)]),
     ]
 
-    def combine(self, inputs: tuple[Any, ...]) -> Any:
+    def combine(self, inputs: Sequence[Any]) -> Any:
         return reduce(ops.multiply, inputs)
+
+    def combine_masked(self, inputs: Sequence[Any], masks: Sequence[Any | None]) -> Any:
+        factors = [x if m is None else ops.where(m, x, ops.ones_like(x)) for x, m in zip(inputs, masks, strict=True)]
+        y = self.combine(factors)
+        present = [m for m in masks if m is not None]
+        return ops.where(join_masks(present), y, ops.zeros_like(y)) if len(present) == len(masks) else y
 
 
 class Average(_Elementwise):
@@ -86,14 +110,28 @@ class Average(_Elementwise):
         example("Average { }", inputs=[(4,), (1,), (4,)]),
     ]
 
-    def combine(self, inputs: tuple[Any, ...]) -> Any:
+    def combine(self, inputs: Sequence[Any]) -> Any:
         return reduce(ops.add, inputs) * (1.0 / len(inputs))
 
 
-class Maximum(_Elementwise):
+class _Extremum(_Elementwise):
+    """One of the inputs at each element; where a mask leaves an input's element out, one of the others (Keras)."""
+
+    def combine_masked(self, inputs: Sequence[Any], masks: Sequence[Any | None]) -> Any:
+        y, y_mask = inputs[0], masks[0]
+        for x, mask in zip(inputs[1:], masks[1:], strict=True):
+            x = x if mask is None else ops.where(mask, x, y)
+            y = y if y_mask is None else ops.where(y_mask, y, x)
+            y_mask = None if mask is None or y_mask is None else ops.logical_or(y_mask, mask)
+            y = self.combine((y, x))
+        return y
+
+
+class Maximum(_Extremum):
     """The largest of the inputs, element by element (Keras).
 
-    Inputs [batch, ...] of one shape; sizes of 1 are repeated.
+    Inputs [batch, ...] of one shape; sizes of 1 are repeated. An element that a mask leaves out does not count where
+    another one does.
     """
 
     examples = [
@@ -101,14 +139,15 @@ class Maximum(_Elementwise):
         example("Maximum { }", inputs=[(4,), (1,), (4,)]),
     ]
 
-    def combine(self, inputs: tuple[Any, ...]) -> Any:
+    def combine(self, inputs: Sequence[Any]) -> Any:
         return reduce(ops.maximum, inputs)
 
 
-class Minimum(_Elementwise):
+class Minimum(_Extremum):
     """The smallest of the inputs, element by element (Keras).
 
-    Inputs [batch, ...] of one shape; sizes of 1 are repeated.
+    Inputs [batch, ...] of one shape; sizes of 1 are repeated. An element that a mask leaves out does not count where
+    another one does.
     """
 
     examples = [
@@ -116,7 +155,7 @@ class Minimum(_Elementwise):
         example("Minimum { }", inputs=[(4,), (1,), (4,)]),
     ]
 
-    def combine(self, inputs: tuple[Any, ...]) -> Any:
+    def combine(self, inputs: Sequence[Any]) -> Any:
         return reduce(ops.minimum, inputs)
 
 
@@ -138,7 +177,18 @@ class Concatenate(MergeLayer):
         if self.axis in (0, -inputs[0].ndim):
             ctx.fail("axis 0 is the batch dimension; examples are not joined")
         y = ops.concat(*inputs, axis=self.axis)
-        mask = self.joint_mask(ctx, inputs)
-        if mask is not None and mask.shape == y.shape[:2]:
-            ctx.set_mask(y, mask)
+        ctx.set_mask(y, self._concat_masks(ctx, inputs, self.axis % y.ndim))
         return y
+
+    def _concat_masks(self, ctx: Context, inputs: tuple[ArrayValue, ...], axis: int) -> Any | None:
+        """The masks one after the other where they extend along the axis, else as in other merging layers."""
+        masks = [ctx.mask(x) for x in inputs]
+        ndim = max((m.ndim for m in masks if m is not None), default=0)
+        if axis >= ndim:
+            return self.joint_mask(ctx, inputs)
+        parts = []
+        for x, mask in zip(inputs, masks, strict=True):
+            shape = tuple(x.shape[:ndim])
+            whole = ops.full(shape=shape, value=True, dtype="bool") if mask is None else expand_mask(mask, ndim)
+            parts.append(ops.broadcast_to(whole, shape=shape))
+        return ops.concat(*parts, axis=axis)

@@ -14,6 +14,7 @@ from prototorch.schema import example, field
 class GaussianNoise(RandomLayer):
     """Normal noise of mean 0 is added (Keras). Input and output [batch, ...]. The identity outside training."""
 
+    mask_policy = "keep"
     stddev: float = field(min=0, doc="The noise's standard deviation.")
     examples = [
         example("GaussianNoise { stddev: 0.5 }", inputs=[(4, 3)]),
@@ -35,6 +36,7 @@ class GaussianDropout(RandomLayer):
     Input and output [batch, ...]. The identity outside training. (Srivastava et al., 2014.)
     """
 
+    mask_policy = "keep"
     rate: float = rate_field()
     examples = [
         example("GaussianDropout { rate: 0.5 }", inputs=[(4, 3)]),
@@ -56,6 +58,7 @@ class AlphaDropout(RandomLayer):
     Input and output [batch, ...]. The identity outside training.
     """
 
+    mask_policy = "keep"
     rate: float = rate_field()
     examples = [
         example("AlphaDropout { rate: 0.5 }", inputs=[(4, 3)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
@@ -13,7 +13,6 @@ class RandomLayer(Layer, abstract=True):
     """A layer that draws random numbers, which depend on the seed, the step and the layer's position in the net."""
 
     seed: int | None = field(default=None, doc="Seed of this layer, combined with the seed of the model.")
-    keeps_mask: ClassVar[bool] = True
 
     def random_site(self, ctx: Context) -> int:
         """The site of this layer's random op: that of the context, mixed with the layer's own seed."""

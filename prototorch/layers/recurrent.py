@@ -9,8 +9,9 @@ from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.activation import ActivationLayer
-from prototorch.layers.base import Layer
+from prototorch.layers.base import Layer, MaskPolicy
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.mask_shapes import steps_mask
 from prototorch.ops.recurrent import GATE_ACTIVATIONS
 from prototorch.regularizers import Regularizer
 from prototorch.schema import field
@@ -24,6 +25,7 @@ class RecurrentLayer(Layer, abstract=True):
     output too. Dropout takes one draw for all steps of a sample (Gal and Ghahramani, 2016).
     """
 
+    mask_policy: ClassVar[MaskPolicy] = "use"
     gates: ClassVar[int] = 1
     states: ClassVar[int] = 1
 
@@ -63,6 +65,7 @@ class RecurrentLayer(Layer, abstract=True):
                 ctx.fail(f"a first state must have the shape [{self.units}], not {list(state.shape[1:])}")
         if time < 1:
             ctx.fail("the input must have at least one step")
+        mask = steps_mask(ctx, x)
         if self.dropout and ctx.training:
             x = ops.dropout(x, ctx.key(), rate=self.dropout, site=ctx.site(), noise_shape=(batch, 1, n))
         wide = self.gates * self.units
@@ -77,10 +80,10 @@ class RecurrentLayer(Layer, abstract=True):
             projection = projection + bias
         projection = ops.reshape(projection, shape=(batch, time, wide))
         states = list(first) or [ops.full(shape=(batch, self.units), value=0.0, dtype=x.dtype)] * self.states
-        sequence, *last = self._run(ctx, projection, recurrent, inner, states, ctx.mask(x))
+        sequence, *last = self._run(ctx, projection, recurrent, inner, states, mask)
         y = sequence if self.return_sequences else last[0]
-        if self.return_sequences and ctx.mask(x) is not None:
-            ctx.set_mask(y, ops.flip(ctx.mask(x), axis=1) if self.go_backwards else ctx.mask(x))
+        if self.return_sequences and mask is not None:
+            ctx.set_mask(y, ops.flip(mask, axis=1) if self.go_backwards else mask)
         return (y, *last) if self.return_state else y
 
     def biases(self, ctx: Context) -> tuple[Any, Any]:

@@ -36,7 +36,7 @@ class Rescaling(Layer):
 
     scale: list[float] = field(doc="The factor, one for all or one per channel.")
     offset: list[float] = field(default=0.0, doc="What is added, one for all or one per channel.")
-    keeps_mask = True
+    mask_policy = "keep"
     examples = [
         example("Rescaling { scale: 0.5 }", inputs=[(2, 3)]),
         example("Rescaling { scale: [2, 3]  offset: [-1, 0.5] }", inputs=[(2, 2, 3)]),
@@ -58,7 +58,7 @@ class Normalization(Layer):
     variance: list[float] = field(min=0, doc="The variance, one for all or one per position along the axis.")
     axis: int = field(default=1, doc="The axis of the lists, the batch dimension being 0.")
     invert: bool = field(default=False, doc="Whether the inverse is applied: x * sqrt(variance) + mean.")
-    keeps_mask = True
+    mask_policy = "keep"
     examples = [
         example("Normalization { mean: 0.5  variance: 0.25 }", inputs=[(2, 3)]),
         example("Normalization { mean: [1, 2, 3]  variance: [1, 4, 0.5]  axis: -1 }", inputs=[(2, 3)]),

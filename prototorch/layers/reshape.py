@@ -8,6 +8,7 @@ from typing import Any
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.mask_shapes import expand_mask
 from prototorch.schema import Dims, example, field
 
 
@@ -47,9 +48,10 @@ class Reshape(Layer):
 class Permute(Layer):
     """The dimensions in another order (Keras). ``dims`` counts from 1, the batch dimension stays where it is.
 
-    Input [batch, n1, n2, ...], output [batch, n_dims[0], n_dims[1], ...].
+    Input [batch, n1, n2, ...], output [batch, n_dims[0], n_dims[1], ...]. A mask goes with its axis (Keras' ends here).
     """
 
+    mask_policy = "use"
     dims: list[int] = field(min=1, doc="The order: for each dimension of the output the number of the input's.")
     examples = [
         example("Permute { dims: [2, 1] }", inputs=[(2, 3)]),
@@ -64,7 +66,14 @@ class Permute(Layer):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim != len(self.dims) + 1:
             ctx.fail(f"dims orders {len(self.dims)} dimensions, the input has {x.ndim - 1}")
-        return ops.transpose(x, order=(0, *self.dims))
+        y = ops.transpose(x, order=(0, *self.dims))
+        mask = ctx.mask(x)
+        if mask is not None:
+            order = (0, *self.dims)
+            ndim = 1 + max(order.index(i) for i, n in enumerate(mask.shape) if n > 1 or x.shape[i] == 1 or i == 0)
+            moved = ops.transpose(expand_mask(mask, x.ndim), order=order)
+            ctx.set_mask(y, ops.reshape(moved, shape=moved.shape[:ndim]))
+        return y
 
 
 class RepeatVector(Layer):

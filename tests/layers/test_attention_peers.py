@@ -55,11 +55,15 @@ def test_a_mask_as_input():
     check("", [x, x, x, seen], lambda f, t: f(t[0], t[1], t[2], attention_mask=t[3]))
 
 
-def test_masked_keys_are_not_seen():
+@pytest.mark.parametrize("causal", [False, True])
+def test_masked_keys_are_not_seen_and_masked_queries_see_nothing(causal):
     mask = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], bool)
-    keys = torch.tensor(mask)[:, None, :]
-    check("causal: true", [sequence(2, 4, 5)],
-          lambda f, t: f(t[0], t[0], attention_mask=keys, use_causal_mask=True), mask)  # fmt: skip
+
+    def call(f, t):
+        t[0]._keras_mask = torch.tensor(mask)  # Keras deletes it in the call
+        return f(t[0], t[0], use_causal_mask=causal, return_attention_scores=True)[0]
+
+    check("causal: true" if causal else "", [sequence(2, 4, 5)], call, mask)
 
 
 @pytest.mark.parametrize("causal", [False, True])
