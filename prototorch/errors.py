@@ -60,10 +60,6 @@ class ModelError(PrototorchError, ValueError):
     exit_code = 3
 
 
-class ModelWarning(UserWarning):
-    """A model that is valid, but probably does not compute what was meant."""
-
-
 class TextError(ModelError):
     """A model text with mistakes.
 

@@ -9,7 +9,6 @@ weights_of(layer)["kernel"]
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from zlib import crc32
 
 import numpy as np
 
-from prototorch.errors import ModelError, ModelWarning, ShapeError
+from prototorch.errors import ModelError, ModelWarning, ShapeError, warn_user
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
@@ -148,7 +147,7 @@ class EagerContext:
 
     def warn(self, message: str) -> None:
         """See `Context.warn`."""
-        warnings.warn(f"layer {self.name!r} ({type(self.root).__name__}): {message}", ModelWarning, stacklevel=5)
+        warn_user(f"layer {self.name!r} ({type(self.root).__name__}): {message}", ModelWarning)
 
     def fail(self, message: str) -> NoReturn:
         """See `Context.fail`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 from zlib import crc32
 
 from prototorch.constraints import Constraint
-from prototorch.errors import ModelError, ModelWarning, ShapeError
+from prototorch.errors import ModelError, ModelWarning, ShapeError, warn_user
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.mixed_precision import Autocast, to_float32
 from prototorch.graph.net import LayerNode, Net
@@ -252,7 +251,7 @@ def _record_node(result: Trace, node: LayerNode) -> None:
     with interpreter, result.graph.scope(node.name), result.graph.autocast(narrowing):
         outputs_of_layer = record_layer(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
     for message in dict.fromkeys(ctx.warnings):
-        warnings.warn(explain_error(result, node, message, with_place=True), ModelWarning, stacklevel=2)
+        warn_user(explain_error(result, node, message, with_place=True), ModelWarning)
     outputs = outputs_of_layer if isinstance(outputs_of_layer, tuple) else (outputs_of_layer,)
     if len(outputs) != len(node.tops):
         raise ShapeError(f"it gives {len(outputs)} outputs, but {len(node.tops)} are named")
