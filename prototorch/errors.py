@@ -24,6 +24,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from prototorch.terminal import escape_controls
+
 __all__ = [
     "BackendError",
     "DataError",
@@ -43,9 +45,12 @@ __all__ = [
 
 
 class PrototorchError(Exception):
-    """The root of every error prototorch raises on purpose."""
+    """The root of every error prototorch raises on purpose. Its text shows control characters as escapes."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return escape_controls(super().__str__())
 
 
 class UsageError(PrototorchError, ValueError):
@@ -71,7 +76,7 @@ class TextError(ModelError):
         super().__init__(self.mistakes)
 
     def __str__(self) -> str:
-        return "\n".join(str(m) for m in self.mistakes)
+        return escape_controls("\n".join(str(m) for m in self.mistakes))
 
 
 class ShapeError(ModelError):
@@ -93,7 +98,7 @@ class FileError(PrototorchError, OSError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return escape_controls(str(self.args[0]))
 
 
 class ModelFileError(FileError):
@@ -138,7 +143,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
     package, level, frame = os.path.dirname(__file__) + os.sep, 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level + 1)
+    warnings.warn(escape_controls(message), category, stacklevel=level + 1)
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:

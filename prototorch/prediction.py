@@ -15,6 +15,7 @@ from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.safe_io import read_head
 from prototorch.errors import DataError, UsageError
 from prototorch.model import Model
+from prototorch.terminal import escape_line
 
 __all__ = ["Predictions", "output_kinds", "predict_files"]
 
@@ -42,12 +43,12 @@ class Predictions:
             for output in self.outputs:
                 best = self.top_classes(output, i, top)
                 text = (
-                    "  ".join(f"{label} {score:.3f}" for label, score in best)
+                    "  ".join(f"{escape_line(label)} {score:.3f}" for label, score in best)
                     if best
                     else self._format_values(output, i)
                 )
                 parts.append(text if len(self.outputs) == 1 else f"{output}: {text}")
-            lines.append(f"{name}: " + "  ".join(parts))
+            lines.append(f"{escape_line(name)}: " + "  ".join(parts))
         return lines
 
     def top_classes(self, output: str, sample: int, top: int) -> list[tuple[str, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -15,7 +16,10 @@ import click
 import prototorch
 from prototorch.cli import commands
 from prototorch.cli.messages import echo_error
-from prototorch.errors import FileError, PrototorchError, ResourceError, did_you_mean
+from prototorch.errors import FileError, PrototorchError, ResourceError, UsageError, did_you_mean
+from prototorch.terminal import escaped_output
+
+_SIGPIPE = 13  # as the shell counts a tool that wrote to a closed pipe; not every system has the signal
 
 _EPILOG = """
 \b
@@ -27,8 +31,11 @@ Examples:
 
 \b
 Exit codes: 0 done, 2 wrong usage, 3 a mistake in the model, 4 in the data, 5 a file, 6 the training went wrong,
-7 not enough memory, 8 no such device, 130 and 143 stopped by a signal after saving.
+7 not enough memory, 8 no such device, 130 and 143 stopped by a signal after saving, 141 nobody reads the output.
 """
+
+# Control characters reach the streams, which escape them: click shall not remove what it takes for colours.
+_CONTEXT = {"help_option_names": ["-h", "--help"], "color": True}
 
 
 class _Commands(click.Group):
@@ -49,14 +56,26 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, epilog=_EPILOG, context_settings=_CONTEXT)
 @click.version_option(prototorch.__version__, prog_name="prototorch")
 def group() -> None:
     """Deep learning from a text file."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line. A PrototorchError becomes its message and its exit code, a warning one line."""
+    """Run the command line, and exit. A PrototorchError becomes its message and its exit code, a warning one line; what
+    a terminal would obey is shown as escapes (see `prototorch.terminal`)."""
+    with escaped_output():
+        try:
+            code = _run(args)
+        except BrokenPipeError:
+            _drop_output()
+            code = 128 + _SIGPIPE
+    sys.exit(code)
+
+
+def _run(args: Sequence[str] | None) -> int:
+    """Run the command line; the exit code."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
@@ -65,30 +84,31 @@ def main(args: Sequence[str] | None = None) -> None:
             code = group.main(args=arguments, prog_name="prototorch", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except click.exceptions.Abort:  # Ctrl-C outside of training
-        click.echo("prototorch: stopped", err=True)
-        sys.exit(130)
+        return code if isinstance(code, int) else 0
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        return UsageError.exit_code
     except PrototorchError as error:
         echo_error(error)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        click.echo("prototorch: stopped", err=True)
-        sys.exit(130)
+        return error.exit_code
+    except (KeyboardInterrupt, click.exceptions.Abort):  # Ctrl-C outside of training
+        _show_error("prototorch: stopped")
+        return 128 + signal.SIGINT
     except BrokenPipeError:
-        _drop_output()
-        sys.exit(0)
+        raise
     except OSError as error:
         _drop_output()
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"prototorch: {where}{error.strerror or error}", err=True)
-        sys.exit(FileError.exit_code)
+        _show_error(f"prototorch: {where}{error.strerror or error}")
+        return FileError.exit_code
     except MemoryError:
-        click.echo("prototorch: there is not enough memory; a smaller batch needs less (summary --batch N)", err=True)
-        sys.exit(ResourceError.exit_code)
-    sys.exit(code if isinstance(code, int) else 0)
+        _show_error("prototorch: there is not enough memory; a smaller batch needs less (summary --batch N)")
+        return ResourceError.exit_code
+
+
+def _show_error(message: str) -> None:
+    """A message on standard error."""
+    click.echo(message, err=True, color=True)
 
 
 def _show_warning(
@@ -105,7 +125,10 @@ def _show_warning(
 
 def _drop_output() -> None:
     """Nobody reads standard output any more, or it cannot be written: what is left in its buffer goes nowhere."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError, AttributeError):  # no such file below it
-        return
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except (ValueError, AttributeError):  # no such file below it
+            continue

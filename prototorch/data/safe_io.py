@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from prototorch.errors import DataError, ResourceError
+from prototorch.terminal import escape_line
 
 __all__ = [
     "DEFLATE_RATIO",
@@ -175,5 +176,4 @@ def expand_path(path: str | os.PathLike[str]) -> Path:
 
 def printable_path(path: str | os.PathLike[str]) -> str:
     """A path as text that can always be printed: bytes that are not UTF-8 and control characters are escaped."""
-    text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return escape_line(os.fsencode(path).decode("utf-8", "backslashreplace"))

@@ -6,6 +6,8 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from prototorch.terminal import escape_line
+
 _LINE = re.compile("\n")
 
 
@@ -21,8 +23,8 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The path, as messages show it."""
-        return self.path if self.path is not None else "<text>"
+        """The path, as messages show it: one line."""
+        return escape_line(self.path) if self.path is not None else "<text>"
 
     def _lines(self) -> list[int]:
         if self._starts is None:

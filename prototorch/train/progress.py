@@ -12,12 +12,20 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from prototorch.errors import UsageError
+from prototorch.terminal import EscapingStream, escape_line
 from prototorch.train.callbacks import Callback, Logs
 from prototorch.train.profiler import DATA, data_wait_share
 
 _REFRESH_SECONDS = 0.1  # between two updates of the bar
 _WAIT_SHARE_SHOWN = 0.1  # report waiting for data from this share of the training time on
 _WAIT_SECONDS_SHOWN = 0.5  # and from this many seconds of an epoch on
+
+
+class _Console(Console):
+    """Where progress is shown. That nobody reads it any more is an error as on any other stream."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError from None
 
 
 def progress_callbacks(verbose: Any = "auto", console: Console | None = None) -> list[Callback]:
@@ -29,7 +37,7 @@ def progress_callbacks(verbose: Any = "auto", console: Console | None = None) ->
         raise UsageError(f"verbose must be 'auto', 0 (nothing), 1 (a bar) or 2 (a line an epoch), not {verbose!r}")
     if verbose == 0:
         return []
-    console = console or Console(file=sys.stderr, highlight=False)
+    console = console or _Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
     if verbose in ("auto", 1) and console.is_terminal:
         return [_ProgressBar(console)]
     return [_ProgressLines(console)]
@@ -37,13 +45,13 @@ def progress_callbacks(verbose: Any = "auto", console: Console | None = None) ->
 
 def format_logs(logs: Logs) -> str:
     """Logs as one line, without the loss of the last batch."""
-    return "  ".join(f"{k} {_format_value(v)}" for k, v in logs.items() if k != "batch_loss")
+    return "  ".join(f"{escape_line(k)} {_format_value(v)}" for k, v in logs.items() if k != "batch_loss")
 
 
 def _format_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.3g}"
-    return str(value)
+    return escape_line(str(value))
 
 
 def format_duration(seconds: float) -> str:
@@ -101,7 +109,10 @@ class _ProgressBar(_ProgressDisplay):
         super().on_epoch_begin(epoch, logs)
         self._close()
         self.live = Live(console=self.console, transient=True, auto_refresh=False)
-        self.live.start()
+        is_escaped = isinstance(sys.stderr, EscapingStream)
+        self.live.start()  # replaces the streams by ones that print above the bar
+        if is_escaped:
+            sys.stdout, sys.stderr = EscapingStream(sys.stdout), EscapingStream(sys.stderr)
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self.batch = batch + 1

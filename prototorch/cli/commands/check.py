@@ -10,6 +10,7 @@ from prototorch.checking import check_model, find_warnings
 from prototorch.cli.options import allow_read_option, allowed_folders, json_option, print_json, set_option
 from prototorch.errors import TextError
 from prototorch.load import find_model_file
+from prototorch.terminal import escape_line
 
 
 @click.command()
@@ -48,7 +49,8 @@ def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[st
     model = check_model(file, overrides, allowed_folders())
     count, warnings = len(model.net.nodes), find_warnings(model)
     if not as_json:
-        click.echo(f"{find_model_file(file)}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
+        path = escape_line(str(find_model_file(file)))
+        click.echo(f"{path}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
         for note in warnings:
             click.echo(f"note: {note}")
     return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": warnings}

@@ -11,6 +11,7 @@ from prototorch.cli.messages import echo_error
 from prototorch.errors import FileError, PrototorchError
 from prototorch.load import check_text_file
 from prototorch.storage.atomic_write import write_bytes
+from prototorch.terminal import escape_line
 from prototorch.text import limits
 from prototorch.text.diagnostics import Report
 from prototorch.text.reader import decode_utf8, parse, read_file
@@ -54,7 +55,7 @@ def _format_file(file: str, check: bool, stdout: bool) -> int:
     elif new != old:
         if not check:
             write_bytes(os.path.realpath(file), new.encode())
-        click.echo(f"{file}: {'not in the canonical layout' if check else 'written'}", err=True)
+        click.echo(f"{escape_line(file)}: {'not in the canonical layout' if check else 'written'}", err=True)
         return int(check)
     return 0
 
