@@ -21,8 +21,9 @@ from prototorch.text.case_conversion import snake_case
 class RecurrentLayer(Layer, abstract=True):
     """A recurrent layer over [batch, time, n]; further inputs are the first states, each [batch, units] (zeros else).
 
-    A step that the input's mask leaves out keeps the state. With ``go_backwards`` the last step comes first, in the
-    output too. Dropout takes one draw for all steps of a sample (Gal and Ghahramani, 2016).
+    A step that the input's mask leaves out keeps the state; before the first step that counts the output is 0 (Keras).
+    With ``go_backwards`` the last step comes first, in the output too. Dropout takes one draw for all steps of a sample
+    (Gal and Ghahramani, 2016).
     """
 
     mask_policy: ClassVar[MaskPolicy] = "use"
@@ -82,9 +83,20 @@ class RecurrentLayer(Layer, abstract=True):
         states = list(first) or [ops.full(shape=(batch, self.units), value=0.0, dtype=x.dtype)] * self.states
         sequence, *last = self._run(ctx, projection, recurrent, inner, states, mask)
         y = sequence if self.return_sequences else last[0]
+        if mask is not None and first:
+            y = self._zeros_before_first_step(y, mask)
         if self.return_sequences and mask is not None:
             ctx.set_mask(y, ops.flip(mask, axis=1) if self.go_backwards else mask)
         return (y, *last) if self.return_state else y
+
+    def _zeros_before_first_step(self, y: ArrayValue, mask: ArrayValue) -> Any:
+        """y with zeros where no step has counted yet, as in Keras, not the first state."""
+        if self.return_sequences:
+            steps = ops.flip(mask, axis=1) if self.go_backwards else mask
+            begun = ops.expand_dims(ops.greater(ops.cumsum(ops.cast(steps, dtype=y.dtype), axis=1), 0.5), -1)
+        else:
+            begun = ops.any(mask, axis=1, keepdims=True)
+        return ops.where(begun, y, ops.zeros_like(y))
 
     def biases(self, ctx: Context) -> tuple[Any, Any]:
         """The bias of the input's projection, and that of the state's; None for none."""

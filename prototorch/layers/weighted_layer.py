@@ -29,6 +29,12 @@ class BiasedLayer(Layer, abstract=True):
             bias = ctx.weight("bias", (y.shape[1],), self.bias_initializer,
                               regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
             y = y + ops.reshape(bias, shape=(y.shape[1], *(1,) * (y.ndim - 2)))
+        if y.ndim > 2 and getattr(self.activation, "axis", None) == -1:
+            name = type(self.activation).__name__
+            ctx.warn(
+                f"its activation {name} is along the last axis of its output {list(y.shape[1:])}, not along the "
+                f"{y.shape[1]} channels: {name} {{ axis: 1 }} is; {name} {{ axis: {y.ndim - 1} }} does what this does"
+            )
         return ctx.sublayer("activation", self.activation, y)
 
 

@@ -1,8 +1,10 @@
 """Wrong fields and wrong shapes: each message says what is wrong, with its numbers."""
 
+import numpy as np
 import pytest
 
-from prototorch.errors import ShapeError, TextError
+from prototorch.eager.tensor import tensor
+from prototorch.errors import ModelWarning, ShapeError, TextError
 from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
 from prototorch.testing.layer_graph import trace_layer
@@ -109,3 +111,13 @@ def test_wrong_shape(text, shapes, message):
     with pytest.raises(ShapeError) as caught:
         trace_layer(Graph(), parse_layer(text), [Spec((1, *s)) for s in shapes], True, "float32")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_a_softmax_of_a_convolution_along_its_columns_is_reported(name):
+    x = tensor(np.ones((2, 3, 5, 5), np.float32))
+    with pytest.warns(ModelWarning, match=r"along the last axis of its output \[4, 5, 5\], not along the 4 channels"):
+        parse_layer(f"Conv2D {{ filters: 4  kernel_size: 1  activation: {name} }}")(x)
+    cls = {"softmax": "Softmax", "log_softmax": "LogSoftmax"}[name]
+    for axis in (1, 3):  # what is written on purpose is not reported
+        parse_layer(f"Conv2D {{ filters: 4  kernel_size: 1  activation: {cls} {{ axis: {axis} }} }}")(x)

@@ -89,6 +89,19 @@ def test_bidirectional(mode, inner, kind):
     assert_same(ours(text, inputs, weights), keras_side(layer, lambda f, t: f(t[0]), inputs, weights), KERAS)
 
 
+@pytest.mark.parametrize("options", [{}, {"return_sequences": True}, {"return_sequences": True, "go_backwards": True}])
+def test_outputs_before_the_first_step_that_counts_are_zero(options):
+    text = f"GRU {{ units: 3  {spelled(options)} }}"
+    inputs = [sequence(3, 4, 2), sequence(3, 3)]
+    mask = np.array([[0, 0, 1, 1], [0, 1, 1, 0], [0, 0, 0, 0]], bool)
+    weights = random_weights(text, inputs, mask)
+
+    def call(f, t):
+        return f(t[0], initial_state=t[1], mask=torch.tensor(mask))
+
+    assert_same(ours(text, inputs, weights, mask), keras_side(L.GRU(3, **options), call, inputs, weights), KERAS)
+
+
 def test_bidirectional_with_a_mask_and_first_states():
     text = "Bidirectional { LSTM { units: 3  return_sequences: true } }"
     inputs = [sequence(3, 4, 2), *(sequence(3, 3) * k for k in (0.3, -0.5, 0.7, 0.2))]
