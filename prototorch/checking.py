@@ -11,6 +11,7 @@ from prototorch.load import load_model
 from prototorch.model import Model
 from prototorch.text.diagnostics import Diagnostic, Report
 from prototorch.train.dataset_binding import make_target
+from prototorch.train.model_notes import find_model_notes
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import Summary, probe_specs, step_specs, trace_net
 from prototorch.train.summary import summarize as summarize_net
@@ -45,27 +46,8 @@ def check_model(source: str, overrides: Sequence[str] = (), allow_read: Sequence
 
 
 def find_warnings(model: Model) -> list[str]:
-    """Valid but unlikely: probabilities for a loss that takes logits, or logits for one that takes probabilities."""
-    warnings = []
-    producers = {top: node for node in model.net.nodes for top in node.tops}
-    for term in model.trainer.plan_cache.loss_terms:
-        node, logits = producers.get(term.output), getattr(term.loss, "from_logits", None)
-        if node is None or logits is None:
-            continue
-        last = getattr(node.layer, "activation", node.layer)
-        name, loss = type(last).__name__, type(term.loss).__name__
-        if logits and name in ("Softmax", "LogSoftmax", "Sigmoid"):
-            warnings.append(
-                f"{loss} {{ from_logits: true }} takes scores before any softmax, but {node.name!r} ends with {name}: "
-                "leave out one of the two"
-            )
-        elif not logits and name in ("Linear", "ReLU", "Tanh"):
-            activation = "sigmoid" if term.loss.target_kind == "binary" else "softmax"
-            warnings.append(
-                f"{loss} takes probabilities, but {node.name!r} has the activation {name}: write "
-                f"{{ from_logits: true }} at the loss, or activation: {activation}"
-            )
-    return warnings
+    """Valid but unlikely: the notes of `train.model_notes`, which `Model.compile` and `Model.fit` issue as warnings."""
+    return find_model_notes(model.net, model.trainer.plan_cache.loss_terms)
 
 
 def _find_layout_errors(model: Model) -> list[Diagnostic]:

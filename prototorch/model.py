@@ -13,7 +13,7 @@ import numpy as np
 from prototorch.backends.devices import backend_for
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.read_limits import ReadLimits
-from prototorch.errors import UsageError
+from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.graph.net import Net
 from prototorch.graph.net_writer import net_fields
 from prototorch.graph.symbolic import SymbolicTensor, build_net
@@ -32,6 +32,7 @@ from prototorch.train.callbacks import Callback, CallbackList, bind_output_dirs,
 from prototorch.train.config import Compile, Fit, record_class_names
 from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
 from prototorch.train.loss_terms import apply_loss_weights
+from prototorch.train.model_notes import find_model_notes
 from prototorch.train.on_batch import OnBatchRunner
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
@@ -126,7 +127,8 @@ class Model(ModelStructure, ModelWeights):
             seed: decides initial weights, the order of the data, dropout and augmentation.
             device, threads, precision, deterministic, autotune, memory: see `Compile`.
 
-        Raises UsageError for arguments that do not fit the net, BackendError for a device that is not available.
+        Raises UsageError for arguments that do not fit the net, BackendError for a device that is not available; warns
+        (`ModelWarning`) of a loss that does not fit what the output ends with.
         """
         block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
                         weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
@@ -134,6 +136,7 @@ class Model(ModelStructure, ModelWeights):
         if loss_weights is not None:
             block = block.replace(loss=apply_loss_weights(block, self.net, loss_weights))
         self.set_compile(block)
+        self._warn_once()
 
     def set_compile(self, block: Compile) -> None:
         """As `compile`, with a ``compile`` block."""
@@ -148,6 +151,7 @@ class Model(ModelStructure, ModelWeights):
 
     def _make_trainer(self, plan_cache: PlanCache) -> None:
         self._trainer = Trainer(plan_cache, Preprocessor(self.net, backend_for("cpu")))
+        self._has_warned = False
         self._on_batch_runner = OnBatchRunner(self._trainer)
 
     @property
@@ -329,7 +333,15 @@ class Model(ModelStructure, ModelWeights):
     def _compiled_trainer(self) -> Trainer:
         """The trainer of a compiled model. Raises UsageError, before data are read, where there is no loss."""
         _ = self.trainer.plan_cache.optimizer
+        self._warn_once()
         return self.trainer
+
+    def _warn_once(self) -> None:
+        """Issue the notes on the compiled model, once for each `compile`."""
+        if not self._has_warned:
+            self._has_warned = True
+            for note in find_model_notes(self.net, self.trainer.plan_cache.loss_terms):
+                warn_user(note, ModelWarning)
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,11 @@ class ActivationLayer(Layer, abstract=True):
     mask_policy: ClassVar[MaskPolicy] = "keep"
     #: each output follows from the same element of the input alone.
     elementwise: ClassVar[bool] = True
+    #: bounds of the outputs for any input
+    bounds: ClassVar[tuple[float, float]] = (-inf, inf)
+
+    def output_bounds(self, low: float, high: float) -> tuple[float, float]:
+        return self.bounds
 
     @classmethod
     def coerce(cls, value: Any) -> ActivationLayer | None:
@@ -34,6 +40,9 @@ class Linear(ActivationLayer):
 
     aliases = ("identity",)
     examples = [example("Linear { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
+
+    def output_bounds(self, low: float, high: float) -> tuple[float, float]:
+        return low, high
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         return x
@@ -54,6 +63,9 @@ class ReLU(ActivationLayer):
         example("ReLU { negative_slope: 0.1 }", inputs=[(1,)]),
     ]
 
+    def output_bounds(self, low: float, high: float) -> tuple[float, float]:
+        return (0.0 if self.negative_slope == 0 else -inf), (inf if self.max_value is None else self.max_value)
+
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if self.threshold != 0:
             y = ops.where(ops.greater(x, self.threshold), x, ops.zeros_like(x))
@@ -69,6 +81,7 @@ class ReLU(ActivationLayer):
 class ReLU6(ActivationLayer):
     """min(max(x, 0), 6) (Keras' relu6)."""
 
+    bounds = (0.0, 6.0)
     examples = [example("ReLU6 { }", inputs=[(5,)]), example("ReLU6 { }", inputs=[(2, 2)], range=(-9, 9))]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -91,6 +104,7 @@ class LeakyReLU(ActivationLayer):
 class Sigmoid(ActivationLayer):
     """1 / (1 + exp(-x)), the logistic function (Keras)."""
 
+    bounds = (0.0, 1.0)
     examples = [example("Sigmoid { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -100,6 +114,7 @@ class Sigmoid(ActivationLayer):
 class LogSigmoid(ActivationLayer):
     """log(1 / (1 + exp(-x))), without overflow (Keras)."""
 
+    bounds = (-inf, 0.0)
     examples = [example("LogSigmoid { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -109,6 +124,7 @@ class LogSigmoid(ActivationLayer):
 class HardSigmoid(ActivationLayer):
     """min(max(x / 6 + 1/2, 0), 1): a sigmoid of straight lines (Keras 3, PyTorch)."""
 
+    bounds = (0.0, 1.0)
     examples = [example("HardSigmoid { }", inputs=[(5,)]), example("HardSigmoid { }", inputs=[(2, 2)], range=(-5, 5))]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -118,6 +134,7 @@ class HardSigmoid(ActivationLayer):
 class Tanh(ActivationLayer):
     """The hyperbolic tangent."""
 
+    bounds = (-1.0, 1.0)
     examples = [example("Tanh { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -127,6 +144,7 @@ class Tanh(ActivationLayer):
 class Softplus(ActivationLayer):
     """log(1 + exp(x)), without overflow (Keras)."""
 
+    bounds = (0.0, inf)
     examples = [example("Softplus { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -136,6 +154,7 @@ class Softplus(ActivationLayer):
 class Softsign(ActivationLayer):
     """x / (1 + abs(x)) (Keras)."""
 
+    bounds = (-1.0, 1.0)
     examples = [example("Softsign { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -145,6 +164,7 @@ class Softsign(ActivationLayer):
 class Exponential(ActivationLayer):
     """exp(x) (Keras)."""
 
+    bounds = (0.0, inf)
     aliases = ("exp",)
     examples = [example("Exponential { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
@@ -158,6 +178,7 @@ class Softmax(ActivationLayer):
     Elements that a mask of this axis leaves out get 0.
     """
 
+    bounds = (0.0, 1.0)
     elementwise = False
 
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
@@ -176,6 +197,7 @@ class Softmax(ActivationLayer):
 class LogSoftmax(ActivationLayer):
     """log(softmax(x)) along an axis, without overflow (Keras)."""
 
+    bounds = (-inf, 0.0)
     elementwise = False
 
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
@@ -194,6 +216,9 @@ class Activation(Layer):
         example("Activation { activation: relu }", inputs=[(3,)]),
         example("Activation { activation: LeakyReLU { negative_slope: 0.2 } }", inputs=[(2, 3)]),
     ]
+
+    def output_bounds(self, low: float, high: float) -> tuple[float, float]:
+        return self.activation.output_bounds(low, high)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ctx.sublayer("activation", self.activation, x)

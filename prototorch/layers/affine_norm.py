@@ -16,6 +16,7 @@ from prototorch.schema import field
 class AffineNormLayer(Layer, abstract=True):
     """A layer that ends in ``* gamma + beta``."""
 
+    normalizes: ClassVar[bool] = True
     epsilon: float = field(default=1e-3, min=0, doc="Added to the variance.")
     center: bool = field(default=True, doc="Whether beta is added.")
     scale: bool = field(default=True, doc="Whether gamma multiplies.")

@@ -6,6 +6,7 @@ own output shape: those follow from the ops.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, ClassVar, Literal
 
 from prototorch.layers.context import Context
@@ -24,6 +25,10 @@ class Layer(Block, family="layer"):
     #: what becomes of its inputs' masks. "keep": the first input's is the mask of its outputs, too. "use": `call` reads
     #: the masks and sets those of its outputs. "end": it takes no masks; where it meets one, a warning says so.
     mask_policy: ClassVar[MaskPolicy] = "end"
+    #: whether outside training each element of the output is one of the input, a mean of some, or a border
+    keeps_bounds: ClassVar[bool] = False
+    #: whether inputs of any scale are brought to a common one
+    normalizes: ClassVar[bool] = False
     #: model texts of the layer with input shapes: documentation and tests at once
     examples: ClassVar[list[Any]] = []
     setattr_hints = {
@@ -52,6 +57,16 @@ class Layer(Block, family="layer"):
         Data that feed the layer directly are checked against it before the first step.
         """
         return None
+
+    def output_bounds(self, low: float, high: float) -> tuple[float, float] | None:
+        """Bounds of the output's elements for inputs from ``low`` to ``high``, which may be infinite.
+
+        A layer with weights has those of its activation for any input. None: they depend on weights.
+        """
+        if self.keeps_bounds:
+            return low, high
+        activation = getattr(self, "activation", None)
+        return None if activation is None else activation.output_bounds(-inf, inf)
 
     @classmethod
     def input_range(cls) -> tuple[int, int | None]:

@@ -21,6 +21,7 @@ class ColorChannels(Layer):
     Luma is 0.299 red + 0.587 green + 0.114 blue (ITU-R BT.601).
     """
 
+    keeps_bounds = True
     channels: Literal[1, 3] = field(default=3, doc="Number of output channels.")
 
     examples = [

@@ -19,6 +19,7 @@ class Dropout(RandomLayer):
     """
 
     mask_policy = "keep"
+    keeps_bounds = True
     rate: float = rate_field()
     noise_shape: tuple[int | None, ...] | None = field(
         default=None,
@@ -45,6 +46,7 @@ class Dropout(RandomLayer):
 class _SpatialDropout(RandomLayer):
     """Whole channels are dropped."""
 
+    keeps_bounds = True
     rank: ClassVar[int]
     mask_policy: ClassVar[MaskPolicy] = "keep"
     rate: float = rate_field()

@@ -12,6 +12,7 @@ from prototorch.schema import example, field
 
 
 class _GlobalPooling(Layer):
+    keeps_bounds = True
     rank: ClassVar[int]
     keepdims: bool = field(default=False, doc="Whether the pooled dimensions stay, with size 1.")
 

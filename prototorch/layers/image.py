@@ -39,6 +39,7 @@ class Resizing(Layer):
     Input [batch, channels, rows, columns], output [batch, channels, height, width]; integers become float32.
     """
 
+    keeps_bounds = True
     height: int = field(min=1, doc="Rows of the output.")
     width: int = field(min=1, doc="Columns of the output.")
     interpolation: Interpolation = field(default="bilinear", doc="Interpolation between pixels.")
@@ -77,6 +78,7 @@ class CenterCrop(Layer):
     image that is too small gives its largest part of that shape, resized.
     """
 
+    keeps_bounds = True
     height: int = field(min=1, doc="Rows of the output.")
     width: int = field(min=1, doc="Columns of the output.")
     examples = [

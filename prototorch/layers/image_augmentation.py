@@ -57,6 +57,7 @@ class RandomFlip(RandomLayer):
     Input and output [batch, channels, rows, columns]. The identity outside training.
     """
 
+    keeps_bounds = True
     mode: Literal["horizontal_and_vertical", "horizontal", "vertical"] = field(
         default="horizontal_and_vertical", doc="horizontal: left and right exchanged; vertical: top and bottom."
     )
@@ -81,6 +82,8 @@ class RandomCrop(RandomLayer):
     image is too small, its largest middle part of that shape, resized.
     """
 
+    keeps_bounds = True
+    is_identity_outside_training = False
     height: int = field(min=1, doc="Rows of the output.")
     width: int = field(min=1, doc="Columns of the output.")
     examples = [

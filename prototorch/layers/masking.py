@@ -18,6 +18,8 @@ class Masking(Layer):
     """
 
     mask_policy = "use"
+    keeps_bounds = True
+
     mask_value: float = field(default=0.0, doc="The value that marks a step to leave out.")
 
     examples = [

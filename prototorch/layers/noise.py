@@ -15,6 +15,7 @@ class GaussianNoise(RandomLayer):
     """Normal noise of mean 0 is added (Keras). Input and output [batch, ...]. The identity outside training."""
 
     mask_policy = "keep"
+    keeps_bounds = True
     stddev: float = field(min=0, doc="The noise's standard deviation.")
     examples = [
         example("GaussianNoise { stddev: 0.5 }", inputs=[(4, 3)]),
@@ -37,6 +38,7 @@ class GaussianDropout(RandomLayer):
     """
 
     mask_policy = "keep"
+    keeps_bounds = True
     rate: float = rate_field()
     examples = [
         example("GaussianDropout { rate: 0.5 }", inputs=[(4, 3)]),
@@ -59,6 +61,7 @@ class AlphaDropout(RandomLayer):
     """
 
     mask_policy = "keep"
+    keeps_bounds = True
     rate: float = rate_field()
     examples = [
         example("AlphaDropout { rate: 0.5 }", inputs=[(4, 3)]),

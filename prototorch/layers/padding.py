@@ -22,6 +22,7 @@ def _cropping_field(rank: int) -> Any:
 
 
 class _ZeroPadding(Layer):
+    keeps_bounds = True
     rank: ClassVar[int]
     padding: Pads
 
@@ -65,6 +66,7 @@ class ZeroPadding3D(_ZeroPadding):
 
 
 class _Cropping(Layer):
+    keeps_bounds = True
     rank: ClassVar[int]
     cropping: Pads
 

@@ -18,6 +18,7 @@ def _pool_size_field(rank: int) -> Any:
 class _Pooling(Layer):
     """The windows; the classes below declare their sizes and say what is taken of each."""
 
+    keeps_bounds = True
     rank: ClassVar[int]
     pool_size: Sizes
     strides: Sizes | None

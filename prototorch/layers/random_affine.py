@@ -18,6 +18,7 @@ Range = tuple[float, float]
 class _RandomAffine(RandomLayer):
     """Each output pixel (row, column) is read at ``matrix @ (row, column, 1)``, a matrix for each sample."""
 
+    keeps_bounds = True
     fill_mode: Literal["reflect", "constant", "nearest", "wrap"] = field(
         default="reflect", doc="Values beyond the border: mirrored, fill_value, the edge pixel, or repeated."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
@@ -13,6 +13,8 @@ class RandomLayer(Layer, abstract=True):
     """A layer that draws random numbers, which depend on the seed, the step and the layer's position in the net."""
 
     seed: int | None = field(default=None, doc="Seed of this layer, combined with the seed of the model.")
+    #: whether inputs are outputs outside training
+    is_identity_outside_training: ClassVar[bool] = True
 
     def random_site(self, ctx: Context) -> int:
         """The site of this layer's random op: that of the context, mixed with the layer's own seed."""

@@ -28,6 +28,12 @@ def broadcast_along_axis(ctx: Context, x: ArrayValue, values: Sequence[float], a
     return np.asarray(values, dtype=x.dtype).reshape(-1, *(1,) * (x.ndim - axis - 1))
 
 
+def _affine_bounds(low: float, high: float, scale: np.ndarray, offset: np.ndarray) -> tuple[float, float]:
+    """Bounds of ``x * scale + offset``, one for all or one per channel, for x from ``low`` to ``high``."""
+    ends = [np.where(scale == 0, 0.0, scale) * x + offset for x in (low, high)]
+    return float(np.min(ends)), float(np.max(ends))
+
+
 class Rescaling(Layer):
     """``x * scale + offset`` (Keras). Input and output [batch, ...]; integers become float32.
 
@@ -42,6 +48,9 @@ class Rescaling(Layer):
         example("Rescaling { scale: [2, 3]  offset: [-1, 0.5] }", inputs=[(2, 2, 3)]),
         example("Rescaling { scale: 0.1  offset: 1 }", inputs=[(4,)], dtype="uint8"),
     ]
+
+    def output_bounds(self, low: float, high: float) -> tuple[float, float]:
+        return _affine_bounds(low, high, np.asarray(self.scale), np.asarray(self.offset))
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         y = as_float(x) * broadcast_along_axis(ctx, as_float(x), self.scale, 1, "scale")
@@ -64,6 +73,11 @@ class Normalization(Layer):
         example("Normalization { mean: [1, 2, 3]  variance: [1, 4, 0.5]  axis: -1 }", inputs=[(2, 3)]),
         example("Normalization { mean: [1, 2]  variance: 4  invert: true }", inputs=[(2, 2, 1)]),
     ]
+
+    def output_bounds(self, low: float, high: float) -> tuple[float, float]:
+        mean, deviation = np.asarray(self.mean), np.maximum(np.sqrt(self.variance), 1e-7)
+        scale, offset = (deviation, mean) if self.invert else (1 / deviation, -mean / deviation)
+        return _affine_bounds(low, high, scale, offset)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float(x)

@@ -18,6 +18,7 @@ class Flatten(Layer):
     Input [batch, ...], output [batch, product of the rest].
     """
 
+    keeps_bounds = True
     examples = [example("Flatten { }", inputs=[(2, 3, 4)]), example("Flatten { }", inputs=[()])]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -30,6 +31,7 @@ class Reshape(Layer):
     Input [batch, ...], output [batch, *target_shape].
     """
 
+    keeps_bounds = True
     target_shape: tuple[int, ...] = field(type=Dims(unknown=False, infer=True),
                                           doc="The shape without the batch dimension; one size may be -1.")  # fmt: skip
     examples = [
@@ -52,6 +54,7 @@ class Permute(Layer):
     """
 
     mask_policy = "use"
+    keeps_bounds = True
     dims: list[int] = field(min=1, doc="The order: for each dimension of the output the number of the input's.")
     examples = [
         example("Permute { dims: [2, 1] }", inputs=[(2, 3)]),
@@ -79,6 +82,7 @@ class Permute(Layer):
 class RepeatVector(Layer):
     """A vector, n times one below the other (Keras). Input [batch, features], output [batch, n, features]."""
 
+    keeps_bounds = True
     n: int = field(min=1, doc="Number of repetitions.")
     examples = [
         example("RepeatVector { n: 3 }", inputs=[(2,)]),

@@ -12,6 +12,7 @@ from prototorch.schema import Ints, example, field
 
 
 class _UpSampling(Layer):
+    keeps_bounds = True
     rank: ClassVar[int]
     size: Sizes
 

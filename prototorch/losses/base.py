@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, ClassVar, Literal, NoReturn
 
 from prototorch import ops
@@ -27,9 +28,16 @@ class Loss(Block, family="loss"):
         target_kind: what targets are: "classes" integers from 0; "one_hot" a distribution over the class axis; "binary"
             values from 0 to 1; "values" any values.
         class_axis: the axis of the output along which the classes lie.
+        target_bounds: bounds of the targets that the loss is made for.
     """
 
     target_kind: ClassVar[TargetKind] = "values"
+    target_bounds: ClassVar[tuple[float, float]] = (-inf, inf)
+
+    @property
+    def output_bounds(self) -> tuple[float, float]:
+        """Bounds of the outputs that the loss is made for: 0 and 1 for probabilities."""
+        return (0.0, 1.0) if getattr(self, "from_logits", None) is False else (-inf, inf)
 
     @property
     def class_axis(self) -> int:

@@ -153,6 +153,10 @@ class KLDivergence(Loss):
     target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("KLDivergence { }", inputs=[(5,)]),)
 
+    @property
+    def output_bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
     def values(self, target: Any, output: Any) -> Any:
         target, output = ops.clip(target, EPSILON, 1.0), ops.clip(output, EPSILON, 1.0)
         return ops.sum(target * ops.log(target / output), axis=-1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from math import inf
+from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.losses.base import EPSILON, Loss
@@ -44,6 +45,7 @@ class MeanAbsolutePercentageError(Loss):
 class MeanSquaredLogarithmicError(Loss):
     """The mean of (log(target + 1) - log(output + 1))^2; both are clipped to at least 1e-7 first."""
 
+    target_bounds: ClassVar[tuple[float, float]] = (0.0, inf)
     aliases = ("msle", "MSLE")
     examples = (example("MeanSquaredLogarithmicError { }", inputs=[(3,)]),)
 
@@ -79,7 +81,12 @@ class LogCosh(Loss):
 class Poisson(Loss):
     """The mean of output - target * log(output + 1e-7): the output is the rate of a Poisson distribution."""
 
+    target_bounds: ClassVar[tuple[float, float]] = (0.0, inf)
     examples = (example("Poisson { }", inputs=[(3,)]),)
+
+    @property
+    def output_bounds(self) -> tuple[float, float]:
+        return 0.0, inf
 
     def values(self, target: Any, output: Any) -> Any:
         return output - target * ops.log(output + EPSILON)

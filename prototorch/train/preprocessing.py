@@ -127,8 +127,9 @@ class Preprocessor:
             raise ShapeError(
                 f"augment changes the shape of samples from {list(value.shape[1:])} to "
                 f"{list(augmented_sample.shape[1:])}, but outside training, where augment does not run, the net gets "
-                "the former; a layer that changes the shape belongs into preprocess (RandomCrop resizes outside "
-                "training), or the shape must be changed before: ZeroPadding2D, then RandomCrop"
+                "the former; Resizing and CenterCrop belong into preprocess; to crop at random, enlarge samples first, "
+                "and crop them to the former: augment { ZeroPadding2D { padding: 4 }  "
+                f"RandomCrop {_crop_fields(value)} }}"
             )
         return augmented_sample
 
@@ -142,3 +143,9 @@ class Preprocessor:
                     f"{where} layer {name!r} ({type(layer).__name__}): {exc}; it reads {list(value.shape[1:])}"
                 ) from exc
         return value
+
+
+def _crop_fields(image: Value) -> str:
+    """The fields of a crop to the size of images [batch, channels, height, width]."""
+    height, width = image.shape[-2:] if len(image.shape) == 4 else (32, 32)
+    return f"{{ height: {height}  width: {width} }}"

@@ -9,7 +9,7 @@ import prototorch as pt
 from prototorch.backends.cpu import LEVELS
 from prototorch.backends.cpu import cpu as backend
 from prototorch.backends.cpu.worker_pool import single_threaded
-from prototorch.errors import PrototorchError
+from prototorch.errors import ModelWarning, PrototorchError
 from prototorch.load import load_model
 from prototorch.train.preprocessing import Preprocessor
 
@@ -70,10 +70,11 @@ def test_augment_leaves_the_shape_as_it_is():
         assert made.predict(x).shape == (8, 2)
 
     crop = layers.RandomCrop(8, 8)
-    words = r"augment changes the shape of samples from \[1, 12, 12\] to \[1, 8, 8\].*belongs into preprocess"
+    words = r"augment changes the shape of samples from \[1, 12, 12\] to \[1, 8, 8\],.* RandomCrop { height: 12"
     with pytest.raises(PrototorchError, match=words):
         fitted((1, 12, 12), augment=[crop])
-    fitted((1, 8, 8), preprocess=[crop])
+    with pytest.warns(ModelWarning, match="RandomCrop"):
+        fitted((1, 8, 8), preprocess=[crop])
     fitted((1, 12, 12), augment=[layers.ZeroPadding2D(2), layers.RandomCrop(12, 12)])
 
 

@@ -52,5 +52,5 @@ def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[st
         path = escape_line(str(find_model_file(file)))
         click.echo(f"{path}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
         for note in warnings:
-            click.echo(f"note: {note}")
+            click.echo(f"warning: {note}")
     return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": warnings}

@@ -1,0 +1,116 @@
+"""Notes on a model that is valid and probably unintended: a loss that does not fit its output, random preprocessing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, isfinite
+
+from prototorch.graph.net import LayerNode, Net
+from prototorch.layers.base import Layer
+from prototorch.layers.random_layer import RandomLayer
+from prototorch.losses import Loss
+from prototorch.train.loss_terms import LossTerm
+
+__all__ = ["OutputActivation", "find_model_notes", "output_activation"]
+
+
+class OutputActivation:
+    """What a net's output ends with.
+
+    node: the layer that decides the values of the output: the last that does not only rearrange them.
+    layer: its activation, or the layer itself where it has none.
+    bounds: of the output's elements for any input.
+    """
+
+    def __init__(self, node: LayerNode, bounds: tuple[float, float]):
+        self.node, self.bounds = node, bounds
+        self.layer: Layer = getattr(node.layer, "activation", node.layer)
+
+    @property
+    def name(self) -> str:
+        """The type of the activation."""
+        return type(self.layer).__name__
+
+    def is_softmax(self) -> bool:
+        """Whether the elements along an axis add up to 1."""
+        return self.bounds == (0.0, 1.0) and not getattr(self.layer, "elementwise", True)
+
+    def describe_bounds(self) -> str:
+        """``whose values lie between 0 and 1``."""
+        low, high = self.bounds
+        return f"whose values lie between {low:g} and {high:g}"
+
+
+def output_activation(net: Net, output: str) -> OutputActivation | None:
+    """What an output ends with; None where its bounds depend on weights or on several layers."""
+    producers = {top: node for node in net.nodes for top in node.tops}
+    node = producers.get(output)
+    while node is not None and node.layer.keeps_bounds and len(node.bottoms) == 1:
+        node = producers.get(node.bottoms[0])
+    bounds = None if node is None else node.layer.output_bounds(-inf, inf)
+    return None if node is None or bounds is None else OutputActivation(node, bounds)
+
+
+def find_model_notes(net: Net, loss_terms: Sequence[LossTerm]) -> list[str]:
+    """All notes on a model, each one sentence with what was found, what is expected, and what to write."""
+    notes = []
+    for term in loss_terms:
+        end = output_activation(net, term.output)
+        note = None if end is None else _loss_note(term.loss, end)
+        if note is not None:
+            notes.append(note)
+    return [*notes, *_preprocess_notes(net)]
+
+
+def _loss_note(loss: Loss, end: OutputActivation) -> str | None:
+    kind, node = type(loss).__name__, end.node
+    units = getattr(node.layer, "units", None)
+    if end.is_softmax() and units == 1:
+        return (
+            f"{node.name!r} ends with Softmax over one element, which is always 1: write activation: sigmoid, "
+            "or units for each class"
+        )
+    low, high = loss.output_bounds
+    if getattr(loss, "from_logits", False):
+        if end.bounds[0] >= 0 or all(map(isfinite, end.bounds)):
+            return (
+                f"{kind} {{ from_logits: true }} takes logits (scores before any softmax or sigmoid), but "
+                f"{node.name!r} ends with {end.name}, {end.describe_bounds()}: leave out one of the two"
+            )
+        return None
+    if end.bounds[0] >= low and end.bounds[1] <= high:
+        is_sum_needed = loss.target_kind in ("classes", "one_hot") and (low, high) == (0.0, 1.0)
+        if is_sum_needed and not end.is_softmax():
+            return (
+                f"{kind} takes the probabilities of classes, which add up to 1, but {node.name!r} ends with "
+                f"{end.name}, whose elements do not add up to 1: "
+                "write activation: softmax, or loss: binary_crossentropy"
+            )
+        return None
+    if high == inf:
+        return (
+            f"{kind} takes values of at least {low:g}, but {node.name!r} has the activation {end.name}: write "
+            "activation: softplus or exponential"
+        )
+    activation = "sigmoid" if loss.target_kind == "binary" else "softmax"
+    at_loss = "{ from_logits: true } at the loss, or " if hasattr(loss, "from_logits") else ""
+    return (
+        f"{kind} takes probabilities, but {node.name!r} has the activation {end.name}: write "
+        f"{at_loss}activation: {activation}"
+    )
+
+
+def _preprocess_notes(net: Net) -> list[str]:
+    """Layers of ``preprocess`` that are random in training and another operation outside of it."""
+    notes = []
+    for number, layer in enumerate(net.preprocess, 1):
+        if isinstance(layer, RandomLayer) and not layer.is_identity_outside_training:
+            name = f" {layer.name!r}" if layer.name else ""
+            notes.append(
+                f"preprocess layer {number} ({type(layer).__name__}{name}) is random in training and another operation "
+                "outside of it: a random crop becomes a resize of the whole image, border included, so that objects "
+                "have another size in evaluation and prediction. Put it into augment, which runs in training only and "
+                "must keep the size: augment { ZeroPadding2D { padding: 4 }  RandomCrop { height: 32  width: 32 } } "
+                "for images of 32 x 32"
+            )
+    return notes
