@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.spec import Spec
 from prototorch.storage import checkpoint
 from prototorch.train.config import Compile
+from prototorch.train.state_check import describe_states, non_finite_states
 from prototorch.train.summary import trace_net
 from prototorch.train.trainer import Trainer
 
@@ -99,15 +101,31 @@ class ModelWeights:
         return sum(int(np.size(a)) for a in self.weights.values())
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write text, weights, optimizer state and, during a `fit`, the state to resume from into one HDF5 file."""
+        """Write text, weights, optimizer state and, during a `fit`, the state to resume from into one HDF5 file.
+
+        Weights that are not finite are reported by a RuntimeWarning; during a `fit` they raise TrainingError instead,
+        and an earlier file stays as it is.
+        """
         _ = self.weights
+        self._check_before_save(path)
         training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
         checkpoint.save(path, self.to_text(), self.variables, training)
 
     def save_weights(self, path: str | PathLike[str]) -> None:
         """Write the weights alone (with the text) into an HDF5 file."""
         _ = self.weights
+        self._check_before_save(path)
         checkpoint.save(path, self.to_text(), self.variables, None)
+
+    def _check_before_save(self, path: str | PathLike[str]) -> None:
+        """Warn of values that are not finite. In a fit they raise TrainingError: the earlier file stays as it is."""
+        if self.trainer.is_fitting:
+            self.trainer.check_states()
+        elif names := non_finite_states(self.variables, self.trainer.plan_cache.backend):
+            warnings.warn(
+                f"{fspath(path)} gets values that are not finite: {describe_states(self.variables, names)}",
+                RuntimeWarning, stacklevel=3,
+            )  # fmt: skip
 
     def load_weights(self, path: str | PathLike[str], *, by_name: bool = False,
                      skip_mismatch: bool = False) -> checkpoint.LoadReport:  # fmt: skip

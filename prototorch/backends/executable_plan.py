@@ -15,10 +15,11 @@ import numpy as np
 from prototorch.ops.core import Op
 from prototorch.spec import Spec
 
-__all__ = ["APPLY", "LOSS", "Buffer", "ExecutablePlan", "ExecutableStep", "PersistentTensor", "StepSpec"]
+__all__ = ["APPLY", "GUARD", "LOSS", "Buffer", "ExecutablePlan", "ExecutableStep", "PersistentTensor", "StepSpec"]
 
-#: outputs that an executor may read: the loss, and whether the updates count (without it they always do)
-LOSS, APPLY = "loss", "apply"
+#: outputs that an executor may read: the loss; the same, but NaN where a gradient is not finite; whether the updates
+#: count (without it they always do)
+LOSS, GUARD, APPLY = "loss", "guard", "apply"
 #: a step without its arrays: the op, the specs of its inputs and outputs, its attributes
 StepSpec = tuple[Op, tuple[Spec, ...], tuple[Spec, ...], Mapping[str, Any]]
 

@@ -85,6 +85,13 @@ class Variables(dict[str, Any]):
             self.mirror.pull(name)
         return super().__getitem__(name)
 
+    def current_arrays(self) -> Iterator[tuple[str, Any]]:
+        """All arrays where the last step has left them, on the device or here, for a caller that only reads them."""
+        mirror = self.mirror
+        for name in list(self):
+            on_device = mirror is not None and name in mirror.resident
+            yield name, mirror[name] if mirror is not None and on_device else super().__getitem__(name)
+
     def __setitem__(self, name: str, value: Any) -> None:
         self._replace(name, np.array(value))
 

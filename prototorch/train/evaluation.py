@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import numpy as np
 
+from prototorch.runtime.variables import SLOT_PREFIX
 from prototorch.train.batch_source import BatchSource
 from prototorch.train.callbacks import CallbackList
+from prototorch.train.nan_diagnosis import make_sample_namer
 from prototorch.train.signals import closing_batches
+from prototorch.train.state_check import describe_states, non_finite_states
 from prototorch.train.step_inputs import PREDICT, TEST
 from prototorch.train.step_runner import StepRunner
 
@@ -31,6 +36,9 @@ def evaluate(runner: StepRunner, data: BatchSource, calls: CallbackList, steps: 
                 if (runner.is_fitting and runner.interrupt_signal is not None) or number + 1 == steps:
                     break
         logs = metrics.results(TEST)
+        bad = next((name for name in metrics.loss_names if not math.isfinite(logs.get(name, 0.0))), None)
+        if bad is not None:
+            _warn(runner, f"the {bad} of the evaluation is {logs[bad]}")
         runner.call_hooks(calls, "on_test_end", logs)
         return logs
 
@@ -54,4 +62,17 @@ def predict(
             if number + 1 == steps:
                 break
     runner.call_hooks(calls, "on_predict_end")
-    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    outputs = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    for name, array in outputs.items():
+        if array.dtype.kind == "f" and array.size and np.isnan(array.min()):
+            rows = np.flatnonzero(np.isnan(array.reshape(len(array), -1)).any(axis=1)).tolist()
+            _warn(runner, f"the output {name!r} is NaN for {make_sample_namer(len(array), None, None)(rows)}")
+    return outputs
+
+
+def _warn(runner: StepRunner, what: str) -> None:
+    """Issue a RuntimeWarning about results that are not finite, with the weights that explain them."""
+    variables, backend = runner.plan_cache.variables, runner.plan_cache.backend
+    names = [n for n in non_finite_states(variables, backend) if not n.startswith(SLOT_PREFIX)]
+    cause = f"{describe_states(variables, names)} not finite" if names else "all weights are finite: look at the inputs"
+    warnings.warn(f"{what}: {cause}", RuntimeWarning, stacklevel=4)

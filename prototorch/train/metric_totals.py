@@ -25,12 +25,17 @@ class MetricTotals:
     ):
         self._variables, self._loss_terms, self._metric_terms = variables, loss_terms, metric_terms
 
+    @property
+    def loss_names(self) -> list[str]:
+        """The losses in the logs: ``loss``, and where there are several also each of them."""
+        return ["loss", *([t.name for t in self._loss_terms] if len(self._loss_terms) > 1 else [])]
+
     def results(self, phase: str) -> dict[str, Any]:
         """The mean loss and the metrics of a phase since `reset`: floats, or lists for metrics that are arrays."""
         variables = self._variables
         total = f"{METRIC_PREFIX}{phase}:loss:count"
         count = float(variables.borrow(total)) if total in variables else 0.0
-        names = ["loss", *([t.name for t in self._loss_terms] if len(self._loss_terms) > 1 else [])]
+        names = self.loss_names
         logs: dict[str, Any] = {}
         if count:
             logs = {n: float(variables.borrow(f"{METRIC_PREFIX}{phase}:{n}:sum")) / count for n in names}

@@ -1,23 +1,33 @@
-"""The cause of a loss that is not finite: the failed step is run once more, op by op, up to the first bad value."""
+"""The cause of a loss or gradient that is not finite: the failed step is run once more, op by op, up to the first bad
+value."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from prototorch.backends.core import Backend
+from prototorch.backends.executable_plan import GUARD, LOSS
 from prototorch.graph.ir import Graph, Value
-from prototorch.graph.net import LayerNode
+from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import InputPreprocessing, Trace, trace
-from prototorch.ops.core import use_interpreter
+from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.step_inputs import SAMPLE_WEIGHT_PREFIX, TARGET_PREFIX
 
-__all__ = ["ADVICE", "NonFiniteLossError", "find_cause", "make_sample_namer", "raise_if_not_finite", "run_op_by_op"]
+__all__ = [
+    "ADVICE",
+    "Cause",
+    "NonFiniteStepError",
+    "find_cause",
+    "make_sample_namer",
+    "raise_if_not_finite",
+    "run_op_by_op",
+]
 
 MAX_SAMPLES_SHOWN = 8
 ADVICE = "Try a smaller learning rate or clipnorm, or look for odd values in the data"
@@ -26,8 +36,11 @@ ValueRange = tuple[float, float]  # the smallest and the largest finite element
 SampleNamer = Callable[[Sequence[int]], str]  # rows of a batch -> their names
 
 
-class NonFiniteLossError(Exception):
-    """A loss that is not finite; no weight has been changed by it. steps_since: steps that were started after it."""
+class NonFiniteStepError(Exception):
+    """A training step whose loss, or a gradient of it, is not finite; no weight has been changed by it.
+
+    loss: the loss where it is known, else NaN. steps_since: steps that were started after it.
+    """
 
     steps_since = 0
 
@@ -36,16 +49,23 @@ class NonFiniteLossError(Exception):
         self.loss = loss
 
 
+class Cause(NamedTuple):
+    """Why a step failed: a sentence, and whether its loss is finite, so that the backward pass is at fault."""
+
+    text: str
+    loss_is_finite: bool = False
+
+
 def raise_if_not_finite(outputs: Mapping[str, Any]) -> None:
-    """Raise NonFiniteLossError where the loss among the outputs of a step is not finite."""
-    loss = float(outputs["loss"])
-    if not np.isfinite(loss):
-        raise NonFiniteLossError(loss)
+    """Raise NonFiniteStepError where the loss or a gradient is not finite, by the outputs of a step."""
+    guard = float(outputs[GUARD])
+    if not np.isfinite(guard):
+        raise NonFiniteStepError(float(outputs.get(LOSS, guard)))
 
 
 def find_cause(plan_cache: PlanCache, specs: Mapping[str, Spec], inputs: Mapping[str, Any], name_samples: SampleNamer,
-               preprocessing: InputPreprocessing | None = None) -> str:  # fmt: skip
-    """A sentence about the first value of a training step that is not finite.
+               preprocessing: InputPreprocessing | None = None) -> Cause:  # fmt: skip
+    """The first value of a training step that is not finite.
 
     specs: of the net's inputs. inputs: all inputs of the step, the random key too, so that dropout drops the same
     elements. preprocessing: what the step makes its input with. The variables must be as they were before the step.
@@ -54,36 +74,79 @@ def find_cause(plan_cache: PlanCache, specs: Mapping[str, Spec], inputs: Mapping
     for name, array in inputs.items():
         elements = np.asarray(array)
         if elements.dtype.kind == "f" and not np.isfinite(elements).all():
-            return f"{_describe_input(name)} is not finite: {_describe_extent(elements, batch, name_samples)}"
+            return Cause(f"{_describe_input(name)} is not finite: {_describe_extent(elements, batch, name_samples)}")
     graph, net = Graph(), plan_cache.net
     dtype = plan_cache.backend.precision.low_dtype
     net_trace = trace(net, specs, True, graph, compute_dtype=dtype, preparation=preprocessing)
     with use_interpreter(graph):
         losses = plan_cache.steps.build_losses(graph, net_trace)
+        gradients = _record_gradients(graph, net_trace, losses.total)
     layers: dict[Value, LayerNode] = {}
     for node in net.nodes:
         for top in node.tops:
             layers.setdefault(net_trace.values[top], node)  # a layer may return its own input
     terms = {losses.per_sample[t.name]: t for t in plan_cache.loss_terms}
     ranges = {v: _value_range(np.asarray(inputs[name])) for name, v in graph.inputs.items()}
+    failures: dict[Value, str] = {}
     for value, array in run_op_by_op(graph, plan_cache.backend, plan_cache.variables, inputs):
         if not value.spec.is_float:
             continue
         ranges[value] = _value_range(array)
         if np.isfinite(array).all():
             continue
-        extent = _describe_extent(array, batch, name_samples)
+        extent = failures[value] = _describe_extent(array, batch, name_samples)
         layer, term = layers.get(value), terms.get(value)
         if layer is not None:
             input_ranges = [ranges[net_trace.values[b]] for b in layer.bottoms]
-            return _describe_layer(plan_cache, net_trace, layer, extent, input_ranges)
+            return Cause(_describe_layer(plan_cache, net_trace, layer, extent, input_ranges))
         if term is not None:
             output, target = ranges[net_trace.values[term.output]], ranges[losses.targets[term.output]]
-            return (
+            return Cause(
                 f"the outputs of all layers are finite, but the loss {term.name!r} ({type(term.loss).__name__}) is "
                 f"not: {extent}; it compares {_describe_range([output])} with targets, {_describe_range([target])}"
             )
-    return "every layer's output and every loss is finite, but the penalties on weights, or the sum of all, are not"
+        if value is losses.total:
+            return Cause(
+                "every layer's output and every loss is finite, but the penalties on weights, or the sum of all, "
+                "are not"
+            )
+    return Cause(_describe_gradients(net, gradients, failures, ranges), loss_is_finite=True)
+
+
+def _record_gradients(graph: Graph, net_trace: Trace, total: Value) -> dict[str, Value]:
+    """The gradients of the trainable weights by name, recorded after the forward pass."""
+    weights = [w.name for w in net_trace.weights.values() if w.trainable]
+    with graph.phase("backward"):
+        seeds = [(total, graph.constant(np.float32(1)))]
+        gradients = backward_pass(
+            list(graph.nodes), seeds, [graph.states[name] for name in weights], lambda node: graph.scope(node.scope)
+        )
+    return {name: g for name, g in zip(weights, gradients, strict=True) if g is not None}
+
+
+def _describe_gradients(net: Net, gradients: Mapping[str, Value], failures: Mapping[Value, str],
+                        ranges: Mapping[Value, ValueRange]) -> str:  # fmt: skip
+    """The layer at which the backward pass first gives a value that is not finite, and the weights it reaches."""
+    names = [name for name, g in gradients.items() if g in failures]
+    if not names:
+        return "computed once more, op by op, every value is finite: a sum or a product was at the limit of float32"
+    origin = gradients[names[0]]
+    while (bad := next((v for v in _inputs_of(origin) if v in failures), None)) is not None:
+        origin = bad
+    scope = origin.producer.scope if origin.producer is not None else ""
+    layer = next((n for n in net.nodes if n.name == scope), None)
+    where = f"layer {scope!r} ({type(layer.layer).__name__})" if layer is not None else scope or "the loss"
+    operands = [ranges[v] for v in _inputs_of(origin) if v in ranges]
+    reads = f"; it is computed from {_describe_range(operands)}" if operands else ""
+    return (
+        f"the derivative of {where} is the first that is not finite, from the loss backwards: {failures[origin]}"
+        f"{reads}; it would have changed {', '.join(map(repr, names[:4]))}"
+        f"{f' and {len(names) - 4} more weights' if len(names) > 4 else ''} to values that are not finite"
+    )
+
+
+def _inputs_of(value: Value) -> Sequence[Value]:
+    return value.producer.inputs if value.producer is not None else ()
 
 
 def run_op_by_op(graph: Graph, backend: Backend, states: Mapping[str, Any],

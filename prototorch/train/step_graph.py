@@ -6,7 +6,7 @@ backward computation together, and nothing returns to Python between them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.backends.core import Backend
-from prototorch.backends.executable_plan import APPLY, LOSS
+from prototorch.backends.executable_plan import APPLY, GUARD, LOSS
 from prototorch.errors import ShapeError, UsageError
 from prototorch.graph.batch_analysis import BATCHED, INDEPENDENT, UNIFORM, analyze_graph, is_batch_size_independent
 from prototorch.graph.ir import Graph, Value
@@ -26,6 +26,7 @@ from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, initial_value
 from prototorch.spec import Spec
 from prototorch.train.config import Compile
+from prototorch.train.gradient_check import gradient_operands, non_finite_marker
 from prototorch.train.loss_scale import LossScaler
 from prototorch.train.loss_terms import MetricTerm, check_metrics, resolve_loss_terms, resolve_metric_terms
 from prototorch.train.step_inputs import (
@@ -202,6 +203,12 @@ class StepGraphBuilder:
                 new = term.metric.update(states, losses.targets[term.output], output, weight)
                 step.updates.update({states[k].name: v for k, v in new.items()})
 
+    def _gradient_marker(self, gradients: Sequence[Value]) -> Value | None:
+        """0, or NaN where a gradient is not finite; None where the backend checks the weights alone."""
+        if not self.backend.checks_gradients:
+            return None
+        return non_finite_marker(gradient_operands(gradients))
+
     def _add_optimizer(self, step: StepGraph, net_trace: Trace, total: Value) -> frozenset[str]:
         """The backward pass and the optimizer's updates; gives the names of the states that the optimizer changes."""
         optimizer, graph = self.optimizer, step.graph
@@ -215,6 +222,10 @@ class StepGraphBuilder:
             if scaler is not None:
                 gradients = scaler.unscale(gradients)
                 step.outputs[APPLY] = scaler.update(gradients, step.updates)
+                marker: Value | None = scaler.failure_marker(step.outputs[APPLY])
+            else:
+                marker = self._gradient_marker([g for g in gradients if g is not None])
+            step.outputs[GUARD] = total if marker is None else total + marker
         triples = [(w, v, g) for w, v, g in zip(weights, values, gradients, strict=True) if g is not None]
         unguarded_names = set(step.updates)
         with graph.phase("update"):

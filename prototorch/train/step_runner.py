@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ from prototorch.train.callbacks import CallbackList, DeferredActions, LazyLogs
 from prototorch.train.fit_state import FitState
 from prototorch.train.nan_diagnosis import (
     ADVICE,
-    NonFiniteLossError,
+    Cause,
+    NonFiniteStepError,
     find_cause,
     make_sample_namer,
     raise_if_not_finite,
@@ -33,6 +35,7 @@ from prototorch.train.plan_cache import PlanCache
 from prototorch.train.precompile import BackgroundCompilation
 from prototorch.train.preprocessing import AUGMENT_KEY, Preprocessor
 from prototorch.train.profiler import CALLBACKS, PREPARE, Profiler
+from prototorch.train.state_check import INTERVAL, describe_states, non_finite_states
 from prototorch.train.step_inputs import LEARNING_RATE, PREDICT, STEP, TRAIN, random_key
 
 __all__ = ["StepRunner"]
@@ -79,6 +82,8 @@ class StepRunner(FitState):
         self.is_fitting = False
         self.skipped_samples: dict[str, int] = {}
         self._recent_steps: list[StartedStep] = []
+        self._known_states: list[str] = []  # those that were not finite before the fit
+        self._checked_step = 0  # the last step after which all states were found finite
         self._deferred = DeferredActions()
         self._unread_logs: LazyLogs | None = None
         self._precompilation: BackgroundCompilation | None = None
@@ -162,6 +167,38 @@ class StepRunner(FitState):
                 self._with_nan_guard(partial(executor.synchronize, raise_if_not_finite))
             self._recent_steps = []
 
+    def note_states(self) -> None:
+        """Before a fit: warn of values that are not finite. They are known from then on."""
+        variables = self.plan_cache.variables
+        self._known_states = non_finite_states(variables, self.plan_cache.backend)
+        if self._known_states:
+            warnings.warn(
+                f"before the first step these values are not finite: {describe_states(variables, self._known_states)}",
+                RuntimeWarning, stacklevel=4,
+            )  # fmt: skip
+        self._checked_step = self.step
+
+    def check_states(self) -> None:
+        """Raise TrainingError where a weight or the optimizer's state has become not finite; see `state_check`."""
+        with self.lock:
+            names = non_finite_states(self.plan_cache.variables, self.plan_cache.backend)
+            names = [name for name in names if name not in self._known_states]
+            if names:
+                raise TrainingError(self._describe_states(names))
+            self._checked_step = self.step
+
+    def _describe_states(self, names: Sequence[str]) -> str:
+        is_inside = self.is_fitting and self.batch
+        at = f"step {self.batch} of epoch {self.epoch + 1}" if is_inside else f"step {self.step}"
+        steps = self.step - self._checked_step
+        since = f"in one of the last {steps} steps" if steps > 1 else "in this step"
+        return (
+            f"after {at} these values are not finite: {describe_states(self.plan_cache.variables, names)}. They have "
+            f"become so {since}, whose losses were finite: an update or a running statistic has overflowed (or they "
+            "were set so). The model holds them, nothing has been rolled back: load the last checkpoint, or begin "
+            f"again. {ADVICE}"
+        )
+
     def defer(self, action: Callable[[], None]) -> None:
         """Run an action after all callbacks of the current hook, so that what it saves is the state of all of them."""
         self._deferred.defer(action)
@@ -197,12 +234,14 @@ class StepRunner(FitState):
         padded = feeder.pad(phase, count, inputs)
         outputs = self._with_nan_guard(lambda: executor(padded, raise_if_not_finite))
         self.step += 1
+        if self.step - self._checked_step >= INTERVAL:
+            self.check_states()
         return outputs
 
     def _with_nan_guard(self, work: Callable[[], Any]) -> Any:
         try:
             return work()
-        except NonFiniteLossError as error:
+        except NonFiniteStepError as error:
             started = self._recent_steps[-1 - error.steps_since]
             self.step, self.batch, self._recent_steps = started.step, started.batch, []
             raise TrainingError(self._describe_failure(error.loss, started)) from None
@@ -218,5 +257,6 @@ class StepRunner(FitState):
         try:
             cause = find_cause(self.plan_cache, feeder.fed_specs(count), inputs, sample, preprocessing)
         except MemoryError:
-            cause = "there is not enough memory to look for the layer"
-        return f"the loss is {loss} at {at}: {cause}. No weight has been changed by this step. {ADVICE}"
+            cause = Cause("there is not enough memory to look for the layer", bool(np.isfinite(loss)))
+        what = "the gradient of the loss is not finite" if cause.loss_is_finite else f"the loss is {loss}"
+        return f"{what} at {at}: {cause.text}. No weight has been changed by this step. {ADVICE}"

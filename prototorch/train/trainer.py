@@ -60,6 +60,7 @@ class Trainer(StepRunner):
         feeder = self.make_feeder(data, True, class_weight)
         with self.profiler(PREPARE):  # first of all: a step that would not fit in memory is reported here
             feeder.prepare_executor(TRAIN, data.full_batch())
+            self.note_states()
         self.loader, self.callbacks = loader, callbacks
         params = {"epochs": epochs, "steps": steps_per_epoch or data.steps(), "samples": len(data.dataset),
                   "batch_size": loader.batch_size, "validation": validation is not None,
@@ -146,6 +147,7 @@ class Trainer(StepRunner):
             if is_complete:
                 self.epoch_state = EpochState.VALIDATING
             self.synchronize()
+            self.check_states()
             if is_complete:
                 self.dataset_epochs += 1
             if self.interrupt_signal is not None:

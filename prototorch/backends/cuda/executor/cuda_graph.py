@@ -20,7 +20,7 @@ from prototorch.backends.cuda.device import CudaDevice
 from prototorch.backends.cuda.executor.device_mirror import DeviceMirror
 from prototorch.backends.cuda.executor.input_staging import InputStaging
 from prototorch.backends.cuda.executor.loss_check import MAX_REPORT_LAG, REPORT_INTERVAL, DeviceLossCheck
-from prototorch.backends.executable_plan import APPLY, LOSS, ExecutablePlan, ExecutableStep
+from prototorch.backends.executable_plan import APPLY, GUARD, ExecutablePlan, ExecutableStep
 from prototorch.backends.executor import LossGuard, StepTime
 from prototorch.errors import ResourceError
 
@@ -66,7 +66,7 @@ class CudaGraphExecutor:
             )
             self._outputs = {name: self._buffers.array(b) for name, b in plan.outputs.items()}
             self.loss_check: DeviceLossCheck | None = None
-            if LOSS in plan.outputs and plan.first_update < len(plan.steps):
+            if GUARD in plan.outputs and plan.first_update < len(plan.steps):
                 self.loss_check = states.loss_check = states.loss_check or DeviceLossCheck(self.device)
             self.launches = self._bind_steps()
 
@@ -102,7 +102,7 @@ class CudaGraphExecutor:
         return kernel, tuple(map(self._buffers.array, step.inputs)), tuple(map(self._buffers.array, step.outputs))
 
     def _loss_check_launch(self, check: DeviceLossCheck) -> LaunchRecord:
-        loss, apply = self._outputs[LOSS], self._outputs.get(APPLY)
+        loss, apply = self._outputs[GUARD], self._outputs.get(APPLY)
         return LaunchRecord("check of the loss", "", "update", lambda: self.device.check_loss(check.block, loss, apply))
 
     def _state_copy_launches(self) -> list[LaunchRecord]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from prototorch.backends.cuda.device import CudaDevice
 from prototorch.backends.cuda.device_sources import LossCheckState
-from prototorch.backends.executable_plan import LOSS
+from prototorch.backends.executable_plan import GUARD
 from prototorch.backends.executor import LossGuard
 
 __all__ = ["MAX_REPORT_LAG", "REPORT_INTERVAL", "DeviceLossCheck"]
@@ -60,7 +60,7 @@ class DeviceLossCheck:
         steps_since, loss = self.steps_started - int(state["finite_steps"]) - 1, np.float32(state["loss"])
         self.reset()
         try:
-            guard({LOSS: loss})
+            guard({GUARD: loss})
         except Exception as error:
             error.steps_since = steps_since  # type: ignore[attr-defined]
             raise
