@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -90,6 +90,13 @@ class BoundDataset(Dataset):
     def column_array(self, column: str) -> np.ndarray | None:
         array = self._dataset.column_array(column)
         return array if array is None or column not in self._adapters else self._adapters[column](array)
+
+    @property
+    def is_sampled(self) -> bool:
+        return self._dataset.is_sampled
+
+    def update_fingerprint(self, digest: Any) -> None:
+        self._dataset.update_fingerprint(digest)
 
     def rebind(self, dataset: Dataset) -> BoundDataset:
         """Another set with the same columns, bound in the same way. Raises DataError for table indices out of range."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from prototorch.data.columns import as_column, as_slice, check_equal_lengths, dtype_name, gather
+from prototorch.data.fingerprint import update_with_array
 from prototorch.data.shuffling import permutation
 from prototorch.errors import DataError, did_you_mean
 from prototorch.spec import Spec
@@ -76,6 +78,20 @@ class Dataset(ABC):
     def column_array(self, column: str) -> np.ndarray | None:
         """The whole column [len, ...] if it is in memory, else None."""
         return None
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether it consists of samples that were drawn at random from another set."""
+        return False
+
+    def update_fingerprint(self, digest: Any) -> None:
+        """Feed what identifies the samples to a hash; see `prototorch.data.fingerprint`. By default the specs and the
+        columns that are in memory."""
+        digest.update(f"{len(self)} {self.summary()}".encode("utf-8", "surrogateescape"))
+        for column in self.columns:
+            array = self.column_array(column)
+            if array is not None:
+                update_with_array(digest, column, array)
 
     def subset(self, indices: np.ndarray) -> Dataset:
         """A view of the samples with these indices, in this order."""
@@ -221,6 +237,10 @@ class ArrayDataset(Dataset):
     def column_array(self, column: str) -> np.ndarray | None:
         return self._arrays.get(column)
 
+    def update_fingerprint(self, digest: Any) -> None:
+        for column in sorted(self._arrays):
+            update_with_array(digest, column, self._arrays[column])
+
 
 class Subset(Dataset):
     """A view of some samples of another data set."""
@@ -246,6 +266,14 @@ class Subset(Dataset):
 
     def origin(self, index: int) -> str:
         return self._dataset.origin(int(self._indices[index]))
+
+    @property
+    def is_sampled(self) -> bool:
+        return self._dataset.is_sampled or as_slice(self._indices) is None
+
+    def update_fingerprint(self, digest: Any) -> None:
+        self._dataset.update_fingerprint(digest)
+        update_with_array(digest, "indices", self._indices)
 
     def column_array(self, column: str) -> np.ndarray | None:
         array = self._dataset.column_array(column)

@@ -7,10 +7,12 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from prototorch.data.dataset import Columns, Dataset, SampleError
+from prototorch.data.fingerprint import update_with_array, update_with_files
 from prototorch.data.image_io import IMAGE_SUFFIXES, ImageReader
 from prototorch.data.read_limits import is_inside
 from prototorch.data.safe_io import expand_path, printable_path, read_file
@@ -98,6 +100,11 @@ class ImageFileDataset(Dataset):
 
     def column_array(self, column: str) -> np.ndarray | None:
         return self._labels if column == "label" else None
+
+    def update_fingerprint(self, digest: Any) -> None:
+        update_with_files(digest, self.paths)
+        if self._labels is not None:
+            update_with_array(digest, "label", self._labels)
 
     def _read(self, indices: np.ndarray, errors: list[SampleError] | None) -> tuple[Columns, np.ndarray]:
         images = np.empty((len(indices), *self._shape), np.uint8)

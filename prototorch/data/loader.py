@@ -12,6 +12,7 @@ import numpy as np
 
 from prototorch.data.batch import Batch, BatchContext, BatchTransform, cast_columns
 from prototorch.data.dataset import Columns, Dataset, SampleError
+from prototorch.data.fingerprint import check_fingerprint, fingerprint
 from prototorch.data.ordered_pool import InlinePool, OrderedPool, closing
 from prototorch.data.shuffling import permutation
 from prototorch.data.split_batches import SplitBatches
@@ -99,6 +100,7 @@ class Loader:
         self.threads, self.transform_bytes = threads, 0
         self.wait_seconds = 0.0
         self.skipped_samples: dict[int, str] = {}
+        self._fingerprint: dict[str, Any] | None = None
 
     def __len__(self) -> int:
         """The number of batches per epoch."""
@@ -160,6 +162,7 @@ class Loader:
             "shuffle": self.shuffle,
             "drop_last": self.drop_last,
             "skipped": sorted(self.skipped_samples),
+            "data": self.fingerprint(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -171,9 +174,28 @@ class Loader:
                     f"{self.dataset.name}: the training cannot be resumed exactly: {name} was {state[name]} and is now "
                     f"{current[name]}"
                 )
+        if "data" in state:
+            self.check_unchanged(state["data"])
+        elif self.dataset.is_sampled:
+            raise DataError(
+                f"{self.dataset.name}: the training cannot be resumed exactly: its snapshot is of an older version, "
+                "which drew other samples for validation_split or limit. Begin a new training: run without --resume, "
+                "or fit(resume=False)"
+            )
         self.seed, self.epoch, self.position = int(state["seed"]), int(state["epoch"]), int(state["position"])
         origins = {int(index): self.dataset.origin(int(index)) for index in state["skipped"]}
         self.skipped_samples = {i: f"{origin}: skipped before the run was resumed" for i, origin in origins.items()}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The fingerprint of the data set, which is taken once: see `prototorch.data.fingerprint`."""
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(self.dataset)
+        return self._fingerprint
+
+    def check_unchanged(self, saved: Mapping[str, Any], what: str = "samples") -> None:
+        """Raise DataError, with both sides, if the data set is not the one of a saved fingerprint."""
+        check_fingerprint(self.dataset, saved, what)
+        self._fingerprint = dict(saved)
 
     def _read(self, indices: np.ndarray) -> ReadResult:
         """Read the samples with these indices, a part of a batch."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from prototorch.data.dataset import Columns, Dataset
+from prototorch.data.fingerprint import update_with_array
 from prototorch.data.shuffling import philox
 from prototorch.errors import DataError
 from prototorch.spec import Spec
@@ -50,6 +53,14 @@ class SiamesePairs(Dataset):
 
     def origin(self, index: int) -> str:
         return f"{self._dataset.origin(index)} with {self._dataset.origin(int(self._partner[index]))}"
+
+    @property
+    def is_sampled(self) -> bool:
+        return self._dataset.is_sampled
+
+    def update_fingerprint(self, digest: Any) -> None:
+        self._dataset.update_fingerprint(digest)
+        update_with_array(digest, "partner", self._partner)
 
     def column_array(self, column: str) -> np.ndarray | None:
         return self._is_same_class if column == "same" else None

@@ -6,15 +6,18 @@ import csv
 import inspect
 import math
 import os
+from collections.abc import Mapping
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from prototorch.data.csv_writer import escape_cell
 from prototorch.errors import TrainingError, UsageError, did_you_mean
+from prototorch.metrics.base import Direction
 from prototorch.schema import field
 from prototorch.train.callbacks import Callback, LambdaCallback, Logs
-from prototorch.train.output_paths import format_path
+from prototorch.train.log_names import LogNames
+from prototorch.train.output_paths import check_file_path, format_path
 from prototorch.train.profiler import data_wait_share
 
 __all__ = [
@@ -36,19 +39,29 @@ class History(Callback):
     ``timing`` are the seconds of each epoch of this process by purpose: ``steps``, ``data`` (waiting for data),
     ``validation``, ``callbacks``, ``prepare`` (planning and compiling) and ``total``. ``waiting`` is the share of the
     training that was spent waiting for data, from 0 to 1. They are not part of the state.
+
+    ``weights_epoch`` is the epoch (from 0, as in ``epoch``) at whose end the model had the weights that it has after
+    the fit: the last one, or the best one where `EarlyStopping` restored it; None after an interruption in the middle
+    of an epoch. ``stop_reason`` says why a callback ended the fit before its last epoch, None where none did.
     """
 
     def __init__(self) -> None:
         self.history: dict[str, list[float]] = {}
         self.epoch: list[int] = []
         self.timing: list[dict[str, float]] = []
+        self.weights_epoch: int | None = None
+        self.stop_reason: str | None = None
 
     @property
     def waiting(self) -> list[float]:
         """For each epoch of this process, the share of the training that was spent waiting for data."""
         return [data_wait_share(one) for one in self.timing]
 
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        self.weights_epoch = None
+
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        self.weights_epoch = epoch
         self.epoch.append(epoch)
         self.timing.append(self.model.trainer.epoch_seconds)
         for name, value in (logs or {}).items():
@@ -59,6 +72,8 @@ class History(Callback):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.epoch, self.history = list(state["epoch"]), {k: list(v) for k, v in state["history"].items()}
+        if self.epoch and not self.model.trainer.batch:
+            self.weights_epoch = self.epoch[-1]
 
     def __repr__(self) -> str:
         return f"<History of {len(self.epoch)} epochs: {', '.join(self.history)}>"
@@ -71,6 +86,11 @@ class _Monitor(Callback, abstract=True):
     mode: Literal["auto", "min", "max"] = field(
         default="auto", doc='Whether smaller (min) or larger (max) is better; "auto": as the loss or metric declares.'
     )
+
+    def check_logs(self, names: LogNames) -> None:
+        names.require(self.monitor, f"{type(self).__name__} monitors")
+        if not names.is_open or self.monitor in names.epoch:
+            self._direction(names.directions)
 
     def monitored_value(self, logs: Logs | None) -> float | None:
         """The monitored value; None after an epoch without validation. Raises UsageError where the logs have no such
@@ -94,16 +114,19 @@ class _Monitor(Callback, abstract=True):
 
         Raises UsageError with "auto" for a value that is no loss or metric, or a metric that declares no direction.
         """
+        return -1 if self._direction(self.params.get("directions", {})) == "min" else 1
+
+    def _direction(self, directions: Mapping[str, Direction | None]) -> str:
         mode: str | None = self.mode
         if mode == "auto":
             name = self.monitor.removeprefix("val_")
-            mode = self.params.get("directions", {}).get(name, "min" if name.endswith("loss") else None)
+            mode = directions.get(name, "min" if name.endswith("loss") else None)
         if mode is None:
             raise UsageError(
                 f"{type(self).__name__} cannot tell whether a smaller or a larger {self.monitor!r} is better: "
                 "expected mode: min or mode: max"
             )
-        return -1 if mode == "min" else 1
+        return mode
 
     def is_better(self, value: float, than: float | None, by: float = 0.0) -> bool:
         """Whether a value is better than another by more than ``by``; any value but NaN is better than None."""
@@ -142,6 +165,11 @@ class EarlyStopping(_Monitor):
         elif self.wait >= self.patience and epoch > 0:
             self.stopped_epoch = epoch
             self.model.stop_training = True
+            self.model.trainer.stop_reason = (
+                f"{self.monitor} has not improved for {self.wait} epochs"
+                if self.best is not None
+                else f"{self.monitor} was not a number for {self.wait} epochs"
+            )
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         was_interrupted = (
@@ -149,6 +177,7 @@ class EarlyStopping(_Monitor):
         )  # then the training continues from its present weights
         if self.restore_best_weights and self.best_weights is not None and not was_interrupted:
             self.model.set_weights(self.best_weights)
+            self.model.history.weights_epoch = self.best_epoch
 
     def state(self) -> dict[str, Any]:
         return {"best": self.best, "best_epoch": self.best_epoch, "wait": self.wait,
@@ -176,8 +205,20 @@ class ModelCheckpoint(_Monitor):
         if self.save_freq != "epoch" and self.save_freq < 1:
             self.refuse("save_freq is at least 1 step", "save_freq")
 
+    def check_logs(self, names: LogNames) -> None:
+        per_batch = self.save_freq != "epoch"
+        if self.save_best_only:
+            names.require(self.monitor, "ModelCheckpoint monitors", per_batch)
+            if not names.is_open or self.monitor in names.epoch:
+                self._direction(names.directions)
+        fields: dict[str, object] = dict.fromkeys(names.batch if per_batch else names.epoch, 0.5)
+        fields |= {"batch": 1, "epoch": 1} if per_batch else {"epoch": 1}
+        if not names.is_open:
+            check_file_path(self._format_filepath(fields), "ModelCheckpoint.filepath", creates_folders=True)
+
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.best = self.initial_value_threshold
+        self.best_epoch: int | None = None
         self.steps = 0
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
@@ -194,21 +235,25 @@ class ModelCheckpoint(_Monitor):
             value = self.monitored_value(logs)
             if value is None or not self.is_better(value, self.best):
                 return
-            self.best = value
-        fields = {**(logs or {}), **({} if batch is None else {"batch": batch + 1}), "epoch": epoch + 1}
-        try:
-            path = self.output_path(format_path(self.filepath, fields))
-        except UsageError as error:
-            raise UsageError(f"ModelCheckpoint.filepath: {error}") from None
+            self.best, self.best_epoch = value, epoch
+        path = self._format_filepath(
+            {**(logs or {}), **({} if batch is None else {"batch": batch + 1}), "epoch": epoch + 1}
+        )
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         save = self.model.save_weights if self.save_weights_only else self.model.save
         self.model.trainer.defer(lambda: save(path))
 
+    def _format_filepath(self, fields: Mapping[str, object]) -> str:
+        try:
+            return self.output_path(format_path(self.filepath, fields))
+        except UsageError as error:
+            raise UsageError(f"ModelCheckpoint.filepath: {error}") from None
+
     def state(self) -> dict[str, Any]:
-        return {"best": self.best, "steps": self.steps}
+        return {"best": self.best, "best_epoch": self.best_epoch, "steps": self.steps}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.best, self.steps = state["best"], state["steps"]
+        self.best, self.best_epoch, self.steps = state["best"], state.get("best_epoch"), state["steps"]
 
 
 class ReduceLROnPlateau(_Monitor):
@@ -276,9 +321,19 @@ class CSVLogger(Callback):
         default=False, doc="Whether there are columns for the epoch's seconds and the share spent waiting for data."
     )
 
+    def check(self) -> None:
+        if len(self.separator) != 1:
+            self.refuse(f"separator must be one character, got {self.separator!r}", "separator")
+
+    def check_logs(self, names: LogNames) -> None:
+        check_file_path(self.output_path(self.filename), "CSVLogger.filename")
+
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._columns: list[str] | None = None
-        self._size = 0
+        try:
+            self._size = os.path.getsize(self.output_path(self.filename)) if self.append else 0
+        except OSError:  # there is no file yet
+            self._size = 0
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         logs = logs or {}
@@ -302,13 +357,13 @@ class CSVLogger(Callback):
             raise UsageError(f"CSVLogger cannot write {self.filename}: {exc.strerror}") from exc
 
     def state(self) -> dict[str, Any]:
-        return {"columns": self._columns, "size": self._size}
+        return {"columns": self._columns, "size": self._size, "appends": self.append}
 
     def restore(self, state: dict[str, Any]) -> None:
         self._columns, self._size = state["columns"], state["size"]
         try:
             path = self.output_path(self.filename)
-            if self._columns is not None and os.path.getsize(path) > self._size:
+            if (self._columns is not None or state.get("appends")) and os.path.getsize(path) > self._size:
                 os.truncate(path, self._size)  # rows of epochs that will run again
         except OSError:
             self._columns = None  # the file is gone: a new one is created

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from prototorch.errors import UsageError
+from prototorch.errors import PrototorchError, UsageError
 from prototorch.schema import Block
+from prototorch.train.log_names import LogNames
 from prototorch.train.output_paths import default_run_dir, resolve_inside
 
-__all__ = ["Callback", "CallbackList", "DeferredActions", "LambdaCallback", "LazyLogs", "Logs", "callback_list"]
+__all__ = [
+    "Callback",
+    "CallbackList",
+    "DeferredActions",
+    "LambdaCallback",
+    "LazyLogs",
+    "Logs",
+    "bind_output_dirs",
+    "callback_list",
+    "check_callbacks",
+]
 
 Logs = dict[str, Any]
 
@@ -128,6 +140,13 @@ class Callback(Block, family="callback"):
     def on_train_end(self, logs: Logs | None = None) -> None:
         """After the last step."""
 
+    def check_logs(self, names: LogNames) -> None:
+        """Before the first step: raise UsageError for what does not fit the names that this fit will log."""
+
+    def on_snapshot_request(self) -> None:
+        """After the step in which the process received SIGHUP; the training goes on. Without a callback that defines
+        it, SIGHUP is not handled."""
+
     def on_failure(self) -> None:
         """Called instead of `on_train_end` when the fit ends with an error: release resources here."""
 
@@ -213,6 +232,15 @@ def callback_list(callbacks: Any) -> list[Callback]:
     return items
 
 
+def check_callbacks(callbacks: Sequence[Callback], names: LogNames) -> None:
+    """Check the callbacks against the names that a fit will log. Raises UsageError for the first that does not fit."""
+    for callback in callbacks:
+        callback.check_logs(names)
+        is_own = not type(callback).__module__.startswith("prototorch.") or isinstance(callback, LambdaCallback)
+        if is_own and _overrides(callback, "on_epoch_end"):
+            names = replace(names, is_open=True)
+
+
 class DeferredActions(threading.local):
     """Actions that callbacks want to run after all callbacks of the same hook; each thread has its own."""
 
@@ -225,12 +253,24 @@ class DeferredActions(threading.local):
         else:
             self._pending.append(action)
 
-    def run(self, work: Callable[..., None], *args: Any) -> None:
-        """Run ``work(*args)``, and then the actions that it deferred, unless it raised an error."""
+    def run(self, work: Callable[..., None], *args: Any, after_errors: bool = False) -> None:
+        """Run ``work(*args)``, and then the actions that it deferred.
+
+        After an error of ``work`` they run only with ``after_errors``; the error is raised then, with a note of what
+        else went wrong.
+        """
         outer, actions = self._pending, list[Callable[[], None]]()
         self._pending = actions
         try:
             work(*args)
+        except Exception as error:
+            self._pending = outer
+            for action in actions if after_errors else ():
+                try:
+                    action()
+                except PrototorchError as another:
+                    error.add_note(str(another))
+            raise
         finally:
             self._pending = outer
         for action in actions:
@@ -253,4 +293,8 @@ class CallbackList:
 
     def overrides(self, hook: str) -> bool:
         """Whether any of them defines the hook, so that its logs are needed."""
-        return any(getattr(type(c), hook) is not getattr(Callback, hook) or hook in vars(c) for c in self.callbacks)
+        return any(_overrides(callback, hook) for callback in self.callbacks)
+
+
+def _overrides(callback: Callback, hook: str) -> bool:
+    return getattr(type(callback), hook) is not getattr(Callback, hook) or hook in vars(callback)

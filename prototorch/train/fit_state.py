@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from prototorch.data.loader import Loader
 from prototorch.data.stream import BatchStream
@@ -27,16 +27,27 @@ class EpochState(Enum):
     BETWEEN_EPOCHS = "between epochs"
     TRAINING = "training"  # the epoch has begun
     VALIDATING = "validating"  # its training steps are done
+    ENDING = "ending"  # validated as well; ``on_epoch_end`` of the callbacks has not been called, or not of all
     FINISHED = "finished"  # the fit has ended, and was not interrupted
 
     @staticmethod
     def from_saved(state: Mapping[str, Any]) -> EpochState:
         """The state that a saved fit was in."""
+        if state.get("ending") is not None:
+            return EpochState.ENDING
         if state["trained"]:
             return EpochState.VALIDATING
         if state["inside"]:
             return EpochState.TRAINING
         return EpochState.FINISHED if state["over"] else EpochState.BETWEEN_EPOCHS
+
+
+class BeforeEpochEnd(NamedTuple):
+    """What callbacks may change at the end of an epoch, as it was before they were called."""
+
+    callback_states: list[dict[str, Any]]
+    learning_rate_override: float | None
+    stop_training: bool
 
 
 class FitState:
@@ -51,7 +62,12 @@ class FitState:
         epoch_state: the progress within the epoch.
         learning_rate_override: a learning rate that was set by hand or by a callback, None for the optimizer's own.
         stop_training: set to end the epoch after this step, and the fit after the epoch.
+        stop_reason: why the callback that set ``stop_training`` did so, or None.
         interrupt_signal: the signal that ended the last fit, or None.
+        is_snapshot_requested: set by SIGHUP: the callbacks are asked for a snapshot after this step.
+        before_epoch_end: what the callbacks may change at the end of an epoch, as it was before; None at other times.
+        epoch_logs, epoch_seconds: loss and metrics of the last complete epoch, and its seconds by purpose.
+        validation_loader: the loader of the validation data; None without, or where they are a stream.
         resume_state: the saved state of an earlier fit, for the next one to continue from.
     """
 
@@ -61,17 +77,23 @@ class FitState:
         self.epoch_state = EpochState.BETWEEN_EPOCHS
         self.learning_rate_override: float | None = None
         self.stop_training = False
+        self.stop_reason: str | None = None
         self.interrupt_signal: int | None = None
+        self.is_snapshot_requested = False
+        self.epoch_logs, self.epoch_seconds = dict[str, Any](), dict[str, float]()
+        self.validation_loader: Loader | None = None
         self.loader: Loader | BatchStream | None = None
         self.callbacks: list[Callback] = []
         self.resume_state: dict[str, Any] | None = None
+        self.before_epoch_end: BeforeEpochEnd | None = None
 
     def state(self) -> dict[str, Any]:
         """The state as a checkpoint keeps it: with the variables, enough to continue bit for bit."""
+        before = self.before_epoch_end
         return {
             "step": self.step,
             "passes": self.dataset_epochs,
-            "set_rate": self.learning_rate_override,
+            "set_rate": before.learning_rate_override if before is not None else self.learning_rate_override,
             "fit": self.resume_state if self.loader is None else self._fit_state(self.loader),
         }
 
@@ -81,24 +103,35 @@ class FitState:
         self.resume_state = state["fit"]
 
     def _fit_state(self, loader: Loader | BatchStream) -> dict[str, Any]:
+        before = self.before_epoch_end
+        stopped = self.stop_training if before is None else before.stop_training
         return {
             "epoch": self.epoch,
             "batch": self.batch,
             "seen": self.samples_seen,
-            "inside": self.epoch_state in (EpochState.TRAINING, EpochState.VALIDATING),
-            "trained": self.epoch_state is EpochState.VALIDATING,
+            "inside": self.epoch_state in (EpochState.TRAINING, EpochState.VALIDATING, EpochState.ENDING),
+            "trained": self.epoch_state in (EpochState.VALIDATING, EpochState.ENDING),
             "over": self.epoch_state is EpochState.FINISHED,
-            "stopped": self.stop_training and self.interrupt_signal is None,
+            "stopped": stopped and self.interrupt_signal is None,
+            "stop_reason": self.stop_reason,
             "kind": loader.state_kind,
             "loader": loader.state(),
-            "callbacks": [{"class": type(c).__name__, "state": c.state()} for c in self.callbacks if not c.display],
+            "callbacks": self.callback_states() if before is None else before.callback_states,
+            "ending": None if before is None else {"logs": self.epoch_logs, "seconds": self.epoch_seconds},
+            "validation": None if self.validation_loader is None else self.validation_loader.fingerprint(),
         }
+
+    def callback_states(self) -> list[dict[str, Any]]:
+        """The classes and states of the callbacks, without those that only display."""
+        return [{"class": type(c).__name__, "state": c.state()} for c in self.callbacks if not c.display]
 
     def _take_resume_state(self, resume: bool | None, epochs: int) -> dict[str, Any] | None:
         """The state to continue from, None to begin a new training; a saved state is used only once."""
         state, self.resume_state = self.resume_state, None
         if resume is None:
-            unfinished = state is not None and not (state["over"] or state["stopped"]) and state["epoch"] < epochs
+            unfinished = state is not None and (
+                state.get("ending") is not None or (not (state["over"] or state["stopped"]) and state["epoch"] < epochs)
+            )
             return state if unfinished else None
         if not resume:
             return None
@@ -119,8 +152,14 @@ class FitState:
                 "fit(..., resume=False) begins a new one with these weights"
             )
         loader.restore(state["loader"])
+        validation = state.get("validation")
+        if validation is not None and self.validation_loader is not None:
+            self.validation_loader.check_unchanged(validation, "validation samples")
         self.epoch, self.batch, self.samples_seen = state["epoch"], state["batch"], state["seen"]
         self.epoch_state, self.stop_training = EpochState.from_saved(state), state["stopped"]
+        self.stop_reason = state.get("stop_reason")
+        if self.epoch_state is EpochState.ENDING:
+            self.epoch_logs, self.epoch_seconds = dict(state["ending"]["logs"]), dict(state["ending"]["seconds"])
 
     def _restore_callbacks(self, state: Mapping[str, Any]) -> None:
         """Give the callbacks their saved states. Raises TrainingError where they are of other classes."""

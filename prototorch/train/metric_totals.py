@@ -52,6 +52,11 @@ class MetricTotals:
         losses: dict[str, Direction | None] = dict.fromkeys(["loss", *(t.name for t in self._loss_terms)], "min")
         return losses | {t.name: t.metric.direction for t in self._metric_terms()}
 
+    def names(self) -> list[str]:
+        """The names of the losses and metrics in the logs."""
+        losses = ["loss", *([t.name for t in self._loss_terms] if len(self._loss_terms) > 1 else [])]
+        return [*losses, *(t.name for t in self._metric_terms())]
+
     def reset(self, phase: str) -> None:
         """Set the totals of a phase to zero."""
         self._variables.zero_prefix(f"{METRIC_PREFIX}{phase}:")

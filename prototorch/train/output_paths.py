@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prototorch.errors import UsageError
 
-__all__ = ["default_run_dir", "format_path", "resolve_inside"]
+__all__ = ["check_file_path", "default_run_dir", "format_path", "resolve_inside"]
 
 _SPEC = re.compile(r"(?:.?[<>=^])?[-+ ]?#?0?(\d{0,2})[,_]?(?:\.(\d{1,2}))?[bcdeEfFgGnosxX%]?", re.DOTALL)
 _MAX_WIDTH = 64
@@ -46,6 +46,23 @@ def resolve_inside(path: str, folder: str | os.PathLike[str]) -> str:
         )
     os.makedirs(os.path.dirname(resolved), exist_ok=True)
     return resolved
+
+
+def check_file_path(path: str, user: str, creates_folders: bool = False) -> None:
+    """Raise UsageError if ``user`` could not write a file at a path: it is a folder, or its folder does not exist or
+    cannot be written to."""
+    folder = os.path.dirname(path) or "."
+    while creates_folders and not os.path.lexists(folder):
+        folder = os.path.dirname(folder) or "."
+    if os.path.isdir(path):
+        problem = "is a folder, expected a file"
+    elif not os.path.isdir(folder):
+        problem = f"its folder {folder} " + ("is a file" if os.path.lexists(folder) else "does not exist")
+    elif not os.access(path if os.path.lexists(path) else folder, os.W_OK):
+        problem = "cannot be written: permission denied"
+    else:
+        return
+    raise UsageError(f"{user} {path!r}: {problem}")
 
 
 def format_path(pattern: str, values: Mapping[str, object]) -> str:

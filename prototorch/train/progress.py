@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console
+import numpy as np
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from prototorch.errors import UsageError
 from prototorch.terminal import EscapingStream, escape_line
@@ -19,6 +22,8 @@ from prototorch.train.profiler import DATA, data_wait_share
 _REFRESH_SECONDS = 0.1  # between two updates of the bar
 _WAIT_SHARE_SHOWN = 0.1  # report waiting for data from this share of the training time on
 _WAIT_SECONDS_SHOWN = 0.5  # and from this many seconds of an epoch on
+_MAX_ELEMENTS_SHOWN = 8  # of a metric that is an array; of larger ones the shape is shown
+_BAR_COLUMNS = (8, 24)  # the narrowest and the widest bar
 
 
 class _Console(Console):
@@ -45,12 +50,20 @@ def progress_callbacks(verbose: Any = "auto", console: Console | None = None) ->
 
 def format_logs(logs: Logs) -> str:
     """Logs as one line, without the loss of the last batch."""
-    return "  ".join(f"{escape_line(k)} {_format_value(v)}" for k, v in logs.items() if k != "batch_loss")
+    return "  ".join(_format_items(logs))
 
 
-def _format_value(value: Any) -> str:
+def _format_items(logs: Logs) -> list[str]:
+    return [f"{escape_line(name)} {_format_value(name, value)}" for name, value in logs.items() if name != "batch_loss"]
+
+
+def _format_value(name: str, value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.3g}"
+        if value == 0 or name == "learning_rate":
+            return f"{value:.4g}"
+        return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.3g}"
+    if isinstance(value, list) and np.size(value) > _MAX_ELEMENTS_SHOWN:
+        return f"[{' x '.join(map(str, np.shape(value)))} values]"
     return escape_line(str(value))
 
 
@@ -62,17 +75,23 @@ def format_duration(seconds: float) -> str:
 
 
 class _ProgressDisplay(Callback, abstract=True):
-    """What the bar and the lines share: times and counters."""
+    """What the bar and the lines share: times and counters, which begin anew where a training is resumed.
+
+    A display that cannot be written to any more (a closed terminal or pipe) ends; the training goes on.
+    """
 
     display = True
 
     def __init__(self, console: Console):
         self.console = console
         self.epoch_started = time.perf_counter()
-        self.epoch = self.batch = 0
+        self.epoch = self.batch = self.first_batch = self.first_sample = 0
+        self.is_closed = False
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        self.epoch, self.batch, self.epoch_started = epoch, 0, time.perf_counter()
+        trainer = self.model.trainer
+        self.first_batch, self.first_sample = trainer.batch, trainer.samples_seen
+        self.epoch, self.batch, self.epoch_started = epoch, trainer.batch, time.perf_counter()
 
     @property
     def title(self) -> str:
@@ -80,28 +99,57 @@ class _ProgressDisplay(Callback, abstract=True):
         width = len(str(self.params["epochs"]))
         return f"epoch {self.epoch + 1:>{width}}/{self.params['epochs']}"
 
+    def rate(self, seconds: float) -> str:
+        """The samples per second that were trained here."""
+        return f"{(self.model.trainer.samples_seen - self.first_sample) / max(seconds, 1e-9):,.0f}/s"
+
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        trainer = self.model.trainer
         spent = time.perf_counter() - self.epoch_started
-        rate = self.model.trainer.samples_seen / max(spent, 1e-9)
-        share = data_wait_share(self.model.trainer.epoch_seconds)
-        long = self.model.trainer.epoch_seconds.get(DATA, 0.0) >= _WAIT_SECONDS_SHOWN
-        waiting = f"  data: waited {share:.0%} of the time" if share >= _WAIT_SHARE_SHOWN and long else ""
-        self.console.print(
-            f"{self.title}  {format_duration(spent)}  {rate:,.0f}/s  {format_logs(logs or {})}{waiting}", soft_wrap=True
-        )
+        share = data_wait_share(trainer.epoch_seconds)
+        items = [f"resumed after step {self.first_batch}"] if self.first_batch else []
+        if trainer.samples_seen > self.first_sample:
+            items += [format_duration(spent), self.rate(spent)]
+        items += _format_items(logs or {})
+        if share >= _WAIT_SHARE_SHOWN and trainer.epoch_seconds.get(DATA, 0.0) >= _WAIT_SECONDS_SHOWN:
+            items.append(f"data: waited {share:.0%} of the time")
+        self.print(self.title, *items)
+
+    def print(self, title: str, *items: str) -> None:
+        """A line of items; on a terminal that is too narrow it is continued, indented, between two items."""
+        width = self.console.width if self.console.is_terminal else sys.maxsize
+        lines = [title]
+        for item in items:
+            if len(lines[-1]) + 2 + len(item) > width and lines[-1].strip() and len(lines[-1]) > len(title):
+                lines.append(" " * min(len(title), max(0, width - 2 - len(item))))
+            lines[-1] += f"  {item}"
+        self.write(lambda: self.console.print("\n".join(lines), soft_wrap=True, markup=False))
+
+    def write(self, action: Callable[[], object]) -> None:
+        """Write to the console, unless it cannot be written to."""
+        if self.is_closed:
+            return
+        try:
+            action()
+        except BrokenPipeError:  # nobody reads what this process writes: it ends, as other commands do
+            raise
+        except (OSError, ValueError):  # the terminal is gone, or the stream was closed in this process
+            self.is_closed = True
 
 
 class _ProgressLines(_ProgressDisplay):
     """A line for each epoch."""
 
-    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
-        self.batch = batch + 1
-
 
 class _ProgressBar(_ProgressDisplay):
-    """A bar with rate, remaining time, loss and metrics, and a line for each complete epoch."""
+    """A bar with rate, remaining time, loss and metrics, and a line for each complete epoch.
 
-    def on_train_begin(self, logs: Logs | None = None) -> None:
+    The bar is one line of the terminal. Where that is narrow, what comes last here is left out: the epoch and the step,
+    the loss, the remaining time, the bar, the samples per second, the metrics in their order.
+    """
+
+    def __init__(self, console: Console):
+        super().__init__(console)
         self.live: Live | None = None
         self.last_update = 0.0
 
@@ -110,24 +158,60 @@ class _ProgressBar(_ProgressDisplay):
         self._close()
         self.live = Live(console=self.console, transient=True, auto_refresh=False)
         is_escaped = isinstance(sys.stderr, EscapingStream)
-        self.live.start()  # replaces the streams by ones that print above the bar
+        self.write(self.live.start)  # replaces the streams by ones that print above the bar
         if is_escaped:
             sys.stdout, sys.stderr = EscapingStream(sys.stdout), EscapingStream(sys.stderr)
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self.batch = batch + 1
         now = time.perf_counter()
-        if self.live is None or now - self.last_update < _REFRESH_SECONDS:
+        if self.live is None or self.is_closed or now - self.last_update < _REFRESH_SECONDS:
             return
         self.last_update = now
-        steps, spent = self.params["steps"], now - self.epoch_started
-        rate = self.model.trainer.samples_seen / max(spent, 1e-9)
-        remaining = f"{format_duration(spent / batch * (steps - batch) if batch else 0.0)} left" if steps else ""
+        self._update(self._make_bar(batch, now - self.epoch_started))
+
+    def on_test_begin(self, logs: Logs | None = None) -> None:
+        if self.live is not None:
+            self._update(Text(f"{self.title} validation", no_wrap=True, overflow="crop"))
+
+    def _make_bar(self, batch: int, spent: float) -> Table:
+        steps, done = self.params["steps"], batch - self.first_batch
+        metrics = _format_items(self.model.trainer.plan_cache.metrics.results("train")) if done > 0 else []
+        left = f"{format_duration(spent / done * (steps - batch))} left" if steps and done > 0 else ""
+        width = self.console.width - len(self.title)
+        shown: dict[str, str] = {}
+
+        def add(name: str, text: str) -> bool:
+            nonlocal width
+            if not text or width < len(text) + 1:
+                return False
+            shown[name], width = text, width - len(text) - 1
+            return True
+
+        add("step", f"{batch}/{steps or '?'}")
+        add("loss", metrics[0] if metrics else "")
+        add("left", left)
+        has_bar = add("bar", " " * _BAR_COLUMNS[0])
+        add("rate", self.rate(spent) if done > 0 else "")
+        for number, item in enumerate(metrics[1:]):
+            if not add(f"metric {number}", item):
+                break
         table = Table.grid(padding=(0, 1))
-        running = self.model.trainer.plan_cache.metrics.results("train") if batch else {}
-        bar = ProgressBar(total=steps, completed=batch, width=24)
-        table.add_row(self.title, bar, f"{batch}/{steps or '?'}", f"{rate:,.0f}/s", remaining, format_logs(running))
-        self.live.update(table, refresh=True)
+        cells: list[RenderableType] = [Text(self.title)]
+        if has_bar:
+            bar_width = min(_BAR_COLUMNS[0] + width, _BAR_COLUMNS[1])
+            cells.append(ProgressBar(total=steps, completed=batch, width=bar_width))
+        order = ["step", "rate", "left", "loss", *(name for name in shown if name.startswith("metric"))]
+        cells += [Text(shown[name]) for name in order if name in shown]
+        for _ in cells:
+            table.add_column(no_wrap=True, overflow="crop")
+        table.add_row(*cells)
+        return table
+
+    def _update(self, content: RenderableType) -> None:
+        live = self.live
+        assert live is not None
+        self.write(lambda: live.update(content, refresh=True))
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self._close()
@@ -140,6 +224,6 @@ class _ProgressBar(_ProgressDisplay):
         self._close()
 
     def _close(self) -> None:
-        if getattr(self, "live", None) is not None:
-            self.live.stop()  # type: ignore[union-attr]
+        if self.live is not None:
+            self.write(self.live.stop)
             self.live = None

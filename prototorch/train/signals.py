@@ -15,10 +15,12 @@ __all__ = ["Interruptible", "closing_batches", "stop_on_signal"]
 
 
 class Interruptible(Protocol):
-    """A loop that can be asked to end after its step. ``interrupt_signal``: the signal that asked, or None."""
+    """A loop that can be asked to end after its step. ``interrupt_signal``: the signal that asked, or None;
+    ``is_snapshot_requested``: whether SIGHUP asked for a snapshot."""
 
     interrupt_signal: int | None
     stop_training: bool
+    is_snapshot_requested: bool
 
 
 @contextmanager
@@ -33,8 +35,9 @@ def closing_batches(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
 
 
 @contextmanager
-def stop_on_signal(loop: Interruptible) -> Iterator[None]:
+def stop_on_signal(loop: Interruptible, handle_hangup: bool = False) -> Iterator[None]:
     """Inside, the first SIGINT (Ctrl-C) or SIGTERM ends the loop after its step; the second raises KeyboardInterrupt.
+    With ``handle_hangup`` SIGHUP, where the system has it, requests a snapshot, and the loop goes on.
 
     Outside the main thread, where Python receives no signals, nothing is changed.
     """
@@ -47,7 +50,12 @@ def stop_on_signal(loop: Interruptible) -> Iterator[None]:
             raise KeyboardInterrupt
         loop.interrupt_signal, loop.stop_training = number, True
 
+    def request_snapshot(number: int, frame: FrameType | None) -> None:
+        loop.is_snapshot_requested = True
+
     handlers = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    if handle_hangup and hasattr(signal, "SIGHUP"):
+        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, request_snapshot)
     try:
         yield
     finally:

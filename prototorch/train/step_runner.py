@@ -69,7 +69,7 @@ class StepRunner(FitState):
 
     Attributes:
         lock: held while a step runs; hold it from a step until its outputs have been read.
-        profiler: seconds of the last fit by purpose; epoch_seconds: those of its last epoch. They are in no state.
+        profiler: seconds of the last fit by purpose. They are in no state.
         is_fitting: whether a fit is running in some thread.
         skipped_samples: samples that the last fit could not read, the numbers of "training" and "validation".
         skipped_samples: samples that the last fit could not read, the numbers of "training" and "validation".
@@ -78,7 +78,7 @@ class StepRunner(FitState):
     def __init__(self, plan_cache: PlanCache, preprocessor: Preprocessor):
         super().__init__()
         self.plan_cache, self.preprocessor = plan_cache, preprocessor
-        self.profiler, self.epoch_seconds = Profiler(), dict[str, float]()
+        self.profiler = Profiler()
         self.is_fitting = False
         self.skipped_samples: dict[str, int] = {}
         self._recent_steps: list[StartedStep] = []

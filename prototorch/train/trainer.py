@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -9,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.data.loader import Loader
 from prototorch.data.stream import BatchStream
 from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.batch_source import BatchSource, iterate_epoch
 from prototorch.train.builtin_callbacks import History
-from prototorch.train.callbacks import Callback, CallbackList, LazyLogs
+from prototorch.train.callbacks import Callback, CallbackList, LazyLogs, check_callbacks
 from prototorch.train.evaluation import evaluate, predict
-from prototorch.train.fit_state import EpochState
+from prototorch.train.fit_state import BeforeEpochEnd, EpochState
+from prototorch.train.log_names import LogNames
 from prototorch.train.precompile import BackgroundCompilation
-from prototorch.train.profiler import DATA, PREPARE, STEPS, VALIDATION
+from prototorch.train.profiler import CALLBACKS, DATA, PREPARE, STEPS, VALIDATION
 from prototorch.train.profiler import epoch_seconds as epoch_of
 from prototorch.train.signals import closing_batches, stop_on_signal
 from prototorch.train.step_inputs import TRAIN
@@ -46,6 +49,7 @@ class Trainer(StepRunner):
             self.skipped_samples["validation"] = validation.num_skipped()
             validation.warn_of_skipped("validation samples")
         self.call_hooks(calls, "on_train_end")
+        history.stop_reason = self._stop_reason(epochs)
         if self.interrupt_signal is None and self.epoch_state is EpochState.BETWEEN_EPOCHS:
             self.epoch_state = EpochState.FINISHED
         return history
@@ -67,8 +71,12 @@ class Trainer(StepRunner):
                   "directions": self.plan_cache.metrics.directions()}  # fmt: skip
         if isinstance(loader, BatchStream):
             params["samples"] = params["batch_size"] = None
-        self.stop_training, self.interrupt_signal, self.epoch = False, None, initial_epoch
-        self.epoch_state = EpochState.BETWEEN_EPOCHS
+        self.stop_training, self.stop_reason, self.interrupt_signal = False, None, None
+        self.epoch, self.is_snapshot_requested = initial_epoch, False
+        self.validation_loader = None
+        if validation is not None and isinstance(validation.batches, Loader):
+            self.validation_loader = validation.batches
+        self.epoch_state, self.before_epoch_end = EpochState.BETWEEN_EPOCHS, None
         self.dataset_epochs = max(self.dataset_epochs, initial_epoch)
         loader.epoch, loader.position = self.dataset_epochs, 0
         calls = CallbackList(self.callbacks, model, params)
@@ -76,26 +84,29 @@ class Trainer(StepRunner):
             if state is not None:
                 self._restore_position(state, loader)
                 self.plan_cache.steps.resolve_metrics(feeder.specs(1))
-            self.call_hooks(calls, "on_train_begin")
-            if state is not None:
-                self._restore_callbacks(state)
-            with stop_on_signal(self), self._precompile_last_batch(feeder, data.full_batch()):
-                while self.epoch < epochs and not self.stop_training:
-                    before = self.profiler.totals()
-                    logs = self._train_epoch(feeder, calls, steps_per_epoch)
-                    if logs is None:
-                        break
-                    if validation is not None and (self.epoch + 1) % validation_freq == 0:
-                        with self.profiler(VALIDATION):
-                            results = evaluate(self, validation, calls, validation_steps)
-                        if self.interrupt_signal is not None:
+            has_validation = validation is not None and any(
+                (epoch + 1) % validation_freq == 0 for epoch in range(initial_epoch, epochs)
+            )
+            metrics = self.plan_cache.metrics
+            check_callbacks(self.callbacks, LogNames.of_fit(metrics.names(), metrics.directions(), has_validation))
+            self._begin_training(calls, state)
+            with (stop_on_signal(self, handle_hangup=calls.overrides("on_snapshot_request")),
+                  self._precompile_last_batch(feeder, data.full_batch())):  # fmt: skip
+                while self.epoch_state is EpochState.ENDING or (self.epoch < epochs and not self.stop_training):
+                    if self.epoch_state is not EpochState.ENDING:
+                        before = self.profiler.totals()
+                        logs = self._train_epoch(feeder, calls, steps_per_epoch)
+                        if logs is None:
                             break
-                        logs.update({f"val_{k}": v for k, v in results.items()})
-                    logs["learning_rate"] = self.learning_rate
-                    epoch, self.epoch, self.batch = self.epoch, self.epoch + 1, 0
-                    self.epoch_state = EpochState.BETWEEN_EPOCHS
-                    self.epoch_seconds = epoch_of(before, self.profiler.totals())
-                    self.call_hooks(calls, "on_epoch_end", epoch, logs)
+                        if validation is not None and (self.epoch + 1) % validation_freq == 0:
+                            with self.profiler(VALIDATION):
+                                results = evaluate(self, validation, calls, validation_steps)
+                            if self.interrupt_signal is not None:
+                                break
+                            logs.update({f"val_{k}": v for k, v in results.items()})
+                        self.epoch_seconds = epoch_of(before, self.profiler.totals())
+                        self.epoch_logs = {**logs, "learning_rate": self.learning_rate}
+                    self._end_epoch(calls)
         except BaseException:
             for callback in self.callbacks:
                 callback.on_failure()
@@ -103,6 +114,47 @@ class Trainer(StepRunner):
         finally:
             self._unread_logs = None
         return calls
+
+    def _stop_reason(self, epochs: int) -> str | None:
+        """Why the fit ended before its last epoch, None if it did not."""
+        if self.epoch >= epochs:
+            return None
+        if self.interrupt_signal is not None:
+            return f"it was interrupted by {signal.Signals(self.interrupt_signal).name}"
+        return self.stop_reason or "a callback set stop_training"
+
+    def _begin_training(self, calls: CallbackList, state: Mapping[str, Any] | None) -> None:
+        """Call the hooks for the beginning, and restore a saved fit: those of an epoch that had begun are called again,
+        and what they change is as it was saved."""
+        learning_rate, is_stopped = self.learning_rate_override, self.stop_training
+        self.call_hooks(calls, "on_train_begin")
+        if state is None:
+            return
+        if self.epoch_state is not EpochState.BETWEEN_EPOCHS and not state["over"]:
+            self.call_hooks(calls, "on_epoch_begin", self.epoch)
+        self._restore_callbacks(state)
+        self.learning_rate_override, self.stop_training = learning_rate, is_stopped
+
+    def _end_epoch(self, calls: CallbackList) -> None:
+        """Call the hooks for the end of an epoch. What is saved meanwhile, or after an error of one of them, is the
+        state before all of them: when it is resumed, they are called again."""
+        self.before_epoch_end = BeforeEpochEnd(self.callback_states(), self.learning_rate_override, self.stop_training)
+        self.epoch_state = EpochState.ENDING
+
+        def call() -> None:
+            calls.call("on_epoch_end", self.epoch, dict(self.epoch_logs))
+            self.epoch, self.batch = self.epoch + 1, 0
+            self.epoch_state, self.before_epoch_end = EpochState.BETWEEN_EPOCHS, None
+
+        with self.profiler(CALLBACKS):
+            self._deferred.run(call, after_errors=True)
+        self._serve_snapshot_request(calls)
+
+    def _serve_snapshot_request(self, calls: CallbackList) -> None:
+        if self.is_snapshot_requested:
+            self.is_snapshot_requested = False
+            self.synchronize()
+            self.call_hooks(calls, "on_snapshot_request")
 
     def evaluate(self, model: Any, data: BatchSource, *, steps: int | None = None,
                  callbacks: CallbackList | None = None) -> dict[str, Any]:  # fmt: skip
@@ -174,6 +226,7 @@ class Trainer(StepRunner):
                 self.batch, self.samples_seen = number + 1, self.samples_seen + batch.num_samples
                 self.call_hooks(calls, "on_train_batch_end", number, logs)
                 self._unread_logs = None
+                self._serve_snapshot_request(calls)
                 if steps is not None and self.batch >= steps:
                     return True
                 if self.stop_training:

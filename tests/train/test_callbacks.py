@@ -205,7 +205,7 @@ def test_csv_logger(tmp_path):
     fit(model(), [C.CSVLogger(str(path))], epochs=2, validation_split=0.25, validation_freq=2)
     rows = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [r["val_loss"] == "" for r in rows] == [True, False]
-    with pytest.raises(UsageError, match="CSVLogger cannot write"):
+    with pytest.raises(UsageError, match=r"CSVLogger.filename .*: its folder .* does not exist"):
         fit(model(), [C.CSVLogger(str(tmp_path / "no" / "log.csv"))])
 
 
@@ -285,17 +285,6 @@ def test_a_callback_stops_the_training():
     assert (history.epoch, made.trainer.step) == ([0], 2)
 
 
-@pytest.mark.parametrize("kind", ["EarlyStopping", "ReduceLROnPlateau", "ModelCheckpoint"])
-def test_what_is_watched_must_be_there(kind):
-    arguments = {"filepath": "a.h5", "save_best_only": True} if kind == "ModelCheckpoint" else {}
-    with pytest.raises(
-        UsageError, match=f"{kind} monitors 'val_loss', but the logs have loss, .*; give fit validation"
-    ):
-        fit(model(), [getattr(C, kind)(**arguments)])
-    with pytest.raises(UsageError, match=r"monitors 'los', but the logs have loss, accuracy, learning_rate$"):
-        fit(model(), [getattr(C, kind)(monitor="los", **arguments)])
-
-
 def test_epochs_without_validation_are_passed_over():
     stop = C.EarlyStopping(monitor="val_loss", patience=9)
     fit(model(), [stop], epochs=6, validation_split=0.5, validation_freq=3)
@@ -351,7 +340,7 @@ def test_the_direction_is_the_metrics_own(monitor, sign):
         made = model()
         made.compile("sgd", made.compile_block.loss[0].type, [metrics[1]])
     made.fit(X, Y if "mean_io_u" in monitor else np.eye(5, dtype=np.float32)[Y], epochs=1, verbose=0,
-             callbacks=[Probe(monitor=monitor)])  # fmt: skip
+             callbacks=[Probe(monitor=monitor)], validation_split=0.25)  # fmt: skip
     assert signs == [sign]
 
 
