@@ -12,6 +12,7 @@ from prototorch.train.step_inputs import PREDICT, TRAIN
 
 pytestmark = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")
 if native.unavailable_reason() is None:
+    from prototorch.backends import user_cache
     from prototorch.backends.cpu.native import autotune, kernel_cache
 
 X = np.random.default_rng(0).standard_normal((4, 16, 12, 12), dtype=np.float32)
@@ -57,7 +58,7 @@ def net(**more):
 
 
 def files():
-    return sorted(kernel_cache.usable_folder().glob("*.choice"))
+    return sorted(user_cache.usable_folder().path.glob("*.choice"))
 
 
 def test_nothing_is_measured_unasked(winner):
@@ -113,7 +114,7 @@ def test_the_process_that_is_first_decides(winner, monkeypatch):
 
     backend.choose_kernel(*STEP)
     (path,) = files()
-    waiting = bytes.fromhex(path.stem), path.read_text().partition("\n")[0]
+    waiting = bytes.fromhex(path.stem), path.read_bytes()[32:].decode()
     path.unlink()
     autotune.clear_memory()
     monkeypatch.setattr(autotune, "_measure", beside)

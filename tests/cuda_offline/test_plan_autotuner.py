@@ -58,7 +58,7 @@ def test_the_fastest_is_kept_on_disk(monkeypatch, tmp_path):
     again = choices(monkeypatch, tmp_path)
     assert again.select_plan(plan("fast", "slow")) == 0, "found by its name, wherever it ranks now"
     assert again.timed == []
-    assert [p.name for p in tmp_path.iterdir()] == ["cudnn-A-GPU-91900.json"]
+    assert [p.name for p in (tmp_path / "kernels").glob("*.json")] == ["cudnn-A-GPU-91900.json"]
 
 
 def test_a_plan_that_is_gone_is_timed_anew(monkeypatch, tmp_path):
@@ -76,7 +76,8 @@ def test_a_plan_that_is_gone_is_timed_anew(monkeypatch, tmp_path):
 
 
 def test_a_file_that_is_not_one_is_made_anew(monkeypatch, tmp_path):
-    (tmp_path / "cudnn-A-GPU-91900.json").write_text("no json", encoding="utf-8")
+    choices(monkeypatch, tmp_path).select_plan(plan())
+    (tmp_path / "kernels" / "cudnn-A-GPU-91900.json").write_text("no json", encoding="utf-8")
     assert choices(monkeypatch, tmp_path).select_plan(plan()) == 1
 
 

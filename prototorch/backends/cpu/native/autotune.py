@@ -8,19 +8,17 @@ is run by the same kernel, with the same bits, from then on.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from prototorch.backends.cpu.native import kernel_cache
 from prototorch.backends.cpu.native.cache_key import package_digest
 from prototorch.backends.cpu.native.kernel_api import CHANNELS_LAST
+from prototorch.backends.cpu.native.kernel_cache import CHOICE_SUFFIX
+from prototorch.backends.user_cache import usable_folder
 from prototorch.spec import Spec
 
 ROUNDS = 5  # runs of each candidate; the shortest counts
@@ -28,7 +26,6 @@ MIN_SECONDS = 2e-4  # of a run; short kernels are repeated
 MIN_RATIO = (
     0.97  # the cost model's choice, the first candidate, is replaced by one that takes less than this share of its time
 )
-SUFFIX = ".choice"
 
 _choices: dict[bytes, str] = {}
 _lock = threading.Lock()
@@ -101,38 +98,16 @@ def _synthetic_array(spec: Spec) -> np.ndarray:
 
 
 def _load_choice(key: bytes) -> str | None:
-    where = kernel_cache.usable_folder()
-    if where is None:
-        return None
-    try:
-        text = (where / f"{key.hex()}{SUFFIX}").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return None
-    name, _, check = text.partition("\n")
-    return name if check == _checksum(key, name) else None
-
-
-def _checksum(key: bytes, name: str) -> str:
-    return hashlib.sha256(key + name.encode()).hexdigest()
+    folder = usable_folder()
+    content = None if folder is None else folder.read(key.hex() + CHOICE_SUFFIX)
+    return None if content is None else content.decode()
 
 
 def _store_choice(key: bytes, name: str) -> str:
     """Store a choice unless another process was first; return the stored choice."""
-    where = kernel_cache.usable_folder()
-    if where is None:
+    folder = usable_folder()
+    if folder is None:
         return name
-    path = where / f"{key.hex()}{SUFFIX}"
-    try:
-        handle, spare = tempfile.mkstemp(dir=where, prefix=kernel_cache.TEMP_PREFIX)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(f"{name}\n{_checksum(key, name)}")
-            if _load_choice(key) is None and path.exists():
-                path.unlink()  # it is damaged
-            with suppress(FileExistsError):
-                os.link(spare, path)
-        finally:
-            os.unlink(spare)
-    except OSError:
-        return name
+    if not folder.write(key.hex() + CHOICE_SUFFIX, name.encode(), replace=False) and _load_choice(key) is None:
+        folder.write(key.hex() + CHOICE_SUFFIX, name.encode())  # the one that is there is damaged
     return _load_choice(key) or name

@@ -1,18 +1,17 @@
 """Autotuning of cuDNN graphs: the execution plan that was measured to be the fastest, else cuDNN's own first choice.
 
-Measurements are cached in a file for each device and version, in the folder PROTOTORCH_CACHE (else the user's cache).
+Measurements are cached in a file for each device and version, in the user's cache (`prototorch.backends.user_cache`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import re
-from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Any
+
+from prototorch.backends.user_cache import usable_folder
 
 __all__ = ["PlanAutotuner"]
 
@@ -22,14 +21,6 @@ MAX_CANDIDATES = 12  # of cuDNN's ranking that are timed
 TIMED_RUNS = 5
 
 
-def cache_folder() -> Path:
-    """The folder of the cache files."""
-    folder = os.environ.get("PROTOTORCH_CACHE")
-    if folder:
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prototorch"
-
-
 class PlanAutotuner:
     """The fastest plans of one device."""
 
@@ -37,19 +28,21 @@ class PlanAutotuner:
         self.context = context
 
     @cached_property
-    def cache_path(self) -> Path:
-        """The cache file of this device and cuDNN version."""
+    def cache_name(self) -> str:
+        """The name of the cache file of this device and cuDNN version."""
         device = re.sub(r"\W+", "-", str(getattr(self.context.device, "name", "device")))
-        return cache_folder() / f"cudnn-{device}-{self.context.module.backend_version()}.json"
+        return f"cudnn-{device}-{self.context.module.backend_version()}.json"
 
     @cached_property
     def fastest_plans(self) -> dict[str, str]:
         """The name of the fastest plan by the text of the graph; empty where the file cannot be read."""
+        folder = usable_folder()
+        content = None if folder is None else folder.read(self.cache_name)
         try:
-            content = json.loads(self.cache_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            plans = {} if content is None else json.loads(content)
+        except ValueError:
             return {}
-        return content if isinstance(content, dict) else {}
+        return plans if isinstance(plans, dict) else {}
 
     def select_plan(self, plan: Any) -> int | None:
         """The index of the plan in cuDNN's ranking; None for the first that works."""
@@ -95,11 +88,6 @@ class PlanAutotuner:
 
     def _save(self) -> None:
         """Write the cache; where the folder is not writable, the next process measures again."""
-        with suppress(OSError):
-            self._write()
-
-    def _write(self) -> None:
-        self.cache_path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.cache_path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps(self.fastest_plans, indent=0, sort_keys=True), encoding="utf-8")
-        os.replace(temporary, self.cache_path)
+        folder = usable_folder()
+        if folder is not None:
+            folder.write(self.cache_name, json.dumps(self.fastest_plans, indent=0, sort_keys=True).encode())
