@@ -24,12 +24,15 @@ AxisLike = int | tuple[int, ...] | None
 
 
 def normalize_axes(axis: AxisLike, ndim: int, op: Op | None = None) -> tuple[int, ...]:
-    """The axes as sorted non-negative integers. Raises ShapeError for one that is out of range."""
+    """The axes as sorted non-negative integers. Raises ShapeError for one that is out of range or given twice."""
     as_tuple = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     for a in as_tuple:
         if not -ndim <= a < ndim and op is not None:
             raise op.shape_error(f"axis {a} is out of range for {ndim} dimensions")
-    return tuple(sorted(a % ndim for a in as_tuple)) if ndim else ()
+    axes = tuple(sorted(a % ndim for a in as_tuple)) if ndim else ()
+    if len(set(axes)) != len(axes) and op is not None:
+        raise op.shape_error(f"the axes {list(as_tuple)} of {ndim} dimensions name one axis twice")
+    return axes
 
 
 def reduced_shape(shape: tuple[int, ...], over: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:

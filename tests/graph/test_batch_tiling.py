@@ -8,6 +8,7 @@ from prototorch import ops
 from prototorch.backends.cpu import cpu, native
 from prototorch.graph.cost import estimate_cost
 from prototorch.graph.ir import Graph
+from prototorch.graph.liveness import Liveness
 from prototorch.graph.passes.batch_tiling import tile_batch
 from prototorch.graph.passes.context import PassContext
 from prototorch.graph.plan import make_plan
@@ -136,6 +137,20 @@ def test_the_same_numbers_in_less_memory(case, near):
         for p in (whole, plan)
     ]
     assert flops[0] == flops[1]
+
+
+def test_what_a_loop_reads_is_live_through_all_of_its_trips():
+    """Each trip reads another slice of it: its memory is nobody else's before the last trip has ended."""
+    s = Said()
+    x, key = s.x(4, 9, 9), s.graph.input("random_key", Spec((2,), "uint64"))
+    y = ops.dropout(x, key, rate=0.5, site=1)  # not in the loop
+    s.graph.set_results({"y": s.conv(ops.tanh(s.conv(y, 8)), 8)}, {})
+    backend = cpu("native")
+    backend.cache_bytes = 12_000
+    assert tile_batch(s.graph, PassContext(backend))
+    liveness = Liveness(s.graph.nodes, s.graph.results)
+    assert [step.node.op.name for step in liveness.steps if step.node.loop] == ["conv", "tanh", "conv"]
+    assert liveness.last_use[liveness.storage(y)] == 3
 
 
 def test_what_goes_through_the_batch_is_not_cut():

@@ -119,6 +119,7 @@ REFUSED = [
     (ops.matmul, [(2, 3), (4, 5)], {}, "inner sizes are 3 and 4"),
     (ops.matmul, [(3,), (3, 2)], {}, "two matrices"),
     (ops.sum, [(2, 3)], {"axis": 2}, "axis 2 is out of range"),
+    (ops.sum, [(2, 3)], {"axis": (1, -1)}, r"the axes \[1, -1\] of 2 dimensions name one axis twice"),
     (ops.max, [(0, 3)], {"axis": 0}, "cannot reduce an empty axis"),
     (ops.argmax, [(2, 0)], {"axis": 1}, "cannot reduce an empty axis"),
     (ops.reshape, [(2, 3)], {"shape": (4, 2)}, "6 elements"),

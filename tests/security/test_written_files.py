@@ -120,6 +120,7 @@ def test_the_log_of_a_run_is_not_written_through_a_link(folder):
 @pytest.mark.parametrize("pattern", [
     "{epoch.__class__}.h5", "{epoch:3000000000d}.h5", "{epoch:.999f}.h5", "{epoch!r}.h5", "{epoch:{batch}}.h5",
     "{epoch[0]}.h5", "{0}.h5", "{}.h5", "{epoch:100}.h5", "{epoch", "}", "{epoch:q}.h5",
+    "{epoch:65d}.h5", "{epoch:.33f}.h5",
 ])  # fmt: skip
 @pytest.mark.parametrize("is_declared", [True, False])
 def test_patterns_have_plain_names_and_bounded_formats(folder, pattern, is_declared):
