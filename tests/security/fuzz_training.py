@@ -1,7 +1,7 @@
 """``python -m tests.security.fuzz_training FIRST COUNT``: train random texts, and report what must not happen.
 
-Runs in a process of its own, in an empty working folder, with limits on memory and on the time of each text. Allowed are
-success and errors of this package; reported as a line of JSON each are other exceptions, errors without a message,
+Runs in a process of its own, in an empty working folder, with limits on memory and on the time of each text. Allowed
+are success and errors of this package; reported as a line of JSON each are other exceptions, errors without a message,
 texts that take too long, and files that are written, or processes and connections that are started, outside of the
 working folder.
 """

@@ -1,5 +1,5 @@
-"""Model texts drawn at random from the schema: layers, compile, fit, data, preprocess, augment and callbacks with any of
-their fields, most values valid, some not. Nothing is listed here by hand: families and field types give it all."""
+"""Model texts drawn at random from the schema: layers, compile, fit, data, preprocess, augment and callbacks with any
+of their fields, most values valid, some not. Nothing is listed here by hand: families and field types give it all."""
 
 from __future__ import annotations
 
@@ -82,10 +82,6 @@ class TextGenerator:
                 )
         return "{ " + "  ".join(fields) + " }"
 
-    def _name(self) -> str:
-        self.names += 1
-        return self.chance.choice(HOSTILE) if self.chance.random() < self.hostility else f'"name{self.names}"'
-
     def value(self, kind: FieldType, depth: int) -> str:
         """A value of a field type."""
         chance = self.chance
@@ -110,6 +106,9 @@ class TextGenerator:
                 return f"[{', '.join(str(chance.randint(1, 4)) for _ in range(kind.rank or chance.randint(1, 3)))}]"
             case Choice():
                 return str(chance.choice(kind.choices))
+            case Identifier():
+                self.names += 1
+                return f'"name{self.names}"'
             case Str():
                 return f'"{chance.choice(WORDS)}"'
             case ListOf():
