@@ -18,6 +18,7 @@ from typing import Any
 from prototorch.errors import did_you_mean
 
 __version__ = "0.1.0"
+__distribution__ = "prototorch-dl"  # by which the command line knows this package from another one
 
 #: public name -> its module and its name there; an empty name stands for the module itself
 _PUBLIC = {

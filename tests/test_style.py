@@ -31,7 +31,7 @@ def _files() -> list[Path]:
 )
 def test_tool_has_nothing_to_say(tool, arguments):
     if importlib.util.find_spec(tool) is None:
-        pytest.skip(f"{tool} is not installed (it is in the extra prototorch[test])")
+        pytest.skip(f"{tool} is not installed (it is in the extra test)")
     done = subprocess.run([sys.executable, "-m", tool, *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -15,6 +15,7 @@ import click
 
 import prototorch
 from prototorch.cli import commands
+from prototorch.cli.installation import installation_warning, is_overwritten, overwritten_message
 from prototorch.cli.messages import echo_error
 from prototorch.errors import FileError, PrototorchError, ResourceError, UsageError, did_you_mean
 from prototorch.terminal import escaped_output
@@ -57,7 +58,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings=_CONTEXT)
-@click.version_option(prototorch.__version__, prog_name="prototorch")
+@click.version_option(getattr(prototorch, "__version__", "unknown"), prog_name="prototorch")
 def group() -> None:
     """Deep learning from a text file."""
 
@@ -66,6 +67,11 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command line, and exit. A PrototorchError becomes its message and its exit code, a warning one line; what
     a terminal would obey is shown as escapes (see `prototorch.terminal`)."""
     with escaped_output():
+        if is_overwritten():
+            click.echo(f"prototorch: {overwritten_message()}", err=True)
+            sys.exit(FileError.exit_code)
+        if warning := installation_warning():
+            click.echo(f"warning: {warning}", err=True)
         try:
             code = _run(args)
         except BrokenPipeError:

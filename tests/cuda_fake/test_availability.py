@@ -59,11 +59,15 @@ def test_the_driver_is_asked_itself():
 @pytest.mark.parametrize(
     ("driver", "cupy", "why"),
     [
-        (None, False, "no NVIDIA driver, and CuPy is not installed (pip install 'prototorch[cuda13]')"),
+        (
+            None,
+            False,
+            "no NVIDIA driver, and CuPy is not installed (pip install 'cupy-cuda13x[ctk]>=14.2,<15' 'nvidia-cudnn-cu13",
+        ),
         (None, True, "this machine has no NVIDIA driver"),
         (availability.DriverInfo(13000, 0), True, "the NVIDIA driver shows no GPU"),
-        (availability.DriverInfo(13000, 1), False, "CuPy is not installed: pip install 'prototorch[cuda13]'"),
-        (availability.DriverInfo(12060, 1), False, "CuPy is not installed: pip install 'prototorch[cuda12]'"),
+        (availability.DriverInfo(13000, 1), False, "CuPy is not installed: pip install 'cupy-cuda13x[ctk]>=14.2,<15' "),
+        (availability.DriverInfo(12060, 1), False, "CuPy is not installed: pip install 'cupy-cuda12x[ctk]>=14.2,<15' "),
         (availability.DriverInfo(13000, 1), True, ""),
     ],
 )
@@ -81,7 +85,7 @@ def test_what_is_told_of_a_gpu(monkeypatch):
     assert told["gpu"] == ["0: a GPU, sm_90, 139 GiB"]
     assert told["cupy"] == "cupy-cuda13x 1.0"
     assert told["driver"] == "for CUDA 13.0"
-    assert told["missing"] == "cudnn frontend: pip install 'prototorch[cuda13]'"
+    assert told["missing"].startswith("cudnn frontend: pip install 'cupy-cuda13x[ctk]>=14.2,<15' 'nvidia-cudnn-cu13")
     assert "slow" in told["without cudnn"]
 
 

@@ -28,7 +28,7 @@ from tests.ops import op_case
 
 pytestmark = [
     pytest.mark.cuda_offline,
-    pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed: prototorch[cuda13]"),
+    pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed: the extra cuda13"),
 ]
 KERNELS = Path(_all.__file__).parent
 

@@ -9,7 +9,7 @@ from tests.cuda_offline.nvrtc import TARGETS, compile_cubin
 
 pytestmark = [
     pytest.mark.cuda_offline,
-    pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed: prototorch[cuda13]"),
+    pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed: the extra cuda13"),
 ]
 
 

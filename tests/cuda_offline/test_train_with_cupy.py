@@ -18,7 +18,7 @@ from tests.cuda_offline.shim_device import COMPILER
 
 pytestmark = [
     pytest.mark.cuda_offline,
-    pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed: prototorch[cuda13]"),
+    pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed: the extra cuda13"),
     pytest.mark.skipif(COMPILER is None or shutil.which("nm") is None, reason="g++ and nm are needed"),
     pytest.mark.skipif(
         (platform.system(), platform.machine()) != ("Linux", "x86_64"),

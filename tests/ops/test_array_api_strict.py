@@ -12,7 +12,7 @@ import pytest
 
 from tests.ops.op_case import CASES
 
-strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed (extra prototorch[test])")
+strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed (the extra test)")
 
 for _path in sorted(Path(__file__).parent.glob("cases_*.py")):
     importlib.import_module(f"tests.ops.{_path.stem}")

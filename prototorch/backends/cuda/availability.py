@@ -12,13 +12,30 @@ from typing import Any, NamedTuple
 
 from prototorch.errors import BackendError
 
-__all__ = ["FRONTEND", "DriverInfo", "describe_cuda", "is_available", "list_gpus", "query_driver", "unavailable_reason"]
+__all__ = [
+    "FRONTEND",
+    "REQUIREMENTS",
+    "DriverInfo",
+    "describe_cuda",
+    "install_command",
+    "is_available",
+    "list_gpus",
+    "query_driver",
+    "unavailable_reason",
+]
 
 #: the distributions of each library, by the major version of CUDA
 CUPY = {13: "cupy-cuda13x", 12: "cupy-cuda12x"}
 CUDNN = {13: "nvidia-cudnn-cu13", 12: "nvidia-cudnn-cu12"}
 NCCL = {13: "nvidia-nccl-cu13", 12: "nvidia-nccl-cu12"}
 FRONTEND = "nvidia-cudnn-frontend"
+#: what a GPU needs, by the major version of CUDA: the extras cuda13 and cuda12 of pyproject.toml
+REQUIREMENTS = {
+    major: (
+        f"{CUPY[major]}[ctk]>=14.2,<15", f"{CUDNN[major]}>=9.19,<10", f"{FRONTEND}>=1.18,<1.29", "ml_dtypes>=0.5",
+    )
+    for major in (13, 12)
+}  # fmt: skip
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll")
 
 
@@ -64,16 +81,17 @@ def unavailable_reason() -> str:
     driver_info, cupy = query_driver(), importlib.util.find_spec("cupy") is not None
     if driver_info is None:
         return "this machine has no NVIDIA driver" + (
-            "" if cupy else f", and CuPy is not installed ({_install_command(None)})"
+            "" if cupy else f", and CuPy is not installed ({install_command(None)})"
         )
     if not driver_info.gpus:
         return "the NVIDIA driver shows no GPU (`nvidia-smi` tells why)"
-    return "" if cupy else f"CuPy is not installed: {_install_command(driver_info)}"
+    return "" if cupy else f"CuPy is not installed: {install_command(driver_info)}"
 
 
-def _install_command(driver_info: DriverInfo | None) -> str:
+def install_command(driver_info: DriverInfo | None) -> str:
+    """The command that installs what a GPU needs, for the version of CUDA that the driver supports."""
     major = 12 if driver_info is not None and 0 < driver_info.version < 13000 else 13
-    return f"pip install 'prototorch[cuda{major}]'"
+    return "pip install " + " ".join(f"'{requirement}'" for requirement in REQUIREMENTS[major])
 
 
 def describe_cuda() -> dict[str, Any]:
@@ -96,7 +114,7 @@ def describe_cuda() -> dict[str, Any]:
         return report
     missing = [name for name, version in _library_versions() if version is None and name != "nccl"]
     if missing:
-        report["missing"] = f"{', '.join(missing)}: {_install_command(driver_info)}"
+        report["missing"] = f"{', '.join(missing)}: {install_command(driver_info)}"
     if "cudnn" in missing or "cudnn frontend" in missing:
         report["without cudnn"] = (
             "convolutions and attention run by slow reference implementations, and not as one CUDA graph"

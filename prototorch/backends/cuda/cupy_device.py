@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prototorch.backends.cuda.array_namespace import CapturableNamespace
+from prototorch.backends.cuda.availability import install_command, query_driver
 from prototorch.backends.cuda.device import format_bytes, out_of_memory_error
 from prototorch.backends.cuda.device_sources import BLOCKS_PER_COPY, COPY_ALL_SOURCE, check_loss_source
 from prototorch.backends.precision import ExecutionSettings
@@ -269,9 +270,9 @@ def import_cupy() -> Any:
     try:
         import cupy
     except ImportError as exc:
-        raise BackendError(f"CuPy is not installed ({exc}): pip install 'prototorch[cuda13]' (or [cuda12])") from exc
+        raise BackendError(f"CuPy is not installed ({exc}): {install_command(query_driver())}") from exc
     except (OSError, RuntimeError) as exc:  # a CUDA library is missing or has another version
-        raise BackendError(f"CuPy cannot be loaded: {exc}; pip install 'prototorch[cuda13]' (or [cuda12])") from exc
+        raise BackendError(f"CuPy cannot be loaded: {exc}; {install_command(query_driver())}") from exc
     if not cupy.cuda.is_available():
         raise BackendError("CuPy finds no GPU: is the NVIDIA driver installed? Run `nvidia-smi` to see")
     return cupy

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+import prototorch
 from prototorch.backends.devices import describe_devices
+from prototorch.cli.installation import DISTRIBUTION
 from prototorch.cli.options import json_option, print_json
 
 
@@ -12,7 +16,9 @@ from prototorch.cli.options import json_option, print_json
 @json_option
 def command(as_json: bool) -> None:
     """Show the devices, the libraries in use, and why something is not in use."""
-    facts_by_device = describe_devices()
+    package = Path(prototorch.__file__).resolve().parent.parent
+    installation = {"installed": f"{DISTRIBUTION} {prototorch.__version__} in {package}"}
+    facts_by_device = {"prototorch": installation, **describe_devices()}
     if as_json:
         print_json(facts_by_device)
         return

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from prototorch.backends.cuda.availability import install_command, query_driver
 from prototorch.backends.cuda.cudnn.execution_plan import ExecutionPlan, UnsupportedGraphError
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import PlanAutotuner
@@ -81,8 +82,8 @@ def _create_context(device: Any) -> CudnnContext | None:
         return CudnnContext(module, device)
     except (ImportError, RuntimeError, OSError) as why:
         log.warning(
-            "cuDNN cannot be used (%s): convolutions run by their slow reference implementations; "
-            "pip install 'prototorch[cuda13]' installs it",
+            "cuDNN cannot be used (%s): convolutions run by their slow reference implementations; %s installs it",
             why,
+            install_command(query_driver()),
         )
         return None
