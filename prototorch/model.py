@@ -17,7 +17,7 @@ from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.graph.net import Net
 from prototorch.graph.net_writer import net_fields
 from prototorch.graph.symbolic import SymbolicTensor, build_net
-from prototorch.graph.trace import WeightSpec
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
 from prototorch.model_structure import ModelStructure, layer_of
 from prototorch.model_weights import ModelWeights

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import LayerNode, Net
-from prototorch.graph.trace import WeightSpec
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
 from prototorch.train.trainer import Trainer
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
-from prototorch.graph.trace import WeightSpec, trace
+from prototorch.graph.trace import trace
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.spec import Spec
 from prototorch.storage import checkpoint

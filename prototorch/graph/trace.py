@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NoReturn, Protocol
 from zlib import crc32
 
+from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.errors import ModelError, ModelWarning, ShapeError, warn_user
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.mixed_precision import Autocast, to_float32
 from prototorch.graph.net import LayerNode, Net
+from prototorch.graph.weight_spec import WeightSpec, merge_weights, stated_options
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
@@ -23,21 +26,6 @@ from prototorch.spec import Spec
 from prototorch.text.diagnostics import Report, format_chain
 
 RANDOM_KEY = "random_key"
-
-
-@dataclass(frozen=True)
-class WeightSpec:
-    """A weight before it has values. ``name`` is ``layer/weight``; ``fans`` are (fan_in, fan_out)."""
-
-    name: str
-    spec: Spec
-    initializer: Initializer
-    fans: tuple[int, int]
-    regularizer: Regularizer | None = None
-    constraint: Constraint | None = None
-    trainable: bool = True
-    lr_mult: float = 1.0
-    decay_mult: float = 1.0
 
 
 @dataclass
@@ -56,6 +44,7 @@ class Trace:
     updates: dict[str, Value] = field(default_factory=dict)
     losses: list[Value] = field(default_factory=list)
     masks: dict[Value, Value] = field(default_factory=dict)
+    used_weights: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # by weights key and layer
     compute_dtype: str | None = None
     key_name: str = RANDOM_KEY  # the name of the input with the random key
 
@@ -76,7 +65,9 @@ class LayerContext:
     def __init__(self, trace: Trace, name: str, weights_key: str, layer: Layer, root: Layer):
         self.trace, self.name, self.weights_key, self.layer, self.root = trace, name, weights_key, layer, root
         self.training = trace.training
+        self.node_name = name
         self.warnings: list[str] = []
+        self.used_weights: set[str] = set()
         self._sites = 0
 
     def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
@@ -85,28 +76,55 @@ class LayerContext:
         """See `Context.weight`."""
         full = f"{self.weights_key}/{name}"
         spec = Spec(tuple(shape), dtype or self.trace.float_dtype)
+        self.used_weights.add(full)
+        initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
+        options = {"initializer": initializer, "regularizer": regularizer, "constraint": constraint}
+        on = trainable and self.layer.trainable and self.root.trainable
+        weight = WeightSpec(
+            full,
+            spec,
+            fans=fans or compute_fans(spec.shape),
+            trainable=on,
+            lr_mult=self.root.lr_mult,
+            decay_mult=self.root.decay_mult,
+            layer=self.node_name,
+            stated=stated_options(self.layer, self.root, options),
+            **options,
+        )
+        other = self._transposed_weight(weight, name)
+        if other is not None:
+            return other
         existing = self.trace.weights.get(full)
-        if existing is not None and existing.spec != spec:
-            raise ShapeError(
-                f"the shared weight {full!r} has shape {list(existing.spec.shape)} where it is used first, "
-                f"but would need {list(spec.shape)} here"
-            )
-        if existing is None:
-            initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
-            check_weight(full, spec, initializer, regularizer, constraint)
-            on = trainable and self.layer.trainable and self.root.trainable
-            self.trace.weights[full] = WeightSpec(
-                full,
-                spec,
-                initializer,
-                fans or compute_fans(spec.shape),
-                regularizer,
-                constraint,
-                on,
-                self.root.lr_mult,
-                self.root.decay_mult,
-            )
+        merged = weight if existing is None else merge_weights(existing, weight)
+        if existing is None or merged.stated != existing.stated:
+            check_weight(full, spec, merged.initializer, merged.regularizer, merged.constraint)
+        self.trace.weights[full] = merged
         return self.trace.graph.state(full, spec)
+
+    def _transposed_weight(self, weight: WeightSpec, name: str) -> Value | None:
+        """The matrix of a layer of another type that has the same ``weights`` name, transposed; None where there is
+        none. Raises ShapeError where its shape does not fit."""
+        matrix = self.layer.transposable_weight
+        if name != matrix or weight.name in self.trace.weights or self.layer is not self.root:
+            return None
+        for other in _transposable_weights():
+            existing = self.trace.weights.get(f"{self.weights_key}/{other}") if other != matrix else None
+            if existing is None:
+                continue
+            shape = existing.spec.shape
+            if shape[::-1] != weight.spec.shape:
+                raise ShapeError(
+                    f"its {name} {list(weight.spec.shape)} is shared with the {other} {list(shape)} of the layer "
+                    f"{existing.layer!r} as the transpose of it, and would need the shape {list(shape[::-1])}"
+                )
+            for option in ("regularizer", "constraint"):
+                if option in weight.stated:
+                    raise ShapeError(f"state the {option} at the layer {existing.layer!r}, whose {other} it shares")
+            transposed = replace(weight, name=existing.name, spec=existing.spec)
+            self.trace.weights[existing.name] = merge_weights(existing, transposed)
+            self.used_weights.add(existing.name)
+            return ops.transpose(self.trace.graph.state(existing.name, existing.spec), order=(1, 0))
+        return None
 
     def update(self, name: str, value: Value) -> None:
         """See `Context.update`."""
@@ -134,7 +152,7 @@ class LayerContext:
     def sublayer(self, name: str, layer: Layer, *inputs: Value) -> Any:
         """See `Context.sublayer`."""
         inner = LayerContext(self.trace, f"{self.name}/{name}", f"{self.weights_key}/{name}", layer, self.root)
-        inner.warnings = self.warnings
+        inner.node_name, inner.warnings, inner.used_weights = self.node_name, self.warnings, self.used_weights
         return record_layer(inner, layer, inputs)
 
     def add_loss(self, value: Value) -> None:
@@ -250,12 +268,39 @@ def _record_node(result: Trace, node: LayerNode) -> None:
     narrowing = Autocast(result.compute_dtype) if result.compute_dtype is not None else None
     with interpreter, result.graph.scope(node.name), result.graph.autocast(narrowing):
         outputs_of_layer = record_layer(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
+    _check_sharing(result, node, ctx.used_weights)
     for message in dict.fromkeys(ctx.warnings):
         warn_user(explain_error(result, node, message, with_place=True), ModelWarning)
     outputs = outputs_of_layer if isinstance(outputs_of_layer, tuple) else (outputs_of_layer,)
     if len(outputs) != len(node.tops):
         raise ShapeError(f"it gives {len(outputs)} outputs, but {len(node.tops)} are named")
     result.values.update(zip(node.tops, outputs, strict=True))
+
+
+def _check_sharing(result: Trace, node: LayerNode, used: set[str]) -> None:
+    """Raise ShapeError for a layer that shares no weight with those of the same ``weights`` name."""
+    if not used:
+        return
+    others = result.used_weights.setdefault(node.weights_key, {})
+    if others and not any(used & w for w in others.values()):
+        name, weights = next(iter(others.items()))
+        prefix = f"{node.weights_key}/"
+        raise ShapeError(
+            f"weights: {node.weights_key!r} shares nothing with the layer {name!r}: there are "
+            f"{_format_weights(result, weights, prefix)}, here {_format_weights(result, used, prefix)}; layers share "
+            "the weights whose names and shapes are the same, and the kernel of Dense the embeddings of Embedding"
+        )
+    others[node.name] = used
+
+
+def _format_weights(result: Trace, names: set[str], prefix: str) -> str:
+    specs = {n: w.spec for n, w in result.weights.items() if n in names}
+    return ", ".join(f"{n.removeprefix(prefix)} {list(s.shape)}" for n, s in specs.items())
+
+
+@cache
+def _transposable_weights() -> frozenset[str]:
+    return frozenset(c.transposable_weight for c in Layer.members().values() if c.transposable_weight is not None)
 
 
 def explain_error(result: Trace, node: LayerNode, exc: Exception | str, with_place: bool = False) -> str:

@@ -29,6 +29,8 @@ class Layer(Block, family="layer"):
     keeps_bounds: ClassVar[bool] = False
     #: whether inputs of any scale are brought to a common one
     normalizes: ClassVar[bool] = False
+    #: a matrix of its own that it may share, transposed, with a layer of another type under one ``weights`` name
+    transposable_weight: ClassVar[str | None] = None
     #: model texts of the layer with input shapes: documentation and tests at once
     examples: ClassVar[list[Any]] = []
     setattr_hints = {

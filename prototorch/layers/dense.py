@@ -31,6 +31,7 @@ class Dense(Layer):
     bias_constraint: Constraint | None = field(default=None, doc="Constraint on the bias.")
 
     mask_policy = "use"
+    transposable_weight = "kernel"
     examples = [
         example("Dense { units: 4 }", inputs=[(3,)]),
         example("Dense { units: 2  activation: tanh  use_bias: false }", inputs=[(5, 3)]),

@@ -30,6 +30,7 @@ class Embedding(Layer):
     embeddings_constraint: Constraint | None = field(default=None, doc="Constraint on the vectors.")
     mask_zero: bool = field(default=False, doc="Whether 0 stands for no token, so that layers behind leave it out.")
 
+    transposable_weight = "embeddings"
     examples = [
         example("Embedding { input_dim: 7  output_dim: 3 }", inputs=[(5,)], dtype="int32", range=(0, 7)),
         example(

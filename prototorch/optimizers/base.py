@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototorch import ops
-from prototorch.graph.trace import WeightSpec
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import Block, field
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from prototorch import ops
-from prototorch.graph.trace import WeightSpec
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.optimizers.base import Optimizer, UpdateInputs, UpdateResult, learning_rate_field, zeros_slot
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import example, field

@@ -12,7 +12,7 @@ from prototorch.backends.core import Backend
 from prototorch.backends.executable_plan import ExecutablePlan
 from prototorch.backends.executor import StateMirror
 from prototorch.errors import UsageError, WeightsError, did_you_mean
-from prototorch.graph.trace import WeightSpec
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers import Initializer
 from prototorch.runtime.constant_tensor_cache import ConstantTensorCache
 from prototorch.runtime.state_binding import TrackedStates

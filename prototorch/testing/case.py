@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from prototorch.graph.ir import Graph
-from prototorch.graph.trace import WeightSpec
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
 from prototorch.runtime.variables import initial_value
 from prototorch.schema import Example

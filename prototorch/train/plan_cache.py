@@ -11,7 +11,8 @@ from prototorch.backends.executor import Executor
 from prototorch.errors import ResourceError
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
-from prototorch.graph.trace import InputPreprocessing, WeightSpec, trace
+from prototorch.graph.trace import InputPreprocessing, trace
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.optimizers import Optimizer
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import SLOT_PREFIX, Variables, total_bytes

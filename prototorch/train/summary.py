@@ -109,11 +109,8 @@ def summarize(net: Net, plan_cache: PlanCache | None = None, batch: int | None =
     if any(net.unknown_sizes()):
         two = trace(net, probe_specs(net, 1, _PROBE_SIZES[-1]), False)
     rows: list[LayerSummary] = []
-    listed_names: set[str] = set()
     for node in net.nodes:
-        prefix = f"{node.weights_key}/"
-        weights = [w for w in one.weights.values() if w.name.startswith(prefix) and w.name not in listed_names]
-        listed_names.update(w.name for w in weights)
+        weights = [w for w in one.weights.values() if w.layer == node.name]
         shape: tuple[int | None, ...] = one.values[node.tops[0]].shape[1:]
         if two is not None:
             other = two.values[node.tops[0]].shape[1:]

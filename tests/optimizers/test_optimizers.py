@@ -8,7 +8,7 @@ import pytest
 from prototorch import optimizers as O
 from prototorch.eager.tensor import tensor
 from prototorch.errors import UsageError
-from prototorch.graph.trace import WeightSpec
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers import Zeros
 from prototorch.optimizers import schedules as S
 from prototorch.spec import Spec

@@ -5,7 +5,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.backends.cpu import worker_pool
-from prototorch.graph.trace import WeightSpec
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers import Initializer
 from prototorch.runtime.variables import Variables, initial_value
 from prototorch.spec import Spec

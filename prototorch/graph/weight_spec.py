@@ -1,0 +1,69 @@
+"""Weights before they have values, and what layers that share one say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prototorch.constraints import Constraint
+from prototorch.errors import ShapeError
+from prototorch.initializers.base import Initializer
+from prototorch.layers.base import Layer
+from prototorch.regularizers import Regularizer
+from prototorch.spec import Spec
+
+__all__ = ["WeightSpec", "merge_weights", "stated_options"]
+
+
+@dataclass(frozen=True)
+class WeightSpec:
+    """A weight before it has values. ``name`` is ``layer/weight``; ``fans`` are (fan_in, fan_out).
+
+    layer: the name of the first layer that uses it; stated: which of its options that layer states, in contrast to
+    those that are defaults.
+    """
+
+    name: str
+    spec: Spec
+    initializer: Initializer
+    fans: tuple[int, int]
+    regularizer: Regularizer | None = None
+    constraint: Constraint | None = None
+    trainable: bool = True
+    lr_mult: float = 1.0
+    decay_mult: float = 1.0
+    layer: str = ""
+    stated: frozenset[str] = frozenset()
+
+
+def stated_options(layer: Layer, root: Layer, values: dict[str, Any]) -> frozenset[str]:
+    """Which options of a weight are not the defaults of its layer."""
+    specs = type(layer).specs()
+    defaults = {id(layer.__dict__[name]) for name, spec in specs.items() if layer.__dict__[name] is spec.default}
+    stated = {name for name, value in values.items() if value is not None and id(value) not in defaults}
+    return frozenset(stated | {name for name in ("lr_mult", "decay_mult") if getattr(root, name) != 1.0})
+
+
+def merge_weights(first: WeightSpec, second: WeightSpec) -> WeightSpec:
+    """A weight that two layers share: options that one of them states hold for both, and it is trained where both
+    train it. Raises ShapeError for options that they state differently, and for other shapes or dtypes.
+    """
+    if first.spec != second.spec:
+        raise ShapeError(
+            f"the shared weight {first.name!r} is {_format(first.spec)} in the layer {first.layer!r}, "
+            f"but would need to be {_format(second.spec)} here"
+        )
+    changes: dict[str, Any] = {"trainable": first.trainable and second.trainable}
+    for option in second.stated:
+        mine, other = getattr(second, option), getattr(first, option)
+        if option in first.stated and mine != other:
+            raise ShapeError(
+                f"the shared weight {first.name!r} has the {option} {other} by the layer {first.layer!r}, but {mine} "
+                "here: state it in one of the two layers, or the same in both"
+            )
+        changes[option] = mine
+    return replace(first, **changes, stated=first.stated | second.stated)
+
+
+def _format(spec: Spec) -> str:
+    return f"{spec.dtype} {list(spec.shape)}"
