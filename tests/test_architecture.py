@@ -14,7 +14,7 @@ PACKAGE = ROOT / "prototorch"
 #: The ranks, lowest first. A module belongs to the longest prefix of its name. It may import from lower ranks, and from
 #: modules of its own prefix.
 RANKS: tuple[tuple[str, ...], ...] = (
-    ("prototorch.terminal",),
+    ("prototorch.confusables", "prototorch.terminal"),
     ("prototorch.errors", "prototorch.spec", "prototorch.package_files"),
     ("prototorch.text", "prototorch.ops"),
     ("prototorch.schema",),

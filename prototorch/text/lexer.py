@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from prototorch.confusables import INVISIBLE, describe_character, skeleton
 from prototorch.text import limits
 from prototorch.text.diagnostics import Report
 from prototorch.text.source import Source, Span
 
 _PAIRS = {"{": "}", "[": "]", "(": ")", "$(": ")", "<": ">"}
 _CLOSERS = {"}", "]", ")", ">"}
+_BRACKETS = {*"{}[]()"}
 INVALID_TOKEN = "ODD"  # the type of a token that no rule accepts; its error is in the report
 _QUOTES = "“”„‘’‚«»`´"
 _LENGTH_LIMITS = {
@@ -25,6 +27,8 @@ _LENGTH_LIMITS = {
 }
 _SPACE = r"[ \t\r\n]++"
 _COMMENT = r"\#[^\n]*+"
+_FOREIGN_COMMENTS = {"//": "\n", "/*": "*/", "<!--": "-->"}  # comments of other languages: where each ends
+_MAX_REPORTED = 20
 
 
 class ParseContext:
@@ -94,8 +98,12 @@ class Lexer:
         while at < end:
             m = match(text, at, end)
             if m is None:
+                substitute = self._substitute(ctx, text, at, end)
+                if substitute:
+                    text = text[:at] + substitute + text[at + len(substitute) :]
+                    continue
                 invalid, at = self._read_invalid(ctx, at, end)
-                balance.has_unterminated_string = balance.has_unterminated_string or invalid.type == "STRING"
+                balance.has_skipped_text = balance.has_skipped_text or invalid.type == "STRING"
                 before = invalid.type
                 yield invalid
                 continue
@@ -103,16 +111,20 @@ class Lexer:
             if kind == "NAME":
                 value = m.group()
                 self._limit(ctx, "NAME", at, stop)
+                if text[stop : stop + 1] in INVISIBLE and stop < end:
+                    value, stop = self._join_name(ctx, text, at, end)
                 if not value.isascii():
-                    ctx.report.add("Names are made of the letters a-z, A-Z, digits and '_'.", ctx.span(at, stop))
+                    value = self._latin_name(ctx, value, at, stop)
                 before = keywords.get(value, "NAME")
                 yield Token(before, value, at, stop, ctx)
             elif kind == "SYMBOL":
                 value = m.group()
-                if value == "//" and not balance.in_expression:
-                    ctx.report.add("A comment starts with '#', not with '//'.", ctx.span(at, stop))
-                    at = self._line_end(text, at, end)
-                    continue
+                if value in ("//", "/", "<") and not balance.in_expression:
+                    after = self._skip_foreign_comment(ctx, text, at, end)
+                    if after != at:
+                        balance.has_skipped_text = balance.has_skipped_text or bool(_BRACKETS & {*text[at:after]})
+                        at = after
+                        continue
                 fits = balance.step(value, at, before)
                 if fits or value == ">":
                     before = symbols[value] if fits else INVALID_TOKEN
@@ -130,6 +142,61 @@ class Lexer:
     def _line_end(text: str, at: int, end: int) -> int:
         stop = text.find("\n", at, end)
         return end if stop < 0 else stop
+
+    def _skip_foreign_comment(self, ctx: ParseContext, text: str, at: int, end: int) -> int:
+        """Report a comment of another language; where it ends, or ``at`` if there is none."""
+        for opener, closer in _FOREIGN_COMMENTS.items():
+            if text.startswith(opener, at):
+                ctx.report.add(f"A comment starts with '#', not with '{opener}'.", ctx.span(at, at + len(opener)))
+                stop = text.find(closer, at + len(opener), end)
+                if stop < 0:
+                    return end if closer == "\n" else self._line_end(text, at, end)
+                return stop if closer == "\n" else stop + len(closer)
+        return at
+
+    def _join_name(self, ctx: ParseContext, text: str, at: int, end: int) -> tuple[str, int]:
+        """The name that starts at ``at`` without the invisible characters in it, which are reported; and its end."""
+        stop, parts = at, []
+        while stop < end and (text[stop] in INVISIBLE or text[stop].isalnum() or text[stop] == "_"):
+            if text[stop] in INVISIBLE:
+                ctx.report.add(_invisible_message(text[stop]), ctx.span(stop, stop + 1))
+            else:
+                parts.append(text[stop])
+            stop += 1
+        return "".join(parts), stop
+
+    @staticmethod
+    def _latin_name(ctx: ParseContext, value: str, at: int, stop: int) -> str:
+        """Report a name with other letters than a-z; the name in Latin letters, where they are only look-alikes."""
+        latin = skeleton(value)
+        if not latin.isascii():
+            ctx.report.add("Names are made of the letters a-z, A-Z, digits and '_'.", ctx.span(at, stop))
+            return value
+        odd = next(c for c in value if not c.isascii())
+        offset = ctx.source.text.find(odd, at)
+        ctx.report.add(
+            f"{value!r} contains the {describe_character(odd)}, which looks like {skeleton(odd)!r}. Write {latin}.",
+            ctx.span(offset, offset + 1),
+        )
+        return latin
+
+    @staticmethod
+    def _substitute(ctx: ParseContext, text: str, at: int, end: int) -> str:
+        """Report characters that look like ASCII, or that are not seen; the ASCII characters in their place, or ""."""
+        stop = at
+        while stop < end and not text[stop].isascii() and (text[stop] in INVISIBLE or skeleton(text[stop]).isascii()):
+            stop += 1
+        if stop == at:
+            return ""
+        odd, plain = text[at], skeleton(text[at])
+        if odd in INVISIBLE:
+            message = _invisible_message(odd)
+        else:
+            message = f"This is {describe_character(odd)}. Write {'a space' if plain == ' ' else repr(plain)}."
+        ctx.report.add(message, ctx.span(at, stop))
+        if len(ctx.report) > _MAX_REPORTED:
+            raise ParseAborted
+        return "".join(" " if c in INVISIBLE else skeleton(c) for c in text[at:stop])
 
     @staticmethod
     def _limit(ctx: ParseContext, kind: str, at: int, stop: int) -> None:
@@ -167,9 +234,13 @@ class Lexer:
         else:
             shown_character = repr(c) if c.isprintable() and c.isascii() else f"U+{ord(c):04X}"
             ctx.report.add(f"The character {shown_character} has no meaning here.", ctx.span(at, stop))
-        if len(ctx.report) > 20:
+        if len(ctx.report) > _MAX_REPORTED:
             raise ParseAborted
         return token, stop
+
+
+def _invisible_message(character: str) -> str:
+    return f"An invisible character, {describe_character(character)}, is here. Delete it."
 
 
 class BracketStack:
@@ -180,7 +251,7 @@ class BracketStack:
         self.open_brackets: list[tuple[str, int, bool]] = []  # bracket, offset, whether it holds an expression
         self.closed_braces: list[tuple[int, int]] = []  # offsets of the braces of each pair
         self.in_expression = False
-        self.has_unterminated_string = False  # a string without its end may have swallowed brackets
+        self.has_skipped_text = False  # a string without its end, or a foreign comment, may have swallowed brackets
 
     def step(self, value: str, at: int, before: str) -> bool:
         """Process a symbol; False for an unmatched closing bracket, which is skipped."""
@@ -237,6 +308,6 @@ class BracketStack:
         return "" if suspect is None else f" The '{{' of line {self.ctx.source.position(suspect)[0]} may lack its own."
 
     def _say(self, message: str, at: int) -> None:
-        if self.has_unterminated_string:
+        if self.has_skipped_text:
             raise ParseAborted
         self.ctx.report.add(message, self.ctx.span(at, at + 1))

@@ -25,6 +25,7 @@ from prototorch.package_files import package_folder
 from prototorch.text import limits
 from prototorch.text.diagnostics import Report
 from prototorch.text.error_recovery import find_damaged_range, starts_new_statement
+from prototorch.text.foreign_formats import find_foreign_format, replace_call_errors
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.lexer import INVALID_TOKEN, Lexer, ParseAborted, ParseContext, Token
 from prototorch.text.source import Source
@@ -71,12 +72,21 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
             statements = _parse_with_recovery("document", ctx)
     except ParseAborted:
         pass
+    if len(mine) > before:
+        _explain_foreign_text(source, mine, before)
     document = Document(statements or (), source, complete=len(mine) == before)
     if trivia and not mine.diagnostics:
         document = attach_trivia(document, ctx.comments)
     if report is None:
         mine.raise_if_any()
     return document
+
+
+def _explain_foreign_text(source: Source, report: Report, before: int) -> None:
+    """Replace the syntax errors of a text in another language, which follow from each other, by one that names it."""
+    foreign = find_foreign_format(source)
+    errors = report.diagnostics[before:]
+    report.diagnostics[before:] = [foreign] if foreign is not None else replace_call_errors(source, errors)
 
 
 def parse_value(text: str, name: str | None = None) -> Value:
