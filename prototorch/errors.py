@@ -24,6 +24,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from prototorch.confusables import describe_character, skeleton
 from prototorch.terminal import escape_controls
 
 __all__ = [
@@ -147,17 +148,21 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` for the nearest known names, or an empty string.
+    """`` Did you mean 'x'?`` for the nearest known names, or an empty string where none is near.
 
-    In this order: the same name in other letters (upper or lower case); the names that contain the word, up to five
-    (``crossentropy`` is a part of three losses); the most similar name.
+    In this order: the same name in letters that look alike (Cyrillic, fullwidth: the letter is named); the same name in
+    upper or lower case; the names that contain the word, up to five (``crossentropy`` is a part of three losses); the
+    most similar name, if only a few letters differ; a name that is a part of the word (``adam_optimizer``).
     """
     names = list(candidates)
+    plain = skeleton(word)
     same = [n for n in names if n.lower() == word.lower()]
-    matches = same[:1] or _containing(word, names) or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if not matches:
-        plain = {_to_ascii(n): n for n in names}
-        matches = [plain[n] for n in difflib.get_close_matches(_to_ascii(word), plain, n=1, cutoff=0.6)]
+    matches = same[:1] or _containing(word, names) or _most_similar(word, names) or _contained(word, names)
+    if plain != word and not matches:
+        odd = next(c for c in word if not c.isascii())
+        hint = did_you_mean(plain, [n for n in names if n != plain]) if plain not in names else ""
+        if plain in names or hint:
+            return f"{hint or f' Did you mean {plain!r}?'} {word!r} contains the {describe_character(odd)}."
     if not matches:
         return ""
     if len(matches) == 1 and matches[0][-2:] in ("1D", "3D") and not word.endswith(("1D", "3D")):
@@ -166,20 +171,53 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     return f" Did you mean {', '.join(first)}{' or ' if first else ''}{last}?"
 
 
+def _most_similar(word: str, names: list[str]) -> list[str]:
+    """The most similar name, if it differs in one letter of four at most."""
+    plain = {_to_ascii(n): n for n in names}
+    near = difflib.get_close_matches(_to_ascii(word), plain, n=3, cutoff=0.6)
+    near = [n for n in near if _edit_distance(_to_ascii(word), n) <= max(1, (max(len(word), len(n)) + 1) // 4)]
+    exact = difflib.get_close_matches(word, [n for n in names if _to_ascii(n) in near], n=1, cutoff=0)
+    return exact or [plain[n] for n in near[:1]]
+
+
+def _edit_distance(a: str, b: str) -> int:
+    """Insertions, deletions, replacements and exchanges of neighbours that lead from one text to the other."""
+    before, row = list[int](), list(range(len(b) + 1))
+    for i, c in enumerate(a, 1):
+        previous, before, row = before, row, [i]
+        for j, d in enumerate(b, 1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (c != d)))
+            if previous and j > 1 and c == b[j - 2] and a[i - 2] == d:
+                row[j] = min(row[j], previous[j - 2] + 1)
+    return row[-1]
+
+
+def _contained(word: str, names: list[str]) -> list[str]:
+    """The name that is one of the parts of a word: ``adam`` of ``adam_optimizer``; the longest one."""
+    parts = {part for part in word.lower().replace("-", "_").split("_") if len(part) > 3}
+    return sorted((n for n in names if n.lower() in parts), key=len)[-1:] if "_" in word or "-" in word else []
+
+
 def _containing(word: str, names: list[str]) -> list[str]:
     """The names that contain a word, one spelling each, if they are few; one alone that is hardly longer."""
     found: dict[str, list[str]] = {}
     for name in names if len(word) > 3 else ():
         if _to_ascii(word) in _to_ascii(name):
             found.setdefault(_to_ascii(name), []).append(name)
-    spelt = sorted((difflib.get_close_matches(word, group, 1, 0)[0] for group in found.values()), key=len)
+    spelt = sorted((_same_style(word, group) for group in found.values()), key=len)
     if not spelt or len(spelt) > 5 or len(spelt[0]) <= len(word) + 2:
         return spelt[:1]
     return spelt
 
 
+def _same_style(word: str, spellings: list[str]) -> str:
+    """The spelling in the case of the word (``BinaryCrossentropy`` or ``binary_crossentropy``)."""
+    alike = [n for n in spellings if n.islower() == word.islower()]
+    return difflib.get_close_matches(word, alike or spellings, 1, 0)[0]
+
+
 def _to_ascii(name: str) -> str:
-    return name.lower().replace("_", "")
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -50,6 +50,11 @@ class Data(Block):
     prefetch: int = field(2, min=0, max=1024, doc="number of batches read ahead")
     timeout: float = field(120.0, above=0, doc="seconds that reading one batch may take")
 
+    foreign_fields = {
+        **dict.fromkeys(("path", "file", "filename", "dataset", "root", "dir", "directory", "folder"), "source"),
+        **dict.fromkeys(("target", "targets", "labels", "y"), "label"),
+        "batch_size": "It belongs into fit { }.",
+    }
     examples = [
         example('data { source: "fashion-mnist-mini" }'),
         example('data { source: "photos"  size: 224  resize: crop  on_error: skip }'),

@@ -10,10 +10,11 @@ from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, Net
 from prototorch.layers.base import Layer
 from prototorch.schema import find_name_error, to_name
+from prototorch.schema.suggest import describe_foreign_name
 from prototorch.text.diagnostics import Report
 from prototorch.text.name_resolution import string_values
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import Body, Document, Field, InvalidValue, Scalar
+from prototorch.text.syntax_tree import Body, Document, Field, InvalidValue, Scalar, to_python_value
 
 SECTIONS = ("compile", "fit")
 LISTS = ("preprocess", "augment")
@@ -135,7 +136,9 @@ class _NetReader:
         if isinstance(f.value, Scalar) and isinstance(f.value.value, str):
             return f.value.value
         if not isinstance(f.value, InvalidValue):
-            self.report.add(f"The {f.name} is a string in quotes.", f.value.span, f.chain)
+            word = to_python_value(f.value)
+            shown = word if isinstance(word, str) and word.lower() not in ("none", "null") else "lenet"
+            self.report.add(f'The {f.name} is a string in quotes: {f.name}: "{shown}".', f.value.span, f.chain)
         return ""
 
     def check_name(self, name: str, f: Field, is_title: bool = False) -> None:
@@ -184,9 +187,12 @@ class _NetReader:
         try:
             return Layer.lookup(f.name)
         except UsageError:
-            names = Layer._family.names if Layer._family is not None else {}
-            hint = did_you_mean(f.name, [*Layer.members(), *self.document.blocks, *_TOP_LEVEL_FIELDS]) or did_you_mean(
-                f.name, names
+            family = Layer._family
+            assert family is not None
+            hint = (
+                describe_foreign_name(family.foreign_meaning(f.name), family.names)
+                or did_you_mean(f.name, [*Layer.members(), *self.document.blocks, *_TOP_LEVEL_FIELDS])
+                or did_you_mean(f.name, family.names)
             )
             if not hint and not self.connections.strict:
                 return None  # it may be a block whose definition could not be read

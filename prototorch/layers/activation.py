@@ -38,6 +38,11 @@ class ActivationLayer(Layer, abstract=True):
 class Linear(ActivationLayer):
     """The identity."""
 
+    foreign_fields = dict.fromkeys(
+        ("in_features", "out_features", "units"),
+        "This Linear is the identity; a fully connected layer is Dense { units: ... }.",
+    )
+
     aliases = ("identity",)
     examples = [example("Linear { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 

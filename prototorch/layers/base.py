@@ -10,6 +10,7 @@ from math import inf
 from typing import Any, ClassVar, Literal
 
 from prototorch.layers.context import Context
+from prototorch.layers.foreign_names import FIELD_HINTS, LAYER_HINTS
 from prototorch.schema import Block, Identifier, field
 
 MaskPolicy = Literal["keep", "use", "end"]
@@ -18,6 +19,8 @@ MaskPolicy = Literal["keep", "use", "end"]
 class Layer(Block, family="layer"):
     """A layer. Subclasses declare fields and define `call`."""
 
+    foreign_names = LAYER_HINTS
+    foreign_fields = FIELD_HINTS
     #: the number of inputs: an integer, or a pair (minimum, maximum), maximum None for any number
     inputs: ClassVar[int | tuple[int, int | None]] = 1
     #: the number of outputs; `call` returns a tuple if there is more than one

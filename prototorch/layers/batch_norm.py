@@ -21,6 +21,8 @@ class BatchNormalization(AffineNormLayer):
     used. Elements that a mask leaves out do not count in the batch's mean and variance.
     """
 
+    foreign_names = dict.fromkeys(("BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"), "BatchNormalization")
+
     axis: int = field(default=1, doc="The axis of the channels, the batch dimension being 0.")
     momentum: float = field(default=0.99, min=0, max=1, doc="Momentum of the moving mean and variance.")
     epsilon: float = field(default=1e-3, min=0, doc="Added to the variance.")

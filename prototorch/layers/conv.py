@@ -74,6 +74,8 @@ class Conv2D(_ConvLayer):
     [filters, channels / groups, *kernel_size], bias [filters].
     """
 
+    foreign_names = dict.fromkeys(("Convolution", "Convolution2D", "Conv"), "Conv2D")
+
     rank = 2
     filters: int = field(min=1, doc="The number of output channels.")
     kernel_size: Sizes = kernel_field(2)

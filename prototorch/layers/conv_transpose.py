@@ -114,6 +114,8 @@ class Conv2DTranspose(_ConvTransposeLayer):
     + output_padding (PyTorch).
     """
 
+    foreign_names = dict.fromkeys(("Deconvolution", "ConvTranspose2d", "Deconv"), "Conv2DTranspose")
+
     rank = 2
     filters: int = field(min=1, doc="The number of output channels.")
     kernel_size: Sizes = kernel_field(2)

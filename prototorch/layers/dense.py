@@ -20,6 +20,12 @@ class Dense(Layer):
     Input [batch, ..., n], output [batch, ..., units]; kernel [n, units].
     """
 
+    foreign_names = dict.fromkeys(("InnerProduct", "FullyConnected", "FC", "Affine"), "Dense")
+    foreign_fields = {
+        **dict.fromkeys(("num_output", "out_features", "output_dim", "neurons", "nodes", "size"), "units"),
+        **dict.fromkeys(("bias", "bias_term"), "use_bias"),
+    }
+
     units: int = field(min=1, doc="The number of outputs.")
     activation: ActivationLayer = field(default="linear", doc="The activation.")
     use_bias: bool = field(default=True, doc="Whether a bias is added.")

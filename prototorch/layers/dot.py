@@ -38,7 +38,10 @@ class Dot(MergeLayer):
             if not 1 <= n < v.ndim:
                 ctx.fail(f"axis {n} does not exist in {list(v.shape[1:])}, whose axes are 1 to {v.ndim - 1}")
         if a.shape[first] != b.shape[second]:
-            ctx.fail(f"{a.shape[first]} elements along axis {first} meet {b.shape[second]} along axis {second}")
+            ctx.fail(
+                f"the axes that are summed must have one size: axis {first} of the first input has {a.shape[first]} "
+                f"elements, axis {second} of the second has {b.shape[second]}"
+            )
         rest = (_other_dims(a, first), _other_dims(b, second))
         rows = _move_axis_last(a, first)
         columns = _move_axis_last(b, second)

@@ -20,6 +20,8 @@ class Dropout(RandomLayer):
 
     mask_policy = "keep"
     keeps_bounds = True
+    foreign_fields = dict.fromkeys(("p", "prob", "dropout_ratio", "keep_prob"), "rate")
+
     rate: float = rate_field()
     noise_shape: tuple[int | None, ...] | None = field(
         default=None,

@@ -23,6 +23,9 @@ class Embedding(Layer):
     layer gives a vector of NaN.
     """
 
+    foreign_names = {"Embed": "Embedding"}
+    foreign_fields = {"num_embeddings": "input_dim", "embedding_dim": "output_dim"}
+
     input_dim: int = field(min=1, doc="Number of distinct indices: the largest plus 1.")
     output_dim: int = field(min=1, doc="The length of each vector.")
     embeddings_initializer: Initializer = field(default="random_uniform", doc="Initializer of the vectors.")

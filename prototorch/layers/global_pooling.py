@@ -46,6 +46,8 @@ class GlobalMaxPooling1D(_GlobalMax):
 class GlobalMaxPooling2D(_GlobalMax):
     """The largest of each channel (Keras). Input [batch, channels, rows, columns], output [batch, channels]."""
 
+    foreign_names = {"AdaptiveMaxPool2d": "GlobalMaxPooling2D"}
+
     rank = 2
     aliases = ("GlobalMaxPool2D",)
     examples = [
@@ -99,6 +101,8 @@ class GlobalAveragePooling1D(_GlobalAverage):
 
 class GlobalAveragePooling2D(_GlobalAverage):
     """The mean of each channel (Keras). Input [batch, channels, rows, columns], output [batch, channels]."""
+
+    foreign_names = {"AdaptiveAvgPool2d": "GlobalAveragePooling2D"}
 
     rank = 2
     aliases = ("GlobalAvgPool2D",)

@@ -17,6 +17,9 @@ class LRN(Layer):
     the same shape. Channels beyond the first and the last count as 0.
     """
 
+    foreign_names = {"LocalResponseNorm": "LRN"}
+    foreign_fields = {"local_size": "size"}
+
     aliases = ("LocalResponseNormalization",)
     size: int = field(default=5, min=1, doc="Number of channels that are summed, odd.")
     alpha: float = field(default=1.0, doc="The weight of the sum.")

@@ -34,14 +34,39 @@ class MergeLayer(Layer, abstract=True):
         return join_masks(masks)
 
 
+_SHAPE_HINTS = {
+    "the channels": " (a Conv2D of kernel_size 1 changes the channels of an input)",
+    **dict.fromkeys(("the rows", "the columns"), " (give each the same strides and padding)"),
+    "the features": " (a Dense layer changes the features of an input)",
+}
+
+
+def check_shapes(
+    ctx: Context, inputs: tuple[ArrayValue, ...], rule: str, axis: int | None = None, repeats_ones: bool = False
+) -> None:
+    """Fail, in the terms of the layer's inputs, where their shapes differ; but along ``axis``, and at sizes of 1."""
+    if len({x.ndim for x in inputs}) > 1:
+        shapes = ", ".join(str(list(x.shape[1:])) for x in inputs)
+        ctx.fail(f"its inputs must have the same number of dimensions, got {shapes}")
+    for n in range(1, inputs[0].ndim):
+        sizes = dict.fromkeys(x.shape[n] for x in inputs)
+        if n != axis and len(sizes) > 1 and not (repeats_ones and len(sizes.keys() - {1}) < 2):
+            name = name_dimension(n, inputs[0].ndim)
+            verb = "are" if name in _SHAPE_HINTS else "is"
+            ctx.fail(f"its inputs {rule}; {name} {verb} {' and '.join(map(str, sizes))}{_SHAPE_HINTS.get(name, '')}")
+
+
+def name_dimension(axis: int, ndim: int) -> str:
+    """What a reader calls an axis: of images channels, rows and columns. The batch dimension is 0."""
+    names = {2: ("features",), 4: ("channels", "rows", "columns")}
+    return "the " + names[ndim][axis - 1] if 1 <= axis < ndim and ndim in names else f"dimension {axis}"
+
+
 class _Elementwise(MergeLayer):
     """Inputs of one shape, or of shapes that broadcast (sizes of 1 are repeated), combined element by element."""
 
     def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
-        ranks = {x.ndim for x in inputs}
-        if len(ranks) > 1:
-            shapes = ", ".join(str(list(x.shape[1:])) for x in inputs)
-            ctx.fail(f"its inputs must have the same number of dimensions, got {shapes}")
+        check_shapes(ctx, inputs, "must have one shape (sizes of 1 are repeated)", repeats_ones=True)
         masks = [None if (m := ctx.mask(x)) is None else expand_mask(m, x.ndim) for x in inputs]
         y = self.combine(inputs) if all(m is None for m in masks) else self.combine_masked(inputs, masks)
         ctx.set_mask(y, self.joint_mask(ctx, inputs))
@@ -176,6 +201,10 @@ class Concatenate(MergeLayer):
     def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
         if self.axis in (0, -inputs[0].ndim):
             ctx.fail("axis 0 is the batch dimension; examples are not joined")
+        axis = self.axis + inputs[0].ndim if self.axis < 0 else self.axis
+        if 0 < axis < inputs[0].ndim:
+            rule = f"are joined along {name_dimension(axis, inputs[0].ndim)}, all else must be equal"
+            check_shapes(ctx, inputs, rule, axis)
         y = ops.concat(*inputs, axis=self.axis)
         ctx.set_mask(y, self._concat_masks(ctx, inputs, self.axis % y.ndim))
         return y

@@ -17,6 +17,8 @@ class LayerNormalization(AffineNormLayer):
     features of a sequence [steps, features].
     """
 
+    foreign_names = {"LayerNorm": "LayerNormalization"}
+
     axis: list[int] = field(default=-1, doc="The axis or axes, the batch dimension being 0.")
     examples = [
         example("LayerNormalization { }", inputs=[(3, 4)]),
@@ -37,6 +39,9 @@ class GroupNormalization(AffineNormLayer):
     Input and output [batch, channels, ...]; gamma and beta [channels]. ``groups: -1`` puts each channel in a group of
     its own (instance normalization), ``groups: 1`` all in one.
     """
+
+    foreign_names = {"GroupNorm": "GroupNormalization"}
+    foreign_fields = {"num_groups": "groups"}
 
     groups: int = field(default=32, min=-1, doc="The number of groups; -1 for as many as channels.")
     axis: int = field(default=1, doc="The axis of the channels, the batch dimension being 0.")

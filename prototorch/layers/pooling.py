@@ -19,6 +19,9 @@ class _Pooling(Layer):
     """The windows; the classes below declare their sizes and say what is taken of each."""
 
     keeps_bounds = True
+    foreign_names = {"Pooling": "Write MaxPooling2D or AveragePooling2D."}
+    foreign_fields = {"kernel_size": "pool_size"}
+
     rank: ClassVar[int]
     pool_size: Sizes
     strides: Sizes | None

@@ -27,6 +27,8 @@ class RecurrentLayer(Layer, abstract=True):
     """
 
     mask_policy: ClassVar[MaskPolicy] = "use"
+    foreign_fields = {**dict.fromkeys(("hidden_size", "num_output"), "units"), "bias": "use_bias"}
+
     gates: ClassVar[int] = 1
     states: ClassVar[int] = 1
 

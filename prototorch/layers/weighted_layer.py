@@ -17,6 +17,11 @@ from prototorch.schema import field
 class BiasedLayer(Layer, abstract=True):
     """A layer whose output gets a bias for each channel and an activation."""
 
+    foreign_fields = {
+        **dict.fromkeys(("num_output", "out_channels", "nb_filter", "output_channels"), "filters"),
+        **dict.fromkeys(("bias", "bias_term"), "use_bias"),
+    }
+
     activation: ActivationLayer = field(default="linear", doc="The activation.")
     use_bias: bool = field(default=True, doc="Whether a bias is added.")
     bias_initializer: Initializer = field(default="zeros", doc="Initializer of the bias.")

@@ -15,6 +15,11 @@ EPSILON = 1e-7
 
 TargetKind = Literal["classes", "one_hot", "binary", "values"]
 
+_CROSSENTROPIES = (
+    "Write sparse_categorical_crossentropy for class numbers, categorical_crossentropy for one-hot targets, "
+    "binary_crossentropy for yes or no."
+)
+
 
 class Loss(Block, family="loss"):
     """The objective of training.
@@ -30,6 +35,21 @@ class Loss(Block, family="loss"):
         class_axis: the axis of the output along which the classes lie.
         target_bounds: bounds of the targets that the loss is made for.
     """
+
+    foreign_names = {
+        **dict.fromkeys(("crossentropy", "cross_entropy", "ce", "log_loss"), _CROSSENTROPIES),
+        **dict.fromkeys(("CrossEntropyLoss", "SoftmaxWithLoss", "SoftmaxCrossEntropy"),
+                        "Write sparse_categorical_crossentropy { from_logits: true }."),
+        **dict.fromkeys(("NLLLoss", "NLL"), "Write sparse_categorical_crossentropy."),
+        **dict.fromkeys(("BCEWithLogitsLoss", "SigmoidCrossEntropyLoss"),
+                        "Write binary_crossentropy { from_logits: true }."),
+        **dict.fromkeys(("BCELoss", "BCE"), "Write binary_crossentropy."),
+        **dict.fromkeys(("MSELoss", "EuclideanLoss", "L2Loss", "L2"), "Write mse."),
+        **dict.fromkeys(("L1Loss", "L1"), "Write mae."),
+        **dict.fromkeys(("SmoothL1Loss", "HuberLoss", "SmoothL1"), "Write huber."),
+        "KLDivLoss": "Write kl_divergence.",
+        "HingeLoss": "Write hinge.",
+    }  # fmt: skip
 
     target_kind: ClassVar[TargetKind] = "values"
     target_bounds: ClassVar[tuple[float, float]] = (-inf, inf)

@@ -19,7 +19,7 @@ from prototorch.errors import UsageError
 from prototorch.schema.examples import Example
 from prototorch.schema.family import Family, to_typed_blocks
 from prototorch.schema.fields import MISSING, FieldDeclaration, FieldSpec, field_type
-from prototorch.schema.suggest import suggest
+from prototorch.schema.suggest import describe_foreign_name, suggest
 from prototorch.schema.validation import ReportedError, ValidationError, describe_value
 from prototorch.text.case_conversion import snake_case
 from prototorch.text.diagnostics import Report
@@ -62,6 +62,10 @@ class Block:
     display_name: ClassVar[str | None] = None  # what messages call it, where that is not the class's name
     aliases: ClassVar[Sequence[str]] = ()
     examples: ClassVar[Sequence[Example]] = ()
+    #: names of this class in Caffe, PyTorch and old Keras, with what is written here: a name of ours, or a sentence
+    foreign_names: ClassVar[Mapping[str, str]] = {}
+    #: the same for names of fields
+    foreign_fields: ClassVar[Mapping[str, str]] = {}
     setattr_hints: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
 
     def __init_subclass__(cls, family: str | None = None, abstract: bool = False, **kwargs: Any) -> None:
@@ -70,6 +74,8 @@ class Block:
         cls.abstract = abstract or family is not None or cls.__name__.startswith("_")
         if family is not None:
             cls._family = Family(family)
+        if cls._family is not None:
+            cls._family.add_foreign_names(vars(cls).get("foreign_names", {}))
         cls._specs = None
         cls._own_fields = {}
         annotations = inspect.get_annotations(cls)
@@ -331,7 +337,8 @@ def _format_error(cls: type, spec: FieldSpec, wrong: ValidationError, value: Any
 
 
 def _unknown_field_message(cls: type[Block], name: str) -> str:
-    hint = suggest(name, cls.specs())
+    foreign = next((h for base in cls.__mro__ if (h := vars(base).get("foreign_fields", {}).get(name))), None)
+    hint = describe_foreign_name(foreign, cls.specs()) or suggest(name, cls.specs())
     if not hint and cls.specs():
         hint = f" It has {', '.join(list(cls.specs())[:12])}{', ...' * (len(cls.specs()) > 12)}."
     return f"{_display_name(cls)} has no field {name!r}.{hint or ('' if cls.specs() else ' It has none.')}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from prototorch.errors import UsageError
-from prototorch.schema.suggest import suggest
+from prototorch.schema.suggest import describe_foreign_name, suggest
 from prototorch.schema.types import FieldType, is_word_or_string
 from prototorch.schema.validation import ReportedError, ValidationError
 from prototorch.text.case_conversion import snake_case
@@ -23,6 +23,7 @@ class Family:
         self.replaceable = False  # whether one user's class may take the name of another one's
         self.members: dict[str, type] = {}
         self.names: dict[str, type] = {}
+        self.foreign_names: dict[str, str] = {}
 
     def add(self, cls: type, aliases: Sequence[str]) -> None:
         """Register a class under its own name, its snake_case name and its aliases.
@@ -41,13 +42,29 @@ class Family:
             self.names[name] = cls
         self.members[cls.__name__] = cls
 
+    def add_foreign_names(self, names: Mapping[str, str]) -> None:
+        """Names of other frameworks, with what is written here: a name of the family, or a sentence."""
+        self.foreign_names.update({_plain_name(name): meaning for name, meaning in names.items()})
+
+    def foreign_meaning(self, name: str) -> str | None:
+        """What is written here for a name of another framework; None where it is not known."""
+        return self.foreign_names.get(_plain_name(name))
+
+    def suggest(self, name: str, names: Collection[str]) -> str:
+        """The hint for a name that is none of ``names``: what it is in another framework, else the nearest one."""
+        return describe_foreign_name(self.foreign_meaning(name), names) or suggest(name, names)
+
     def lookup(self, name: str) -> type:
         """The class of a name; UsageError with the nearest known name."""
         try:
             return self.names[name]
         except KeyError:
-            hint = suggest(name, self.names)
+            hint = self.suggest(name, self.names)
             raise UsageError(f"There is no {self.name} named {name!r}.{hint}") from None
+
+
+def _plain_name(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def _fullname(cls: type) -> str:
@@ -90,7 +107,9 @@ class FamilyMember(FieldType):
         if name in family.names and issubclass(family.names[name], self.root):
             return family.names[name]
         names = [n for n, cls in family.names.items() if issubclass(cls, self.root)]
-        hint = suggest(name, names)
+        hint = family.suggest(name, names)
+        if not hint and name.lower() in ("none", "null", "nil"):
+            hint = " Write none, or leave the field out."
         raise ValidationError(f"must be {self.describe()}: there is none named {name!r}.", hint=hint, right_kind=True)
 
     def read(self, value: Value, report: Report) -> Any:

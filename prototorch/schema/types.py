@@ -175,6 +175,8 @@ class Str(FieldType):
         if isinstance(value, ShellWord):
             return value.text
         if isinstance(value, Word):
+            if value.text.lower() in ("none", "null", "nil"):
+                raise ValidationError(hint=" Leave the field out for its default.")
             raise ValidationError(hint=f' Write it in quotes: "{value.text}".')
         return self.convert(to_python_value(value))
 
@@ -278,7 +280,8 @@ class Union(FieldType):
         suggesting = [wrong for wrong in errors if wrong.hint]
         if suggesting:
             raise max(suggesting, key=lambda wrong: _similarity(str(value), wrong.hint))
-        if len(errors) == 1 and errors[0].message and "there is none" not in errors[0].message:
+        is_word = isinstance(value, str)  # any of the types may be meant by a word that none of them knows
+        if len(errors) == 1 and errors[0].message and not (is_word and "there is none" in errors[0].message):
             raise errors[0]
         raise ValidationError
 

@@ -16,11 +16,15 @@ _BIDI_CONTROLS = ("RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI")
 
 @dataclass(slots=True)
 class Diagnostic:
-    """One error: its message, its location, and the chain of blocks it was expanded from."""
+    """One error: its message, its location, and the chain of blocks it was expanded from.
+
+    is_provisional: a later error that begins at the same place knows more, and replaces it.
+    """
 
     message: str
     span: Span | None = None
     chain: ExpansionFrame | None = None
+    is_provisional: bool = False
 
     @property
     def location(self) -> str:
@@ -85,9 +89,19 @@ class Report:
         self.diagnostics: list[Diagnostic] = [] if mistakes is None else mistakes
         self.chain = chain
 
-    def add(self, message: str, span: Span | None = None, chain: ExpansionFrame | None = None) -> None:
-        """Add an error; the same error at the same location is added once."""
-        new = Diagnostic(message, span, chain if chain is not None else self.chain)
+    def add(
+        self,
+        message: str,
+        span: Span | None = None,
+        chain: ExpansionFrame | None = None,
+        is_provisional: bool = False,
+    ) -> None:
+        """Add an error; the same error at the same location is added once. It replaces a provisional one there."""
+        new = Diagnostic(message, span, chain if chain is not None else self.chain, is_provisional)
+        for at, old in enumerate(self.diagnostics):
+            if old.is_provisional and not is_provisional and _begin_together(old.span, span):
+                self.diagnostics[at] = new
+                return
         if len(self.diagnostics) < MAX_DIAGNOSTICS and not any(
             m.message == new.message and (m.span is new.span or m.span == new.span) for m in self.diagnostics
         ):
@@ -111,6 +125,10 @@ class Report:
         """Raise `TextError` with all errors, in the order of the text."""
         if self.diagnostics:
             raise TextError(sorted(self.diagnostics, key=_sort_key))
+
+
+def _begin_together(a: Span | None, b: Span | None) -> bool:
+    return a is not None and b is not None and a.source is b.source and a.start == b.start
 
 
 def _sort_key(mistake: Diagnostic) -> tuple[str, int]:

@@ -13,6 +13,18 @@ _AFTER_NAME = {"COLON", "LBRACE", "LESS"}
 _KEYWORDS = {"PARAM", "REPEAT", "IF", "BLOCK", "INCLUDE"}
 
 
+def repair_token(tokens: list[Token], at: int) -> bool:
+    """Whether token ``at`` was replaced by what was surely meant, after its error: a name in quotes by the name."""
+    if at + 1 >= len(tokens) or tokens[at].type != "STRING" or tokens[at + 1].type not in ("COLON", "LBRACE"):
+        return False
+    token = tokens[at]
+    name = token.value[1:-1]
+    if not (name.isidentifier() and name.isascii()):
+        return False
+    tokens[at] = Token("NAME", name, token.start, token.end, token.ctx)
+    return True
+
+
 def find_damaged_range(tokens: Sequence[Token], at: int, complete: bool) -> tuple[int, int]:
     """The range [begin, end) of the tokens to skip around token ``at``; never empty.
 

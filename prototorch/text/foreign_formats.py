@@ -12,7 +12,9 @@ from prototorch.text.source import Source, Span
 
 _SEARCH_LENGTH = 100_000  # characters of a text that are searched
 _HEAD = r"\A(?:\s|#[^\n]*\n)*"  # empty lines and comments before the first statement
-_BLOCKS = 'blocks have braces, a value follows \':\', a string has quotes: Conv2D { filters: 20  padding: same  name: "c1" }'
+_BLOCKS = (
+    "blocks have braces, a value follows ':', a string has quotes: Conv2D { filters: 20  padding: same  name: \"c1\" }"
+)
 _PYTHON = (
     r"^[ \t]*(?P<at>from\s+[\w.]+\s+import\b|import\s+[A-Za-z_]|class\s+\w+\s*[(:]|def\s+\w+\s*\(|@\w+"
     r"|\w+(?:\.\w+)+\s*\(|[A-Za-z_]\w*\s*=\s*[A-Za-z_][\w.]*\s*\(|(?:return|with|for)\s+\w+[^{}\n]*:?\s*$)"

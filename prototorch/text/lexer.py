@@ -17,6 +17,7 @@ from prototorch.text.source import Source, Span
 _PAIRS = {"{": "}", "[": "]", "(": ")", "$(": ")", "<": ">"}
 _CLOSERS = {"}", "]", ")", ">"}
 _BRACKETS = {*"{}[]()"}
+_BEFORE_VALUES = {"COLON", "LSQUARE", "COMMA"}
 INVALID_TOKEN = "ODD"  # the type of a token that no rule accepts; its error is in the report
 _QUOTES = "“”„‘’‚«»`´"
 _LENGTH_LIMITS = {
@@ -29,6 +30,10 @@ _SPACE = r"[ \t\r\n]++"
 _COMMENT = r"\#[^\n]*+"
 _FOREIGN_COMMENTS = {"//": "\n", "/*": "*/", "<!--": "-->"}  # comments of other languages: where each ends
 _MAX_REPORTED = 20
+_UNQUOTED = re.compile(  # a string without its quotes
+    r"(?!//)(?:[A-Za-z]:\\|[a-z][a-z0-9]*://|[A-Za-z_~]|\.{0,2}/)[^\s,;:{}\[\]()<>\"'#$*+=%!]*"
+)
+_PATH_MARKS = frozenset("/\\~.")
 
 
 class ParseContext:
@@ -97,6 +102,10 @@ class Lexer:
         at = start
         while at < end:
             m = match(text, at, end)
+            if before in _BEFORE_VALUES and (stop := self._unquoted_end(text, at, end, m, balance)):
+                yield self._unquoted_string(ctx, at, stop)
+                before, at = "STRING", stop
+                continue
             if m is None:
                 substitute = self._substitute(ctx, text, at, end)
                 if substitute:
@@ -142,6 +151,28 @@ class Lexer:
     def _line_end(text: str, at: int, end: int) -> int:
         stop = text.find("\n", at, end)
         return end if stop < 0 else stop
+
+    @staticmethod
+    def _unquoted_end(text: str, at: int, end: int, m: re.Match[str] | None, balance: BracketStack) -> int:
+        """The end of a string that lacks its quotes (``a-b``, ``data/train.csv``) at a value's place; or 0."""
+        if balance.in_expression or (m is not None and m.lastgroup not in ("NAME", "SYMBOL")):
+            return 0
+        run = _UNQUOTED.match(text, at, end)
+        is_word = run is None or (m is not None and m.lastgroup == "NAME" and run.end() == m.end())
+        if is_word or run is None or not any(c in "-/\\~." for c in run.group()):
+            return 0
+        return run.end()
+
+    @staticmethod
+    def _unquoted_string(ctx: ParseContext, at: int, stop: int) -> Token:
+        """Report a string without quotes; the string."""
+        run = ctx.source.text[at:stop]
+        escaped = run.replace("\\", "\\\\")
+        what = "A path" if _PATH_MARKS & {*run} else "A value with '-'"
+        arithmetic = f", arithmetic inside $( ): $({run})" if re.fullmatch(r"\w+-[\d.]+", run) else ""
+        message = f'{what} is written in quotes: "{escaped}"{arithmetic}.'
+        ctx.report.add(message, ctx.span(at, stop), is_provisional=True)
+        return Token("STRING", f'"{escaped}"', at, stop, ctx)
 
     def _skip_foreign_comment(self, ctx: ParseContext, text: str, at: int, end: int) -> int:
         """Report a comment of another language; where it ends, or ``at`` if there is none."""
@@ -276,6 +307,9 @@ class BracketStack:
         if _PAIRS[opener] != value:
             if opener == "<":
                 self._say("This '<' is never closed by '>'. A comparison must be inside $( ): $(a < b).", where)
+            elif any(_PAIRS[other] == value for other, _, _ in self.open_brackets):
+                line, column = self.ctx.source.position(at)
+                self._say(f"This '{opener}' is not closed before the '{value}' of line {line}, column {column}.", where)
             else:
                 line, column = self.ctx.source.position(where)
                 self._say(f"This '{value}' cannot close the '{opener}' of line {line}, column {column}.", at)

@@ -24,7 +24,7 @@ from prototorch.errors import FileError
 from prototorch.package_files import package_folder
 from prototorch.text import limits
 from prototorch.text.diagnostics import Report
-from prototorch.text.error_recovery import find_damaged_range, starts_new_statement
+from prototorch.text.error_recovery import find_damaged_range, repair_token, starts_new_statement
 from prototorch.text.foreign_formats import find_foreign_format, replace_call_errors
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.lexer import INVALID_TOKEN, Lexer, ParseAborted, ParseContext, Token
@@ -173,6 +173,8 @@ def _parse_with_recovery(start: str, ctx: ParseContext) -> Any:
             return result
         if len(tokens) > _MAX_RECOVERY_TOKENS or not tokens:
             return None
+        if repair_token(tokens, failure.at):
+            continue
         begin, end = find_damaged_range(tokens, failure.at, failure.complete)
         tokens = tokens[:begin] + ([] if failure.complete else _error_field_tokens(tokens[begin])) + tokens[end:]
     return None

@@ -52,7 +52,7 @@ def _decode_escape(m: re.Match[str]) -> bytes:
         code = int(m[kind], 16)
         if code < 0x110000 and not 0xD800 <= code < 0xE000:
             return chr(code).encode()
-    hint = r" A backslash itself is written '\\'." if kind == "bad" else ""
+    hint = r" A backslash itself is written '\\'; in a path, '/' works on every system." if kind == "bad" else ""
     raise InvalidEscapeError(f"The escape '{m.group()}' means nothing.{hint}", m.start())
 
 

@@ -23,8 +23,12 @@ def explain_unexpected_token(
     if at >= len(tokens):
         return _explain_end(tokens, accepts, ctx)
     token = tokens[at]
-    if token.type == "STRING" and at + 1 < len(tokens) and tokens[at + 1].type == "COLON" and "IF" in accepts:
-        return f"A name is written without quotes: {token.value[1:-1]}: ...", token.span
+    if token.type == "STRING" and at + 1 < len(tokens) and "IF" in accepts:
+        name = token.value[1:-1]
+        if tokens[at + 1].type == "COLON":
+            return f"A name is written without quotes: {name}: ...", token.span
+        if token.value == '""' and tokens[at + 1].start == token.end:
+            return "A comment starts with '#', not with three quotes.", token.span
     message = (
         _explain_statement(tokens, at, accepts)
         or _explain_field(token, before, accepts)
@@ -84,6 +88,8 @@ def _explain_field(token: Token, before: Token | None, accepts: set[str]) -> tup
     if before is None:
         return (f"A text starts with a name, got {_quote_token(token)}.", token) if token.type != "ELSE" else None
     if before.type in _NAMES and "COLON" in accepts:
+        if token.type in _NAMES and not _is_on_new_line(before, token) and before.value[0].isupper():
+            return f"A '{{' is missing after {before.value}: {before.value} {{ {token.value}: ... }}.", before
         if token.type in _VALUES or (token.type in _NAMES and not _is_on_new_line(before, token)):
             return f"A ':' is missing between {before.value} and {_quote_token(token)}.", before
         if token.type in ("LPAR", "MINUS"):

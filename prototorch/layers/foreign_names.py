@@ -1,0 +1,33 @@
+"""What other frameworks call layers and is none here, or another thing, with what to write: hints of messages."""
+
+from __future__ import annotations
+
+_OWN = "A text holds no code: a layer of your own is a class in Python (docs/extending.md), which a text then names."
+_NET = "A net is the list of its layers, without a block around them."
+_DATA = "Data are declared in fit { data { source: ... } }."
+_LOSS = "A loss is declared in compile { loss: ... }."
+_METRIC = "Metrics are declared in compile { metrics: [...] }."
+_RESIDUAL = "Write Add { branch { ... }  branch { } }: an empty branch is the identity."
+_MERGE = "Merging layers are Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate and Dot."
+_SPLIT = 'Several layers may read one: name it with bottom: "...".'
+
+LAYER_HINTS = {
+    **dict.fromkeys(("Lambda", "Subclass", "Custom", "Python"), _OWN),
+    **dict.fromkeys(("Sequential", "Model", "Functional", "Module", "Net"), _NET),
+    **dict.fromkeys(("InputLayer", "Placeholder"), "Write input { shape: [...] }."),
+    **dict.fromkeys(("Data", "ImageData", "HDF5Data", "MemoryData"), _DATA),
+    **dict.fromkeys(("Loss", "SoftmaxWithLoss", "SigmoidCrossEntropyLoss", "EuclideanLoss", "CrossEntropyLoss"), _LOSS),
+    **dict.fromkeys(("Accuracy", "Metric"), _METRIC),
+    **dict.fromkeys(("Residual", "Skip", "Shortcut", "ResBlock"), _RESIDUAL),
+    **dict.fromkeys(("Merge", "Eltwise"), _MERGE),
+    **dict.fromkeys(("Split", "Clone"), _SPLIT),
+}
+
+_KNOWN_SIZE = "The size of the input is known: leave it out."
+
+FIELD_HINTS = {
+    **dict.fromkeys(("in_channels", "in_features", "num_features", "input_size", "normalized_shape"), _KNOWN_SIZE),
+    **dict.fromkeys(("input_shape", "batch_input_shape"), "The net's input has it: input { shape: [...] }."),
+    **dict.fromkeys(("input", "inputs", "from"), "What a layer reads is its bottom."),
+    **dict.fromkeys(("loss", "optimizer", "metrics"), "It belongs into compile { }."),
+}
