@@ -59,7 +59,7 @@ class RecurrentLayer(Layer, abstract=True):
 
     def call(self, ctx: Context, x: ArrayValue, *first: ArrayValue) -> Any:
         if x.ndim != 3:
-            ctx.fail("the input must be [time, n]")
+            ctx.fail("the input must be [time, n] (a Reshape before it makes a sequence)")
         if len(first) not in (0, self.states):
             ctx.fail(f"it takes {self.states} first state{'s' * (self.states > 1)}, not {len(first)}")
         batch, time, n = x.shape

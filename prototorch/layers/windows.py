@@ -40,7 +40,10 @@ def dilation_field(rank: int) -> Any:
 def check_rank(ctx: Context, x: ArrayValue, rank: int) -> None:
     """Raise ShapeError if the input is not [batch, channels, and ``rank`` dimensions]."""
     if x.ndim != rank + 2:
-        ctx.fail(f"the input must have {rank + 1} dimensions (channels, {DIMENSION_NAMES[rank]}), got {x.ndim - 1}")
+        ctx.fail(
+            f"the input must have {rank + 1} dimensions (channels, {DIMENSION_NAMES[rank]}), got {x.ndim - 1}; "
+            "a Reshape before it adds those that are missing"
+        )
 
 
 def resolve_padding(padding: str | Pads, size: Sizes, kernel: Sizes, strides: Sizes, dilation: Sizes) -> Pads:

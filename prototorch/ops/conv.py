@@ -51,7 +51,7 @@ class Conv(Op):
                 dilated = f" with dilation rate {d} (extent {dilated_size(k, d)})" if d > 1 else ""
                 raise self.shape_error(
                     f"kernel size {k}{dilated} exceeds the padded input size {n + sum(p)} "
-                    f"(axis {i} of {list(x.shape[2:])})"
+                    f"(axis {i} of {list(x.shape[2:])}); make it smaller, or the padding or the input larger"
                 )
             out.append(num_windows(n, k, s, p, d))
         return Spec((x.shape[0], w.shape[0], *out), x.dtype)

@@ -21,7 +21,8 @@ def _check_windows(op: Op, x: Spec, kernel, strides, pads, ceil: bool) -> tuple[
     for i, (n, k, p) in enumerate(zip(x.shape[2:], kernel, pads, strict=True)):
         if k > n + sum(p):
             raise op.shape_error(
-                f"pool size {k} exceeds the padded input size {n + sum(p)} (axis {i} of {list(x.shape[2:])})"
+                f"pool size {k} exceeds the padded input size {n + sum(p)} (axis {i} of {list(x.shape[2:])}); "
+                "make it smaller, or the padding or the input larger"
             )
         if max(p) >= k:
             raise op.shape_error(f"padding {max(p)} must be smaller than the pool size {k}, or a window is empty")

@@ -14,6 +14,8 @@ from prototorch.text.case_conversion import snake_case
 from prototorch.text.diagnostics import Report
 from prototorch.text.syntax_tree import Body, Field, ListValue, TypedBlock, Value, Word, to_python_value
 
+MAX_LISTED_MEMBERS = 16  # a family with more of them is not listed in a message
+
 
 class Family:
     """The registry of one family. A class is in it as soon as it is defined: presence is registration."""
@@ -129,6 +131,9 @@ class FamilyMember(FieldType):
             cls = self._class(word)
         except ValidationError as wrong:
             wrong.span = span
+            classes = self.root.members()
+            if fields and not wrong.hint and len(classes) <= MAX_LISTED_MEMBERS:
+                wrong.hint = f" There are {', '.join(classes)}."
             raise
         block = cls.from_fields(fields, report, span)
         if block is None:

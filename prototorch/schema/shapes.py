@@ -72,6 +72,10 @@ class Dims(FieldType):
             return None
         if self.infer and value == -1 and not isinstance(value, bool):
             return -1
+        if self.unknown and (value == -1 or (isinstance(value, str) and value.lower() in ("none", "null"))):
+            raise ValidationError(
+                hint=" Write none for a size that the data determine; the batch dimension is left out."
+            )
         return Int(Bounds(min=self.min)).convert(value)
 
     def write(self, value: Any) -> Value:

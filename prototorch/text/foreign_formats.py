@@ -42,8 +42,10 @@ def find_foreign_format(source: Source) -> Diagnostic | None:
     if not traces:
         return None
     match, name, hint = traces[0]
-    span = min((other.span("at") for other, same, _ in traces if same == name), default=match.span("at"))
-    return Diagnostic(f"This is {name}, not a model text: {hint}.", Span(source, *span))
+    start = min(other.start("at") for other, same, _ in traces if same == name)
+    end = text.find("\n", start)
+    line = text[start : end if end >= 0 else len(text)].rstrip()
+    return Diagnostic(f"This is {name}, not a model text: {hint}.", Span(source, start, start + len(line)))
 
 
 def replace_call_errors(source: Source, errors: list[Diagnostic]) -> list[Diagnostic]:

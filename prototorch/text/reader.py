@@ -72,8 +72,8 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
             statements = _parse_with_recovery("document", ctx)
     except ParseAborted:
         pass
-    if len(mine) > before:
-        _explain_foreign_text(source, mine, before)
+    if len(mine) > before and _explain_foreign_text(source, mine, before):
+        statements = ()  # what could be read means nothing
     document = Document(statements or (), source, complete=len(mine) == before)
     if trivia and not mine.diagnostics:
         document = attach_trivia(document, ctx.comments)
@@ -82,11 +82,13 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
     return document
 
 
-def _explain_foreign_text(source: Source, report: Report, before: int) -> None:
-    """Replace the syntax errors of a text in another language, which follow from each other, by one that names it."""
+def _explain_foreign_text(source: Source, report: Report, before: int) -> bool:
+    """Replace the syntax errors of a text in another language, which follow from each other, by one that names it;
+    whether it is another language."""
     foreign = find_foreign_format(source)
     errors = report.diagnostics[before:]
     report.diagnostics[before:] = [foreign] if foreign is not None else replace_call_errors(source, errors)
+    return foreign is not None
 
 
 def parse_value(text: str, name: str | None = None) -> Value:

@@ -88,6 +88,8 @@ def _explain_field(token: Token, before: Token | None, accepts: set[str]) -> tup
     if before is None:
         return (f"A text starts with a name, got {_quote_token(token)}.", token) if token.type != "ELSE" else None
     if before.type in _NAMES and "COLON" in accepts:
+        if before.value in ("import", "from", "using", "package") and token.type == "STRING":
+            return f"Another file is included by: include {token.value}", before
         if token.type in _NAMES and not _is_on_new_line(before, token) and before.value[0].isupper():
             return f"A '{{' is missing after {before.value}: {before.value} {{ {token.value}: ... }}.", before
         if token.type in _VALUES or (token.type in _NAMES and not _is_on_new_line(before, token)):
