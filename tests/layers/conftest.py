@@ -6,7 +6,9 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _keras_in_float64():
-    before = keras.config.floatx()
+    floatx, policy = keras.config.floatx(), keras.config.dtype_policy()  # the policy is that of the first layer made
     keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
     yield
-    keras.config.set_floatx(before)
+    keras.config.set_floatx(floatx)
+    keras.config.set_dtype_policy(policy)
