@@ -14,6 +14,7 @@ from prototorch.graph.trace import trace
 from prototorch.model import Model
 from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
+from prototorch.schema.python_function import custom_objects as use_custom_objects
 from prototorch.storage import checkpoint
 from prototorch.storage.container import has_container_header, is_container
 from prototorch.text.diagnostics import Report
@@ -27,23 +28,31 @@ __all__ = ["check_text_file", "find_model_file", "is_saved", "load_model", "load
 
 
 def load_model(
-    source: str | PathLike[str], *, overrides: Sequence[str] = (), allow_read: Paths = (), **params: Any
+    source: str | PathLike[str],
+    *,
+    overrides: Sequence[str] = (),
+    allow_read: Paths = (),
+    custom_objects: Mapping[str, Any] | None = None,
+    **params: Any,
 ) -> Model:
     """A model from a text file, the name of a shipped model (``"alexnet"``), or a saved .h5, recognized by content.
 
     params: the text's parameters, ``classes=10``. overrides: as ``--set`` of the command line, ``"fit.epochs=3"``.
     allow_read: a folder or file, or several, besides the working directory, in which a saved model may name data.
+    custom_objects: the Python functions that the model was compiled with as losses or metrics, by name; without them it
+    predicts, and raises UsageError where they are needed.
     Raises TextError with all errors of the text, ModelFileError for a damaged file, FileError where there is no file.
     """
     path = find_model_file(source)
-    if is_saved(path):
-        if params:
-            raise UsageError(
-                f"{path} is a saved model, in which parameters are already substituted ({', '.join(params)})"
-            )
-        return load_saved(path, overrides, allow_read)
-    report = Report()
-    return _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
+    with use_custom_objects(custom_objects):
+        if is_saved(path):
+            if params:
+                raise UsageError(
+                    f"{path} is a saved model, in which parameters are already substituted ({', '.join(params)})"
+                )
+            return load_saved(path, overrides, allow_read)
+        report = Report()
+        return _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
 
 
 def is_saved(path: str) -> bool:

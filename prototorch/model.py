@@ -31,7 +31,7 @@ from prototorch.train.builtin_callbacks import History
 from prototorch.train.callbacks import Callback, CallbackList, bind_output_dirs, callback_list
 from prototorch.train.config import Compile, Fit, record_class_names
 from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
-from prototorch.train.loss_terms import apply_loss_weights
+from prototorch.train.loss_terms import apply_loss_weights, by_output
 from prototorch.train.model_notes import find_model_notes
 from prototorch.train.on_batch import OnBatchRunner
 from prototorch.train.plan_cache import PlanCache
@@ -130,6 +130,11 @@ class Model(ModelStructure, ModelWeights):
         Raises UsageError for arguments that do not fit the net, BackendError for a device that is not available; warns
         (`ModelWarning`) of a loss that does not fit what the output ends with.
         """
+        outputs = self.net.outputs
+        loss, metrics, weighted_metrics = (
+            by_output(value, outputs, name) for name, value in
+            (("loss", loss), ("metrics", metrics), ("weighted_metrics", weighted_metrics))
+        )  # fmt: skip
         block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
                         weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
                         seed=seed, threads=threads, deterministic=deterministic, autotune=autotune)  # fmt: skip

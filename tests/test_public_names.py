@@ -32,13 +32,13 @@ NAMES = {
         ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """,
     "losses": """
-        BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity Hinge
+        BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity FunctionLoss Hinge
         Huber KLDivergence LogCosh Loss MeanAbsoluteError MeanAbsolutePercentageError MeanSquaredError
         MeanSquaredLogarithmicError Poisson SparseCategoricalCrossentropy SquaredHinge
     """,
     "metrics": """
         AUC BinaryAccuracy BinaryCrossentropy CategoricalAccuracy CategoricalCrossentropy CategoricalHinge
-        ConfusionMatrix CosineSimilarity F1Score FBetaScore Hinge KLDivergence LogCoshError LossMetric
+        ConfusionMatrix CosineSimilarity F1Score FunctionMetric FBetaScore Hinge KLDivergence LogCoshError LossMetric
         MeanAbsoluteError MeanAbsolutePercentageError MeanIoU MeanSquaredError MeanSquaredLogarithmicError
         Metric Poisson Precision Recall RootMeanSquaredError SparseCategoricalAccuracy
         SparseCategoricalCrossentropy SparseTopKCategoricalAccuracy SquaredHinge TopKCategoricalAccuracy

@@ -119,6 +119,8 @@ class Graph:
     state. A graph that is only recorded has no results yet: `clone` takes them.
     """
 
+    value_class: type[Value] = Value  # of what is recorded
+
     def __init__(self) -> None:
         self.inputs: dict[str, Value] = {}
         self.states: dict[str, Value] = {}
@@ -137,7 +139,7 @@ class Graph:
 
     def input(self, name: str, spec: Spec) -> Value:
         """A value that is given at each run."""
-        value = self.inputs[name] = Value(self, spec, "input", name)
+        value = self.inputs[name] = self.value_class(self, spec, "input", name)
         return value
 
     def state(self, name: str, spec: Spec) -> Value:
@@ -152,7 +154,7 @@ class Graph:
     def constant(self, array: Any) -> Value:
         """A value that is known now."""
         array = np.asarray(array)
-        return Value(self, Spec(tuple(array.shape), str(array.dtype)), "constant", array=array)
+        return self.value_class(self, Spec(tuple(array.shape), str(array.dtype)), "constant", array=array)
 
     def apply(self, op: Op, inputs: Sequence[Value], attrs: dict[str, Any]) -> Any:
         """Record one op. Raises what its `infer_spec` raises."""
@@ -160,7 +162,7 @@ class Graph:
             inputs, attrs = self._autocast.cast_inputs(self, op, inputs, attrs)
         specs = op.infer_spec(*(v.spec for v in inputs), **attrs)
         several = isinstance(specs, tuple)
-        outputs = tuple(Value(self, s) for s in (specs if several else (specs,)))
+        outputs = tuple(self.value_class(self, s) for s in (specs if several else (specs,)))
         self._insert(Node(op, tuple(inputs), attrs, outputs, self._scope, self._phase), self._insert_before)
         return outputs if several else outputs[0]
 

@@ -69,6 +69,12 @@ class Loss(Block, family="loss"):
         """A class index that targets may have and that does not count, whether the output has such a class or not."""
         return None
 
+    @classmethod
+    def coerce(cls, value: Any) -> Loss | None:
+        """A function of target and output is a `FunctionLoss`."""
+        is_function = cls is Loss and callable(value) and not isinstance(value, type)
+        return Loss.lookup("FunctionLoss")(value) if is_function else None
+
     def target_spec(self, output: Spec) -> Spec:
         """The spec of the target for an output of this spec. Raises ShapeError for an output the loss cannot take."""
         return Spec(output.shape, output.dtype)

@@ -123,6 +123,7 @@ class CategoricalCrossentropy(_CategoricalLoss):
 class BinaryCrossentropy(Loss):
     """The mean of -t log(p) - (1 - t) log(1 - p): each output is an independent probability."""
 
+    aliases = ("bce", "BCE")
     from_logits: bool = field(
         default=False, doc="Whether outputs are logits (no sigmoid yet); else they are probabilities."
     )

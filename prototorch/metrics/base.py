@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from prototorch import ops
-from prototorch.losses.base import TargetKind, expand_trailing, match_target, mean_trailing
+from prototorch.losses.base import Loss, TargetKind, expand_trailing, match_target, mean_trailing
 from prototorch.schema import Block, field
 from prototorch.spec import Spec
 from prototorch.text.case_conversion import snake_case
@@ -25,6 +25,8 @@ class Metric(Block, family="metric"):
     A subclass defines `states`, `update` and `result` (or is a `MeanMetric`).
     """
 
+    adopted_root: ClassVar[Any] = Loss
+
     name: str = field(default="", doc="Name in the logs; by default the metric's own name in snake_case.")
 
     #: the name in the logs, where it is not the class' name in snake_case
@@ -32,6 +34,15 @@ class Metric(Block, family="metric"):
     target_kind: ClassVar[TargetKind] = "values"
     #: whether less ("min") or more ("max") of it is better; None: a callback that monitors it must be told by its mode
     direction: ClassVar[Direction | None] = None
+
+    @classmethod
+    def coerce(cls, value: Any) -> Metric | None:
+        """A loss, or its class, is a `LossMetric`, a function of target and output a `FunctionMetric`."""
+        if cls is not Metric or (not callable(value) and not isinstance(value, Loss)):
+            return None
+        if isinstance(value, type):
+            return Metric.lookup("LossMetric")(loss=value) if issubclass(value, Loss) else None
+        return Metric.lookup("LossMetric" if isinstance(value, Loss) else "FunctionMetric")(value)
 
     def states(self, output: Spec) -> dict[str, Spec]:
         """The totals for an output of this spec, by name. Raises ShapeError for an output that cannot be measured."""

@@ -10,6 +10,8 @@ from prototorch.schema import example, field
 class BinaryCrossentropy(LossAsMetric):
     """The mean binary crossentropy."""
 
+    aliases = ("bce", "BCE")
+
     from_logits: bool = field(default=False, doc="Whether outputs are logits; else they are probabilities.")
     label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share by which targets are moved towards 1/2.")
     loss_class = losses.BinaryCrossentropy

@@ -66,6 +66,7 @@ class Block:
     foreign_names: ClassVar[Mapping[str, str]] = {}
     #: the same for names of fields
     foreign_fields: ClassVar[Mapping[str, str]] = {}
+    adopted_root: ClassVar[Any] = None  # the root of another family, whose members `coerce` takes too
     setattr_hints: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
 
     def __init_subclass__(cls, family: str | None = None, abstract: bool = False, **kwargs: Any) -> None:

@@ -96,13 +96,20 @@ class FamilyMember(FieldType):
         if isinstance(value, type) and issubclass(value, self.root):
             return value()
         if isinstance(value, str):
-            return self._class(value)()
+            adopted = self._adopted(value)
+            return self._class(value)() if adopted is None else self.root.coerce(adopted.convert(value))
+        if any(base.__name__ == self.root.__name__ for base in type(value).__mro__):
+            raise ValidationError(hint=f" It belongs to another library ({type(value).__module__}).")
         other = self.root.coerce(value)
         if other is not None:
             return other
-        if any(base.__name__ == self.root.__name__ for base in type(value).__mro__):
-            raise ValidationError(hint=f" It belongs to another library ({type(value).__module__}).")
         raise ValidationError
+
+    def _adopted(self, name: str) -> FamilyMember | None:
+        """The other family that a name is taken from, None where it is a name of this one, or of none."""
+        family: Family = self.root._family
+        other = self.root.adopted_root
+        return FamilyMember(other) if name not in family.names and other and name in other._family.names else None
 
     def _class(self, name: str) -> Any:
         family: Family = self.root._family
@@ -127,6 +134,9 @@ class FamilyMember(FieldType):
         return self._build(word, fields, report, span)
 
     def _build(self, word: str, fields: tuple[Field, ...], report: Report, span: Any) -> Any:
+        adopted = self._adopted(word)
+        if adopted is not None:
+            return self.root.coerce(adopted._build(word, fields, report, span))
         try:
             cls = self._class(word)
         except ValidationError as wrong:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from prototorch.data.binding import BoundDataset, IndexRange, TargetSpec, bind
 from prototorch.data.dataset import Dataset
 from prototorch.errors import DataError, ShapeError
 from prototorch.graph.net import Net
+from prototorch.losses.function_loss import FunctionLoss
 from prototorch.spec import Spec
 from prototorch.train.loss_terms import LossTerm
 from prototorch.train.plan_cache import PlanCache
@@ -46,9 +49,31 @@ def bind_dataset(plan_cache: PlanCache, preprocessor: Preprocessor, dataset: Dat
         return ModelBinding(bind(dataset, inputs, None, None, indices), {}, specs)
     outputs = plan_cache.output_specs(specs)
     from_inputs = input_targets(plan_cache, bound)
+    terms = _with_target_shapes(plan_cache, dataset, outputs, from_inputs)
     targets = {t.output: make_target(t, outputs[t.output]) for t in terms if t.output not in from_inputs}
     columns = {t.output: t.target for t in terms if t.target is not None}
     return ModelBinding(bind(dataset, inputs, targets, columns, index_inputs(net, preprocessor)), targets, specs)
+
+
+def _with_target_shapes(
+    plan_cache: PlanCache, dataset: Dataset, outputs: Mapping[str, Spec], from_inputs: Mapping[str, str]
+) -> tuple[LossTerm, ...]:
+    """The losses; those that are functions take targets of the data's shape. It is fixed by the first data.
+
+    Raises DataError where later data have another one.
+    """
+    terms = []
+    learned = [t for t in dict.fromkeys(term.output for term in plan_cache.loss_terms) if t not in from_inputs]
+    for term in plan_cache.loss_terms:
+        if isinstance(term.loss, FunctionLoss) and term.output in learned and len(learned) == len(dataset.targets):
+            by_order = dict(zip(learned, dataset.targets, strict=True))
+            column = term.target or (term.output if term.output in dataset.targets else by_order[term.output])
+            shape, expected = dataset.columns[column].shape, outputs[term.output].shape[1:]
+            if term.target_shape is None and (*shape, 1) != expected and shape not in (expected, (*expected, 1)):
+                term = replace(term, target_shape=shape)
+        terms.append(term)
+    plan_cache.steps.loss_terms = tuple(terms)
+    return tuple(terms)
 
 
 def make_target(term: LossTerm, output: Spec) -> TargetSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from prototorch.errors import ShapeError, UsageError, did_you_mean
 from prototorch.graph.net import Net
@@ -18,6 +19,7 @@ __all__ = [
     "LossTerm",
     "MetricTerm",
     "apply_loss_weights",
+    "by_output",
     "check_metrics",
     "resolve_loss_terms",
     "resolve_metric_terms",
@@ -29,7 +31,8 @@ class LossTerm:
     """A loss at an output.
 
     factor: its weight in the total; name: its name in the logs; target: the data column it is compared with, None for
-    the column with the output's name (or the next one in order).
+    the column with the output's name (or the next one in order); target_shape: the shape of one target, where a
+    function takes targets of another shape than the output's.
     """
 
     output: str
@@ -37,9 +40,12 @@ class LossTerm:
     factor: float
     name: str
     target: str | None = None
+    target_shape: tuple[int, ...] | None = None
 
     def target_spec(self, output: Spec) -> Spec:
         """The spec of the targets for an output of this spec, see `Loss.target_spec`. Raises ShapeError."""
+        if self.target_shape is not None:
+            return Spec((output.shape[0], *self.target_shape), output.dtype)
         try:
             return self.loss.target_spec(output)
         except ShapeError as exc:
@@ -119,6 +125,23 @@ def resolve_metric_terms(
                 name, n = f"{stem}_{n}", n + 1
             terms.append(MetricTerm(output, metric, name, is_weighted))
     return tuple(terms)
+
+
+def by_output(values: Any, outputs: Sequence[str], what: str) -> Any:
+    """Keras' lists with an entry for each output, which may be lists or None, as a dict by output.
+
+    Other values are returned as they are. Raises UsageError for a list of another length.
+    """
+    if isinstance(values, Mapping):
+        return {name: value for name, value in values.items() if value is not None}
+    if not isinstance(values, list | tuple) or not any(v is None or isinstance(v, list | tuple) for v in values):
+        return values
+    if len(values) != len(outputs):
+        raise UsageError(
+            f"{what}: a list with lists or None has one entry for each output: expected {len(outputs)} "
+            f"({', '.join(outputs)}), got {len(values)}"
+        )
+    return {name: value for name, value in zip(outputs, values, strict=True) if value is not None}
 
 
 def apply_loss_weights(

@@ -21,6 +21,7 @@ from prototorch.graph.ir import Graph, Value
 from prototorch.graph.net import Net
 from prototorch.graph.trace import InputPreprocessing, Trace, error_scope, trace
 from prototorch.metrics.base import apply_mask
+from prototorch.metrics.function_metric import FunctionMetric
 from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, initial_value
@@ -156,6 +157,7 @@ class StepGraphBuilder:
                     count = ops.sum(graph.input(SAMPLE_MASK, Spec((size,))))
                     per_sample = self.build_losses(graph, net_trace, count).per_sample
                     batched += [*per_sample.values(), *(m for m in masks if m is not None)]
+                    batched += self._function_metrics(net_trace, graph)
                     uniform = [*net_trace.losses, *net_trace.regularization_losses(), *net_trace.updates.values()]
             graphs.append((graph, batched, uniform))
         graph, batched, uniform = graphs[0]
@@ -165,6 +167,14 @@ class StepGraphBuilder:
             and all(dependence.get(v) == BATCHED and v.shape[0] == batch for v in batched)
             and all(dependence.get(v, INDEPENDENT) in (INDEPENDENT, UNIFORM) for v in uniform)
         )
+
+    def _function_metrics(self, net_trace: Trace, graph: Graph) -> list[Value]:
+        """The values of metrics that are functions, of which it is not known that they are of one sample each."""
+        return [
+            term.metric.values(graph.inputs[TARGET_PREFIX + term.output], net_trace.values[term.output])
+            for term in self._metrics_of(net_trace)
+            if isinstance(term.metric, FunctionMetric)
+        ]
 
     def _metrics_of(self, net_trace: Trace) -> tuple[MetricTerm, ...]:
         if not self.metric_terms and self.config is not None:

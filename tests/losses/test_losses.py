@@ -85,7 +85,7 @@ def test_derivatives_in_float64(cls, example):
 
 def test_every_loss_has_examples_and_documented_fields():
     for cls in L.Loss.members().values():
-        assert cls.examples, cls
+        assert cls.examples or cls is L.FunctionLoss, cls  # which a text cannot hold
         assert cls.__doc__
         assert all(spec.doc for spec in cls.specs().values()), cls
 

@@ -62,7 +62,7 @@ def test_example(cls, example):
 
 def test_every_metric_has_examples_and_documented_fields():
     for cls in M.Metric.members().values():
-        assert cls.examples, cls
+        assert cls.examples or cls is M.FunctionMetric, cls  # which a text cannot hold
         assert cls.__doc__
         assert all(spec.doc for spec in cls.specs().values()), cls
 

@@ -173,5 +173,5 @@ def test_names_are_keras():
 
 
 def test_every_metric_is_compared():
-    here = {M.LossMetric, M.ConfusionMatrix, M.MeanIoU}  # tested by themselves
+    here = {M.LossMetric, M.FunctionMetric, M.ConfusionMatrix, M.MeanIoU}  # tested by themselves
     assert {type(case[0]) for case in CASES} | here == set(M.Metric.members().values())
