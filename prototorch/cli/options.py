@@ -95,7 +95,12 @@ def print_data_paths(*blocks: Data | None) -> None:
 
 def print_json(value: Any) -> None:
     """A result as JSON; numbers that are not finite, which JSON does not know, as null."""
-    click.echo(json.dumps(_replace_nonfinite(to_plain_types(value)), indent=2, allow_nan=False))
+    click.echo(format_json(value))
+
+
+def format_json(value: Any) -> str:
+    """A value as JSON; numbers that are not finite, which JSON does not know, as null."""
+    return json.dumps(_replace_nonfinite(to_plain_types(value)), indent=2, allow_nan=False)
 
 
 def to_plain_types(value: Any) -> Any:

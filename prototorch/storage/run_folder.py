@@ -1,6 +1,7 @@
 """The folder of a training run from the command line, locked by one process at a time.
 
 model.h5                      the trained model
+result.json                   what it is: the epoch of its weights, why training ended, samples, evaluation
 history.json, log.jsonl       loss and metrics of each epoch
 snapshot_step000123.h5        the complete training state, the newest few
 latest.json                   the list of snapshots
@@ -10,19 +11,24 @@ before/                       the snapshots and the log of an unfinished run tha
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from prototorch.errors import SnapshotError
+from prototorch.errors import ModelFileError, SnapshotError
+from prototorch.storage import container
 from prototorch.storage.atomic_write import remove_orphans, write_bytes
 from prototorch.storage.run_lock import RunLock
-from prototorch.storage.snapshot_folder import SnapshotFolder
+from prototorch.storage.snapshot_folder import LoadedSnapshot, SnapshotFolder
 
 __all__ = ["RunFolder"]
+
+_Read = TypeVar("_Read")
+_MAX_LOG_BYTES = 1 << 30
 
 
 class _SupportsSave(Protocol):
@@ -52,6 +58,28 @@ class RunFolder:
         """The path of the log."""
         return self.path / "log.jsonl"
 
+    @property
+    def model_path(self) -> Path:
+        """The path of the trained model."""
+        return self.path / "model.h5"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it holds a trained model that is not older than its snapshots."""
+        newest = max((path.stat().st_mtime_ns for path in self.snapshots.paths()), default=0)
+        return self.model_path.exists() and self.model_path.stat().st_mtime_ns >= newest
+
+    def model_text(self) -> str | None:
+        """The text of the newest snapshot or of the trained model; None if there is none, or none that can be read."""
+        for path in (*reversed(self.snapshots.paths()), self.model_path):
+            try:
+                text = container.peek(path).meta.get("model_text") if path.exists() else None
+            except ModelFileError:
+                continue
+            if isinstance(text, str):
+                return text
+        return None
+
     def __enter__(self) -> RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -74,16 +102,21 @@ class RunFolder:
         """The newest valid snapshot, or None if there are none. Raises ModelFileError if all are damaged."""
         return self.snapshots.newest_snapshot()
 
+    def load_newest(self, read: Callable[[Path], _Read]) -> LoadedSnapshot[_Read] | None:
+        """The newest snapshot that ``read`` can read, with the errors of the newer ones; None if there are none.
+
+        Raises ModelFileError if all are damaged.
+        """
+        return self.snapshots.load(read)
+
     def start_run(self) -> Path | None:
         """Prepare the folder for a new run; returns the folder with the files of an unfinished run, or None.
 
-        The snapshots and the log of a finished run are removed. Those of an unfinished one are moved to the folder
-        ``before`` and replace its content.
+        The result, the snapshots and the log of a finished run are removed. The snapshots and the log of an unfinished
+        one are moved to the folder ``before`` and replace its content.
         """
-        newest = max((path.stat().st_mtime_ns for path in self.snapshots.paths()), default=None)
-        model = self.path / "model.h5"
         archive = None
-        if newest is not None and not (model.exists() and model.stat().st_mtime_ns >= newest):
+        if self.snapshots.paths() and not self.is_finished:
             archive = self.path / "before"
             with RunFolder(archive) as before:
                 before.snapshots.clear()
@@ -92,7 +125,8 @@ class RunFolder:
                     if path.exists():
                         os.replace(path, archive / path.name)
         self.snapshots.clear()
-        self.log_path.unlink(missing_ok=True)
+        for path in (self.log_path, self.model_path, self.path / "history.json", self.path / "result.json"):
+            path.unlink(missing_ok=True)
         return archive
 
     def save_snapshot(self, model: _SupportsSave, step: int) -> Path:
@@ -107,9 +141,35 @@ class RunFolder:
         except OSError as error:
             raise SnapshotError(f"{self.log_path}: cannot write it: {error.strerror}") from error
 
+    def trim_log(self, epochs: int) -> None:
+        """Remove the entries of the log that are not of the first ``epochs`` epochs, which will be trained again, and a
+        last one that is incomplete. Raises SnapshotError if the log cannot be read or written."""
+        try:
+            with open(self.log_path, encoding="utf-8", errors="replace", opener=_open_without_links) as file:
+                lines = file.read(_MAX_LOG_BYTES).splitlines(keepends=True)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise SnapshotError(f"{self.log_path}: cannot read it: {error.strerror}") from error
+        kept = [line for line in lines if line.endswith("\n") and _epoch_of(line) <= epochs]
+        if kept != lines:
+            write_bytes(self.log_path, "".join(kept).encode())
+
     def save_result(self, model: _SupportsSave, history: Mapping[str, object]) -> Path:
         """Save the trained model and its history; returns the path of the model."""
-        path = self.path / "model.h5"
-        model.save(path)
+        model.save(self.model_path)
         write_bytes(self.path / "history.json", json.dumps(history, indent=1).encode())
-        return path
+        return self.model_path
+
+    def save_summary(self, summary: str) -> None:
+        """Save ``result.json``, which describes the trained model."""
+        write_bytes(self.path / "result.json", summary.encode())
+
+
+def _epoch_of(line: str) -> float:
+    """The number of the epoch of a line of the log; infinite for a line without one."""
+    try:
+        epoch = json.loads(line)["epoch"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return math.inf
+    return epoch if isinstance(epoch, int) else math.inf

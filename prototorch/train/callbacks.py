@@ -147,6 +147,10 @@ class Callback(Block, family="callback"):
         """After the step in which the process received SIGHUP; the training goes on. Without a callback that defines
         it, SIGHUP is not handled."""
 
+    def report(self) -> str | None:
+        """A line on the result of a training, such as the best value, for the end of ``prototorch run``; or None."""
+        return None
+
     def on_failure(self) -> None:
         """Called instead of `on_train_end` when the fit ends with an error: release resources here."""
 

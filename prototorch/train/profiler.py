@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-__all__ = ["CALLBACKS", "DATA", "EPOCH_PURPOSES", "OPEN", "PREPARE", "SAVE", "START", "STEPS", "VALIDATION", "Profiler",
-           "data_wait_share", "epoch_seconds", "format_table"]  # fmt: skip
+__all__ = ["CALLBACKS", "DATA", "EPOCH_PURPOSES", "EVALUATE", "OPEN", "PREPARE", "SAVE", "START", "STEPS", "VALIDATION",
+           "Profiler", "data_wait_share", "epoch_seconds", "format_table"]  # fmt: skip
 
 #: the purposes, in the order in which they are shown
 OPEN, PREPARE, DATA, STEPS, VALIDATION, CALLBACKS = "open", "prepare", "data", "steps", "validation", "callbacks"
-START, SAVE = "start", "save"
+START, SAVE, EVALUATE = "start", "save", "evaluate"
 EPOCH_PURPOSES = (PREPARE, DATA, STEPS, VALIDATION, CALLBACKS)
 DESCRIPTIONS = {
     START: "starting",
@@ -22,6 +22,7 @@ DESCRIPTIONS = {
     VALIDATION: "validation",
     CALLBACKS: "callbacks and snapshots",
     SAVE: "saving the model",
+    EVALUATE: "evaluating the saved model",
 }
 
 

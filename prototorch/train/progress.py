@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -48,12 +48,12 @@ def progress_callbacks(verbose: Any = "auto", console: Console | None = None) ->
     return [_ProgressLines(console)]
 
 
-def format_logs(logs: Logs) -> str:
+def format_logs(logs: Mapping[str, Any]) -> str:
     """Logs as one line, without the loss of the last batch."""
     return "  ".join(_format_items(logs))
 
 
-def _format_items(logs: Logs) -> list[str]:
+def _format_items(logs: Mapping[str, Any]) -> list[str]:
     return [f"{escape_line(name)} {_format_value(name, value)}" for name, value in logs.items() if name != "batch_loss"]
 
 

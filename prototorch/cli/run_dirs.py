@@ -1,0 +1,144 @@
+"""The run folder of `prototorch run`: which one a new run or a resumed one takes, and the snapshot to go on from.
+
+A run that has ended, and one of another model, is never overwritten without ``--overwrite``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from prototorch.errors import PrototorchError, UsageError
+from prototorch.load import load_saved, model_from_text
+from prototorch.model import Model
+from prototorch.schema import Block
+from prototorch.storage.run_folder import RunFolder
+from prototorch.train.output_paths import default_run_dir
+
+__all__ = ["load_snapshot", "open_run_folder"]
+
+
+@contextmanager
+def open_run_folder(model: Model, run_dir: str | None, resume: bool, overwrite: bool) -> Iterator[RunFolder]:
+    """The locked folder of a run: ``run_dir``, else ``runs/NAME``, else the first free one of ``runs/NAME-2``, ...
+
+    With ``resume`` it is the last one that was written by a training of this model. Raises UsageError for a ``run_dir``
+    that holds a run that has ended, or one of another model, unless ``overwrite``.
+    """
+    if resume:
+        if overwrite:
+            raise UsageError("--resume goes on with a run, and --overwrite removes it: expected one of them")
+        with RunFolder(Path(run_dir) if run_dir else _find_resumable(model)) as folder:
+            yield folder
+        return
+    base = Path(run_dir) if run_dir else default_run_dir(model.net.name)
+    for path in [base] if run_dir or overwrite else _candidates(base):
+        with RunFolder(path) as folder:
+            occupant = None if overwrite else _occupant(folder, model)
+            if occupant is None:
+                if path != base:
+                    click.echo(f"note: {base} holds {_occupant_of(base, model)}; this run goes to {path}", err=True)
+                yield folder
+                return
+            if run_dir:
+                raise UsageError(f"{path} holds {occupant}: give another --run-dir, or --overwrite to replace it")
+
+
+def _candidates(base: Path) -> Iterator[Path]:
+    """``runs/NAME``, ``runs/NAME-2``, ..."""
+    yield base
+    for number in itertools.count(2):
+        yield base.with_name(f"{base.name}-{number}")
+
+
+def _occupant_of(path: Path, model: Model) -> str | None:
+    return _occupant(RunFolder(path), model)
+
+
+def _occupant(folder: RunFolder, model: Model) -> str | None:
+    """What a folder holds that a new run of this model must not replace; None if it may be used."""
+    if not folder.model_path.exists() and not folder.snapshots.paths():
+        return None
+    differences = _differences_of(folder, model)
+    if folder.is_finished:
+        return "a run that has ended" + (f", of another {' and another '.join(differences)}" if differences else "")
+    if differences:
+        return f"a run that has not ended, of another {' and another '.join(differences)}"
+    return None
+
+
+def _differences_of(folder: RunFolder, model: Model) -> list[str]:
+    """What differs between the model of a run and this one."""
+    text = folder.model_text()
+    try:
+        return ["model, whose files are damaged"] if text is None else _differences(model_from_text(text), model)
+    except PrototorchError:
+        return ["model, whose text cannot be read"]
+
+
+def _find_resumable(model: Model) -> Path:
+    """The run of this model that was written last, among ``runs/NAME``, ``runs/NAME-2``, ...; else ``runs/NAME``."""
+    base = default_run_dir(model.net.name)
+    newest: tuple[int, Path] | None = None
+    for path in itertools.takewhile(Path.exists, _candidates(base)):
+        snapshots = RunFolder(path).snapshots.paths()
+        if snapshots and not _differences_of(RunFolder(path), model):
+            written = max(snapshot.stat().st_mtime_ns for snapshot in snapshots)
+            newest = max(newest or (0, path), (written, path))
+    return base if newest is None else newest[1]
+
+
+def load_snapshot(folder: RunFolder, fresh: Model) -> Model:
+    """The model of the newest snapshot that can be read; those that cannot are reported on standard error.
+
+    Raises UsageError if there is none, or if ``fresh`` is not the model that was trained.
+    """
+    snapshot = folder.load_newest(load_saved)
+    if snapshot is None:
+        raise UsageError(f"{folder.path} holds no snapshot to go on from; run without --resume first")
+    for error in snapshot.errors:
+        click.echo(f"warning: {error}; goes on from the older {snapshot.path.name}", err=True)
+    model = snapshot.contents
+    model.read_limits = fresh.read_limits  # its data are those of the model that was given: this is checked below
+    differences = _differences(model, fresh)
+    if differences:
+        raise UsageError(
+            f"{snapshot.path} cannot go on exactly: another {' and another '.join(differences)} than it was trained "
+            "with; take the changes (in the text, --set or --data) back, or run without --resume"
+        )
+    assert model.fit_block is not None
+    assert fresh.fit_block is not None
+    model.fit_block = model.fit_block.replace(epochs=fresh.fit_block.epochs)
+    return model
+
+
+def _differences(saved: Model, fresh: Model) -> list[str]:
+    """Which of net, compile block and fit block differ, apart from the epochs and from the names of classes and columns
+    that were found in the data."""
+    saved_fit, new_fit = saved.fit_block, fresh.fit_block
+    if saved_fit is not None and new_fit is not None:
+        saved_fit = saved_fit.replace(epochs=new_fit.epochs)
+        if new_fit.data is not None and saved_fit.data is not None:
+            inferred = {
+                name: getattr(saved_fit.data, name)
+                for name in ("classes", "features", "label")
+                if not getattr(new_fit.data, name) or not isinstance(getattr(new_fit.data, name)[0], str)
+            }
+            new_fit = new_fit.replace(data=new_fit.data.replace(**inferred))
+    blocks = (("compile", saved.compile_block, fresh.compile_block), ("fit", saved_fit, new_fit))
+    return [
+        *(["net"] if saved.net != fresh.net else []),
+        *(f"{name} block{_changed_fields(old, new)}" for name, old, new in blocks if old != new),
+    ]
+
+
+def _changed_fields(old: Block | None, new: Block | None) -> str:
+    """Which fields of two blocks differ, by name."""
+    if old is None or new is None:
+        return ""
+    new_values = new.field_values()
+    return f" ({', '.join(name for name, value in old.field_values().items() if value != new_values[name])})"
