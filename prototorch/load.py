@@ -11,6 +11,7 @@ from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
 from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mean
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
+from prototorch.layers.activation import ActivationLayer
 from prototorch.model import Model
 from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
@@ -20,7 +21,7 @@ from prototorch.storage.container import has_container_header, is_container
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_document, load_text
 from prototorch.text.overrides import strings_in
-from prototorch.text.syntax_tree import Body, Document
+from prototorch.text.syntax_tree import Body, Document, TypedBlock, Word
 from prototorch.train.config import Compile, Fit
 from prototorch.train.fit_state import FIT_STATE_KEYS, STATE_KEYS
 
@@ -138,7 +139,10 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
     of its own text.
     """
     saved = checkpoint.load(path)
-    model = model_from_text(saved.text, fspath(path), overrides)
+    report = Report()
+    document = load_text(saved.text, fspath(path), None, overrides, report)
+    _state_defaults(document.fields)
+    model = _model_from_document(document, report)
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
     for name, array in saved.arrays.items():
@@ -149,6 +153,22 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
             model.variables.create(name, array, own=True)
         trainer.load_state(saved.training)
     return model
+
+
+def _state_defaults(fields: Sequence[Any]) -> None:
+    """Give a bare word of a class whose fields a saved model always states the meaning of older files: the class's
+    defaults. (``leaky_relu`` is Keras' function with the slope 0.2; it was the layer with 0.3.)"""
+    for f in fields:
+        value = getattr(f, "value", None)
+        if isinstance(value, Word) and f.name.endswith("activation"):
+            try:
+                has_stated_fields = bool(ActivationLayer.lookup(value.text).written_fields)
+            except UsageError:  # reported when the field is read
+                continue
+            if has_stated_fields:
+                f.value = TypedBlock(value.text, Body(()), value.span, value.span)
+        elif isinstance(value, Body | TypedBlock):
+            _state_defaults(value.fields)
 
 
 def _read_limits(model: Model, path: str, overrides: Sequence[str], allow_read: Paths) -> ReadLimits:

@@ -94,13 +94,22 @@ class ReLU6(ActivationLayer):
 
 
 class LeakyReLU(ActivationLayer):
-    """x where x > 0, else negative_slope * x (Keras)."""
+    """x where x > 0, else negative_slope * x (Keras).
 
+    The layer's default is 0.3. As in Keras, ``activation: leaky_relu`` is the function of that name, with 0.2.
+    """
+
+    written_fields = frozenset({"negative_slope"})
     negative_slope: float = field(default=0.3, min=0, doc="Factor on negative inputs.")
     examples = [
         example("LeakyReLU { }", inputs=[(5,)]),
         example("LeakyReLU { negative_slope: 0.01 }", inputs=[(2, 3, 1)]),
     ]
+
+    @classmethod
+    def from_name(cls, name: str) -> LeakyReLU:
+        """``leaky_relu`` is Keras' function."""
+        return cls(negative_slope=0.2) if name == "leaky_relu" else cls()
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.leaky_relu(x, negative_slope=self.negative_slope)

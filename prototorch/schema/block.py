@@ -67,6 +67,7 @@ class Block:
     #: the same for names of fields
     foreign_fields: ClassVar[Mapping[str, str]] = {}
     adopted_root: ClassVar[Any] = None  # the root of another family, whose members `coerce` takes too
+    written_fields: ClassVar[frozenset[str]] = frozenset()  # those that a text always states, defaults too
     setattr_hints: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
 
     def __init_subclass__(cls, family: str | None = None, abstract: bool = False, **kwargs: Any) -> None:
@@ -124,6 +125,11 @@ class Block:
         """The concrete classes of the family below this class, by class name, sorted."""
         assert cls._family is not None, f"{cls.__name__} belongs to no family"
         return {name: c for name, c in sorted(cls._family.members.items()) if issubclass(c, cls)}
+
+    @classmethod
+    def from_name(cls, name: str) -> Self:
+        """The instance that one of its names alone stands for, as in ``activation: relu``: the one with defaults."""
+        return cls()
 
     @classmethod
     def coerce(cls, value: Any) -> Self | None:
@@ -255,7 +261,8 @@ class Block:
         fields: list[Field] = []
         for name, spec in type(self).specs().items():
             value = self.__dict__[name]
-            if not spec.required and value == _convert_default(type(self), spec):
+            is_default = not spec.required and value == _convert_default(type(self), spec)
+            if is_default and name not in self.written_fields:
                 continue
             if spec.children:
                 children = value if isinstance(value, tuple) else (value,)

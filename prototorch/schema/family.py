@@ -97,7 +97,7 @@ class FamilyMember(FieldType):
             return value()
         if isinstance(value, str):
             adopted = self._adopted(value)
-            return self._class(value)() if adopted is None else self.root.coerce(adopted.convert(value))
+            return self._class(value).from_name(value) if adopted is None else self.root.coerce(adopted.convert(value))
         if any(base.__name__ == self.root.__name__ for base in type(value).__mro__):
             raise ValidationError(hint=f" It belongs to another library ({type(value).__module__}).")
         other = self.root.coerce(value)
@@ -125,15 +125,16 @@ class FamilyMember(FieldType):
         if isinstance(value, Body):
             return self._from_type_field(value, report)
         if isinstance(value, TypedBlock):
-            fields: tuple[Field, ...] = value.fields
+            fields: tuple[Field, ...] | None = value.fields
             word, span = value.word, value.word_span or value.span
         elif is_word_or_string(value):
-            fields, word, span = (), str(value.text if isinstance(value, Word) else value.value), value.span
+            fields, word, span = None, str(value.text if isinstance(value, Word) else value.value), value.span
         else:
             return self.convert(to_python_value(value))
         return self._build(word, fields, report, span)
 
-    def _build(self, word: str, fields: tuple[Field, ...], report: Report, span: Any) -> Any:
+    def _build(self, word: str, fields: tuple[Field, ...] | None, report: Report, span: Any) -> Any:
+        """The member of this name; without fields (None) the one that the name alone stands for."""
         adopted = self._adopted(word)
         if adopted is not None:
             return self.root.coerce(adopted._build(word, fields, report, span))
@@ -145,7 +146,9 @@ class FamilyMember(FieldType):
             if fields and not wrong.hint and len(classes) <= MAX_LISTED_MEMBERS:
                 wrong.hint = f" There are {', '.join(classes)}."
             raise
-        block = cls.from_fields(fields, report, span)
+        if fields is None and not any(spec.required for spec in cls.specs().values()):
+            return cls.from_name(word)
+        block = cls.from_fields(fields or (), report, span)
         if block is None:
             raise ReportedError
         return block
@@ -155,7 +158,8 @@ class FamilyMember(FieldType):
         types = [f for f in value.fields if f.name == "type" and is_word_or_string(f.value)]
         if len(types) == 1:
             word = str(to_python_value(types[0].value))
-            return self._build(word, tuple(f for f in value.fields if f.name != "type"), report, types[0].value.span)
+            rest = tuple(f for f in value.fields if f.name != "type")
+            return self._build(word, rest or None, report, types[0].value.span)
         if len(value.fields) == 1 and isinstance(value.fields[0].value, Body):
             only = value.fields[0]
             return self._build(only.name, only.value.fields, report, only.name_span)

@@ -53,7 +53,7 @@ def test_every_word_is_an_activation(word):
     from prototorch.layers import Activation
 
     made = Activation(word)
-    assert made.activation == type(made.activation)()
+    assert made.activation == type(made.activation).from_name(word)
 
 
 @pytest.mark.parametrize(
