@@ -145,6 +145,8 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
     model = _model_from_document(document, report)
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
+    model.input_ranges.training_ranges = {i.name: saved.input_ranges[i.name] for i in model.net.inputs
+                                  if i.name in saved.input_ranges}  # fmt: skip
     for name, array in saved.arrays.items():
         model.variables.create(name, array, own=True)
     if saved.training is not None and model.compile_block is not None:

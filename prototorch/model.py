@@ -31,6 +31,7 @@ from prototorch.train.builtin_callbacks import History
 from prototorch.train.callbacks import Callback, CallbackList, bind_output_dirs, callback_list
 from prototorch.train.config import Compile, Fit, record_class_names
 from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
+from prototorch.train.input_ranges import InputRanges
 from prototorch.train.loss_terms import apply_loss_weights, by_output
 from prototorch.train.model_notes import find_model_notes
 from prototorch.train.on_batch import OnBatchRunner
@@ -75,6 +76,7 @@ class Model(ModelStructure, ModelWeights):
         if preprocess or augment:
             self.net = replace(self.net, preprocess=tuple(preprocess), augment=tuple(augment))
         self.variables = Variables()
+        self.input_ranges = InputRanges(self.net)
         self.compile_block: Compile | None = None
         self.fit_block: Fit | None = None
         self._trainer: Trainer | None = None
@@ -249,11 +251,13 @@ class Model(ModelStructure, ModelWeights):
             training = adapter.make_batches(data, block.batch_size, supervised=True, training=True,
                                             shuffle=block.shuffle, steps=block.steps_per_epoch)  # fmt: skip
             self._build(training.input_specs)
+            self.input_ranges.begin_training(training.dataset)
             validation = None
             if validation_input is not None:
                 batch_size = validation_batch_size or block.batch_size
                 steps = block.validation_steps
                 validation = adapter.make_batches(validation_input, batch_size, supervised=True, steps=steps)
+                self.input_ranges.check(validation.dataset)
                 terms = trainer.plan_cache.loss_terms
                 outputs = {t.output: t.loss.ignored_class for t in terms if t.loss.target_kind == "classes"}
                 warn_of_overlap(training, validation, outputs)
@@ -282,6 +286,7 @@ class Model(ModelStructure, ModelWeights):
             data = adapter.adapt(x, y, sample_weight)
         batches = adapter.make_batches(data, batch_size, supervised=True, steps=steps)
         self._build(batches.input_specs)
+        self.input_ranges.check(batches.dataset)
         results = trainer.evaluate(self, batches, steps=steps, callbacks=CallbackList(callbacks, self))
         if verbose:
             print(format_logs(results), file=sys.stderr)
@@ -298,6 +303,7 @@ class Model(ModelStructure, ModelWeights):
         adapter = self._data_adapter()
         batches = adapter.make_batches(adapter.adapt(x), batch_size, supervised=False, steps=steps)
         self._build(batches.input_specs)
+        self.input_ranges.check(batches.dataset)
         outputs = self.trainer.predict(self, batches, steps=steps, callbacks=CallbackList(callbacks, self))
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
@@ -329,6 +335,7 @@ class Model(ModelStructure, ModelWeights):
         if not runner.is_bound(phase, data):
             binding = self._data_adapter().bind(data, phase != PREDICT, warn=False)
             self._build(binding.input_specs)
+            self.input_ranges.check(binding.dataset)
             runner.bind(phase, data, binding)
         return runner.run(phase, data, class_weight)
 

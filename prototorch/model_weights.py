@@ -16,6 +16,7 @@ from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.spec import Spec
 from prototorch.storage import checkpoint
 from prototorch.train.config import Compile
+from prototorch.train.input_ranges import InputRanges
 from prototorch.train.state_check import describe_states, non_finite_states
 from prototorch.train.summary import trace_net
 from prototorch.train.trainer import Trainer
@@ -28,6 +29,7 @@ class ModelWeights:
 
     net: Net
     variables: Variables
+    input_ranges: InputRanges
     compile_block: Compile | None
     _trainer: Trainer | None
     _weight_specs: dict[str, WeightSpec] | None
@@ -110,13 +112,13 @@ class ModelWeights:
         _ = self.weights
         self._check_before_save(path)
         training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
-        checkpoint.save(path, self.to_text(), self.variables, training)
+        checkpoint.save(path, self.to_text(), self.variables, training, self.input_ranges.training_ranges)
 
     def save_weights(self, path: str | PathLike[str]) -> None:
         """Write the weights alone (with the text) into an HDF5 file."""
         _ = self.weights
         self._check_before_save(path)
-        checkpoint.save(path, self.to_text(), self.variables, None)
+        checkpoint.save(path, self.to_text(), self.variables, None, self.input_ranges.training_ranges)
 
     def _check_before_save(self, path: str | PathLike[str]) -> None:
         """Warn of values that are not finite. In a fit they raise TrainingError: the earlier file stays as it is."""

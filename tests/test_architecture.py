@@ -65,7 +65,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.plan_cache",),
     ("prototorch.train.preprocessing", "prototorch.train.nan_diagnosis", "prototorch.train.precompile",
      "prototorch.train.summary", "prototorch.train.synthetic_batch"),
-    ("prototorch.train.dataset_binding", "prototorch.train.model_notes"),
+    ("prototorch.train.dataset_binding", "prototorch.train.model_notes", "prototorch.train.input_ranges"),
     ("prototorch.train.data_adapter", "prototorch.train.batch_feeder"),
     ("prototorch.train.step_runner",),
     ("prototorch.train.evaluation",),

@@ -4,7 +4,7 @@ weights/<layer>/<weight>            the weights, float32, channels-first
 optimizer/<layer>/<weight>/<slot>   the optimiser's slots
 metrics/<phase>/<metric>/<total>    metric accumulators of the current epoch
 state/<n>                           arrays in the state of callbacks
-meta                                format version, model text, training state as JSON
+meta                                format version, model text, training state and ranges of the inputs as JSON
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.data.value_ranges import ValueRange
 from prototorch.errors import ModelFileError, UsageError, WeightsError, did_you_mean
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
 from prototorch.storage import container
@@ -28,14 +29,17 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The content of a file: ``arrays`` by variable name; ``training``, the training state or None."""
+    """The content of a file: ``arrays`` by variable name; ``training``, the training state or None; ``input_ranges``,
+    the ranges of the training data by input."""
 
     text: str
     arrays: dict[str, np.ndarray]
     training: dict[str, Any] | None
+    input_ranges: dict[str, ValueRange]
 
 
-def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], training: dict[str, Any] | None) -> None:
+def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], training: dict[str, Any] | None,
+         input_ranges: Mapping[str, ValueRange] | None = None) -> None:  # fmt: skip
     """Write a model atomically: an existing file is replaced only by a complete new one.
 
     Without ``training`` only the weights are written. Raises SnapshotError if the file cannot be written.
@@ -52,6 +56,8 @@ def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], tra
             raise UsageError(
                 f"a callback's state must consist of numbers, strings, lists, dicts and arrays: {exc}"
             ) from None
+    if input_ranges:
+        meta["input_ranges"] = json.dumps({name: one.to_json() for name, one in input_ranges.items()})
     container.write(path, arrays, meta)
 
 
@@ -77,7 +83,14 @@ def load(path: str | PathLike[str]) -> Checkpoint:
             raise ModelFileError(f"{path}: its training state cannot be read: {error!r:.200}") from error
         if not isinstance(training, dict):
             raise ModelFileError(f"{path}: its training state must be a mapping, got {type(training).__name__}")
-    return Checkpoint(meta["model_text"], variables, training)
+    try:
+        ranges = json.loads(str(meta.get("input_ranges", "{}")))
+        if not isinstance(ranges, dict):
+            raise ValueError("expected a mapping")
+        input_ranges = {name: ValueRange.from_json(value) for name, value in ranges.items()}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ModelFileError(f"{path}: its input ranges cannot be read: {error!s:.200}") from error
+    return Checkpoint(meta["model_text"], variables, training, input_ranges)
 
 
 @dataclass(frozen=True)

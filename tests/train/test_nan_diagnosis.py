@@ -12,6 +12,7 @@ from prototorch.backends.executor import HostExecutor
 from prototorch.errors import TrainingError
 from prototorch.testing import temporary_definitions
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*the values of the input:prototorch.data.DataWarning")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 8)).astype(np.float32)
 Y = RNG.normal(size=(40, 1)).astype(np.float32)

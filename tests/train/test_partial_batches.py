@@ -106,6 +106,7 @@ def test_a_filled_step_is_the_same_whatever_fills_it(monkeypatch):
 
 
 @needs_native
+@pytest.mark.filterwarnings("ignore:.*the values of the input:prototorch.data.DataWarning")
 def test_a_sample_that_breaks_a_filled_step_is_named(monkeypatch):
     x, y = data(40)
     model = made(monkeypatch, "native")
