@@ -6,6 +6,7 @@ import pytest
 import torch.nn.functional as F
 
 from tests.layers.compare import beside_keras, beside_torch, numbers, text_of, tupled
+from tests.layers.kernel_layouts import moved, split
 
 CONVOLUTIONS = [
     ("Conv1D", (2, 9), {"filters": 3, "kernel_size": 3}),
@@ -48,25 +49,6 @@ CHANNELWISE = [
 
 def names(row):
     return "-".join([row[0], *(f"{k}={v}" for k, v in row[2].items() if k not in ("filters", "kernel_size"))])
-
-
-def moved(rank):
-    """[out, in, *kernel] to [*kernel, in, out] and back."""
-    there = (*range(2, rank + 2), 1, 0)
-    return (lambda a: a.transpose(there), lambda a: a.transpose(np.argsort(there)))
-
-
-def split(rank, channels):
-    """[channels * multiplier, 1, *kernel] to [*kernel, channels, multiplier] and back."""
-    there = (*range(2, rank + 2), 0, 1)
-
-    def to(a):
-        return a.reshape(channels, -1, *a.shape[2:]).transpose(there)
-
-    def back(a):
-        return (b := a.transpose(np.argsort(there))).reshape(-1, 1, *b.shape[2:])
-
-    return to, back
 
 
 def keras_layer(name, options):

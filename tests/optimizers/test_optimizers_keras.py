@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from prototorch import optimizers as O
-from prototorch.backends.cpu import cpu
 from prototorch.eager.tensor import tensor
+<<<<<<< HEAD
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.graph.weight_spec import WeightSpec
@@ -22,6 +22,9 @@ from prototorch.ops.core import use_interpreter
 from prototorch.optimizers import schedules as S
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
+=======
+from tests.optimizers.sides import keras_steps, planned_steps, weight
+>>>>>>> dfe1129 (Random layers, losses, metrics, optimizers, callbacks and trainings beside Keras; docs/from-keras.md with the table of what differs on purpose)
 
 K = keras.optimizers
 RNG = np.random.default_rng(7)
@@ -62,59 +65,23 @@ def test_every_optimiser_is_compared():
     assert set(METHODS) == set(O.Optimizer.members())
 
 
-def weight(name, **extra):
-    return WeightSpec(name, Spec(SHAPES[name]), Zeros(), (1, 1), **extra)
+def by_keras(name, fields):
+    return keras_steps(getattr(K, name)(**fields), START, GRADS)
 
 
-def by_keras(name, fields, steps=STEPS):
-    variables = [keras.Variable(v, name=n.replace("/", "_")) for n, v in START.items()]
-    optimizer = getattr(K, name)(**fields)
-    optimizer.build(variables)
-    for grads in GRADS[:steps]:
-        optimizer.apply([torch.tensor(g) for g in grads.values()], variables)
-    values = {n: v.value.detach().numpy() for n, v in zip(START, variables, strict=True)}
-    if fields.get("use_ema"):
-        averages = optimizer._model_variables_moving_average
-        return values, {n: v.value.detach().numpy() for n, v in zip(START, averages, strict=True)}
-    return values, None
-
-
-def planned(optimizer, steps=STEPS, **extra):
-    """Five runs of one plan, as the trainer makes it: weights and slots are states."""
-    graph, updates, states = Graph(), {}, {}
-    rate, step = graph.input("rate", Spec(())), graph.input("step", Spec((), "int64"))
-    given = {n: graph.input(f"grad:{n}", Spec(shape)) for n, shape in SHAPES.items()}
-    with use_interpreter(graph):
-        clipped = optimizer.clip(list(given.values()))
-        for (n, start), grad in zip(START.items(), clipped, strict=True):
-            value, w = graph.state(n, Spec(SHAPES[n])), weight(n, **extra)
-            states[n] = start.copy()
-            slots = {}
-            for slot, array in optimizer.initial_slots(w).items():
-                full = f"{n}:{slot}"
-                states[full] = np.array(array)
-                slots[slot] = graph.state(full, Spec(array.shape, str(array.dtype)))
-            new, made = optimizer.apply(value, grad, slots, rate, step, w)
-            updates[n] = new
-            assert set(made) == set(slots)
-            updates.update({slots[k].name: v for k, v in made.items()})
-    run = make_executor(make_plan(graph, {}, updates), cpu(), states)
-    for t, grads in enumerate(GRADS[:steps]):
-        lr = optimizer.learning_rate
-        lr = lr.value(t) if isinstance(lr, S.Schedule) else lr
-        run({"rate": np.float32(lr), "step": np.int64(t + 1), **{f"grad:{n}": g for n, g in grads.items()}})
-    return states
+def planned(optimizer, **extra):
+    return planned_steps(optimizer, START, GRADS, **extra)
 
 
 def at_once(optimizer, steps=STEPS):
     """The same with tensors."""
     values = {n: tensor(v) for n, v in START.items()}
-    slots = {n: {k: tensor(a) for k, a in optimizer.initial_slots(weight(n)).items()} for n in START}
+    slots = {n: {k: tensor(a) for k, a in optimizer.initial_slots(weight(n, SHAPES[n])).items()} for n in START}
     for t, grads in enumerate(GRADS[:steps]):
         clipped = optimizer.clip([tensor(g) for g in grads.values()])
         rate, step = tensor(np.float32(optimizer.learning_rate)), tensor(np.int64(t + 1))
         for n, g in zip(START, clipped, strict=True):
-            values[n], slots[n] = optimizer.apply(values[n], g, slots[n], rate, step, weight(n))
+            values[n], slots[n] = optimizer.apply(values[n], g, slots[n], rate, step, weight(n, SHAPES[n]))
     return {**{n: v.numpy() for n, v in values.items()},
             **{f"{n}:{k}": v.numpy() for n, held in slots.items() for k, v in held.items()}}  # fmt: skip
 
