@@ -64,7 +64,7 @@ def keras_optimizer(optimizer, known):
 
 # Keras' own Nadam for PyTorch hands tensors to NumPy in a way NumPy warns about
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-@pytest.mark.parametrize("seed", seeds(24, 300))
+@pytest.mark.parametrize("seed", seeds(20, 300))
 def test_optimizer_is_keras(seed):
     with drawing("optimizers", seed) as draw:
         classes = of_both(Optimizer, keras.optimizers)
