@@ -11,7 +11,7 @@ import torch
 from prototorch.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
-from prototorch.graph.trace import WeightSpec
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers import Zeros
 from prototorch.ops.core import use_interpreter
 from prototorch.optimizers import Optimizer

@@ -13,18 +13,7 @@ import torch
 
 from prototorch import optimizers as O
 from prototorch.eager.tensor import tensor
-<<<<<<< HEAD
-from prototorch.graph.ir import Graph
-from prototorch.graph.plan import make_plan
-from prototorch.graph.weight_spec import WeightSpec
-from prototorch.initializers import Zeros
-from prototorch.ops.core import use_interpreter
-from prototorch.optimizers import schedules as S
-from prototorch.runtime.executor import make_executor
-from prototorch.spec import Spec
-=======
 from tests.optimizers.sides import keras_steps, planned_steps, weight
->>>>>>> dfe1129 (Random layers, losses, metrics, optimizers, callbacks and trainings beside Keras; docs/from-keras.md with the table of what differs on purpose)
 
 K = keras.optimizers
 RNG = np.random.default_rng(7)
