@@ -22,6 +22,8 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import Any, NoReturn
 
 from prototorch.confusables import describe_character, skeleton
@@ -147,14 +149,28 @@ def warn_user(message: str, category: type[Warning]) -> None:
     warnings.warn(escape_controls(message), category, stacklevel=level + 1)
 
 
+_MAX_CANDIDATES, _MAX_COMPARED = 10_000, 300  # names that are looked at, and that a word is compared with
+_MAX_COMPARED_LENGTH = 40  # characters of a word for which there is a hint
+
+
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for the nearest known names, or an empty string where none is near.
 
     In this order: the same name in letters that look alike (Cyrillic, fullwidth: the letter is named); the same name in
     upper or lower case; the names that contain the word, up to five (``crossentropy`` is a part of three losses); the
-    most similar name, if only a few letters differ; a name that is a part of the word (``adam_optimizer``).
+    most similar name, if only a few letters differ; a name that is a part of the word (``adam_optimizer``). Long words
+    have no hint, and of very many names only some are compared.
     """
-    names = list(candidates)
+    if len(word) > _MAX_COMPARED_LENGTH:
+        return ""
+    names = list(islice(candidates, _MAX_CANDIDATES))
+    if len(names) > _MAX_COMPARED:
+        names = [n for n in names if abs(len(n) - len(word)) <= 2][:_MAX_COMPARED]
+    return _did_you_mean(word, tuple(n for n in names if len(n) <= 2 * _MAX_COMPARED_LENGTH))
+
+
+@lru_cache(maxsize=256)
+def _did_you_mean(word: str, names: tuple[str, ...]) -> str:
     plain = skeleton(word)
     same = [n for n in names if n.lower() == word.lower()]
     matches = same[:1] or _containing(word, names) or _most_similar(word, names) or _contained(word, names)
@@ -171,7 +187,7 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     return f" Did you mean {', '.join(first)}{' or ' if first else ''}{last}?"
 
 
-def _most_similar(word: str, names: list[str]) -> list[str]:
+def _most_similar(word: str, names: Sequence[str]) -> list[str]:
     """The most similar name, if it differs in one letter of four at most."""
     plain = {_to_ascii(n): n for n in names}
     near = difflib.get_close_matches(_to_ascii(word), plain, n=3, cutoff=0.6)
@@ -192,13 +208,13 @@ def _edit_distance(a: str, b: str) -> int:
     return row[-1]
 
 
-def _contained(word: str, names: list[str]) -> list[str]:
+def _contained(word: str, names: Sequence[str]) -> list[str]:
     """The name that is one of the parts of a word: ``adam`` of ``adam_optimizer``; the longest one."""
     parts = {part for part in word.lower().replace("-", "_").split("_") if len(part) > 3}
     return sorted((n for n in names if n.lower() in parts), key=len)[-1:] if "_" in word or "-" in word else []
 
 
-def _containing(word: str, names: list[str]) -> list[str]:
+def _containing(word: str, names: Sequence[str]) -> list[str]:
     """The names that contain a word, one spelling each, if they are few; one alone that is hardly longer."""
     found: dict[str, list[str]] = {}
     for name in names if len(word) > 3 else ():

@@ -15,6 +15,7 @@ from typing import Any
 from prototorch.schema.types import Str
 from prototorch.schema.validation import ReportedError, ValidationError
 from prototorch.text.diagnostics import Report
+from prototorch.text.limits import MAX_NAME_LENGTH
 from prototorch.text.syntax_tree import Value
 
 __all__ = ["Identifier", "find_name_error", "to_name"]
@@ -24,6 +25,10 @@ _PUNCTUATION = frozenset("/.-:_")
 
 def find_name_error(name: str, is_title: bool = False) -> str | None:
     """Why a name is invalid, as a predicate ("may contain only ..."); None if it is valid. A title may have spaces."""
+    if len(name) > MAX_NAME_LENGTH:
+        return f"may have up to {MAX_NAME_LENGTH} characters, not {len(name)}"
+    if name.isascii() and name.isidentifier():
+        return None
     character = next((c for c in name if not (_is_allowed(c) or (is_title and c == " "))), None)
     if character is None:
         return None

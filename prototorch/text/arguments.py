@@ -48,7 +48,7 @@ def bind_arguments(use: Field, block: BlockDef) -> tuple[dict[str, Field], list[
 
     An unknown field is stored under its hint, so that the argument it meant is not reported as missing.
     """
-    names = [a.name for a in block.arguments]
+    names = {a.name: a for a in block.arguments}
     fields: dict[str, Field] = {}
     errors: list[tuple[str, Span | None]] = []
     for f in use.value.statements:

@@ -10,7 +10,9 @@ from prototorch.text.source import Span
 from prototorch.text.syntax_tree import ExpansionFrame
 
 EXCERPT_WIDTH = 110  # characters of a source line that a message shows
-MAX_DIAGNOSTICS = 50  # mistakes that one report keeps
+MAX_DIAGNOSTICS = 50  # mistakes that one report takes
+MAX_REPEATED = 1000  # mistakes that it has already, as a repeat makes them
+MAX_MESSAGE = 2000  # characters of a message; names in it may be as long as a text
 _BIDI_CONTROLS = ("RLO", "LRO", "RLE", "LRE", "PDF", "RLI", "LRI", "FSI")
 
 
@@ -83,10 +85,11 @@ def _is_printable(c: str) -> bool:
 class Report:
     """Collects errors. ``with_chain(chain)`` is a view of the same report for expanded statements."""
 
-    __slots__ = ("chain", "diagnostics")
+    __slots__ = ("_repeat_count", "chain", "diagnostics")
 
-    def __init__(self, mistakes: list[Diagnostic] | None = None, chain: ExpansionFrame | None = None):
-        self.diagnostics: list[Diagnostic] = [] if mistakes is None else mistakes
+    def __init__(self, view_of: Report | None = None, chain: ExpansionFrame | None = None):
+        self.diagnostics: list[Diagnostic] = [] if view_of is None else view_of.diagnostics
+        self._repeat_count: list[int] = [0] if view_of is None else view_of._repeat_count  # a counter that views share
         self.chain = chain
 
     def add(
@@ -96,20 +99,32 @@ class Report:
         chain: ExpansionFrame | None = None,
         is_provisional: bool = False,
     ) -> None:
-        """Add an error; the same error at the same location is added once. It replaces a provisional one there."""
+        """Add an error; the same error at the same location is added once. It replaces a provisional one there.
+
+        Raises TextError with all of them, and the note that there are more, where there are too many: a text of
+        100,000 mistakes takes no longer than one of 50.
+        """
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[: MAX_MESSAGE // 2]} ... {message[-MAX_MESSAGE // 4 :]}"
         new = Diagnostic(message, span, chain if chain is not None else self.chain, is_provisional)
         for at, old in enumerate(self.diagnostics):
             if old.is_provisional and not is_provisional and _begin_together(old.span, span):
                 self.diagnostics[at] = new
                 return
-        if len(self.diagnostics) < MAX_DIAGNOSTICS and not any(
-            m.message == new.message and (m.span is new.span or m.span == new.span) for m in self.diagnostics
-        ):
+        if any(m.message == message and (m.span is span or m.span == span) for m in self.diagnostics):
+            self._repeat_count[0] += 1
+        elif len(self.diagnostics) < MAX_DIAGNOSTICS:
             self.diagnostics.append(new)
+            return
+        else:
+            self._repeat_count[0] = MAX_REPEATED
+        if self._repeat_count[0] >= MAX_REPEATED:
+            more = Diagnostic("There are too many mistakes: what comes after these has not been checked.")
+            raise TextError([*self._in_order(), more])
 
     def with_chain(self, chain: ExpansionFrame | None) -> Report:
         """The same report, whose errors carry ``chain``."""
-        return Report(self.diagnostics, chain) if chain is not None else self
+        return Report(self, chain) if chain is not None else self
 
     def has_within(self, span: Span | None) -> bool:
         """Whether a mistake inside this part of the text is in the report."""
@@ -124,7 +139,10 @@ class Report:
     def raise_if_any(self) -> None:
         """Raise `TextError` with all errors, in the order of the text."""
         if self.diagnostics:
-            raise TextError(sorted(self.diagnostics, key=_sort_key))
+            raise TextError(self._in_order())
+
+    def _in_order(self) -> list[Diagnostic]:
+        return sorted(self.diagnostics, key=_sort_key)
 
 
 def _begin_together(a: Span | None, b: Span | None) -> bool:

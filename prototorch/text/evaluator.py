@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from prototorch.text import expressions as ex
 from prototorch.text import limits
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Body, InvalidValue, ListValue, Scalar, TypedBlock, Value, Word
+from prototorch.text.value_size import measure_value
 
 
 class BareWord(str):
@@ -65,10 +67,11 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Evaluator:
-    """Evaluates against ``names``; ``spend(steps)`` is called with the work and memory of each value."""
+    """Evaluates against ``names``; ``spend(steps)`` is called with the work and memory of each value that is made."""
 
     def __init__(self, names: Mapping[str, Any], spend: Callable[[int], None]):
         self.names = names
+        self.scopes = names.maps if isinstance(names, ChainMap) else (names,)
         self.spend = spend
 
     def value(self, node: Any) -> Any:
@@ -81,17 +84,19 @@ class Evaluator:
         return node.value
 
     def name(self, node: ex.Name) -> Any:
-        if node.name in self.names:
-            value = self.names[node.name]
-            if isinstance(value, InvalidValue):
-                raise UnknownValueError
-            return value
+        for scope in self.scopes:
+            if node.name in scope:
+                value = scope[node.name]
+                if isinstance(value, InvalidValue):
+                    raise UnknownValueError
+                return value
         if node.name in _CONSTANTS:
             return _CONSTANTS[node.name]
-        names = list(self.names)
+        names = [name for scope in self.scopes for name in scope]
         hint = did_you_mean(node.name, [*names, *FUNCTIONS, *_CONSTANTS])
         if not hint:
-            hint = f" Known here: {', '.join(sorted(names)[:12])}." if names else " No param is defined before it."
+            known = ", ".join(sorted(names[:200])[:12])
+            hint = f" Known here: {known}." if names else " No param is defined before it."
         raise EvaluationError(f"There is no value named {node.name!r}.{hint}", node.span)
 
     def unary(self, node: ex.UnaryExpression) -> Any:
@@ -111,6 +116,7 @@ class Evaluator:
         if node.operator == "+" and isinstance(left, str) and isinstance(right, str):
             return self._check_limits(str(left) + str(right), node)
         if node.operator == "+" and isinstance(left, list) and isinstance(right, list):
+            self._check_length(len(left) + len(right), node)
             return self._check_limits(left + right, node)
         self._number(left, node.operator, node)
         self._number(right, node.operator, node)
@@ -144,6 +150,8 @@ class Evaluator:
                     raise EvaluationError(
                         f"{render_value(left)} and {render_value(right)} cannot be compared with {sign}.", node.span
                     )
+            if isinstance(left, list) and isinstance(right, list):
+                self.spend(measure_value(left, limits.MAX_STEPS)[0])
             if isinstance(left, bool) != isinstance(right, bool):
                 holds = sign == "!="
             else:
@@ -197,10 +205,17 @@ class Evaluator:
             raise EvaluationError(f"{node.function}({operands}): {_SIGNATURES[node.function]}.", node.span) from None
 
     def _min(self, *values: Any) -> Any:
-        return min(_require_numbers(values))
+        return min(self._require_numbers(values))
 
     def _max(self, *values: Any) -> Any:
-        return max(_require_numbers(values))
+        return max(self._require_numbers(values))
+
+    def _require_numbers(self, values: tuple[Any, ...]) -> Any:
+        items = values[0] if len(values) == 1 and isinstance(values[0], list) else values
+        self.spend(len(items))
+        if not all(map(is_number, items)):
+            raise TypeError
+        return items
 
     def _len(self, value: Any) -> int:
         if not isinstance(value, list | str):
@@ -213,9 +228,7 @@ class Evaluator:
         steps = range(*values)
         count = max(0, -((steps.start - steps.stop) // steps.step) if steps.step > 0 else
                     -((steps.stop - steps.start) // -steps.step))  # fmt: skip
-        if count > limits.MAX_LIST_LENGTH:
-            raise EvaluationError(f"A list of {count} values is above the limit of {limits.MAX_LIST_LENGTH}.", None)
-        self.spend(count)
+        self._check_length(count, None)
         return list(steps)
 
     def _round(self, value: Any, digits: Any = None) -> Any:
@@ -241,10 +254,14 @@ class Evaluator:
         if isinstance(value, int) and not limits.INT_MIN <= value <= limits.INT_MAX:
             raise self._too_large(node)
         if isinstance(value, list):
-            if len(value) > limits.MAX_LIST_LENGTH:
-                message = f"A list of {len(value)} values is above the limit of {limits.MAX_LIST_LENGTH}."
+            self._check_length(len(value), node)
+            size, depth = measure_value(value, limits.MAX_LIST_LENGTH)
+            self.spend(size)
+            if depth > limits.MAX_NESTING:
+                raise EvaluationError(f"This list is nested deeper than {limits.MAX_NESTING} levels.", node.span)
+            if size > limits.MAX_LIST_LENGTH:
+                message = f"This list has more than {limits.MAX_LIST_LENGTH} values, those of the lists in it included."
                 raise EvaluationError(message, node.span)
-            self.spend(len(value))
         if isinstance(value, str):
             if len(value) > limits.MAX_STRING_LENGTH:
                 message = f"A string of {len(value)} characters is above the limit of {limits.MAX_STRING_LENGTH}."
@@ -253,6 +270,12 @@ class Evaluator:
         if isinstance(value, complex):
             raise EvaluationError("The result is not a real number.", node.span)
         return value
+
+    @staticmethod
+    def _check_length(count: int, node: Any) -> None:
+        if count > limits.MAX_LIST_LENGTH:
+            message = f"A list of {count} values is above the limit of {limits.MAX_LIST_LENGTH}."
+            raise EvaluationError(message, node and node.span)
 
     @staticmethod
     def _too_large(node: Any) -> EvaluationError:
@@ -287,13 +310,6 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _require_numbers(values: tuple[Any, ...]) -> Any:
-    items = values[0] if len(values) == 1 and isinstance(values[0], list) else values
-    if not all(map(is_number, items)):
-        raise TypeError
-    return items
-
-
 def to_bool(value: Any, span: Span | None) -> bool:
     """A truth value; anything else is a mistake."""
     if isinstance(value, bool):
@@ -303,8 +319,9 @@ def to_bool(value: Any, span: Span | None) -> bool:
     raise EvaluationError(f"A condition is true or false, not {render_value(value)}.{hint}", span)
 
 
-def render_value(value: Any) -> str:
-    """A value as a message, or a string it is filled into, shows it."""
+def render_value(value: Any, depth: int = 2) -> str:
+    """A value as a message, or a string it is filled into, shows it: the first 8 of a list, and of lists in lists down
+    to a depth."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -314,7 +331,9 @@ def render_value(value: Any) -> str:
     if isinstance(value, str):
         return f'"{value[:40]}"'
     if isinstance(value, list):
-        return "[" + ", ".join(render_value(v) for v in value[:8]) + (", ...]" if len(value) > 8 else "]")
+        if value and not depth:
+            return "[...]"
+        return "[" + ", ".join(render_value(v, depth - 1) for v in value[:8]) + (", ...]" if len(value) > 8 else "]")
     if isinstance(value, TypedBlock):
         return f"the block {value.word} {{ ... }}"
     if isinstance(value, Body):

@@ -6,7 +6,6 @@ name.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from prototorch.text.evaluator import (
     ScopedString,
     render_value,
 )
-from prototorch.text.expansion_state import LAYER, NET, ExpansionAborted, Names, Scope
+from prototorch.text.expansion_state import LAYER, NET, ExpansionAborted, Names, Scope, new_names
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.includes import IncludeError, IncludeFiles
 from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, is_string_literal
@@ -218,6 +217,7 @@ class _Expander(ValueExpander):
 
     def expand_if(self, statement: If, names: Names, scope: Scope) -> list[Field]:
         for condition, body in statement.arms:
+            self.spend_steps(1, statement.span, scope)
             holds = self.evaluate_condition(condition, names, scope)
             if holds is None:
                 self.complete = False
@@ -238,7 +238,7 @@ class _Expander(ValueExpander):
         inside = replace(scope, chain=ExpansionFrame("repeat", statement.span, scope.chain), top=False)
         for value in values:
             self.spend_steps(1, statement.span, scope)
-            inner: Names = ChainMap({}, names)
+            inner = new_names(names)
             if statement.variable is not None:
                 inner[statement.variable] = value
             fields.extend(self.expand_statements(statement.body.statements, inner, inside))
@@ -282,7 +282,8 @@ class _Expander(ValueExpander):
             message = f"This block takes at least {steps:,} steps; the limit is {limits.MAX_STEPS:,}."
             self.abort(message, statement.name_span, scope)
         frame = ExpansionFrame(statement.name, statement.name_span, scope.chain)
-        inner: Names = ChainMap({}, self.global_names)
+        self.spend_steps(len(definition.arguments), statement.name_span, scope)
+        inner = new_names(self.global_names)
         inside = replace(scope, chain=frame)
         fields_given, problems = bind_arguments(statement, definition)
         for message, span in problems:
@@ -290,6 +291,9 @@ class _Expander(ValueExpander):
         for argument in definition.arguments:
             inner[argument.name] = self.argument_value(argument, fields_given, inner, statement, inside, names)
         label = self.name_block_use(fields_given.get("name"), definition.name, names, scope)
+        if len(label) > limits.MAX_NAME_LENGTH:
+            message = f"The name {label[:40]!r}... has {len(label)} characters; the limit is {limits.MAX_NAME_LENGTH}."
+            self.abort(message, statement.name_span, scope)
         target = Scope(scope.kind, label + "/" if scope.kind == NET else scope.prefix, order, frame)
         if "bottom" in fields_given:
             target.bottom = [
@@ -336,7 +340,9 @@ class _Expander(ValueExpander):
         """The value of a block's argument: from the use, else its default."""
         outside = replace(inside, chain=inside.chain and inside.chain.outer)
         if argument.name in fields_given:
-            return ScopedString.wrap(self.evaluate(fields_given[argument.name].value, names, outside), outside.prefix)
+            value = self.evaluate(fields_given[argument.name].value, names, outside)
+            self.spend_value(value, statement.name_span, outside)
+            return ScopedString.wrap(value, outside.prefix)
         if argument.default is not None:
             return self.evaluate(argument.default, inner, inside)
         if "?" not in fields_given and not any(key.endswith(f"{argument.name!r}?") for key in fields_given):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -13,10 +14,15 @@ from prototorch.text.name_resolution import NameResolver
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import BlockDef, Body, ExpansionFrame, Field, Param, Repeat, Scalar, Value
 
-__all__ = ["LAYER", "NET", "PLAIN", "ExpansionAborted", "ExpansionState", "Names", "Scope"]
+__all__ = ["LAYER", "NET", "PLAIN", "ExpansionAborted", "ExpansionState", "Names", "Scope", "new_names"]
 
 Names: TypeAlias = MutableMapping[str, Any]
 NET, LAYER, PLAIN = "net", "layer", "plain"  # the kind of a body: part of the net, fields of a layer, other fields
+
+
+def new_names(outer: Names) -> Names:
+    """An inner scope of names, empty so far. Its scopes are one list: a name is found without recursion."""
+    return outer.new_child() if isinstance(outer, ChainMap) else ChainMap({}, outer)
 
 
 class ExpansionAborted(Exception):

@@ -159,10 +159,12 @@ def to_value_node(value: Any, span: Span | None = None) -> Value:
 
 @dataclass(slots=True)
 class Expression:
-    """``$name``, ``$(...)``, or a string with ``${...}``; ``root`` is a node of :mod:`prototorch.text.expressions`."""
+    """``$name``, ``$(...)``, or a string with ``${...}``; ``root`` is a node of :mod:`prototorch.text.expressions`,
+    ``size`` the number of nodes."""
 
     root: Any
     span: Span | None = field(default=None, compare=False, repr=False)
+    size: int = field(default=1, compare=False, repr=False)
 
 
 @dataclass(slots=True)

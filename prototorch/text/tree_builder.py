@@ -30,13 +30,14 @@ ERROR_FIELD = "\0damaged"  # the name of a field that replaces a statement that 
 
 
 class ExpressionWithDepth:
-    """An expression under construction with its nesting depth."""
+    """An expression under construction with its nesting depth and the number of its nodes."""
 
-    __slots__ = ("depth", "node")
+    __slots__ = ("depth", "node", "size")
 
-    def __init__(self, node: Any, depth: int):
+    def __init__(self, node: Any, depth: int, size: int = 1):
         self.node = node
         self.depth = depth
+        self.size = size
 
 
 def _join_spans(first: Token | Any, last: Token | Any) -> Span:
@@ -50,7 +51,7 @@ def _nest(make: Any, *parts: ExpressionWithDepth) -> ExpressionWithDepth:
     if depth > limits.MAX_NESTING:
         token = node.span
         raise NestingError(token)
-    return ExpressionWithDepth(node, depth)
+    return ExpressionWithDepth(node, depth, 1 + sum(p.size for p in parts))
 
 
 class NestingError(Exception):
@@ -162,7 +163,7 @@ class TreeBuilder:
 
     def _template(self, parts: list[Token], span: Span) -> ExpressionWithDepth:
         parts_read: list[Any] = []
-        depth = 0
+        depth, size = 0, 1
         for token in parts:
             at, raw = 1, token.value
             while (begin := raw.find("${", at)) >= 0:
@@ -174,7 +175,7 @@ class TreeBuilder:
                     break
                 parts_read.append(_unescape_text(token, at, begin))
                 inner = self.fill(token.ctx, token.start + begin + 2, token.start + stop)
-                depth = max(depth, inner.depth)
+                depth, size = max(depth, inner.depth), size + inner.size
                 parts_read.append(inner.node)
                 at = stop + 1
             parts_read.append(_unescape_text(token, at, len(raw) - 1))
@@ -184,7 +185,7 @@ class TreeBuilder:
                 merged_parts[-1] += part
             elif part != "":
                 merged_parts.append(part)
-        return ExpressionWithDepth(ex.TemplateString(tuple(merged_parts), span), depth + 1)
+        return ExpressionWithDepth(ex.TemplateString(tuple(merged_parts), span), depth + 1, size)
 
     # ---- expressions
 
@@ -194,12 +195,12 @@ class TreeBuilder:
         return Expression(ex.Name(token.value[1:], Span(span.source, span.start + 1, span.end)), span)
 
     def dollar(self, parts: list[Any]) -> Expression:
-        return Expression(parts[1].node, _join_spans(parts[0], parts[2]))
+        return Expression(parts[1].node, _join_spans(parts[0], parts[2]), parts[1].size)
 
     def dollar_call(self, parts: list[Any]) -> Expression:
         call_node = self.call(parts)
         call_node.node.function = call_node.node.function[1:]
-        return Expression(call_node.node, call_node.node.span)
+        return Expression(call_node.node, call_node.node.span, call_node.size)
 
     def literal(self, parts: list[Token]) -> ExpressionWithDepth:
         return ExpressionWithDepth(ex.Literal(parse_number(parts[0], limits.INT_MAX), parts[0].span, parts[0].value), 1)
@@ -245,7 +246,9 @@ def to_string_value(value: Any) -> Any:
     """A string as a field value: a scalar, or an expression if it has placeholders."""
     if type(value) is ExpressionWithDepth:
         node = value.node
-        return Scalar(str(node.value), node.span) if isinstance(node, ex.Literal) else Expression(node, node.span)
+        if isinstance(node, ex.Literal):
+            return Scalar(str(node.value), node.span)
+        return Expression(node, node.span, value.size)
     return value
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import ChainMap
 from dataclasses import replace
 from typing import Any
 
+from prototorch.text import limits
 from prototorch.text.evaluator import (
     EvaluationError,
     Evaluator,
@@ -15,8 +15,10 @@ from prototorch.text.evaluator import (
     to_bool,
     to_operand,
 )
-from prototorch.text.expansion_state import PLAIN, ExpansionState, Names, Scope
-from prototorch.text.syntax_tree import Body, Expression, Field, InvalidValue, ListValue, TypedBlock, Value
+from prototorch.text.expansion_state import PLAIN, ExpansionState, Names, Scope, new_names
+from prototorch.text.source import Span
+from prototorch.text.syntax_tree import Body, Expression, Field, InvalidValue, ListValue, Scalar, TypedBlock, Value
+from prototorch.text.value_size import STRING_UNIT, measure_value
 
 __all__ = ["ValueExpander"]
 
@@ -33,6 +35,8 @@ class ValueExpander(ExpansionState, ABC):
         if not isinstance(value, Expression):
             node = self.expand_value(value, names, scope)
             return node if isinstance(node, InvalidValue) else to_operand(node)
+        if value.size > 1:
+            self.spend_steps(value.size, value.span, scope)
         evaluator = Evaluator(names, lambda steps: self.spend_steps(steps, value.span, scope))
         try:
             return evaluator.value(value.root)
@@ -46,8 +50,12 @@ class ValueExpander(ExpansionState, ABC):
         """The node without expressions; the same object if it has none. ``scoped``: see `from_operand`."""
         if isinstance(value, Expression):
             result = self.evaluate(value, names, scope)
-            return result if isinstance(result, InvalidValue) else from_operand(result, value.span, scoped)
+            if isinstance(result, InvalidValue):
+                return result
+            self.spend_value(result, value.span, scope)
+            return from_operand(result, value.span, scoped)
         if isinstance(value, ListValue):
+            self.spend_steps(len(value.items), value.span, scope)
             items = tuple(self.expand_value(item, names, scope, scoped) for item in value.items)
             if all(new is old for new, old in zip(items, value.items, strict=True)):
                 return value
@@ -58,10 +66,17 @@ class ValueExpander(ExpansionState, ABC):
             return value if body is value.body else TypedBlock(value.word, body, value.span, value.word_span)
         if isinstance(value, Body):
             return self.expand_body(value, names, replace(scope, kind=PLAIN))
+        if isinstance(value, Scalar) and isinstance(value.value, str):
+            self.spend_steps(len(value.value) // STRING_UNIT, value.span, scope)
         return value
 
+    def spend_value(self, value: Any, span: Span | None, scope: Scope) -> None:
+        """Count the steps of copying or reading a value: those of a list or a block by their size."""
+        if isinstance(value, list | str | Body | TypedBlock):
+            self.spend_steps(measure_value(value, limits.MAX_STEPS)[0], span, scope)
+
     def expand_body(self, body: Body, names: Names, scope: Scope) -> Body:
-        inner: Names = names if all(isinstance(s, Field) for s in body.statements) else ChainMap({}, names)
+        inner = names if all(isinstance(s, Field) for s in body.statements) else new_names(names)
         fields = tuple(self.expand_statements(body.statements, inner, scope))
         same = len(fields) == len(body.statements) and all(a is b for a, b in zip(fields, body.statements, strict=True))
         return body if same else Body(fields, body.span)

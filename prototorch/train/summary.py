@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from prototorch.errors import ShapeError
 from prototorch.graph.net import Net
 from prototorch.graph.trace import Trace, trace
 from prototorch.spec import Spec
@@ -16,6 +17,7 @@ from prototorch.train.step_inputs import PREDICT, TRAIN
 __all__ = ["LayerSummary", "Summary", "memory_by_purpose", "probe_specs", "step_specs", "summarize", "trace_net"]
 
 _PROBE_SIZES = (32, 64, 128, 224, 256)  # tried for a dimension whose size only the data determine
+_MAX_PROBED_LAYERS = 10_000  # of a net for which several are tried
 
 
 def probe_specs(net: Net, batch: int, size: int = 64) -> dict[str, Spec]:
@@ -30,17 +32,16 @@ def trace_net(net: Net, batch: int, report: Report | None = None, training: bool
     """
     if not any(net.unknown_sizes()):
         return trace(net, probe_specs(net, batch), training, report=report)
-    last: Report | None = None
-    for size in _PROBE_SIZES:
-        last = Report()
-        net_trace = trace(net, probe_specs(net, batch, size), training, report=last)
-        if not len(last):
-            return net_trace
-    assert last is not None
+    sizes = _PROBE_SIZES if len(net.nodes) <= _MAX_PROBED_LAYERS else _PROBE_SIZES[-1:]
+    for size in sizes:
+        try:
+            return trace(net, probe_specs(net, batch, size), training)
+        except ShapeError:
+            continue
+    every_error = Report() if report is None else report
+    net_trace = trace(net, probe_specs(net, batch, sizes[-1]), training, report=every_error)
     if report is None:
-        last.raise_if_any()
-    else:
-        report.diagnostics.extend(last.diagnostics)
+        every_error.raise_if_any()
     return net_trace
 
 
