@@ -6,7 +6,19 @@ from typing import Any
 
 from prototorch.ops.activation import softplus
 from prototorch.ops.core import Op
-from prototorch.ops.elementwise import cast, exp, isfinite, log, stop_gradient, where, zeros_like
+from prototorch.ops.elementwise import (
+    cast,
+    exp,
+    full,
+    greater_equal,
+    isfinite,
+    less,
+    log,
+    logical_and,
+    stop_gradient,
+    where,
+    zeros_like,
+)
 from prototorch.ops.facts import axis_batched, flops_per_output
 from prototorch.ops.indexing import one_hot, take_along_axis
 from prototorch.ops.operators import op_function
@@ -62,7 +74,10 @@ class LogSoftmax(Op):
 
 
 class SparseSoftmaxCrossEntropy(Op):
-    """-log(softmax(logits)[label]): logits [..., classes], labels [...] of integers; returns [...]."""
+    """-log(softmax(logits)[label]): logits [..., classes], labels [...] of integers; returns [...].
+
+    NaN for a label that is no class (the gradient treats it as none): labels that come from data are checked before.
+    """
 
     derivatives = (lambda g, y, x, labels: sparse_softmax_cross_entropy_grad(g, x, labels), None)
 
@@ -75,8 +90,10 @@ class SparseSoftmaxCrossEntropy(Op):
         return Spec(labels.shape, x.dtype)
 
     def decompose(self, x: Any, labels: Any) -> Any:
-        label_log_probs = take_along_axis(log_softmax(x), reshape(labels, shape=(*labels.shape, 1)))
-        return -reshape(label_log_probs, shape=tuple(labels.shape))
+        is_class = logical_and(greater_equal(labels, 0), less(labels, x.shape[-1]))
+        classes = reshape(where(is_class, labels, zeros_like(labels)), shape=(*labels.shape, 1))
+        loss = -reshape(take_along_axis(log_softmax(x), classes), shape=tuple(labels.shape))
+        return where(is_class, loss, full(shape=tuple(labels.shape), value=float("nan"), dtype=loss.dtype))
 
 
 class SparseSoftmaxCrossEntropyGrad(Op):

@@ -74,8 +74,17 @@ def test_sparse_cross_entropy(dtype):
         check("sparse_softmax_cross_entropy_grad", g, x, labels, **NEAR)
 
 
-def test_a_label_outside_has_no_place_in_the_gradient():
-    check("sparse_softmax_cross_entropy_grad", numbers(3), numbers(3, 4), np.asarray([0, -1, 4]), **NEAR)
+def test_cross_entropy_of_large_logits_stays_finite():
+    x = np.array([[1e4, 0, -1e4], [-1e4, -1e4, -1e4], [300, 299, 298]], np.float32)
+    labels = np.array([1, 0, 2], np.int32)
+    check("sparse_softmax_cross_entropy", x, labels, **NEAR)
+    check("sparse_softmax_cross_entropy_grad", np.ones(3, np.float32), x, labels, **NEAR)
+
+
+def test_a_label_that_is_no_class_gives_nan_and_has_no_place_in_the_gradient():
+    labels = np.asarray([0, -1, 4])
+    check("sparse_softmax_cross_entropy", numbers(3, 4), labels, **NEAR)
+    check("sparse_softmax_cross_entropy_grad", numbers(3), numbers(3, 4), labels, **NEAR)
 
 
 NORMS = [

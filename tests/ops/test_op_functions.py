@@ -219,3 +219,9 @@ def test_dropout_keeps_its_share():
         assert set(np.round(np.unique(got) * (1 - rate), 12)) == {0, 1}
     other = run_on_arrays(lambda x, k: ops.dropout(x, k, rate=0.9, site=4), ones, key)
     assert abs(np.corrcoef(got != 0, other != 0)[0, 1]) < 5 / math.sqrt(ones.size)
+
+
+def test_cross_entropy_of_a_label_that_is_no_class_is_nan():
+    labels = np.array([0, -1, 3, 2], np.int32)
+    loss = run_on_arrays(ops.sparse_softmax_cross_entropy, np.zeros((4, 3), np.float32), labels)
+    np.testing.assert_allclose(loss, [np.log(3), np.nan, np.nan, np.log(3)], rtol=1e-6)

@@ -80,7 +80,7 @@ _register("softmax_grad", _softmax_grad)
 def sparse_softmax_cross_entropy(
     ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
 ) -> KernelFn | None:
-    """log(sum(exp(x - top))) - (x[label] - top), row by row."""
+    """log(sum(exp(x - top))) - (x[label] - top), row by row; NaN for a label that is no class."""
     x = ins[0]
     if not _has_blas_dtype(x) or not x.size:
         return None
@@ -94,10 +94,13 @@ def sparse_softmax_cross_entropy(
             e, top = scratch_arrays((part.shape, x.dtype), ((stop - start, 1), x.dtype))
             np.maximum.reduce(part, axis=1, keepdims=True, out=top)
             np.subtract(part, top, out=e)
-            label_scores = e[np.arange(stop - start), labels[start:stop]]
+            row_labels = labels[start:stop]
+            is_class = (row_labels >= 0) & (row_labels < k)
+            label_scores = e[np.arange(stop - start), np.where(is_class, row_labels, 0)]
             sum_rows(np.exp(e, out=e), row_loss)
             np.log(row_loss, out=row_loss)
             np.subtract(row_loss, label_scores, out=row_loss)
+            row_loss[~is_class] = np.nan
 
         parallel_for(work, m, max(_BLOCK_ELEMENTS // k, 1), blas=True)
 

@@ -130,8 +130,6 @@ def _cross_entropy(k: KernelBuilder, n: int, kind: str) -> None:
         high = row_max(k, x, n)
         rest = exp_log.log(k, exp_row(k, x, None, n, high))
         label, is_valid = load_label(k, labels, row, n)
-        label = Int64(k, k.b.select((label < 0).v, (label + n).v, label.v))  # as NumPy: -1 is the last
-        is_valid = (label >= 0) & (label < n)
         inside = Int64(k, k.b.select(is_valid.v, label.v, k.word(0)))
         loss.store(k.select(is_valid, rest - (x.load(inside) - high), k.num(float("nan"))), row)
 
