@@ -40,7 +40,9 @@ def load_text(
     """The expanded document of a text. ``path`` is only for messages; files are included from ``root``, if given."""
     mine = Report() if report is None else report
     set_params, others = overrides.parse_overrides(settings)
-    document = expand(parse(text, path, mine), {**(params or {}), **set_params}, mine, root)
+    document = parse(text, path, mine)
+    set_params, others = overrides.set_epochs_param(document, {**(params or {}), **set_params}, others)
+    document = expand(document, set_params, mine, root)
     document = overrides.apply_overrides(document, others, mine)
     if report is None:
         mine.raise_if_any()

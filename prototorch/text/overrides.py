@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prototorch.errors import TextError, UsageError, did_you_mean
+from prototorch.errors import ModelWarning, TextError, UsageError, did_you_mean, warn_user
 from prototorch.text.diagnostics import Report
 from prototorch.text.evaluator import to_operand
+from prototorch.text.expressions import Name
 from prototorch.text.name_resolution import string_values
 from prototorch.text.reader import parse_value
 from prototorch.text.source import Source, Span
@@ -18,6 +19,7 @@ from prototorch.text.syntax_tree import (
     Expression,
     Field,
     ListValue,
+    Param,
     Scalar,
     ShellWord,
     TypedBlock,
@@ -81,6 +83,34 @@ def _parse_override_value(value_text: str, text: str) -> Value:
     if isinstance(value, Expression):
         raise UsageError(f"--set takes a plain value, not an expression: {text!r}.")
     return ShellWord(value.text, span) if isinstance(value, Word) else replace(value, span=span)
+
+
+def set_epochs_param(
+    document: Document, params: dict[str, Any], settings: list[Override]
+) -> tuple[dict[str, Any], list[Override]]:
+    """Params and settings, where ``fit.epochs`` of a text with ``fit { epochs: $epochs }`` sets that param, so that
+    what else is computed from it (a schedule) follows.
+
+    Warns (ModelWarning) if the text has a param ``epochs`` that ``fit.epochs`` does not read, with another value.
+    """
+    setting = next((one for one in settings if one.path == ("fit", "epochs")), None)
+    if setting is None or not isinstance(setting.value, Scalar):
+        return params, settings
+    own = {s.name: s for s in document.statements if isinstance(s, Param)}
+    fits = [s.value for s in document.statements if isinstance(s, Field) and s.name == "fit"]
+    fields = [f for body in fits if isinstance(body, Body) for f in body.fields if f.name == "epochs"]
+    root = fields[0].value.root if len(fields) == 1 and isinstance(fields[0].value, Expression) else None
+    if isinstance(root, Name) and root.name in own and root.name not in params:
+        return {**params, root.name: setting.value.value}, [one for one in settings if one is not setting]
+    param = own.get("epochs")
+    value = params.get("epochs", getattr(param.value, "value", None)) if param is not None else setting.value.value
+    if value != setting.value.value:
+        warn_user(
+            f"fit.epochs is set to {setting.value.value}, and the text's param epochs stays {value}: what is computed "
+            "from it, such as a schedule, is for that many epochs; --set epochs=N sets the param",
+            ModelWarning,
+        )
+    return params, settings
 
 
 def apply_overrides(document: Document, settings: Sequence[Override], report: Report) -> Document:

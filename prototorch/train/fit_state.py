@@ -60,6 +60,7 @@ class FitState:
         epoch, batch: the current epoch (from 0), and the steps done in it.
         samples_seen: samples of this epoch so far.
         epoch_state: the progress within the epoch.
+        steps_per_epoch: the number of steps of an epoch of the last fit; None if it is not known.
         learning_rate_override: a learning rate that was set by hand or by a callback, None for the optimizer's own.
         stop_training: set to end the epoch after this step, and the fit after the epoch.
         stop_reason: why the callback that set ``stop_training`` did so, or None.
@@ -75,6 +76,7 @@ class FitState:
         self.step = self.dataset_epochs = 0
         self.epoch = self.batch = self.samples_seen = 0
         self.epoch_state = EpochState.BETWEEN_EPOCHS
+        self.steps_per_epoch: int | None = None
         self.learning_rate_override: float | None = None
         self.stop_training = False
         self.stop_reason: str | None = None
@@ -86,6 +88,12 @@ class FitState:
         self.callbacks: list[Callback] = []
         self.resume_state: dict[str, Any] | None = None
         self.before_epoch_end: BeforeEpochEnd | None = None
+
+    def epochs_done(self) -> float:
+        """The number of epochs trained so far, over all fits, with the fraction of the one that is being trained."""
+        if self.epoch_state is EpochState.TRAINING and self.steps_per_epoch:
+            return self.dataset_epochs + self.batch / self.steps_per_epoch
+        return self.dataset_epochs
 
     def state(self) -> dict[str, Any]:
         """The state as a checkpoint keeps it: with the variables, enough to continue bit for bit."""

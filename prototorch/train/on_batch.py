@@ -11,6 +11,8 @@ from prototorch.data.batch import Batch, BatchContext
 from prototorch.data.binding import BoundDataset, TargetSpec
 from prototorch.data.checks import check_values
 from prototorch.data.dataset import ArrayDataset
+from prototorch.errors import UsageError
+from prototorch.optimizers.schedules.base import Schedule
 from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.dataset_binding import ModelBinding
 from prototorch.train.step_inputs import PREDICT, TRAIN
@@ -55,6 +57,8 @@ class OnBatchRunner:
         Raises DataError for values that do not fit the model, TrainingError as `Trainer.run_step` does.
         """
         trainer = self.trainer
+        if phase == TRAIN:
+            _check_unit(trainer)
         binding = self._bindings[_binding_key(phase, data)]
         dataset, feeder = binding.dataset.rebind(data), binding.feeder
         check_values(dataset, binding.targets)
@@ -74,6 +78,16 @@ class OnBatchRunner:
         finally:
             feeder.data = binding.dataset  # the samples are released
         return outputs
+
+
+def _check_unit(trainer: Trainer) -> None:
+    """Raise UsageError for a schedule that counts epochs, of which single batches have none."""
+    rate = trainer.plan_cache.optimizer.learning_rate
+    if isinstance(rate, Schedule) and rate.unit == "epochs" and trainer.learning_rate_override is None:
+        raise UsageError(
+            f"{type(rate).__name__} has unit: epochs, and train_on_batch counts no epochs: give unit: steps, or set "
+            "model.learning_rate before each step"
+        )
 
 
 def _binding_key(phase: str, data: ArrayDataset) -> Any:

@@ -172,7 +172,7 @@ class _ProgressBar(_ProgressDisplay):
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
         if self.live is not None:
-            self._update(Text(f"{self.title} validation", no_wrap=True, overflow="crop"))
+            self._update(Text(f"{self.title} validation", no_wrap=True, overflow="ellipsis"))
 
     def _make_bar(self, batch: int, spent: float) -> Table:
         steps, done = self.params["steps"], batch - self.first_batch
@@ -204,7 +204,7 @@ class _ProgressBar(_ProgressDisplay):
         order = ["step", "rate", "left", "loss", *(name for name in shown if name.startswith("metric"))]
         cells += [Text(shown[name]) for name in order if name in shown]
         for _ in cells:
-            table.add_column(no_wrap=True, overflow="crop")
+            table.add_column(no_wrap=True, overflow="ellipsis")
         table.add_row(*cells)
         return table
 

@@ -100,7 +100,9 @@ class StepRunner(FitState):
         if self.learning_rate_override is not None:
             return self.learning_rate_override
         rate = self.plan_cache.optimizer.learning_rate
-        return rate.value(self.step) if isinstance(rate, Schedule) else float(rate)
+        if not isinstance(rate, Schedule):
+            return float(rate)
+        return rate.value(self.epochs_done() if rate.unit == "epochs" else self.step)
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from prototorch.data.loader import Loader
 from prototorch.data.stream import BatchStream
+from prototorch.optimizers.schedules.base import Schedule
 from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.batch_source import BatchSource, iterate_epoch
 from prototorch.train.builtin_callbacks import History
@@ -22,6 +23,7 @@ from prototorch.train.log_names import LogNames
 from prototorch.train.precompile import BackgroundCompilation
 from prototorch.train.profiler import CALLBACKS, DATA, PREPARE, STEPS, VALIDATION
 from prototorch.train.profiler import epoch_seconds as epoch_of
+from prototorch.train.schedule_checks import check_schedule
 from prototorch.train.signals import closing_batches, stop_on_signal
 from prototorch.train.step_inputs import TRAIN
 from prototorch.train.step_runner import StepRunner
@@ -66,7 +68,8 @@ class Trainer(StepRunner):
             feeder.prepare_executor(TRAIN, data.full_batch())
             self.note_states()
         self.loader, self.callbacks = loader, callbacks
-        params = {"epochs": epochs, "steps": steps_per_epoch or data.steps(), "samples": len(data.dataset),
+        self.steps_per_epoch = steps_per_epoch or data.steps()
+        params = {"epochs": epochs, "steps": self.steps_per_epoch, "samples": len(data.dataset),
                   "batch_size": loader.batch_size, "validation": validation is not None,
                   "directions": self.plan_cache.metrics.directions()}  # fmt: skip
         if isinstance(loader, BatchStream):
@@ -89,6 +92,7 @@ class Trainer(StepRunner):
             )
             metrics = self.plan_cache.metrics
             check_callbacks(self.callbacks, LogNames.of_fit(metrics.names(), metrics.directions(), has_validation))
+            self._check_schedule(epochs)
             self._begin_training(calls, state)
             with (stop_on_signal(self, handle_hangup=calls.overrides("on_snapshot_request")),
                   self._precompile_last_batch(feeder, data.full_batch())):  # fmt: skip
@@ -122,6 +126,13 @@ class Trainer(StepRunner):
         if self.interrupt_signal is not None:
             return f"it was interrupted by {signal.Signals(self.interrupt_signal).name}"
         return self.stop_reason or "a callback set stop_training"
+
+    def _check_schedule(self, epochs: int) -> None:
+        schedule, steps, before = self.plan_cache.optimizer.learning_rate, self.steps_per_epoch, self.dataset_epochs
+        if self.learning_rate_override is None and isinstance(schedule, Schedule) and self.epoch < epochs:
+            left = None if steps is None else self.step + steps * (epochs - self.epoch) - self.batch
+            is_counted = self.epoch_state in (EpochState.VALIDATING, EpochState.ENDING)
+            check_schedule(schedule, (self.step, before), (left, before + epochs - self.epoch - is_counted))
 
     def _begin_training(self, calls: CallbackList, state: Mapping[str, Any] | None) -> None:
         """Call the hooks for the beginning, and restore a saved fit: those of an epoch that had begun are called again,

@@ -89,7 +89,7 @@ def _describe_position(model: Model, folder: RunFolder) -> str:
 @model_argument
 @data_option
 @set_option
-@click.option("--epochs", type=click.IntRange(min=1), help="As --set fit.epochs=N.")
+@click.option("--epochs", type=click.IntRange(min=1), help="As --set fit.epochs=N; also sets the param that it reads.")
 @click.option(
     "--run-dir",
     type=click.Path(file_okay=False),

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from prototorch.schema import Block, example, field
 
 
 class Schedule(Block, family="schedule"):
-    """A learning rate that depends on the number of steps made.
+    """A learning rate that depends on the number of steps made, or of epochs.
 
-    A schedule is a plain function on the host, in float64; the step reads its value as an input.
+    A schedule is a plain function on the host, in float64; the step reads its value as an input. With ``unit: epochs``
+    all its numbers of steps are numbers of epochs, which `fit` counts with fractions within an epoch.
     """
 
-    def value(self, step: int) -> float:
-        """The learning rate of the step after ``step`` steps (0 for the first one)."""
+    unit: Literal["steps", "epochs"] = field(default="steps", doc="Unit of its numbers of steps.")
+
+    def value(self, step: float) -> float:
+        """The learning rate of the step after ``step`` steps (0 for the first one), or epochs, see ``unit``."""
         raise TypeError(f"{type(self).__name__} does not define value")
 
-    def __call__(self, step: int) -> float:
+    def end(self) -> float | None:
+        """The number of steps (or epochs) after which the rate has come down; None if there is no such number."""
+        return None
+
+    def __call__(self, step: float) -> float:
         """The same as `value`."""
         return self.value(step)
 
@@ -27,5 +36,5 @@ class ConstantSchedule(Schedule):
     learning_rate: float = field(min=0, doc="The learning rate.")
     examples = (example("ConstantSchedule { learning_rate: 0.01 }"),)
 
-    def value(self, step: int) -> float:
+    def value(self, step: float) -> float:
         return self.learning_rate

@@ -30,7 +30,10 @@ class CosineDecay(Schedule):
         if self.warmup_steps and self.warmup_target is None:
             self.refuse("warmup_steps needs a warmup_target, the learning rate at their end", "warmup_steps")
 
-    def value(self, step: int) -> float:
+    def end(self) -> float:
+        return self.decay_steps + (0 if self.warmup_target is None else self.warmup_steps)
+
+    def value(self, step: float) -> float:
         start = self.initial_learning_rate
         if self.warmup_target is not None:
             if step < self.warmup_steps:
@@ -51,8 +54,11 @@ class CosineDecayRestarts(Schedule):
     alpha: float = field(default=0.0, min=0, doc="The lowest learning rate as a share of the first.")
     examples = (example("CosineDecayRestarts { initial_learning_rate: 0.1  first_decay_steps: 100 }"),)
 
-    def value(self, step: int) -> float:
-        restart, begin, length = 0, 0.0, float(self.first_decay_steps)
+    def end(self) -> float:
+        return self.first_decay_steps
+
+    def value(self, step: float) -> float:
+        restart, begin, length = 0.0, 0.0, float(self.first_decay_steps)
         if self.t_mul == 1.0:
             restart = step // self.first_decay_steps
             begin = restart * length
@@ -75,12 +81,22 @@ class Warmup(Schedule):
         example("Warmup { schedule: 0.1  steps: 10  start: 0.01 }"),
     )
 
-    def value(self, step: int) -> float:
+    def check(self) -> None:
+        if isinstance(self.schedule, Schedule) and self.schedule.unit != self.unit:
+            self.refuse(
+                f"the warm-up counts {self.unit} and its schedule {self.schedule.unit}: give both the same unit", "unit"
+            )
+
+    def end(self) -> float | None:
+        end = self.schedule.end() if isinstance(self.schedule, Schedule) else None
+        return None if end is None else self.steps + end
+
+    def value(self, step: float) -> float:
         if step < self.steps:
             return self.start + (self._scheduled_value(0) - self.start) * (step / self.steps)
         return self._scheduled_value(step - self.steps)
 
-    def _scheduled_value(self, step: int) -> float:
+    def _scheduled_value(self, step: float) -> float:
         return self.schedule.value(step) if isinstance(self.schedule, Schedule) else self.schedule
 
 
