@@ -38,6 +38,7 @@ class ActivationLayer(Layer, abstract=True):
 class Linear(ActivationLayer):
     """The identity."""
 
+    keeps_bounds = True
     foreign_fields = dict.fromkeys(
         ("in_features", "out_features", "units"),
         "This Linear is the identity; a fully connected layer is Dense { units: ... }.",

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 from prototorch import ops
 from prototorch.errors import ShapeError
+from prototorch.layers.activation import ActivationLayer
 from prototorch.schema import Block
 from prototorch.spec import Spec
 
@@ -34,6 +35,7 @@ class Loss(Block, family="loss"):
             values from 0 to 1; "values" any values.
         class_axis: the axis of the output along which the classes lie.
         target_bounds: bounds of the targets that the loss is made for.
+        output_activation: the activation that gives such outputs; None: any.
     """
 
     foreign_names = {
@@ -53,6 +55,7 @@ class Loss(Block, family="loss"):
 
     target_kind: ClassVar[TargetKind] = "values"
     target_bounds: ClassVar[tuple[float, float]] = (-inf, inf)
+    output_activation: ClassVar[type[ActivationLayer] | None] = None
 
     @property
     def output_bounds(self) -> tuple[float, float]:

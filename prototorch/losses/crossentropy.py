@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
+from prototorch.layers.activation import Sigmoid, Softmax
 from prototorch.losses.base import EPSILON, Loss, TargetKind
 from prototorch.schema import example, field
 from prototorch.spec import Spec
@@ -20,6 +21,7 @@ def log_probabilities(output: Any) -> Any:
 class _CategoricalLoss(Loss):
     """A loss over classes that lie along an axis."""
 
+    output_activation = Softmax
     axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for images of classes [N, C, H, W].")
 
     @property
@@ -129,6 +131,7 @@ class BinaryCrossentropy(Loss):
     )
     label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share by which targets are moved towards 1/2.")
     target_kind: ClassVar[TargetKind] = "binary"
+    output_activation = Sigmoid
     examples = (
         example("BinaryCrossentropy { from_logits: true }", inputs=[(3,)]),
         example("BinaryCrossentropy { }", inputs=[(1,)]),
@@ -152,6 +155,7 @@ class KLDivergence(Loss):
 
     aliases = ("kld", "KLD", "kullback_leibler_divergence")
     target_kind: ClassVar[TargetKind] = "one_hot"
+    output_activation = Softmax
     examples = (example("KLDivergence { }", inputs=[(5,)]),)
 
     @property

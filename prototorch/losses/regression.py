@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, ClassVar
 
 from prototorch import ops
+from prototorch.layers.activation import Softplus
 from prototorch.losses.base import EPSILON, Loss
 from prototorch.schema import example, field
 
@@ -82,6 +83,7 @@ class Poisson(Loss):
     """The mean of output - target * log(output + 1e-7): the output is the rate of a Poisson distribution."""
 
     target_bounds: ClassVar[tuple[float, float]] = (0.0, inf)
+    output_activation = Softplus
     examples = (example("Poisson { }", inputs=[(3,)]),)
 
     @property

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from math import inf, isfinite
 
 from prototorch.graph.net import LayerNode, Net
+from prototorch.layers.activation import Softmax
 from prototorch.layers.base import Layer
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.losses import Loss
+from prototorch.text.case_conversion import snake_case
 from prototorch.train.loss_terms import LossTerm
 
 __all__ = ["OutputActivation", "find_model_notes", "output_activation"]
@@ -30,10 +32,6 @@ class OutputActivation:
     def name(self) -> str:
         """The type of the activation."""
         return type(self.layer).__name__
-
-    def is_softmax(self) -> bool:
-        """Whether the elements along an axis add up to 1."""
-        return self.bounds == (0.0, 1.0) and not getattr(self.layer, "elementwise", True)
 
     def describe_bounds(self) -> str:
         """``whose values lie between 0 and 1``."""
@@ -65,7 +63,7 @@ def find_model_notes(net: Net, loss_terms: Sequence[LossTerm]) -> list[str]:
 def _loss_note(loss: Loss, end: OutputActivation) -> str | None:
     kind, node = type(loss).__name__, end.node
     units = getattr(node.layer, "units", None)
-    if end.is_softmax() and units == 1:
+    if isinstance(end.layer, Softmax) and units == 1:
         return (
             f"{node.name!r} ends with Softmax over one element, which is always 1: write activation: sigmoid, "
             "or units for each class"
@@ -79,25 +77,17 @@ def _loss_note(loss: Loss, end: OutputActivation) -> str | None:
             )
         return None
     if end.bounds[0] >= low and end.bounds[1] <= high:
-        is_sum_needed = loss.target_kind in ("classes", "one_hot") and (low, high) == (0.0, 1.0)
-        if is_sum_needed and not end.is_softmax():
+        if loss.output_activation is Softmax and not isinstance(end.layer, Softmax):
             return (
                 f"{kind} takes the probabilities of classes, which add up to 1, but {node.name!r} ends with "
                 f"{end.name}, whose elements do not add up to 1: "
                 "write activation: softmax, or loss: binary_crossentropy"
             )
         return None
-    if high == inf:
-        return (
-            f"{kind} takes values of at least {low:g}, but {node.name!r} has the activation {end.name}: write "
-            "activation: softplus or exponential"
-        )
-    activation = "sigmoid" if loss.target_kind == "binary" else "softmax"
+    what = "probabilities" if high == 1 else f"values of at least {low:g}"
     at_loss = "{ from_logits: true } at the loss, or " if hasattr(loss, "from_logits") else ""
-    return (
-        f"{kind} takes probabilities, but {node.name!r} has the activation {end.name}: write "
-        f"{at_loss}activation: {activation}"
-    )
+    activation = "" if loss.output_activation is None else f"activation: {snake_case(loss.output_activation.__name__)}"
+    return f"{kind} takes {what}, but {node.name!r} has the activation {end.name}: write {at_loss}{activation}"
 
 
 def _preprocess_notes(net: Net) -> list[str]:

@@ -89,6 +89,7 @@ def pictures():
     )
 
 
+@pytest.mark.filterwarnings("ignore:preprocess layer:prototorch.errors.ModelWarning")
 def test_a_step_prepares_its_pictures_itself(device):
     """They travel as bytes; what is drawn is what the loader's threads would have drawn."""
     rng = np.random.default_rng(0)
@@ -128,6 +129,8 @@ def test_the_plans_figure_has_what_kernels_take(device):
     assert 0 <= device.used - figure["total"] < 4096
 
 
+@pytest.mark.filterwarnings("ignore:preprocess layer:prototorch.errors.ModelWarning")
+@pytest.mark.filterwarnings("ignore:.*the values of the input:prototorch.data.DataWarning")
 def test_why_a_loss_is_not_finite_where_the_step_prepares_its_pictures(device):
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (20, 1, 6, 6)).astype("uint8"), rng.integers(0, 3, 20)
@@ -141,6 +144,7 @@ def test_why_a_loss_is_not_finite_where_the_step_prepares_its_pictures(device):
     assert told[0].split(":")[1] == told[1].split(":")[1]
 
 
+@pytest.mark.filterwarnings("ignore:.*the values of the input:prototorch.data.DataWarning")
 def test_kernels_leave_the_weights_alone_after_a_loss_that_is_not_finite(device):
     x, y = make_data(24)
     x[9, 0, 2, 2] = 3e38
