@@ -23,7 +23,9 @@ from prototorch.text.loader import load_document, load_text
 from prototorch.text.overrides import strings_in
 from prototorch.text.syntax_tree import Body, Document, TypedBlock, Word
 from prototorch.train.config import Compile, Fit
-from prototorch.train.fit_state import FIT_STATE_KEYS, STATE_KEYS
+from prototorch.train.state_check import warn_of_loaded
+from prototorch.train.state_fields import StateError
+from prototorch.train.training_state import check_training_state
 
 __all__ = ["check_text_file", "find_model_file", "is_saved", "load_model", "load_saved", "model_from_text"]
 
@@ -136,7 +138,7 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
 
     The data that its text names are read inside the working directory of now, or ``allow_read``, only. The next `fit`
     of a model that was saved during training resumes it. Raises ModelFileError for a file whose weights are not those
-    of its own text.
+    of its own text, or whose training state cannot be one; values that are not finite are a RuntimeWarning.
     """
     saved = checkpoint.load(path)
     report = Report()
@@ -145,6 +147,7 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
     model = _model_from_document(document, report)
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
+    _check_training_state(model, saved, overrides, fspath(path))
     model.input_ranges.training_ranges = {i.name: saved.input_ranges[i.name] for i in model.net.inputs
                                   if i.name in saved.input_ranges}  # fmt: skip
     for name, array in saved.arrays.items():
@@ -154,6 +157,7 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
         for name, array in saved.arrays.items():  # compiling has dropped the optimizer's slots
             model.variables.create(name, array, own=True)
         trainer.load_state(saved.training)
+    warn_of_loaded(model.variables, fspath(path), slots=True)
     return model
 
 
@@ -182,11 +186,18 @@ def _read_limits(model: Model, path: str, overrides: Sequence[str], allow_read: 
     return ReadLimits(path, frozenset(names.difference(strings_in(overrides))), folders)
 
 
+def _check_training_state(model: Model, saved: checkpoint.Checkpoint, overrides: Sequence[str], path: str) -> None:
+    if saved.training is None or model.compile_block is None:
+        return
+    weights = {name: array for name, array in saved.arrays.items() if not name.startswith((SLOT_PREFIX, METRIC_PREFIX))}
+    try:
+        check_training_state(saved.training, weights, None if overrides else model.compile_block.seed)
+    except StateError as error:
+        raise ModelFileError(f"{path}: its training state is wrong: {error}") from error
+
+
 def _check_weights(model: Model, saved: checkpoint.Checkpoint, path: str) -> None:
     """Raise ModelFileError unless the weights are those of the text, where it determines the sizes of the inputs."""
-    state = saved.training
-    if state is not None and not (state.keys() >= STATE_KEYS and _has_fit_state(state["fit"])):
-        raise ModelFileError(f"{path}: its training state is incomplete")
     if any(None in node.shape for node in model.net.inputs):
         return  # checked when the data determine the sizes
     expected = {name: weight.spec for name, weight in trace(model.net, model.input_specs(1), False).weights.items()}
@@ -197,7 +208,3 @@ def _check_weights(model: Model, saved: checkpoint.Checkpoint, path: str) -> Non
     for name, spec in expected.items():
         if weights[name].dtype.name != spec.dtype:
             raise ModelFileError(f"{path}: {name} is {weights[name].dtype}, its own text makes it {spec.dtype}")
-
-
-def _has_fit_state(fit: Any) -> bool:
-    return fit is None or (isinstance(fit, dict) and fit.keys() >= FIT_STATE_KEYS)

@@ -17,7 +17,7 @@ from prototorch.spec import Spec
 from prototorch.storage import checkpoint
 from prototorch.train.config import Compile
 from prototorch.train.input_ranges import InputRanges
-from prototorch.train.state_check import describe_states, non_finite_states
+from prototorch.train.state_check import describe_states, non_finite_states, warn_of_loaded
 from prototorch.train.summary import trace_net
 from prototorch.train.trainer import Trainer
 
@@ -135,6 +135,9 @@ class ModelWeights:
         """Read weights from a file of `save` or `save_weights`; returns a report of what was loaded and what was not.
 
         By default the file must have exactly the model's weights, with their shapes. by_name: weights may be missing or
-        unknown. skip_mismatch: shapes may differ as well. Raises WeightsError, ModelFileError.
+        unknown. skip_mismatch: shapes may differ as well. Weights that are not finite are a RuntimeWarning. Raises
+        WeightsError, ModelFileError.
         """
-        return checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
+        report = checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
+        warn_of_loaded(self.variables, fspath(path), slots=False)
+        return report

@@ -18,6 +18,16 @@ from prototorch.train.log_names import LogNames
 from prototorch.train.monitors import EarlyStopping, ModelCheckpoint, ReduceLROnPlateau
 from prototorch.train.output_paths import check_file_path
 from prototorch.train.profiler import data_wait_share
+from prototorch.train.state_fields import (
+    Flag,
+    Integer,
+    ListField,
+    LogValue,
+    MapField,
+    OptionalField,
+    Record,
+    Text,
+)
 
 __all__ = [
     "CSVLogger",
@@ -65,6 +75,8 @@ class History(Callback):
         self.timing.append(self.model.trainer.epoch_seconds)
         for name, value in (logs or {}).items():
             self.history.setdefault(name, []).append(value)
+
+    saved_state = Record({"epoch": ListField(Integer()), "history": MapField(ListField(LogValue()))})
 
     def state(self) -> dict[str, Any]:
         return {"epoch": list(self.epoch), "history": {k: list(v) for k, v in self.history.items()}}
@@ -142,6 +154,8 @@ class CSVLogger(Callback):
                 self._size = file.tell()
         except OSError as exc:
             raise UsageError(f"CSVLogger cannot write {self.filename}: {exc.strerror}") from exc
+
+    saved_state = Record({"columns": OptionalField(ListField(Text(1000))), "size": Integer()}, {"appends": Flag()})
 
     def state(self) -> dict[str, Any]:
         return {"columns": self._columns, "size": self._size, "appends": self.append}

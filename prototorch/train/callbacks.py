@@ -13,6 +13,7 @@ from prototorch.errors import PrototorchError, UsageError
 from prototorch.schema import Block
 from prototorch.train.log_names import LogNames
 from prototorch.train.output_paths import default_run_dir, resolve_inside
+from prototorch.train.state_fields import Record, StateField
 
 __all__ = [
     "Callback",
@@ -101,6 +102,8 @@ class Callback(Block, family="callback"):
     params: ClassVar[dict[str, Any]] = {}
     #: the run folder, which a callback declared in a model text may not write outside of; None for one made in Python
     output_dir: ClassVar[Path | None] = None
+    #: what `state` gives, where a class defines it: checked when a file is read. Without it, the state may be anything
+    saved_state: ClassVar[StateField] = Record({})
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

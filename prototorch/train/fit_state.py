@@ -1,6 +1,6 @@
 """The state of a training: position, learning rate, loader and callbacks; what a checkpoint keeps of it.
 
-The keys of the saved state are part of the file format and stay as they are.
+The keys of the saved state are part of the file format and stay as they are; `training_state` checks them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,7 @@ from prototorch.data.stream import BatchStream
 from prototorch.errors import TrainingError, UsageError
 from prototorch.train.callbacks import Callback
 
-__all__ = ["FIT_STATE_KEYS", "STATE_KEYS", "EpochState", "FitState"]
-
-#: the keys of `FitState.state`, and of its entry ``fit``
-STATE_KEYS = {"step", "passes", "set_rate", "fit"}
-FIT_STATE_KEYS = {"epoch", "batch", "seen", "inside", "trained", "over", "stopped", "kind", "loader", "callbacks"}
+__all__ = ["EpochState", "FitState"]
 
 
 class EpochState(Enum):

@@ -15,8 +15,12 @@ from prototorch.schema import field
 from prototorch.train.callbacks import Callback, Logs
 from prototorch.train.log_names import LogNames
 from prototorch.train.output_paths import check_file_path, format_path
+from prototorch.train.state_fields import ArrayField, Integer, MapField, Number, OptionalField, Record
 
 __all__ = ["EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"]
+
+
+_BEST = OptionalField(Number(allows_infinity=True))
 
 
 class _Monitor(Callback, abstract=True):
@@ -125,6 +129,11 @@ class EarlyStopping(_Monitor):
         restored = ", whose weights were restored" if self.best_weights is not None else ""
         return f"EarlyStopping: best {self.monitor} {self.best:.6g} in epoch {self.best_epoch + 1}{restored}"
 
+    saved_state = Record({
+        "best": _BEST, "best_epoch": Integer(), "wait": Integer(), "stopped_epoch": OptionalField(Integer()),
+        "best_weights": MapField(ArrayField()),
+    })  # fmt: skip
+
     def state(self) -> dict[str, Any]:
         return {"best": self.best, "best_epoch": self.best_epoch, "wait": self.wait,
                 "stopped_epoch": self.stopped_epoch, "best_weights": self.best_weights or {}}  # fmt: skip
@@ -202,6 +211,8 @@ class ModelCheckpoint(_Monitor):
         except UsageError as error:
             raise UsageError(f"ModelCheckpoint.filepath: {error}") from None
 
+    saved_state = Record({"best": _BEST, "steps": Integer()}, {"best_epoch": OptionalField(Integer())})
+
     def state(self) -> dict[str, Any]:
         return {"best": self.best, "best_epoch": self.best_epoch, "steps": self.steps}
 
@@ -236,6 +247,8 @@ class ReduceLROnPlateau(_Monitor):
             if self.wait >= self.patience and old > self.min_lr:
                 self.model.learning_rate = max(old * self.factor, self.min_lr)
                 self.cooldown_counter, self.wait = self.cooldown, 0
+
+    saved_state = Record({"best": _BEST, "wait": Integer(), "cooling": Integer()})
 
     def state(self) -> dict[str, Any]:
         return {"best": self.best, "wait": self.wait, "cooling": self.cooldown_counter}

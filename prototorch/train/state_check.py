@@ -12,9 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototorch.backends.core import Backend
+from prototorch.backends.devices import backend_for
+from prototorch.errors import warn_user
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables
 
-__all__ = ["INTERVAL", "describe_states", "non_finite_states"]
+__all__ = ["INTERVAL", "describe_states", "non_finite_states", "warn_of_loaded"]
 
 INTERVAL = 64  # steps between two checks: the arrays are read twice for each
 MAX_NAMES_SHOWN = 4
@@ -31,6 +33,13 @@ def non_finite_states(variables: Variables, backend: Backend) -> list[str]:
         extremes = [f(arrays[name]) for name in names for f in (xp.min, xp.max)]  # both are NaN where an element is
         values = np.asarray(backend.to_numpy(xp.stack(extremes))).reshape(-1, 2)
     return [name for name, is_finite in zip(names, np.isfinite(values).all(axis=1), strict=True) if not is_finite]
+
+
+def warn_of_loaded(variables: Variables, path: str, *, slots: bool) -> None:
+    """Warn of values read from a file that are not finite. slots: whether the optimizer's state is read too."""
+    names = [n for n in non_finite_states(variables, backend_for("cpu")) if slots or not n.startswith(SLOT_PREFIX)]
+    if names:
+        warn_user(f"{path} holds values that are not finite: {describe_states(variables, names)}", RuntimeWarning)
 
 
 def describe_states(variables: Variables, names: Sequence[str]) -> str:

@@ -12,7 +12,9 @@ import numpy as np
 
 from prototorch.data.loader import Loader
 from prototorch.data.stream import BatchStream
+from prototorch.errors import TrainingError
 from prototorch.optimizers.schedules.base import Schedule
+from prototorch.runtime.variables import SLOT_PREFIX
 from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.batch_source import BatchSource, iterate_epoch
 from prototorch.train.builtin_callbacks import History
@@ -64,9 +66,15 @@ class Trainer(StepRunner):
         state = self._take_resume_state(resume, epochs)
         loader = data.batches
         feeder = self.make_feeder(data, True, class_weight)
+        slots = self._slot_names()
         with self.profiler(PREPARE):  # first of all: a step that would not fit in memory is reported here
             feeder.prepare_executor(TRAIN, data.full_batch())
             self.note_states()
+        if state is not None and self.step and (missing := sorted(self._slot_names() - slots)):
+            raise TrainingError(
+                f"the training cannot go on exactly: {len(missing)} arrays of the optimizer's state are not in the "
+                f"file ({missing[0]!r}, ...); fit(..., resume=False) begins a new one with these weights"
+            )
         self.loader, self.callbacks = loader, callbacks
         self.steps_per_epoch = steps_per_epoch or data.steps()
         params = {"epochs": epochs, "steps": self.steps_per_epoch, "samples": len(data.dataset),
@@ -118,6 +126,9 @@ class Trainer(StepRunner):
         finally:
             self._unread_logs = None
         return calls
+
+    def _slot_names(self) -> set[str]:
+        return {name for name in self.plan_cache.variables if name.startswith(SLOT_PREFIX)}
 
     def _stop_reason(self, epochs: int) -> str | None:
         """Why the fit ended before its last epoch, None if it did not."""

@@ -58,7 +58,7 @@ def net(**more):
 
 
 def files():
-    return sorted(user_cache.usable_folder().path.glob("*.choice"))
+    return sorted(user_cache.usable_folder().path.glob("*.fastest"))
 
 
 def test_nothing_is_measured_unasked(winner):

@@ -94,7 +94,7 @@ def test_code_is_made_once_and_then_read(cache):
 def test_the_folder_is_the_users_alone(cache):
     counted(scaled(3))
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
-    assert {p.name for p in cache.iterdir()} == {KEY_NAME, f"{scaled(3).cache_key.hex()}.kernel", ".evicted"}
+    assert {p.name for p in cache.iterdir()} == {KEY_NAME, f"{scaled(3).cache_key.hex()}.code", ".evicted"}
     assert all(stat.S_IMODE(p.stat().st_mode) & 0o077 == 0 for p in cache.iterdir())
 
 
@@ -119,7 +119,7 @@ def test_a_damaged_file_is_made_again(cache, damage):
 def test_the_file_of_another_kernel_is_not_used(cache):
     counted(scaled(3))
     counted(scaled(4))
-    other = cache / f"{scaled(4).cache_key.hex()}.kernel"
+    other = cache / f"{scaled(4).cache_key.hex()}.code"
     only(cache).write_bytes(other.read_bytes())
     forget()
     assert counted(scaled(3)) == (1, 0)
@@ -170,7 +170,7 @@ def test_a_user_without_a_home_folder(cache, monkeypatch):
 def test_code_that_nobody_has_used_for_long_is_removed_once_a_day(cache):
     counted(scaled(3))
     counted(scaled(4))
-    left, used = cache / f"{TEMP_PREFIX}x", cache / f"{scaled(4).cache_key.hex()}.kernel"
+    left, used = cache / f"{TEMP_PREFIX}x", cache / f"{scaled(4).cache_key.hex()}.code"
     left.write_bytes(b"")
     long_ago = time.time() - 2 * kernel_cache.MAX_AGE
     for path in cache.iterdir():
@@ -194,7 +194,7 @@ def test_a_file_that_cannot_be_written(cache, monkeypatch):
     monkeypatch.setattr(user_cache.os, "replace", refused)
     assert counted(scaled(3)) == (1, 0)
     monkeypatch.undo()
-    assert len(list(cache.glob("*.kernel"))) == 1
+    assert len(list(cache.glob("*.code"))) == 1
 
 
 def test_forged_code_with_a_digest_is_compiled_again(cache):

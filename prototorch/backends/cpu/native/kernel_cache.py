@@ -14,7 +14,7 @@ import time
 from prototorch.backends.user_cache import TEMP_PREFIX, cache_folder, refusal_reason, usable_folder
 from prototorch.errors import FileError
 
-_SUFFIX, CHOICE_SUFFIX = ".kernel", ".choice"
+_SUFFIX, CHOICE_SUFFIX = ".code", ".fastest"  # other than before: several versions may share a folder
 CPU_SUFFIX = ".cpu"  # LLVM's name and features of this machine
 _EVICTION_MARK = ".evicted"  # its time is when old files were last removed
 DAY, MAX_AGE = 86_400.0, 90 * 86_400.0  # seconds; code that has not been used for longer is removed
@@ -65,7 +65,7 @@ def _max_age(name: str) -> float:
     """The seconds after which an unused file of this name is removed."""
     if name.startswith(TEMP_PREFIX):
         return DAY
-    return MAX_AGE if name.endswith(_SUFFIX) else float("inf")
+    return float("inf") if name.startswith(".") or name.endswith((CHOICE_SUFFIX, CPU_SUFFIX, ".json")) else MAX_AGE
 
 
 def clear() -> int:
