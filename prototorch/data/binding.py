@@ -277,12 +277,27 @@ def _target_adapter(
     hint = ""
     if target.kind == "classes" and actual and is_compatible_shape(actual[:-1], expected):
         hint = "; it looks like one-hot targets: use categorical_crossentropy, or np.argmax(y, -1) for labels"
+    elif target.kind == "classes" and (axis := _axis_left_out(actual, expected)) is not None:
+        order = [*(i for i in range(1, len(expected) + 2) if i != axis), axis]
+        hint = (
+            f"; the {expected[axis - 1]} classes seem to lie along axis {axis} of the output: write axis: {axis} at "
+            f"the loss, or Permute {{ dims: {order} }} before the output"
+        )
     elif target.kind == "one_hot" and is_compatible_shape(actual, expected[:-1]):
         hint = "; it looks like class labels: use sparse_categorical_crossentropy"
     raise DataError(
         f"{dataset.name}: the target {column!r} has shape {_format_shape(actual)} per sample, "
         f"{target.loss} of output {name!r} expects {_format_shape(expected)}{hint}"
     )
+
+
+def _axis_left_out(actual: Shape, expected: Shape) -> int | None:
+    """The axis of the output (that of the batch is 0) that labels would leave out, where the loss leaves out the
+    last: ``expected`` has it, and ``actual`` in its place the last."""
+    for i in range(len(expected)):
+        if len(actual) == len(expected) > 1 and is_compatible_shape(actual[:-1], (*expected[:i], *expected[i + 1 :])):
+            return i + 1
+    return None
 
 
 def _format_shape(shape: Shape) -> str:

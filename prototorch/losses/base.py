@@ -78,6 +78,12 @@ class Loss(Block, family="loss"):
         is_function = cls is Loss and callable(value) and not isinstance(value, type)
         return Loss.lookup("FunctionLoss")(value) if is_function else None
 
+    def probabilities(self, output: Any) -> Any:
+        """The probabilities that an output stands for: the sigmoid or softmax of logits, else the output itself."""
+        if not getattr(self, "from_logits", False):
+            return output
+        return ops.sigmoid(output) if self.target_kind == "binary" else ops.softmax(output, axis=self.class_axis)
+
     def target_spec(self, output: Spec) -> Spec:
         """The spec of the target for an output of this spec. Raises ShapeError for an output the loss cannot take."""
         return Spec(output.shape, output.dtype)
@@ -133,16 +139,23 @@ def match_target(name: str, kind: TargetKind, target: Any, spec: Spec, output: S
         if have != (*shape, 1) and (*have, 1) != shape:
             raise ShapeError(
                 f"{name} expected a target of shape {list(shape)} for an output of shape {list(output.shape)}, "
-                f"got {list(have)}{_shape_hint(kind, have, shape, output.shape)}"
+                f"got {list(have)}{shape_hint(kind, have, shape, output.shape)}"
             )
         target = ops.reshape(target, shape=shape)
     return target if target.dtype == spec.dtype else ops.cast(target, dtype=spec.dtype)
 
 
-def _shape_hint(kind: TargetKind, have: tuple[int, ...], shape: tuple[int, ...], output: tuple[int, ...]) -> str:
+def shape_hint(kind: TargetKind, have: tuple[int, ...], shape: tuple[int, ...], output: tuple[int, ...]) -> str:
     """What a target of another shape probably is, and what to do."""
     if have[:1] != shape[:1]:
         return f"; there are {have[0] if have else 'no'} targets for {shape[0]} samples"
+    axis = _axis_left_out(have, output)
+    if kind == "classes" and axis is not None:
+        order = [*(i for i in range(1, len(output)) if i != axis), axis]
+        return (
+            f"; the {output[axis]} classes seem to lie along axis {axis} of the output: write axis: {axis} at the "
+            f"loss, or Permute {{ dims: {order} }} before the output"
+        )
     if kind == "classes" and have == output:
         return "; it looks like one-hot targets: CategoricalCrossentropy takes them, or take their argmax"
     if kind in ("one_hot", "binary") and output[-1:] != (1,) and have in (output[:-1], (*output[:-1], 1)):
@@ -151,6 +164,14 @@ def _shape_hint(kind: TargetKind, have: tuple[int, ...], shape: tuple[int, ...],
         units = have[-1] if len(have) == len(output) else 1
         return f"; the output has {output[-1]} units, the target {units}: change the last layer or the target"
     return ""
+
+
+def _axis_left_out(have: tuple[int, ...], output: tuple[int, ...]) -> int | None:
+    """The axis, neither the first nor the last, without which (or with size 1) an output's shape is that of targets."""
+    for i in range(1, len(output) - 1):
+        if have in ((*output[:i], *output[i + 1 :]), (*output[:i], 1, *output[i + 1 :])):
+            return i
+    return None
 
 
 def mean_trailing(values: Any, ndim: int = 1) -> Any:
@@ -170,3 +191,20 @@ def combine_masks(*masks: Any) -> Any | None:
     for mask in present:
         joint = mask if joint is None else ops.logical_and(joint, expand_trailing(mask, joint.ndim))
     return joint
+
+
+def canonical_loss_axis(name: str, output: Spec, axis: int) -> int:
+    """An axis of an output as a non-negative index. Raises ShapeError for one that does not exist, or the batch's."""
+    index = axis + output.ndim if axis < 0 else axis
+    if not 0 < index < output.ndim:
+        raise ShapeError(
+            f"{name} {{ axis: {axis} }} cannot take an output of shape {list(output.shape)}: its axes without that of "
+            f"the batch are 1 to {output.ndim - 1}"
+        )
+    return index
+
+
+def classes_last(x: Any, axis: int) -> Any:
+    """x with the axis of the classes at the end."""
+    axis %= x.ndim
+    return x if axis == x.ndim - 1 else ops.transpose(x, order=(*(i for i in range(x.ndim) if i != axis), axis))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.activation import Sigmoid, Softmax
-from prototorch.losses.base import EPSILON, Loss, TargetKind
+from prototorch.losses.base import EPSILON, Loss, TargetKind, canonical_loss_axis, classes_last
 from prototorch.schema import example, field
 from prototorch.spec import Spec
 
@@ -28,15 +28,8 @@ class _CategoricalLoss(Loss):
     def class_axis(self) -> int:
         return self.axis
 
-    def _classes_last(self, x: Any) -> Any:
-        axis = self.axis % x.ndim
-        if axis == x.ndim - 1:
-            return x
-        return ops.transpose(x, order=(*(i for i in range(x.ndim) if i != axis), axis))
-
     def _check_classes(self, output: Spec) -> None:
-        if output.ndim < 2 or not -output.ndim < self.axis < output.ndim or self.axis == 0:
-            self.reject_output(output, f"axis {self.axis} of the classes is out of range or the batch axis")
+        canonical_loss_axis(type(self).__name__, output, self.axis)
         if output.shape[self.axis] == 1:
             self.reject_output(
                 output,
@@ -82,7 +75,7 @@ class SparseCategoricalCrossentropy(_CategoricalLoss):
         valid = self.valid_mask(target)
         if valid is not None:
             target = ops.where(valid, target, ops.zeros_like(target))
-        output = self._classes_last(output)
+        output = classes_last(output, self.axis)
         if self.from_logits:
             return ops.sparse_softmax_cross_entropy(output, target)
         picked = ops.take_along_axis(log_probabilities(output), ops.expand_dims(target, -1))
@@ -116,7 +109,7 @@ class CategoricalCrossentropy(_CategoricalLoss):
     def values(self, target: Any, output: Any) -> Any:
         if self.label_smoothing:
             target = target * (1.0 - self.label_smoothing) + self.label_smoothing / output.shape[self.axis]
-        target, output = self._classes_last(target), self._classes_last(output)
+        target, output = classes_last(target, self.axis), classes_last(output, self.axis)
         if self.from_logits:
             return ops.softmax_cross_entropy(output, target)
         return -ops.sum(target * log_probabilities(output), axis=-1)

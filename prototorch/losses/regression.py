@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.activation import Softplus
-from prototorch.losses.base import EPSILON, Loss
+from prototorch.losses.base import EPSILON, Loss, canonical_loss_axis
 from prototorch.schema import example, field
+from prototorch.spec import Spec
 
 
 class MeanSquaredError(Loss):
@@ -102,6 +103,10 @@ class CosineSimilarity(Loss):
         example("CosineSimilarity { }", inputs=[(3,)]),
         example("CosineSimilarity { axis: 1 }", inputs=[(4, 3)]),
     )
+
+    def target_spec(self, output: Spec) -> Spec:
+        canonical_loss_axis(type(self).__name__, output, self.axis)
+        return super().target_spec(output)
 
     def values(self, target: Any, output: Any) -> Any:
         return -ops.sum(l2_normalize(target, self.axis) * l2_normalize(output, self.axis), axis=self.axis)

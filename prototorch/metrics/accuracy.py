@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.losses.base import TargetKind
+from prototorch.losses.base import TargetKind, canonical_loss_axis, classes_last
 from prototorch.metrics.base import Direction, MeanMetric
 from prototorch.schema import example, field
 from prototorch.spec import Spec
@@ -30,6 +30,10 @@ class _ClassMetric(MeanMetric):
     direction: ClassVar[Direction | None] = "max"
     axis: int = field(default=-1, doc="The axis of the classes: -1 the last, 1 for images of classes [N, C, H, W].")
 
+    def target_spec(self, output: Spec) -> Spec:
+        canonical_loss_axis(type(self).__name__, output, self.axis)
+        return super().target_spec(output)
+
 
 class CategoricalAccuracy(_ClassMetric):
     """The share of samples whose likeliest class is the target's likeliest; targets are one-hot or soft."""
@@ -52,43 +56,42 @@ class SparseCategoricalAccuracy(_ClassMetric):
     )
 
     def target_spec(self, output: Spec) -> Spec:
-        return class_index_spec(output, self.axis)
+        return class_index_spec(type(self).__name__, output, self.axis)
 
     def values(self, target: Any, output: Any) -> Any:
         target = self.match_target(target, output)
         return ops.cast(ops.equal(ops.argmax(output, axis=self.axis), target), dtype="float32")
 
 
-class TopKCategoricalAccuracy(MeanMetric):
+class TopKCategoricalAccuracy(_ClassMetric):
     """The share of samples whose class is among the k likeliest (ties with the k-th count); one-hot targets."""
 
-    direction: ClassVar[Direction | None] = "max"
     k: int = field(default=5, min=1, doc="The number of the likeliest classes that count.")
     target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("TopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)
 
     def values(self, target: Any, output: Any) -> Any:
-        return in_top_k(ops.argmax(self.match_target(target, output), axis=-1), output, self.k)
+        right = ops.argmax(self.match_target(target, output), axis=self.axis)
+        return in_top_k(right, classes_last(output, self.axis), self.k)
 
 
-class SparseTopKCategoricalAccuracy(MeanMetric):
+class SparseTopKCategoricalAccuracy(_ClassMetric):
     """The share of samples whose class is among the k likeliest (one that ties with the k-th is)."""
 
-    direction: ClassVar[Direction | None] = "max"
     k: int = field(default=5, min=1, doc="The number of the likeliest classes that count.")
     target_kind: ClassVar[TargetKind] = "classes"
     examples = (example("SparseTopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)
 
     def target_spec(self, output: Spec) -> Spec:
-        return class_index_spec(output, -1)
+        return class_index_spec(type(self).__name__, output, self.axis)
 
     def values(self, target: Any, output: Any) -> Any:
-        return in_top_k(self.match_target(target, output), output, self.k)
+        return in_top_k(self.match_target(target, output), classes_last(output, self.axis), self.k)
 
 
-def class_index_spec(output: Spec, axis: int) -> Spec:
+def class_index_spec(name: str, output: Spec, axis: int) -> Spec:
     """The spec of class indices for an output whose classes lie along an axis."""
-    axis %= output.ndim
+    axis = canonical_loss_axis(name, output, axis)
     return Spec((*output.shape[:axis], *output.shape[axis + 1 :]), "int32")
 
 

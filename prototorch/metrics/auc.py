@@ -43,6 +43,10 @@ class AUC(Metric):
         example("AUC { multi_label: true  label_weights: [1, 2, 1] }", inputs=[(3,)]),
     )
 
+    @property
+    def takes_probabilities(self) -> bool:
+        return not self.from_logits
+
     @cached_property
     def threshold_values(self) -> np.ndarray:
         """All thresholds, ascending; the outer ones lie just outside [0, 1]."""

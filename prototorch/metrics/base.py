@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,6 +35,27 @@ class Metric(Block, family="metric"):
     target_kind: ClassVar[TargetKind] = "values"
     #: whether less ("min") or more ("max") of it is better; None: a callback that monitors it must be told by its mode
     direction: ClassVar[Direction | None] = None
+
+    @property
+    def takes_probabilities(self) -> bool:
+        """Whether outputs must be probabilities: those of a loss that takes logits go through its activation first."""
+        return False
+
+    @property
+    def measured_kind(self) -> TargetKind:
+        """What the targets are that it measures; see `Loss.target_kind`."""
+        return self.target_kind
+
+    def at_loss(self, loss: Loss) -> Metric:
+        """This metric at an output of this loss: where the loss takes logits, so does a metric that can, and classes
+        lie along the loss' axis unless the metric states one."""
+        changes: dict[str, Any] = {}
+        fields = type(self).specs()
+        if "axis" in fields and self.measured_kind in ("classes", "one_hot") and vars(self)["axis"] == -1:
+            changes["axis"] = loss.class_axis
+        if getattr(loss, "from_logits", False) and "threshold" in fields and "average" not in fields:
+            changes["threshold"] = logit(vars(self)["threshold"])
+        return self.replace(**{k: v for k, v in changes.items() if v != vars(self)[k]}) if changes else self
 
     @classmethod
     def coerce(cls, value: Any) -> Metric | None:
@@ -68,6 +90,11 @@ class Metric(Block, family="metric"):
     def match_target(self, target: Any, output: Any) -> Any:
         """The target in the shape and dtype of `target_spec`. Raises ShapeError where its shape does not match."""
         return match_target(type(self).__name__, self.target_kind, target, self.target_spec(output.spec), output.spec)
+
+
+def logit(probability: float) -> float:
+    """The logit of a probability between 0 and 1; any other number is a logit already."""
+    return log(probability / (1 - probability)) if 0 < probability < 1 else probability
 
 
 def _log_name(self: Metric) -> str:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototorch import ops
-from prototorch.losses.base import TargetKind, expand_trailing
+from prototorch.losses.base import TargetKind, canonical_loss_axis, expand_trailing
 from prototorch.metrics.accuracy import class_index_spec
 from prototorch.metrics.base import TOTAL_DTYPE, Direction, Metric, divide_no_nan
 from prototorch.schema import example, field
@@ -26,10 +26,10 @@ class _ConfusionMetric(Metric, abstract=True):
     target_kind: ClassVar[TargetKind] = "classes"
 
     def target_spec(self, output: Spec) -> Spec:
-        return class_index_spec(output, self.axis)
+        return class_index_spec(type(self).__name__, output, self.axis)
 
     def states(self, output: Spec) -> dict[str, Spec]:
-        n = max(output.shape[self.axis], 2)
+        n = max(output.shape[canonical_loss_axis(type(self).__name__, output, self.axis)], 2)
         return {"matrix": Spec((n, n), TOTAL_DTYPE)}
 
     def update(self, states: Mapping[str, Any], target: Any, output: Any, weight: Any) -> dict[str, Any]:

@@ -38,6 +38,10 @@ class _FScore(Metric, abstract=True):
     target_kind: ClassVar[TargetKind] = "one_hot"
 
     @property
+    def takes_probabilities(self) -> bool:
+        return True
+
+    @property
     def recall_weight(self) -> float:
         """Beta."""
         return 1.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar
 
-from prototorch.losses.base import Loss
-from prototorch.metrics.base import Direction, MeanMetric
+from prototorch.losses.base import Loss, TargetKind
+from prototorch.metrics.base import Direction, MeanMetric, Metric
 from prototorch.schema import example, field
 from prototorch.text.case_conversion import snake_case
 
@@ -22,6 +22,18 @@ class LossAsMetric(MeanMetric, abstract=True):
         """The loss."""
         values = self.field_values()
         return self.loss_class(**{name: values[name] for name in self.loss_class.specs()})
+
+    @property
+    def measured_kind(self) -> TargetKind:
+        return self.wrapped_loss.target_kind
+
+    @property
+    def takes_probabilities(self) -> bool:
+        return self.wrapped_loss.output_bounds == (0.0, 1.0)
+
+    def at_loss(self, loss: Loss) -> Metric:
+        metric = super().at_loss(loss)
+        return metric.replace(from_logits=True) if can_take_logits(self.wrapped_loss, loss) else metric
 
     def values(self, target: Any, output: Any) -> Any:
         return loss_values(self.wrapped_loss, target, output)
@@ -42,11 +54,33 @@ class LossMetric(MeanMetric):
         """The loss' own name."""
         return snake_case(type(self.loss).__name__)
 
+    @property
+    def takes_probabilities(self) -> bool:
+        return self.loss.output_bounds == (0.0, 1.0)
+
+    def at_loss(self, loss: Loss) -> Metric:
+        mine = self.loss
+        if can_take_logits(mine, loss):
+            mine = mine.replace(from_logits=True)
+        if mine.target_kind in ("classes", "one_hot") and vars(mine).get("axis") == -1 != loss.class_axis:
+            mine = mine.replace(axis=loss.class_axis)
+        return self if mine is self.loss else self.replace(loss=mine)
+
     def values(self, target: Any, output: Any) -> Any:
         return loss_values(self.loss, target, output)
 
     def valid_mask(self, target: Any, output: Any) -> Any | None:
         return loss_mask(self.loss, target, output)
+
+
+def can_take_logits(measured: Loss, loss: Loss) -> bool:
+    """Whether a loss that is a metric takes probabilities, and could take the logits of the loss at its output."""
+    is_binary = measured.target_kind == "binary"
+    return (
+        getattr(measured, "from_logits", None) is False
+        and bool(getattr(loss, "from_logits", False))
+        and is_binary == (loss.target_kind == "binary")
+    )
 
 
 def loss_values(loss: Loss, target: Any, output: Any) -> Any:

@@ -33,6 +33,10 @@ class _ThresholdMetric(Metric, abstract=True):
     error_name: ClassVar[str]
 
     @property
+    def takes_probabilities(self) -> bool:
+        return self.thresholds is not None or self.top_k is None
+
+    @property
     def threshold_values(self) -> tuple[float, ...]:
         """The thresholds as a tuple."""
         if self.thresholds is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prototorch.errors import ShapeError, UsageError, did_you_mean
+from prototorch.errors import ModelWarning, ShapeError, UsageError, did_you_mean, warn_user
 from prototorch.graph.net import Net
 from prototorch.graph.trace import Trace
 from prototorch.losses import Loss
@@ -54,12 +54,18 @@ class LossTerm:
 
 @dataclass(frozen=True)
 class MetricTerm:
-    """A metric at an output. name: its name in the logs; is_weighted: whether sample weights enter into it."""
+    """A metric at an output. name: its name in the logs; is_weighted: whether sample weights enter into it;
+    logits_loss: the loss at the output, where that is of logits and the metric takes their probabilities."""
 
     output: str
     metric: Metric
     name: str
     is_weighted: bool = False
+    logits_loss: Loss | None = None
+
+    def measured_output(self, output: Any) -> Any:
+        """What the metric takes: the output, or its probabilities."""
+        return output if self.logits_loss is None else self.logits_loss.probabilities(output)
 
 
 def resolve_loss_terms(net: Net, config: Compile) -> tuple[LossTerm, ...]:
@@ -123,8 +129,24 @@ def resolve_metric_terms(
             stem, n = name, 1
             while any(t.name == name for t in terms):
                 name, n = f"{stem}_{n}", n + 1
-            terms.append(MetricTerm(output, metric, name, is_weighted))
+            metric, logits_loss = _metric_at_loss(metric, loss, name)
+            terms.append(MetricTerm(output, metric, name, is_weighted, logits_loss))
     return tuple(terms)
+
+
+def _metric_at_loss(metric: Metric, loss: Loss | None, name: str) -> tuple[Metric, Loss | None]:
+    """The metric as it fits the loss at its output, and that loss where the metric takes the probabilities of its
+    logits."""
+    if loss is None:
+        return metric, None
+    if getattr(metric, "from_logits", False) and getattr(loss, "from_logits", None) is False:
+        warn_user(
+            f"the metric {name} {{ from_logits: true }} takes logits, and {type(loss).__name__} at the same output "
+            "probabilities: leave from_logits out, or write it at both",
+            ModelWarning,
+        )
+    metric = metric.at_loss(loss)
+    return metric, loss if metric.takes_probabilities and getattr(loss, "from_logits", False) else None
 
 
 def by_output(values: Any, outputs: Sequence[str], what: str) -> Any:

@@ -210,7 +210,7 @@ class StepGraphBuilder:
                 weight = losses.weights[term.output] if term.is_weighted else sample_mask
                 mask = output_mask(net_trace, term.output)
                 weight = weight if mask is None else apply_mask(weight, mask)
-                new = term.metric.update(states, losses.targets[term.output], output, weight)
+                new = term.metric.update(states, losses.targets[term.output], term.measured_output(output), weight)
                 step.updates.update({states[k].name: v for k, v in new.items()})
 
     def _gradient_marker(self, gradients: Sequence[Value]) -> Value | None:
