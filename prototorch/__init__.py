@@ -24,7 +24,7 @@ __distribution__ = "prototorch-dl"  # by which the command line knows this packa
 _PUBLIC = {
     "load_model": ("prototorch.load", "load_model"),
     "Model": ("prototorch.model", "Model"),
-    "Sequential": ("prototorch.model", "Sequential"),
+    "Sequential": ("prototorch.sequential", "Sequential"),
     "Input": ("prototorch.graph.symbolic", "Input"),
     "Data": ("prototorch.data.data_block", "Data"),
     "Callback": ("prototorch.train.callbacks", "Callback"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -23,12 +24,22 @@ from prototorch.model_structure import ModelStructure, layer_of
 from prototorch.model_weights import ModelWeights
 from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables
+from prototorch.schema.neutral_arguments import explain_arguments
 from prototorch.storage import checkpoint, hdf5_source  # noqa: F401  (hdf5_source: HDF5 as a data source)
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
-from prototorch.train.argument_checks import check_integer, check_optional_integer
+from prototorch.train.argument_checks import (
+    COMPILE_ARGUMENTS,
+    OLD_FIT_ARGUMENTS,
+    SUMMARY_ARGUMENTS,
+    check_integer,
+    check_optional_integer,
+    check_verbose,
+    values_of,
+)
 from prototorch.train.builtin_callbacks import History
-from prototorch.train.callbacks import Callback, CallbackList, bind_output_dirs, callback_list
+from prototorch.train.callback_list import CallbackList, callback_list
+from prototorch.train.callbacks import Callback, bind_output_dirs
 from prototorch.train.config import Compile, Fit, record_class_names
 from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
 from prototorch.train.input_ranges import InputRanges
@@ -38,7 +49,7 @@ from prototorch.train.on_batch import OnBatchRunner
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 from prototorch.train.profiler import OPEN, Profiler
-from prototorch.train.progress import format_logs, progress_callbacks
+from prototorch.train.progress import format_duration, format_logs, progress_callbacks
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import summarize
 from prototorch.train.trainer import Trainer
@@ -92,9 +103,10 @@ class Model(ModelStructure, ModelWeights):
         blocks = (("compile", self.compile_block), ("fit", self.fit_block))
         return [Field(name, Body(tuple(block.to_fields()))) for name, block in blocks if block is not None]
 
-    def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] = print) -> None:
+    @explain_arguments(SUMMARY_ARGUMENTS)
+    def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] | None = print) -> None:
         """Print layers, shapes and parameters; with a batch size also the memory of a training step."""
-        print_fn(str(summarize(self.net, self.trainer.plan_cache, check_optional_integer("batch", batch))))
+        (print_fn or print)(str(summarize(self.net, self.trainer.plan_cache, check_optional_integer("batch", batch))))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -114,6 +126,7 @@ class Model(ModelStructure, ModelWeights):
 
     # ---------------------------------------------------------------- compile
 
+    @explain_arguments(COMPILE_ARGUMENTS)
     def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *, weighted_metrics: Any = None,
                 loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
                 seed: int = 0, threads: int | None = None, precision: str = "auto", deterministic: bool = False,
@@ -198,13 +211,14 @@ class Model(ModelStructure, ModelWeights):
 
     # ---------------------------------------------------------------- fit, evaluate, predict
 
-    def fit(self, x: Any = None, y: Any = None, *, batch_size: int | None = None, epochs: int | None = None,
+    @explain_arguments(OLD_FIT_ARGUMENTS, {"nb_epoch": "epochs"})
+    def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int | None = None,
+            verbose: Any = "auto", callbacks: Sequence[Callback] | Callback | None = None,
             validation_split: float | None = None, validation_data: Any = None, shuffle: bool | None = None,
-            callbacks: Sequence[Callback] | Callback | None = None, class_weight: Mapping[int, float] | None = None,
-            sample_weight: Any = None, steps_per_epoch: int | None = None, validation_steps: int | None = None,
-            validation_batch_size: int | None = None, validation_freq: int | None = None, initial_epoch: int = 0,
-            verbose: Any = "auto", resume: bool | None = None,
-            run_dir: str | PathLike[str] | None = None) -> History:  # fmt: skip
+            class_weight: Mapping[int, float] | None = None, sample_weight: Any = None, initial_epoch: int = 0,
+            steps_per_epoch: int | None = None, validation_steps: int | None = None,
+            validation_batch_size: int | None = None, validation_freq: int | None = None, *,
+            resume: bool | None = None, run_dir: str | PathLike[str] | None = None) -> History:  # fmt: skip
         """Train, as in Keras. Omitted arguments come from the model's ``fit`` block, else from its defaults.
 
         Args:
@@ -267,14 +281,18 @@ class Model(ModelStructure, ModelWeights):
                            validation_steps=block.validation_steps, validation_freq=block.validation_freq,
                            initial_epoch=initial_epoch, resume=resume)  # fmt: skip
 
-    def evaluate(self, x: Any = None, y: Any = None, *, batch_size: int | None = None, sample_weight: Any = None,
-                 steps: int | None = None, callbacks: Sequence[Callback] = (),
-                 verbose: Any = 0) -> dict[str, Any]:  # fmt: skip
+    @explain_arguments(OLD_FIT_ARGUMENTS)
+    def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = "auto",
+                 sample_weight: Any = None, steps: int | None = None,
+                 callbacks: Sequence[Callback] | Callback | None = None,
+                 return_dict: bool = True) -> Any:  # fmt: skip
         """Loss and metrics over data, by name; x and y as for `fit`. Without x the fit block's validation data.
 
-        batch_size: default that of the fit block. steps: the number of batches, default all. verbose: 0, or anything
-        else for a line on standard error. Raises as `fit`.
+        batch_size: default that of the fit block. steps: the number of batches, default all. verbose: 1 or 2 for a line
+        on standard error. return_dict: False for Keras' list of the values, or the loss alone where there are no
+        metrics. Raises as `fit`.
         """
+        is_verbose = check_verbose(verbose)
         block = self.fit_block or Fit()
         batch_size = check_optional_integer("batch_size", batch_size) or block.batch_size
         steps = check_optional_integer("steps", steps)
@@ -287,35 +305,46 @@ class Model(ModelStructure, ModelWeights):
         batches = adapter.make_batches(data, batch_size, supervised=True, steps=steps)
         self._build(batches.input_specs)
         self.input_ranges.check(batches.dataset)
-        results = trainer.evaluate(self, batches, steps=steps, callbacks=CallbackList(callbacks, self))
-        if verbose:
+        calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
+        results = trainer.evaluate(self, batches, steps=steps, callbacks=calls)
+        if is_verbose:
             print(format_logs(results), file=sys.stderr)
-        return results
+        return results if return_dict else values_of(results)
 
-    def predict(self, x: Any, *, batch_size: int | None = None, steps: int | None = None,
-                callbacks: Sequence[Callback] = ()) -> Any:  # fmt: skip
+    @explain_arguments(OLD_FIT_ARGUMENTS)
+    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto", steps: int | None = None,
+                callbacks: Sequence[Callback] | Callback | None = None) -> Any:  # fmt: skip
         """The outputs for x [samples, ...] (or what `fit` accepts): an array, or a dict for several outputs.
 
-        batch_size: default 32. steps: the number of batches, default all. Raises DataError, UsageError, ResourceError.
+        batch_size: default 32. steps: the number of batches, default all. verbose: 1 or 2 for a line on standard error.
+        Raises DataError, UsageError, ResourceError.
         """
+        is_verbose, start = check_verbose(verbose), time.perf_counter()
         batch_size = check_optional_integer("batch_size", batch_size) or 32
         steps = check_optional_integer("steps", steps)
         adapter = self._data_adapter()
         batches = adapter.make_batches(adapter.adapt(x), batch_size, supervised=False, steps=steps)
         self._build(batches.input_specs)
         self.input_ranges.check(batches.dataset)
-        outputs = self.trainer.predict(self, batches, steps=steps, callbacks=CallbackList(callbacks, self))
+        calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
+        outputs = self.trainer.predict(self, batches, steps=steps, callbacks=calls)
+        if is_verbose:
+            count, seconds = len(next(iter(outputs.values()))), format_duration(time.perf_counter() - start)
+            print(f"{count} samples predicted in {seconds}", file=sys.stderr)
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
+    @explain_arguments()
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None,
-                       class_weight: Mapping[int, float] | None = None) -> dict[str, Any]:  # fmt: skip
-        """One training step on these samples; the loss and metrics of this batch."""
-        return self._on_batch(TRAIN, x, y, sample_weight, class_weight)
+                       class_weight: Mapping[int, float] | None = None, return_dict: bool = True) -> Any:  # fmt: skip
+        """One training step on these samples; the loss and metrics of this batch; return_dict: see `evaluate`."""
+        return self._on_batch(TRAIN, x, y, sample_weight, class_weight, return_dict)
 
-    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None) -> dict[str, Any]:
-        """Loss and metrics of these samples, without training."""
-        return self._on_batch(TEST, x, y, sample_weight, None)
+    @explain_arguments()
+    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = True) -> Any:
+        """Loss and metrics of these samples, without training; return_dict: see `evaluate`."""
+        return self._on_batch(TEST, x, y, sample_weight, None, return_dict)
 
+    @explain_arguments()
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for these samples, computed as one batch."""
         to_numpy = self.trainer.plan_cache.backend.to_numpy
@@ -324,11 +353,12 @@ class Model(ModelStructure, ModelWeights):
             copies = {name: np.array(to_numpy(array)) for name, array in outputs.items()}
         return next(iter(copies.values())) if len(copies) == 1 else copies
 
-    def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any) -> dict[str, Any]:
+    def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any, as_dict: bool) -> Any:
         trainer, data = self._compiled_trainer(), self._data_adapter().arrays(x, y, sample_weight)
         with trainer.lock:
             self._run_on_batch(phase, data, class_weight)
-            return trainer.plan_cache.metrics.results(phase)
+            results = trainer.plan_cache.metrics.results(phase)
+            return results if as_dict else values_of(results)
 
     def _run_on_batch(self, phase: str, data: ArrayDataset, class_weight: Any) -> dict[str, Any]:
         runner = self._on_batch_runner
@@ -358,16 +388,3 @@ class Model(ModelStructure, ModelWeights):
 
 def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def Sequential(layers: Sequence[Any], name: str = "sequential", *, preprocess: Sequence[Layer] = (),
-               augment: Sequence[Layer] = ()) -> Model:  # fmt: skip
-    """A model of layers in a row; the first item is an `Input`. preprocess, augment: see `Model`. Raises UsageError."""
-    if not layers or not isinstance(layers[0], SymbolicTensor):
-        raise UsageError("Sequential: the first item must be pt.Input(shape)")
-    value: Any = layers[0]
-    for index, layer in enumerate(layers[1:], 1):
-        if not isinstance(layer, Layer):
-            raise UsageError(f"Sequential: item {index} is {layer!r}, not a layer")
-        value = layer(value)
-    return Model(layers[0], value, name=name, preprocess=preprocess, augment=augment)

@@ -13,8 +13,10 @@ from prototorch.graph.net import Net
 from prototorch.graph.trace import trace
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
+from prototorch.schema.neutral_arguments import explain_arguments
 from prototorch.spec import Spec
 from prototorch.storage import checkpoint
+from prototorch.train.argument_checks import SAVE_ARGUMENTS, WEIGHTS_ARGUMENTS
 from prototorch.train.config import Compile
 from prototorch.train.input_ranges import InputRanges
 from prototorch.train.state_check import describe_states, non_finite_states, warn_of_loaded
@@ -90,6 +92,7 @@ class ModelWeights:
         """Copies of the weights by name."""
         return {name: np.array(array) for name, array in self.weights.items()}
 
+    @explain_arguments()
     def set_weights(self, weights: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
         """Write all weights, by name or in order. Raises WeightsError where names or shapes do not fit."""
         current = self.weights
@@ -103,6 +106,7 @@ class ModelWeights:
         """The number of elements of all weights, running statistics included."""
         return sum(int(np.size(a)) for a in self.weights.values())
 
+    @explain_arguments(SAVE_ARGUMENTS, {"filepath": "path"})
     def save(self, path: str | PathLike[str]) -> None:
         """Write text, weights, optimizer state and, during a `fit`, the state to resume from into one HDF5 file.
 
@@ -114,6 +118,7 @@ class ModelWeights:
         training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
         checkpoint.save(path, self.to_text(), self.variables, training, self.input_ranges.training_ranges)
 
+    @explain_arguments(WEIGHTS_ARGUMENTS, {"filepath": "path"})
     def save_weights(self, path: str | PathLike[str]) -> None:
         """Write the weights alone (with the text) into an HDF5 file."""
         _ = self.weights
@@ -130,6 +135,7 @@ class ModelWeights:
                 RuntimeWarning, stacklevel=3,
             )  # fmt: skip
 
+    @explain_arguments(renamed={"filepath": "path"})
     def load_weights(self, path: str | PathLike[str], *, by_name: bool = False,
                      skip_mismatch: bool = False) -> checkpoint.LoadReport:  # fmt: skip
         """Read weights from a file of `save` or `save_weights`; returns a report of what was loaded and what was not.

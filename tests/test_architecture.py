@@ -74,6 +74,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     # ----
     ("prototorch.model_structure", "prototorch.model_weights"),
     ("prototorch.model",),
+    ("prototorch.sequential",),
     ("prototorch.load",),
     ("prototorch.checking", "prototorch.prediction", "prototorch.docs_pages", "prototorch.interop"),
     ("prototorch.measure",),

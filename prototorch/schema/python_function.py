@@ -11,8 +11,10 @@ from typing import Any
 from prototorch.errors import UsageError
 from prototorch.schema.types import FieldType
 from prototorch.schema.validation import ValidationError
+from prototorch.text.diagnostics import Report
+from prototorch.text.syntax_tree import Value
 
-__all__ = ["FunctionField", "PythonFunction", "custom_objects"]
+__all__ = ["CallableField", "FunctionField", "PythonFunction", "custom_objects"]
 
 _custom_objects: ContextVar[Mapping[str, Any] | None] = ContextVar("prototorch_custom_objects", default=None)
 
@@ -70,6 +72,27 @@ class FunctionField(FieldType):
 
     def write(self, value: PythonFunction) -> Any:
         return super().write(value.name)
+
+
+@dataclass(frozen=True)
+class CallableField(FieldType):
+    """Any Python function; a text cannot hold one, and messages end with ``hint``."""
+
+    hint: str = ""
+
+    def describe(self) -> str:
+        return "a Python function"
+
+    def label(self) -> str:
+        return "function"
+
+    def convert(self, value: Any) -> Any:
+        if callable(value):
+            return value
+        raise ValidationError
+
+    def read(self, value: Value, report: Report) -> Any:
+        raise ValidationError(f"is a Python function, which a text cannot hold{self.hint}")
 
 
 def function_name(function: Any) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import math
 import os
-from typing import Any, NoReturn
-
-import numpy as np
+from collections.abc import Iterable
+from typing import Any, NoReturn, Self
 
 from prototorch.data.csv_writer import escape_cell
 from prototorch.errors import TrainingError, UsageError, did_you_mean
 from prototorch.schema import field
+from prototorch.text.diagnostics import Report
+from prototorch.text.source import Span
+from prototorch.text.syntax_tree import Field
 from prototorch.train.callbacks import Callback, LambdaCallback, Logs
+from prototorch.train.learning_rate_scheduler import LearningRateScheduler
 from prototorch.train.log_names import LogNames
 from prototorch.train.monitors import EarlyStopping, ModelCheckpoint, ReduceLROnPlateau
 from prototorch.train.output_paths import check_file_path
@@ -86,28 +88,14 @@ class History(Callback):
         if self.epoch and not self.model.trainer.batch:
             self.weights_epoch = self.epoch[-1]
 
+    @classmethod
+    def from_fields(cls, fields: Iterable[Field], report: Report, span: Span | None = None) -> Self | None:
+        """A text cannot declare one: that is reported."""
+        report.add("History is what fit returns, and is always there: leave it out", span)
+        return None
+
     def __repr__(self) -> str:
         return f"<History of {len(self.epoch)} epochs: {', '.join(self.history)}>"
-
-
-class LearningRateScheduler(Callback):
-    """Set the learning rate before each epoch to ``schedule(epoch, learning_rate)`` or ``schedule(epoch)``.
-
-    Python only (a function)."""
-
-    schedule: Any = field(doc="A function of the epoch (from 0) and the learning rate.")
-
-    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        try:
-            single = len(inspect.signature(self.schedule).parameters) == 1
-        except (TypeError, ValueError):
-            single = False  # a function without a signature is called with both
-        rate = self.schedule(epoch) if single else self.schedule(epoch, self.model.learning_rate)
-        if isinstance(rate, bool) or not isinstance(rate, int | float | np.floating | np.integer) or not rate >= 0:
-            raise UsageError(
-                f"LearningRateScheduler: the schedule gave {rate!r} for epoch {epoch}, not a learning rate"
-            )
-        self.model.learning_rate = float(rate)
 
 
 class CSVLogger(Callback):

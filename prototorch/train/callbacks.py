@@ -1,30 +1,31 @@
-"""The base class of callbacks, with the hooks of Keras, and the list that calls them."""
+"""The base class of callbacks, with the hooks of Keras."""
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from prototorch.errors import PrototorchError, UsageError
-from prototorch.schema import Block
+from prototorch.errors import PrototorchError, did_you_mean
+from prototorch.schema import Block, field
+from prototorch.text.diagnostics import Report
+from prototorch.text.source import Span
+from prototorch.text.syntax_tree import Field
 from prototorch.train.log_names import LogNames
 from prototorch.train.output_paths import default_run_dir, resolve_inside
 from prototorch.train.state_fields import Record, StateField
 
 __all__ = [
     "Callback",
-    "CallbackList",
     "DeferredActions",
     "LambdaCallback",
     "LazyLogs",
     "Logs",
     "bind_output_dirs",
-    "callback_list",
-    "check_callbacks",
+    "verbose_field",
 ]
 
 Logs = dict[str, Any]
@@ -90,6 +91,9 @@ class LazyLogs(dict[str, Any]):
 class Callback(Block, family="callback"):
     """Called between steps and epochs. Subclass it and define the hooks you need; ``self.model`` is the model.
 
+    Hooks are called as Keras calls them: ``on_epoch_end(epoch, logs)``, ``on_train_end(logs)`` with the logs of the
+    last epoch. ``logs`` is a dict, empty where there are none.
+
     A callback may have attributes of its own. State that must survive an interruption goes through `state` and
     `restore`. ``logs`` are the loss and the metrics so far; the names of validation results begin with ``val_``.
     """
@@ -137,6 +141,19 @@ class Callback(Block, family="callback"):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a `state` of an earlier run; called after `on_train_begin`."""
 
+    def announce(self, text: str) -> None:
+        """Print a line about what the callback has done on standard error, where its field ``verbose`` is set."""
+        if getattr(self, "verbose", 0):
+            print(f"{type(self).__name__}: {text}", file=sys.stderr)
+
+    def set_model(self, model: Any) -> None:
+        """Called before the first hook, with the model."""
+        object.__setattr__(self, "model", model)
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        """Called before the first hook, with the facts of the fit."""
+        object.__setattr__(self, "params", params)
+
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Before the first step."""
 
@@ -163,11 +180,19 @@ class Callback(Block, family="callback"):
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """After an epoch and its validation."""
 
+    def on_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Another name of `on_train_batch_begin`, as in Keras."""
+
+    def on_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Another name of `on_train_batch_end`, as in Keras."""
+
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         """Before a step (counted from 0 in each epoch)."""
+        self.on_batch_begin(batch, logs=logs)
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """After a step; ``logs`` hold the epoch's loss and metrics so far."""
+        self.on_batch_end(batch, logs=logs)
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
         """Before an evaluation."""
@@ -198,14 +223,46 @@ assert Callback._family is not None
 Callback._family.replaceable = True  # user classes of the same name, such as Logger, replace each other
 
 
-class LambdaCallback(Callback):
-    """A callback from functions: ``LambdaCallback(on_epoch_end=lambda epoch, logs: ...)``. Python only."""
+def verbose_field() -> Any:
+    """The field ``verbose`` of a callback that may say what it does."""
+    return field(default=0, min=0, max=2, doc="Whether it prints a line when it acts (0: it does not).")
 
-    def __init__(self, **hooks: Callable[..., None]):
+
+class LambdaCallback(Callback):
+    """A callback from functions: ``LambdaCallback(on_epoch_end=lambda epoch, logs: ...)``. Python only.
+
+    Any hook of `Callback` may be given by its name; the first six also by position, in Keras' order.
+    """
+
+    def __init__(
+        self,
+        on_epoch_begin: Callable[..., Any] | None = None,
+        on_epoch_end: Callable[..., Any] | None = None,
+        on_train_begin: Callable[..., Any] | None = None,
+        on_train_end: Callable[..., Any] | None = None,
+        on_train_batch_begin: Callable[..., Any] | None = None,
+        on_train_batch_end: Callable[..., Any] | None = None,
+        **hooks: Callable[..., Any] | None,
+    ):
+        hooks.update(
+            on_epoch_begin=on_epoch_begin, on_epoch_end=on_epoch_end, on_train_begin=on_train_begin,
+            on_train_end=on_train_end, on_train_batch_begin=on_train_batch_begin,
+            on_train_batch_end=on_train_batch_end,
+        )  # fmt: skip
+        known = [name for name in dir(Callback) if name.startswith("on_")]
         for name, function in hooks.items():
-            if not name.startswith("on_") or not hasattr(Callback, name):
-                self.refuse(f"there is no hook {name!r}")
-            setattr(self, name, function)
+            if name not in known:
+                self.refuse(f"there is no hook {name!r}.{did_you_mean(name, known)}")
+            if function is not None and not callable(function):
+                self.refuse(f"{name} must be a function, not {function!r}")
+            if function is not None:
+                setattr(self, name, function)
+
+    @classmethod
+    def from_fields(cls, fields: Iterable[Field], report: Report, span: Span | None = None) -> Self | None:
+        """A text cannot hold functions: that is reported."""
+        report.add("LambdaCallback consists of Python functions, which a text cannot hold: give it to fit", span)
+        return None
 
 
 def bind_output_dirs(
@@ -222,30 +279,6 @@ def bind_output_dirs(
             folder = default_run_dir(name) if run_dir is None else Path(run_dir)
         if folder != callback.output_dir:
             object.__setattr__(callback, "output_dir", folder)
-
-
-def callback_list(callbacks: Any) -> list[Callback]:
-    """The callbacks as a list; a single one needs no list. Raises UsageError for anything else."""
-    if isinstance(callbacks, Callback):
-        return [callbacks]
-    if callbacks is None or isinstance(callbacks, str) or not isinstance(callbacks, Iterable):
-        raise UsageError(f"callbacks must be a list of callbacks, not {callbacks!r}")
-    items = list(callbacks)
-    for callback in items:
-        if not isinstance(callback, Callback):
-            is_class = isinstance(callback, type) and issubclass(callback, Callback)
-            hint = f"; {callback.__name__}() makes one" if is_class else ""
-            raise UsageError(f"callbacks: {callback!r} is no prototorch.Callback{hint}")
-    return items
-
-
-def check_callbacks(callbacks: Sequence[Callback], names: LogNames) -> None:
-    """Check the callbacks against the names that a fit will log. Raises UsageError for the first that does not fit."""
-    for callback in callbacks:
-        callback.check_logs(names)
-        is_own = not type(callback).__module__.startswith("prototorch.") or isinstance(callback, LambdaCallback)
-        if is_own and _overrides(callback, "on_epoch_end"):
-            names = replace(names, is_open=True)
 
 
 class DeferredActions(threading.local):
@@ -282,26 +315,3 @@ class DeferredActions(threading.local):
             self._pending = outer
         for action in actions:
             action()
-
-
-class CallbackList:
-    """Several callbacks, called one after the other."""
-
-    def __init__(self, callbacks: Sequence[Callback] | Callback, model: Any, params: dict[str, Any] | None = None):
-        self.callbacks = callback_list(callbacks)
-        for callback in self.callbacks:
-            object.__setattr__(callback, "model", model)
-            object.__setattr__(callback, "params", params or {})
-
-    def call(self, hook: str, *args: Any) -> None:
-        """Call a hook of each."""
-        for callback in self.callbacks:
-            getattr(callback, hook)(*args)
-
-    def overrides(self, hook: str) -> bool:
-        """Whether any of them defines the hook, so that its logs are needed."""
-        return any(_overrides(callback, hook) for callback in self.callbacks)
-
-
-def _overrides(callback: Callback, hook: str) -> bool:
-    return getattr(type(callback), hook) is not getattr(Callback, hook) or hook in vars(callback)

@@ -10,7 +10,7 @@ import numpy as np
 
 from prototorch.runtime.variables import SLOT_PREFIX
 from prototorch.train.batch_source import BatchSource
-from prototorch.train.callbacks import CallbackList
+from prototorch.train.callback_list import CallbackList
 from prototorch.train.nan_diagnosis import make_sample_namer
 from prototorch.train.signals import closing_batches
 from prototorch.train.state_check import describe_states, non_finite_states

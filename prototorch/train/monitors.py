@@ -12,7 +12,7 @@ import numpy as np
 from prototorch.errors import UsageError
 from prototorch.metrics.base import Direction
 from prototorch.schema import field
-from prototorch.train.callbacks import Callback, Logs
+from prototorch.train.callbacks import Callback, Logs, verbose_field
 from prototorch.train.log_names import LogNames
 from prototorch.train.output_paths import check_file_path, format_path
 from prototorch.train.state_fields import ArrayField, Integer, MapField, Number, OptionalField, Record
@@ -30,6 +30,7 @@ class _Monitor(Callback, abstract=True):
     mode: Literal["auto", "min", "max"] = field(
         default="auto", doc='Whether smaller (min) or larger (max) is better; "auto": as the loss or metric declares.'
     )
+    verbose: int = verbose_field()
 
     def check_logs(self, names: LogNames) -> None:
         names.require(self.monitor, f"{type(self).__name__} monitors")
@@ -108,6 +109,7 @@ class EarlyStopping(_Monitor):
                 self.wait = 0
         elif self.wait >= self.patience and epoch > 0:
             self.stopped_epoch = epoch
+            self.announce(f"stops after epoch {epoch + 1}: the best {self.monitor} was that of {self.best_epoch + 1}")
             self.model.stop_training = True
             self.model.trainer.stop_reason = (
                 f"{self.monitor} has not improved for {self.wait} epochs"
@@ -196,6 +198,7 @@ class ModelCheckpoint(_Monitor):
         )
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         save = self.model.save_weights if self.save_weights_only else self.model.save
+        self.announce(f"epoch {epoch + 1}: saves {path}")
         self.model.trainer.defer(lambda: save(path))
 
     def report(self) -> str | None:
@@ -246,6 +249,7 @@ class ReduceLROnPlateau(_Monitor):
             old = self.model.learning_rate
             if self.wait >= self.patience and old > self.min_lr:
                 self.model.learning_rate = max(old * self.factor, self.min_lr)
+                self.announce(f"after epoch {epoch + 1} the learning rate is {self.model.learning_rate:.4g}")
                 self.cooldown_counter, self.wait = self.cooldown, 0
 
     saved_state = Record({"best": _BEST, "wait": Integer(), "cooling": Integer()})

@@ -21,7 +21,8 @@ from prototorch.graph.trace import RANDOM_KEY
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.batch_source import BatchSource
-from prototorch.train.callbacks import CallbackList, DeferredActions, LazyLogs
+from prototorch.train.callback_list import CallbackList
+from prototorch.train.callbacks import DeferredActions, LazyLogs
 from prototorch.train.fit_state import FitState
 from prototorch.train.nan_diagnosis import (
     ADVICE,
@@ -207,8 +208,9 @@ class StepRunner(FitState):
 
     def call_hooks(self, calls: CallbackList, hook: str, *args: Any) -> None:
         """Call a hook of all callbacks, then the actions that they deferred."""
-        with self.profiler(CALLBACKS):
-            self._deferred.run(calls.call, hook, *args)
+        if calls.hooks(hook):
+            with self.profiler(CALLBACKS):
+                self._deferred.run(calls.call, hook, *args)
 
     def _run_step(
         self, phase: str, feeder: BatchFeeder, columns: Mapping[str, np.ndarray], count: int

@@ -18,7 +18,8 @@ from prototorch.runtime.variables import SLOT_PREFIX
 from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.batch_source import BatchSource, iterate_epoch
 from prototorch.train.builtin_callbacks import History
-from prototorch.train.callbacks import Callback, CallbackList, LazyLogs, check_callbacks
+from prototorch.train.callback_list import CallbackList, check_callbacks
+from prototorch.train.callbacks import Callback, LazyLogs
 from prototorch.train.evaluation import evaluate, predict
 from prototorch.train.fit_state import BeforeEpochEnd, EpochState
 from prototorch.train.log_names import LogNames
@@ -52,7 +53,7 @@ class Trainer(StepRunner):
         if validation is not None:
             self.skipped_samples["validation"] = validation.num_skipped()
             validation.warn_of_skipped("validation samples")
-        self.call_hooks(calls, "on_train_end")
+        self.call_hooks(calls, "on_train_end", dict(self.epoch_logs))
         history.stop_reason = self._stop_reason(epochs)
         if self.interrupt_signal is None and self.epoch_state is EpochState.BETWEEN_EPOCHS:
             self.epoch_state = EpochState.FINISHED
@@ -83,7 +84,7 @@ class Trainer(StepRunner):
         if isinstance(loader, BatchStream):
             params["samples"] = params["batch_size"] = None
         self.stop_training, self.stop_reason, self.interrupt_signal = False, None, None
-        self.epoch, self.is_snapshot_requested = initial_epoch, False
+        self.epoch, self.is_snapshot_requested, self.epoch_logs = initial_epoch, False, {}
         self.validation_loader = None
         if validation is not None and isinstance(validation.batches, Loader):
             self.validation_loader = validation.batches
