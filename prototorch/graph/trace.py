@@ -99,7 +99,8 @@ class LayerContext:
         if existing is None or merged.stated != existing.stated:
             check_weight(full, spec, merged.initializer, merged.regularizer, merged.constraint)
         self.trace.weights[full] = merged
-        return self.trace.graph.state(full, spec)
+        moved = self.trace.updates.get(full)  # an earlier use in this step: the statistics go on from there
+        return self.trace.graph.state(full, spec) if moved is None else moved
 
     def _transposed_weight(self, weight: WeightSpec, name: str) -> Value | None:
         """The matrix of a layer of another type that has the same ``weights`` name, transposed; None where there is

@@ -131,3 +131,17 @@ def test_tied_embeddings_of_a_language_model_have_their_right_size(tmp_path):
     lines = []
     pt.load_model(tmp_path / "gpt.proto").summary(print_fn=lines.append)
     assert f"{50257 * 768 + 1024 * 768:,} parameters" in lines[0]
+
+
+def test_each_use_of_a_batch_normalization_moves_its_statistics():
+    """As in Keras and PyTorch: the second use starts from the statistics that the first one has left."""
+    a, b = pt.Input((2,), name="a"), pt.Input((2,), name="b")
+    norm = pt.layers.BatchNormalization(momentum=0.5, name="norm")
+    model = pt.Model([a, b], pt.layers.Concatenate()(norm(a), norm(b)))
+    model.compile(pt.optimizers.SGD(0.0), "mse")
+    x = np.array([[1.0, 2.0], [3.0, 6.0]], np.float32)
+    model.train_on_batch({"a": x, "b": 2 * x}, np.zeros((2, 4), np.float32))
+    mean, variance = x.mean(0), x.var(0)
+    np.testing.assert_allclose(model.weights["norm/moving_mean"], (0 + mean) * 0.25 + mean, rtol=1e-6)
+    expected = (1 * 0.5 + variance * 0.5) * 0.5 + 4 * variance * 0.5
+    np.testing.assert_allclose(model.weights["norm/moving_variance"], expected, rtol=1e-6)

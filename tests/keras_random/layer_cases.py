@@ -47,9 +47,8 @@ def keras_layer(layer: Layer, data_format: str = "channels_last", **words: Any) 
     """Keras' layer with the same fields; ``words`` in the place of some."""
     cls, known = type(layer), peer_fields(type(layer))
     names = [n for n in cls.specs() if n in known and not n.endswith(KEPT)]
-    options = {n: _keras_value(getattr(layer, n)) for n in names} | words
-    if "data_format" in known:
-        options["data_format"] = data_format
+    options = {"data_format": data_format} if "data_format" in known else {}
+    options |= {n: _keras_value(getattr(layer, n)) for n in names} | words
     return getattr(keras.layers, cls.__name__)(**options)
 
 

@@ -153,6 +153,16 @@ def bicubic():
     assert np.abs(ours - theirs).max() < 0.5
 
 
+@shows("Gradient of a maximum of equal inputs")
+def equal_inputs():
+    a, b = (pt.tensor(np.ones((1, 1), np.float32), requires_grad=True) for _ in range(2))
+    L.Maximum()(a, b).sum().backward()
+    assert (a.grad.item(), b.grad.item()) == (1.0, 0.0)
+    c, d = (torch.ones(1, 1, requires_grad=True) for _ in range(2))
+    K.Maximum()([c, d]).sum().backward()
+    assert (c.grad.item(), d.grad.item()) == (0.5, 0.5)
+
+
 @shows("A mask beside first states")
 def mask_beside_states():
     x, state = normal(2, 3, 4), normal(2, 5)
