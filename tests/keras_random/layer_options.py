@@ -25,7 +25,7 @@ KEPT = ("_initializer", "_constraint", "seed", "dropout", "noise_shape", "traina
 
 def activation_words() -> list[str]:
     """The activations that both have; in snake_case the names are the same."""
-    words = [snake_case(name) for name in ActivationLayer.members() if name != "LeakyReLU"]  # still of another slope
+    words = [snake_case(name) for name in ActivationLayer.members()]
     return [word for word in words if hasattr(keras.activations, word)]
 
 

@@ -27,8 +27,10 @@ def of_both(family, module):
     return [cls for name, cls in family.members().items() if hasattr(module, name)]
 
 
-def random_block(draw, cls, **fixed):
-    """A random block with those of the values whose fields it has."""
+def random_schedule(draw, cls, **fixed):
+    """A random schedule with those of the values whose fields it has; fields that Keras lacks stay as they are."""
+    known = set(inspect.signature(getattr(keras.optimizers.schedules, cls.__name__).__init__).parameters)
+    fixed |= {n: p.default for n, p in inspect.signature(cls).parameters.items() if n not in known}
     return drawn(cls, draw.random, **{n: v for n, v in fixed.items() if n in cls.specs()})
 
 
@@ -40,7 +42,7 @@ def random_optimizer(draw, cls):
         schedules = of_both(Schedule, keras.optimizers.schedules)
         values = [draw.number(0.001, 0.05) for _ in range(draw.integer(2, 4))]
         steps = sorted(draw.rng.choice(np.arange(1, STEPS), len(values) - 1, replace=False).tolist())
-        rate = random_block(draw, draw.choice(schedules), boundaries=steps, values=values)
+        rate = random_schedule(draw, draw.choice(schedules), boundaries=steps, values=values)
     clip = draw.choice((*CLIPS, None))
     fixed = {n: None for n in CLIPS if n != clip} | ({clip: draw.choice([0.1, 1.0])} if clip else {})
     fixed |= {n: 0.0 for n in cls.specs() if n not in known}  # l1, l2
@@ -58,7 +60,8 @@ def keras_optimizer(optimizer, known):
     rate = options["learning_rate"]
     if isinstance(rate, Schedule):
         peer = getattr(keras.optimizers.schedules, type(rate).__name__)
-        options["learning_rate"] = peer(**peer_options(rate, set(rate.specs())))
+        names = set(inspect.signature(peer.__init__).parameters)
+        options["learning_rate"] = peer(**peer_options(rate, names))
     return getattr(keras.optimizers, type(optimizer).__name__)(**options)
 
 
