@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prototorch.errors import ModelError, TextError, UsageError, did_you_mean
+from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph import plan_printer
 from prototorch.graph.plan_printer import PlanDescription
-from prototorch.load import load_model
+from prototorch.load import check_text_file, find_model_file, is_saved, load_saved, make_model, read_blocks
 from prototorch.model import Model
 from prototorch.text.diagnostics import Diagnostic, Report
-from prototorch.train.dataset_binding import make_target
+from prototorch.text.loader import load_document
 from prototorch.train.model_notes import find_model_notes
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
-from prototorch.train.summary import Summary, probe_specs, step_specs, trace_net
+from prototorch.train.summary import Summary, step_specs, trace_net
 from prototorch.train.summary import summarize as summarize_net
+from prototorch.training_checks import find_missing_blocks, find_source_errors, find_training_errors
 
 __all__ = [
     "check_model",
     "default_batch_size",
     "describe_plan",
+    "find_missing_blocks",
     "find_warnings",
     "resolve_phase",
     "summary",
@@ -27,22 +29,36 @@ __all__ = [
 
 
 def check_model(source: str, overrides: Sequence[str] = (), allow_read: Sequence[str] = ()) -> Model:
-    """A model whose text, shapes, compile and fit blocks have been checked. Raises TextError with all errors."""
-    model = load_model(source, overrides=overrides, allow_read=allow_read)
+    """A model in which all that `run` would refuse before its first step has been checked: its text, shapes, compile
+    and fit blocks, preprocessing, data and callbacks.
+
+    Data are opened as far as their files have at most `MAX_READ_BYTES`; of larger ones only the existence is checked.
+    Raises TextError with all errors.
+    """
     report = Report()
+    model = _load(source, overrides, allow_read, report)
     trace_net(model.net, 1, report)
     if len(report):
         report.diagnostics.extend(_find_layout_errors(model))
+        report.diagnostics.extend(find_source_errors(model.fit_block, model.read_limits))
+    else:
+        report.diagnostics.extend(find_training_errors(model))
     report.raise_if_any()
-    if model.compile_block is not None and model.compile_block.loss:
-        try:
-            specs = probe_specs(model.net, 1)
-            outputs = model.trainer.plan_cache.output_specs(specs)
-            for term in model.trainer.plan_cache.loss_terms:
-                make_target(term, outputs[term.output])
-        except (UsageError, ModelError) as exc:
-            raise TextError([Diagnostic(f"compile: {exc}")]) from exc
     return model
+
+
+def _load(source: str, overrides: Sequence[str], allow_read: Sequence[str], report: Report) -> Model:
+    """As `load_model`; with the mistakes of a text also data sources that do not exist."""
+    path = find_model_file(source)
+    if is_saved(path):
+        return load_saved(path, overrides, allow_read)
+    net, blocks = read_blocks(load_document(check_text_file(path), {}, overrides, report), report)
+    if len(report):
+        missing = find_source_errors(blocks.get("fit"))
+        report.diagnostics.extend(error for error in missing if not report.has_within(error.span))
+        report.raise_if_any()
+    assert net is not None
+    return make_model(net, blocks)
 
 
 def find_warnings(model: Model) -> list[str]:

@@ -48,9 +48,13 @@ __all__ = [
 
 
 class PrototorchError(Exception):
-    """The root of every error prototorch raises on purpose. Its text shows control characters as escapes."""
+    """The root of every error prototorch raises on purpose. Its text shows control characters as escapes.
+
+    diagnostic: the mistake with its place in a text, where it is known; the message shows it.
+    """
 
     exit_code = 1
+    diagnostic: Any = None
 
     def __str__(self) -> str:
         return escape_controls(super().__str__())
@@ -191,7 +195,7 @@ def _most_similar(word: str, names: Sequence[str]) -> list[str]:
     """The most similar name, if it differs in one letter of four at most."""
     plain = {_to_ascii(n): n for n in names}
     near = difflib.get_close_matches(_to_ascii(word), plain, n=3, cutoff=0.6)
-    near = [n for n in near if _edit_distance(_to_ascii(word), n) <= max(1, (max(len(word), len(n)) + 1) // 4)]
+    near = [n for n in near if _edit_distance(_to_ascii(word), n) <= max(1, (max(len(word), len(n)) + 2) // 4)]
     exact = difflib.get_close_matches(word, [n for n in names if _to_ascii(n) in near], n=1, cutoff=0)
     return exact or [plain[n] for n in near[:1]]
 

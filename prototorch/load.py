@@ -9,6 +9,7 @@ from typing import Any
 
 from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
 from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mean
+from prototorch.graph.net import Net
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
 from prototorch.layers.activation import ActivationLayer
@@ -27,7 +28,16 @@ from prototorch.train.state_check import warn_of_loaded
 from prototorch.train.state_fields import StateError
 from prototorch.train.training_state import check_training_state
 
-__all__ = ["check_text_file", "find_model_file", "is_saved", "load_model", "load_saved", "model_from_text"]
+__all__ = [
+    "check_text_file",
+    "find_model_file",
+    "is_saved",
+    "load_model",
+    "load_saved",
+    "make_model",
+    "model_from_text",
+    "read_blocks",
+]
 
 
 def load_model(
@@ -119,15 +129,26 @@ def model_from_text(text: str, path: str | None = None, overrides: Sequence[str]
     return _model_from_document(load_text(text, path, params, overrides, report), report)
 
 
-def _model_from_document(document: Document, report: Report) -> Model:
+def read_blocks(document: Document, report: Report) -> tuple[Net | None, dict[str, Any]]:
+    """The net of an expanded document, and its blocks compile and fit by name; None, or missing, after mistakes."""
     net, sections = read_net(document, report)
     blocks: dict[str, Any] = {}
     for name, block in (("compile", Compile), ("fit", Fit)):
         field = sections.get(name)
         if field is not None and isinstance(field.value, Body):
             blocks[name] = block.from_fields(field.value.fields, report, field.name_span)
+    return net, blocks
+
+
+def _model_from_document(document: Document, report: Report) -> Model:
+    net, blocks = read_blocks(document, report)
     report.raise_if_any()
     assert net is not None
+    return make_model(net, blocks)
+
+
+def make_model(net: Net, blocks: Mapping[str, Any]) -> Model:
+    """The model of a net and its blocks compile and fit, see `read_blocks`."""
     model = Model(net)
     model.compile_block, model.fit_block = blocks.get("compile"), blocks.get("fit")
     return model

@@ -76,6 +76,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.model",),
     ("prototorch.sequential",),
     ("prototorch.load",),
+    ("prototorch.training_checks",),
     ("prototorch.checking", "prototorch.prediction", "prototorch.docs_pages", "prototorch.interop"),
     ("prototorch.measure",),
     ("prototorch.testing",),

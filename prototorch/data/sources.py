@@ -29,7 +29,7 @@ from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, printable_path, read_head
 from prototorch.errors import DataError, did_you_mean
 
-__all__ = ["DatasetSplits", "SourceOptions", "describe_source", "open_source", "register_array_format"]
+__all__ = ["DatasetSplits", "SourceOptions", "describe_source", "find_source", "open_source", "register_array_format"]
 
 DatasetSplits = dict[str, Dataset]
 ArrayFileReader = Callable[[Path], dict[str, np.ndarray]]
@@ -89,17 +89,26 @@ def open_source(source: str | os.PathLike[str], options: SourceOptions | None = 
     options = options or SourceOptions()
     if options.limits is not None and options.folder is not None:
         options.limits.check(options.folder, expand_path(options.folder))
-    if isinstance(source, str) and source in DATASET_NAMES:
-        return _with_targets(dict(load_builtin_dataset(source, options.folder)), options)
-    path = expand_path(source)
-    if options.limits is not None:
-        options.limits.check(os.fspath(source), path)
+    path = find_source(source, options.limits)
+    if path is None:
+        return _with_targets(dict(load_builtin_dataset(str(source), options.folder)), options)
     if path.is_dir():
         return _with_targets(_open_folder(path, options), options)
+    return _open_file(path, options)
+
+
+def find_source(source: str | os.PathLike[str], limits: ReadLimits | None = None) -> Path | None:
+    """The path of a source; None for the name of a data set. Raises DataError if there is none, UsageError if it is
+    outside of the limits."""
+    if isinstance(source, str) and source in DATASET_NAMES:
+        return None
+    path = expand_path(source)
+    if limits is not None:
+        limits.check(os.fspath(source), path)
     if not os.path.lexists(path):
         hint = did_you_mean(str(source), [*DATASET_NAMES, *_list_siblings(path)])
-        raise DataError(f"{printable_path(path)}: there is no such file or folder, and no data set of this name{hint}")
-    return _open_file(path, options)
+        raise DataError(f"{printable_path(path)}: there is no such file or folder, and no data set of this name.{hint}")
+    return path
 
 
 def _with_targets(splits: DatasetSplits, options: SourceOptions) -> DatasetSplits:

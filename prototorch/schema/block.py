@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
 from prototorch.errors import UsageError
+from prototorch.schema.block_source import copy_source, set_source, without_source
 from prototorch.schema.examples import Example
 from prototorch.schema.family import Family, to_typed_blocks
 from prototorch.schema.fields import MISSING, FieldDeclaration, FieldSpec, field_type
@@ -174,7 +175,12 @@ class Block:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values in some fields."""
-        return type(self)(**{**self.field_values(), **changes})
+        copy = type(self)(**{**self.field_values(), **changes})
+        copy_source(self, copy, changes)
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        return without_source(self.__dict__)
 
     def field_values(self) -> dict[str, Any]:
         """The fields' values by name."""
@@ -227,6 +233,7 @@ class Block:
                     report.add(f"{_display_name(cls)} needs {name!r} ({spec.type.describe()}).", span)
         if suggestions or "?" in by_name or any(v is MISSING for v in values.values()):
             return None
+        set_source(self, span, by_name)
         try:
             self.check()
         except UsageError as error:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from prototorch.errors import TextError
+from prototorch.errors import PrototorchError, TextError
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import ExpansionFrame
 
 EXCERPT_WIDTH = 110  # characters of a source line that a message shows
+SETTING = "--set"  # the name of the text of a setting of the command line
 MAX_DIAGNOSTICS = 50  # mistakes that one report takes
 MAX_REPEATED = 1000  # mistakes that it has already, as a repeat makes them
 MAX_MESSAGE = 2000  # characters of a message; names in it may be as long as a text
@@ -40,6 +44,26 @@ class Diagnostic:
         if self.chain is not None:
             parts.append("   " + format_chain(self.chain))
         return "\n".join(parts)
+
+
+def locate(error: PrototorchError, span: Span | None, chain: ExpansionFrame | None = None) -> PrototorchError:
+    """The error with its place in the text; the error itself where it has one already, or the text is a setting."""
+    if span is None or span.path == SETTING or error.diagnostic is not None or isinstance(error, TextError):
+        return error
+    diagnostic = Diagnostic(str(error), span, chain)
+    located_error = copy.copy(error)
+    located_error.args = (str(diagnostic), *error.args[1:])
+    located_error.diagnostic = diagnostic
+    return located_error
+
+
+@contextmanager
+def located(span: Span | None, chain: ExpansionFrame | None = None) -> Iterator[None]:
+    """Errors that are raised inside get this place in the text, if they have none."""
+    try:
+        yield
+    except PrototorchError as error:
+        raise locate(error, span, chain) from error.__cause__
 
 
 def format_chain(chain: ExpansionFrame) -> str:

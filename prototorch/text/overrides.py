@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prototorch.errors import ModelWarning, TextError, UsageError, did_you_mean, warn_user
-from prototorch.text.diagnostics import Report
+from prototorch.text.diagnostics import SETTING, Report
 from prototorch.text.evaluator import to_operand
 from prototorch.text.expressions import Name
 from prototorch.text.name_resolution import string_values
@@ -52,7 +52,7 @@ def parse_overrides(settings: Sequence[str]) -> tuple[dict[str, Any], list[Overr
         if len(parts) == 1:
             params[parts[0]] = to_operand(value)
         else:
-            others.append(Override(parts, value, Span(Source(text, "--set"), 0, len(path))))
+            others.append(Override(parts, value, Span(Source(text, SETTING), 0, len(path))))
     return params, others
 
 
@@ -75,7 +75,7 @@ def _strings_in(value: Any) -> list[str]:
 def _parse_override_value(value_text: str, text: str) -> Value:
     """The value; what is none in the model language is a string."""
     start = len(text) - len(value_text)
-    span = Span(Source(text, "--set"), start, len(text))
+    span = Span(Source(text, SETTING), start, len(text))
     try:
         value = parse_value(value_text)
     except TextError:

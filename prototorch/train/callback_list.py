@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch.errors import UsageError
+from prototorch.schema.block_source import find_span
+from prototorch.text.diagnostics import located
 from prototorch.train.callbacks import Callback, LambdaCallback
 from prototorch.train.log_names import LogNames
 
@@ -36,7 +38,8 @@ def callback_list(callbacks: Any) -> list[Callback]:
 def check_callbacks(callbacks: Sequence[Callback], names: LogNames) -> None:
     """Check the callbacks against the names that a fit will log. Raises UsageError for the first that does not fit."""
     for callback in callbacks:
-        callback.check_logs(names)
+        with located(find_span(callback, "monitor")):
+            callback.check_logs(names)
         is_own = not type(callback).__module__.startswith("prototorch.") or isinstance(callback, LambdaCallback)
         if is_own and _overrides(callback, "on_epoch_end"):
             names = replace(names, is_open=True)

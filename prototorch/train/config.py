@@ -13,6 +13,7 @@ from prototorch.losses import Loss
 from prototorch.metrics import Metric
 from prototorch.optimizers import Optimizer
 from prototorch.schema import Block, Choice, FieldType, example, field
+from prototorch.schema.block_source import set_source
 from prototorch.schema.family import NestedBlock
 from prototorch.schema.validation import ValidationError
 from prototorch.text.case_conversion import snake_case
@@ -102,6 +103,7 @@ class _PerOutput(FieldType):
                 continue
             try:
                 one = self.block(type=self._inner().read(item, report))
+                set_source(one, item.span, {})
                 blocks.append(self._with_short_name(one, _word_of(item)))
             except ValidationError as error:
                 error.span = error.span or item.span

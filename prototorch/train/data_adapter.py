@@ -20,6 +20,9 @@ from prototorch.data.loader import Loader
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.stream import BatchStream
 from prototorch.errors import UsageError
+from prototorch.schema.block_source import find_span
+from prototorch.text.diagnostics import located
+from prototorch.text.source import Span
 from prototorch.train.batch_source import BatchSource
 from prototorch.train.config import Fit
 from prototorch.train.dataset_binding import ModelBinding, bind_dataset, index_inputs
@@ -33,15 +36,17 @@ MAX_COMPARED_BYTES = 1 << 26  # bytes of training data that are searched for val
 
 class InputData:
     """A data set, or a stream of batches (``source``), the options of its loader, and the validation data that the
-    source itself has."""
+    source itself has. span: where a text names the source."""
 
     def __init__(
         self,
         source: Dataset | Any,
         loader_options: Mapping[str, Any] | None = None,
         validation: Dataset | None = None,
+        span: Span | None = None,
     ):
         self.source, self.loader_options, self.validation = source, dict(loader_options or {}), validation
+        self.span = span
 
     @property
     def is_stream(self) -> bool:
@@ -65,7 +70,7 @@ class DataAdapter:
                 if value is not None:
                     raise UsageError(f"{name} is given together with data that contain their own targets")
         if isinstance(x, Data):
-            return InputData(*self._open(x))
+            return self._open(x)
         return InputData(x if isinstance(x, Dataset) or _is_stream(x) else self.arrays(x, y, sample_weight))
 
     def adapt_validation(self, data: Any) -> InputData:
@@ -86,9 +91,9 @@ class DataAdapter:
         if x is None:
             if block.data is None:
                 raise UsageError("there are no data: give x and y, or a fit { data { ... } } block in the model's text")
-            is_declared, data = True, InputData(*self._open(block.data, self.read_limits))
+            is_declared, data = True, self._open(block.data, self.read_limits)
             if validation is None and block.validation is not None:
-                return data, InputData(*self._open(block.validation, self.read_limits))
+                return data, self._open(block.validation, self.read_limits)
         else:
             data = self.adapt(x, y, sample_weight)
         if validation is not None:
@@ -99,13 +104,18 @@ class DataAdapter:
                     "validation_split needs arrays or a data set; of a stream of batches give validation_data"
                 )
             seed = self.plan_cache.seed if is_declared else None  # arrays: the last samples, as in Keras
-            data.source, data.validation = data.source.split(block.validation_split, seed)
-        return data, None if data.validation is None else InputData(data.validation, data.loader_options)
+            with located(find_span(block, "validation_split")):
+                data.source, data.validation = data.source.split(block.validation_split, seed)
+        if data.validation is None:
+            return data, None
+        return data, InputData(data.validation, data.loader_options, span=data.span)
 
-    def _open(self, data: Data, limits: ReadLimits | None = None) -> tuple[Dataset, dict[str, Any], Dataset | None]:
+    def _open(self, data: Data, limits: ReadLimits | None = None) -> InputData:
         shape = self.net.inputs[0].shape if self.net.inputs else None
-        train, validation = data.open_train_and_validation(shape, self.plan_cache.seed, limits)
-        return train, data.loader_options(), validation
+        span = find_span(data, "source")
+        with located(span):
+            train, validation = data.open_train_and_validation(shape, self.plan_cache.seed, limits)
+        return InputData(train, data.loader_options(), validation, span)
 
     def arrays(self, x: Any, y: Any = None, sample_weight: Any = None) -> ArrayDataset:
         """Arrays in memory as a data set with the model's names. A target has the name of the column that its loss
@@ -117,7 +127,8 @@ class DataAdapter:
         """Batches of data, bound to the model and checked. Raises DataError where they do not fit."""
         if data.is_stream:
             return self._stream_batches(data.source, supervised, steps)
-        binding = self.bind(data.source, supervised)
+        with located(data.span):
+            binding = self.bind(data.source, supervised)
         options = data.loader_options
         if training:
             options = {**options, "shuffle": shuffle and options.get("shuffle", True)}

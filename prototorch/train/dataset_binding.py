@@ -11,7 +11,9 @@ from prototorch.data.dataset import Dataset
 from prototorch.errors import DataError, ShapeError
 from prototorch.graph.net import Net
 from prototorch.losses.function_loss import FunctionLoss
+from prototorch.schema.block_source import find_span
 from prototorch.spec import Spec
+from prototorch.text.diagnostics import locate
 from prototorch.train.loss_terms import LossTerm
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
@@ -116,11 +118,14 @@ def _raw_shape(preprocessor: Preprocessor, dataset: Dataset, column: str, expect
     try:
         shape = preprocessor.output_spec(Spec((1, *raw.shape), raw.dtype)).shape[1:]
     except ShapeError as exc:
-        raise DataError(f"{dataset.name}: a sample of shape {list(raw.shape)} cannot be preprocessed: {exc}") from exc
+        cause = exc.diagnostic.message if exc.diagnostic is not None else exc
+        error = DataError(f"{dataset.name}: a sample of shape {list(raw.shape)} cannot be preprocessed: {cause}")
+        raise locate(error, exc.diagnostic.span if exc.diagnostic is not None else None) from exc
     if len(shape) != len(expected) or any(e not in (None, n) for n, e in zip(shape, expected, strict=True)):
         wanted = ", ".join("none" if n is None else str(n) for n in expected)
-        raise DataError(
+        error = DataError(
             f"{dataset.name}: a sample of shape {list(raw.shape)} has shape {list(shape)} after preprocess, "
             f"expected [{wanted}] for the input {preprocessor.name!r}; add a Resizing or Reshape layer to preprocess"
         )
+        raise locate(error, find_span(net.preprocess[-1]) if (net := preprocessor.net).preprocess else None)
     return raw.shape

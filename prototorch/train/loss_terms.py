@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.errors import ModelWarning, ShapeError, UsageError, did_you_mean, warn_user
@@ -12,7 +12,10 @@ from prototorch.graph.trace import Trace
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
 from prototorch.metrics.generic_names import resolve_metric
+from prototorch.schema.block_source import find_span
 from prototorch.spec import Spec
+from prototorch.text.diagnostics import located
+from prototorch.text.source import Span
 from prototorch.train.config import Compile, OutputLoss
 
 __all__ = [
@@ -41,15 +44,17 @@ class LossTerm:
     name: str
     target: str | None = None
     target_shape: tuple[int, ...] | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def target_spec(self, output: Spec) -> Spec:
         """The spec of the targets for an output of this spec, see `Loss.target_spec`. Raises ShapeError."""
         if self.target_shape is not None:
             return Spec((output.shape[0], *self.target_shape), output.dtype)
-        try:
-            return self.loss.target_spec(output)
-        except ShapeError as exc:
-            raise ShapeError(f"loss at {self.output!r}: {exc}") from exc
+        with located(self.span):
+            try:
+                return self.loss.target_spec(output)
+            except ShapeError as exc:
+                raise ShapeError(f"loss at {self.output!r}: {exc}") from exc
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class MetricTerm:
     name: str
     is_weighted: bool = False
     logits_loss: Loss | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     def measured_output(self, output: Any) -> Any:
         """What the metric takes: the output, or its probabilities."""
@@ -79,13 +85,15 @@ def resolve_loss_terms(net: Net, config: Compile) -> tuple[LossTerm, ...]:
             elif len(net.outputs) == 1:
                 output = net.outputs[0]
             else:
-                raise UsageError(
-                    f"the net has {len(net.outputs)} outputs ({', '.join(net.outputs)}): say loss {{ output: ... }}"
-                )
-        _check_output(net, output, "loss")
+                with located(find_span(item)):
+                    raise UsageError(
+                        f"the net has {len(net.outputs)} outputs ({', '.join(net.outputs)}): say loss {{ output: ... }}"
+                    )
+        with located(find_span(item, "output")):
+            _check_output(net, output, "loss")
         before = sum(t.output == output for t in terms)
         name = f"{output}_loss_{before + 1}" if before else f"{output}_loss"
-        terms.append(LossTerm(output, item.type, item.weight, name, item.target))
+        terms.append(LossTerm(output, item.type, item.weight, name, item.target, span=find_span(item)))
     return tuple(terms)
 
 
@@ -93,7 +101,9 @@ def check_metrics(net: Net, config: Compile, loss_terms: Sequence[LossTerm]) -> 
     """Raise UsageError for a metric at an output that does not exist, or that has no loss and therefore no target."""
     with_loss = {t.output for t in loss_terms}
     for item in (*config.metrics, *config.weighted_metrics):
-        if item.output is not None:
+        if item.output is None:
+            continue
+        with located(find_span(item, "output")):
             _check_output(net, item.output, "metrics")
             if item.output not in with_loss:
                 raise UsageError(f"metrics: the output {item.output!r} has no loss, and so no target to compare with")
@@ -117,7 +127,8 @@ def resolve_metric_terms(
             metric = item.type
             word = metric if isinstance(metric, str) else None
             if isinstance(metric, str):
-                metric = resolve_metric(metric, loss, net_trace.values[output].spec)
+                with located(find_span(item)):
+                    metric = resolve_metric(metric, loss, net_trace.values[output].spec)
             name = word or metric.name
             name = name if len(outputs) <= 1 else f"{output}_{name}"
             if is_weighted and any(t.name == name for t in terms):
@@ -130,7 +141,7 @@ def resolve_metric_terms(
             while any(t.name == name for t in terms):
                 name, n = f"{stem}_{n}", n + 1
             metric, logits_loss = _metric_at_loss(metric, loss, name)
-            terms.append(MetricTerm(output, metric, name, is_weighted, logits_loss))
+            terms.append(MetricTerm(output, metric, name, is_weighted, logits_loss, find_span(item)))
     return tuple(terms)
 
 

@@ -21,7 +21,9 @@ from prototorch.layers.base import Layer
 from prototorch.ops.core import use_interpreter
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables, initial_value
+from prototorch.schema.block_source import find_span
 from prototorch.spec import Spec
+from prototorch.text.diagnostics import located
 
 __all__ = ["AUGMENT_KEY", "Preprocessor"]
 
@@ -124,25 +126,36 @@ class Preprocessor:
             return value
         augmented_sample = self._record_chain(trace, value, self.net.augment, "augment")
         if augmented_sample.shape != value.shape:
-            raise ShapeError(
-                f"augment changes the shape of samples from {list(value.shape[1:])} to "
-                f"{list(augmented_sample.shape[1:])}, but outside training, where augment does not run, the net gets "
-                "the former; Resizing and CenterCrop belong into preprocess; to crop at random, enlarge samples first, "
-                "and crop them to the former: augment { ZeroPadding2D { padding: 4 }  "
-                f"RandomCrop {_crop_fields(value)} }}"
-            )
+            with located(find_span(self.net.augment[-1])):
+                raise ShapeError(
+                    f"augment changes the shape of samples from {list(value.shape[1:])} to "
+                    f"{list(augmented_sample.shape[1:])}, but outside training, where augment does not run, the net "
+                    "gets the former; Resizing and CenterCrop belong into preprocess; to crop at random, enlarge "
+                    "samples first, and crop them to the former: augment { ZeroPadding2D { padding: 4 }  "
+                    f"RandomCrop {_crop_fields(value)} }}"
+                )
         return augmented_sample
 
     def _record_chain(self, trace: Trace, value: Value, layers: Sequence[Layer], where: str) -> Value:
         for i, layer in enumerate(layers):
             name = layer.name or f"{where}_{i + 1}"
-            try:
-                value = record_layer(LayerContext(trace, name, name, layer, layer), layer, (value,))
-            except ModelError as exc:
-                raise ShapeError(
-                    f"{where} layer {name!r} ({type(layer).__name__}): {exc}; it reads {list(value.shape[1:])}"
-                ) from exc
+            with located(find_span(layer)):
+                value = self._record_layer(trace, value, layer, name, where)
         return value
+
+    def _record_layer(self, trace: Trace, value: Value, layer: Layer, name: str, where: str) -> Value:
+        try:
+            count = len(trace.weights)
+            output = record_layer(LayerContext(trace, name, name, layer, layer), layer, (value,))
+            if isinstance(output, tuple):
+                raise ShapeError(f"it has {len(output)} outputs, and one is needed here")
+            if len(trace.weights) > count:
+                raise ShapeError("it has weights, which are neither trained nor saved here; it belongs into the net")
+        except ModelError as exc:
+            raise ShapeError(
+                f"{where} layer {name!r} ({type(layer).__name__}): {exc}; it reads {list(value.shape[1:])}"
+            ) from exc
+        return output
 
 
 def _crop_fields(image: Value) -> str:

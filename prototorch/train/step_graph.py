@@ -26,6 +26,7 @@ from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, initial_value
 from prototorch.spec import Spec
+from prototorch.text.diagnostics import located
 from prototorch.train.config import Compile
 from prototorch.train.gradient_check import gradient_operands, non_finite_marker
 from prototorch.train.loss_scale import LossScaler
@@ -117,7 +118,7 @@ class StepGraphBuilder:
         per_sample: dict[str, Value] = {}
         per_term: dict[str, Value] = {}
         for term in self.loss_terms:
-            with error_scope(graph, f"loss {term.name}"):
+            with located(term.span), error_scope(graph, f"loss {term.name}"):
                 mask = output_mask(net_trace, term.output)
                 masks = {} if mask is None else {"mask": mask}
                 samples = per_sample[term.name] = term.loss.per_sample_loss(
@@ -204,7 +205,7 @@ class StepGraphBuilder:
         self, step: StepGraph, net_trace: Trace, phase: str, losses: LossValues, sample_mask: Value
     ) -> None:
         for term in self._metrics_of(net_trace):
-            with error_scope(step.graph, f"metric {term.name}"):
+            with located(term.span), error_scope(step.graph, f"metric {term.name}"):
                 output = net_trace.values[term.output]
                 states = _add_states(step, f"{METRIC_PREFIX}{phase}:{term.name}:", term.metric.states(output.spec))
                 weight = losses.weights[term.output] if term.is_weighted else sample_mask

@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
-from prototorch.checking import check_model, find_warnings
+from prototorch.checking import check_model, find_missing_blocks, find_warnings
+from prototorch.cli.messages import echo_error
 from prototorch.cli.options import allow_read_option, allowed_folders, json_option, print_json, set_option
-from prototorch.errors import TextError
+from prototorch.errors import PrototorchError, TextError
 from prototorch.load import find_model_file
 from prototorch.terminal import escape_line
+from prototorch.text.diagnostics import Diagnostic
 
 
 @click.command()
@@ -32,13 +34,14 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -
     for file in files:
         try:
             results.append(_check_file(file, overrides, as_json))
-        except TextError as error:
+        except PrototorchError as error:
             codes.append(error.exit_code)
             if as_json:
-                diagnostics = [{"place": m.location, "message": m.message} for m in error.mistakes]
+                mistakes = error.mistakes if isinstance(error, TextError) else [Diagnostic(str(error))]
+                diagnostics = [{"place": m.location, "message": m.message} for m in mistakes]
                 results.append({**({"file": file} if len(files) > 1 else {}), "ok": False, "mistakes": diagnostics})
             else:
-                click.echo(str(error), err=True)
+                echo_error(error)
     if as_json:
         print_json(results if len(files) > 1 else results[0])
     return max(codes)
@@ -53,4 +56,6 @@ def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[st
         click.echo(f"{path}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
         for note in warnings:
             click.echo(f"warning: {note}")
+        for note in find_missing_blocks(model):
+            click.echo(f"note: {note}")
     return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": warnings}
