@@ -130,10 +130,14 @@ def _arrays_by_name(arrays: object, names: Sequence[str], kind: str, data: str) 
     holds_arrays = sequence is not None and len(sequence) > 0 and all(hasattr(array, "shape") for array in sequence)
     if len(names) == 1 and not (sequence is not None and holds_arrays and len(sequence) == 1):
         if sequence is not None and holds_arrays:
-            raise DataError(
-                f"{data}: {len(sequence)} arrays are given for the one {kind} {names[0]!r}; "
-                "give one array [samples, ...] (np.stack makes one out of samples)"
-            )
+            shapes = list(dict.fromkeys(str(list(array.shape)) for array in sequence))
+            hint = "give one array [samples, ...] (np.stack makes one out of samples)"
+            if len(shapes) > 1:
+                hint = (
+                    f"samples of different shapes ({', '.join(shapes[:3])}{', ...' if len(shapes) > 3 else ''}) must "
+                    "be padded to one, or given as batches of equal shapes by a function that yields (x, y)"
+                )
+            raise DataError(f"{data}: {len(sequence)} arrays are given for the one {kind} {names[0]!r}; {hint}")
         return {names[0]: as_column(arrays, names[0], data)}
     if sequence is None or len(sequence) != len(names):
         count = 1 if sequence is None else len(sequence)

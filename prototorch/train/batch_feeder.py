@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,6 +45,20 @@ class BatchFeeder:
         self.preprocesses_on_device = self._can_preprocess_on_device()
         can_pad = plan_cache.backend.is_shape_specialized and not self.preprocesses_on_device
         self.full_batch = full_batch if can_pad else 0
+        #: whether batches may differ in the sizes that the net leaves open, as those of a stream may
+        self.has_variable_sizes = False
+        self._feeders_by_shape: dict[tuple[tuple[int, ...], ...], BatchFeeder] = {}
+
+    def for_batch(self, columns: Mapping[str, np.ndarray]) -> BatchFeeder:
+        """The feeder of batches with the shapes of this one, which has plans of its own."""
+        inputs = {node.name: columns[self.data.input_columns[node.name]] for node in self.plan_cache.net.inputs}
+        shapes = tuple(array.shape for array in inputs.values())
+        feeder = self._feeders_by_shape.get(shapes)
+        if feeder is None:
+            feeder = self._feeders_by_shape[shapes] = copy.copy(self)
+            specs = {node.name: Spec(inputs[node.name].shape, node.dtype) for node in self.plan_cache.net.inputs}
+            feeder._specs, feeder._executors = {shapes[0][0]: specs}, {}
+        return feeder
 
     def _can_preprocess_on_device(self) -> bool:
         backend, preprocessor = self.plan_cache.backend, self.preprocessor

@@ -25,7 +25,7 @@ from prototorch.text.diagnostics import located
 from prototorch.text.source import Span
 from prototorch.train.batch_source import BatchSource
 from prototorch.train.config import Fit
-from prototorch.train.dataset_binding import ModelBinding, bind_dataset, index_inputs
+from prototorch.train.dataset_binding import ModelBinding, bind_dataset, index_inputs, targets_of_any_size
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 
@@ -152,8 +152,11 @@ class DataAdapter:
         dataset = binding.dataset
         if self.preprocessor.has_layers:
             name = self.preprocessor.name
-            stream.inputs[name] = dataset.columns[dataset.input_columns[name]].shape
-        stream.targets, stream.indices = binding.targets, index_inputs(self.net, self.preprocessor)
+            raw, declared = dataset.columns[dataset.input_columns[name]].shape, inputs[name]
+            declared = declared if len(declared) == len(raw) else raw
+            stream.inputs[name] = tuple(None if d is None else n for n, d in zip(raw, declared, strict=True))
+        stream.targets = targets_of_any_size(self.plan_cache, binding)
+        stream.indices = index_inputs(self.net, self.preprocessor)
         return BatchSource(dataset, stream, binding.input_specs)
 
     def _target_names(self) -> tuple[str, ...]:

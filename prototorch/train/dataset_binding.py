@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from prototorch.data.binding import BoundDataset, IndexRange, TargetSpec, bind
 from prototorch.data.dataset import Dataset
-from prototorch.errors import DataError, ShapeError
+from prototorch.errors import DataError, ModelError, ShapeError
 from prototorch.graph.net import Net
 from prototorch.losses.function_loss import FunctionLoss
 from prototorch.schema.block_source import find_span
@@ -18,7 +18,8 @@ from prototorch.train.loss_terms import LossTerm
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 
-__all__ = ["ModelBinding", "bind_dataset", "index_inputs", "input_specs", "input_targets", "make_target"]
+__all__ = ["ModelBinding", "bind_dataset", "index_inputs", "input_specs", "input_targets", "make_target",
+           "targets_of_any_size"]  # fmt: skip
 
 Shape = tuple[int | None, ...]
 
@@ -76,6 +77,28 @@ def _with_target_shapes(
         terms.append(term)
     plan_cache.steps.loss_terms = tuple(terms)
     return tuple(terms)
+
+
+def targets_of_any_size(plan_cache: PlanCache, binding: ModelBinding) -> dict[str, TargetSpec]:
+    """The targets of a binding, with None for the sizes that follow those that the net's inputs leave open."""
+    open_axes = {i.name: [1 + axis for axis, n in enumerate(i.shape) if n is None] for i in plan_cache.net.inputs}
+    if not any(open_axes.values()) or not binding.targets:
+        return binding.targets
+    larger = {
+        name: replace(spec, shape=tuple(n + 16 * (axis in open_axes[name]) for axis, n in enumerate(spec.shape)))
+        for name, spec in binding.input_specs.items()
+    }
+    try:
+        outputs = plan_cache.output_specs(larger)
+    except ModelError:  # the net takes this size alone
+        return binding.targets
+    terms = {term.output: term for term in plan_cache.loss_terms}
+    targets = {}
+    for name, target in binding.targets.items():
+        other = make_target(terms[name], outputs[name]).shape
+        sizes = (a if a == b else None for a, b in zip(target.shape, other, strict=True))
+        targets[name] = replace(target, shape=tuple(sizes))
+    return targets
 
 
 def make_target(term: LossTerm, output: Spec) -> TargetSpec:

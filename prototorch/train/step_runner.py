@@ -16,6 +16,7 @@ import numpy as np
 
 from prototorch.data.batch import Batch
 from prototorch.data.loader import Loader
+from prototorch.data.stream import BatchStream
 from prototorch.errors import TrainingError, UsageError
 from prototorch.graph.trace import RANDOM_KEY
 from prototorch.optimizers.schedules.base import Schedule
@@ -143,6 +144,8 @@ class StepRunner(FitState):
             loader.transform = feeder.preprocess
             if isinstance(loader, Loader):
                 loader.transform_bytes = feeder.preprocess_bytes(data.full_batch())
+        is_open = any(None in node.shape for node in self.plan_cache.net.inputs)
+        feeder.has_variable_sizes = is_open and isinstance(loader, BatchStream) and not feeder.preprocesses_on_device
         return feeder
 
     def run_step(
@@ -215,6 +218,8 @@ class StepRunner(FitState):
     def _run_step(
         self, phase: str, feeder: BatchFeeder, columns: Mapping[str, np.ndarray], count: int
     ) -> dict[str, Any]:
+        if feeder.has_variable_sizes:
+            feeder = feeder.for_batch(columns)
         executor = feeder.executor(phase, count)
         if executor is None:
             with self.profiler(PREPARE):

@@ -43,8 +43,19 @@ class _SnapshotCallback(Callback):
 
     def __init__(self, folder: RunFolder, resume: bool, quiet: bool):
         self.folder, self.resume, self.quiet = folder, resume, quiet
+        self.is_prepared = False
+
+    def prepare(self, model: Model) -> None:
+        """Report the size of the model, and check once that its snapshots fit on the disk. Raises SnapshotError."""
+        if not self.is_prepared:
+            self.is_prepared = True
+            device = model.trainer.plan_cache.backend.name
+            self.note(f"{model.net.name}: {model.count_params():,} parameters on {device}")
+            weights = sum(array.nbytes for array in model.weights.values())
+            self.folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
+        self.prepare(self.model)
         trainer = self.model.trainer
         if self.resume:
             self.folder.trim_log(trainer.epoch)
@@ -139,13 +150,12 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
     block = model.fit_block
     assert block is not None
     if not quiet:
-        device = model.trainer.plan_cache.backend.name
-        click.echo(f"{model.net.name}: {model.count_params():,} parameters on {device}", err=True)
         print_data_paths(block.data, block.validation)
-    weights = sum(a.nbytes for a in model.weights.values())
-    folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
+    snapshots = _SnapshotCallback(folder, resume, quiet)
+    if not any(None in node.shape for node in model.net.inputs):  # else the data determine the weights' shapes
+        snapshots.prepare(model)
     history = model.fit(
-        callbacks=[_SnapshotCallback(folder, resume, quiet), *block.callbacks],
+        callbacks=[snapshots, *block.callbacks],
         verbose=0 if quiet else "auto",
         resume=resume,
         run_dir=folder.path,
