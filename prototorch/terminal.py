@@ -31,13 +31,12 @@ def escape_controls(text: str) -> str:
 
 
 def escape_line(text: str) -> str:
-    r"""As `escape_controls`, and line feeds and tabs are escaped as well (``\x0a``): for a name or path in a line."""
+    r"""As `escape_controls`, and line feeds and tabs are escaped as well (``\n``): for a name or path in a line."""
     return _LINE_CONTROLS.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return match.group().encode("unicode_escape").decode()
 
 
 class EscapingStream:

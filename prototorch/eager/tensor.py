@@ -23,6 +23,7 @@ from prototorch.backends.registry import KernelFn
 from prototorch.eager.layer_call import run_layer
 from prototorch.errors import UsageError
 from prototorch.ops.core import Op, backward_pass, set_default_interpreter
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.operators import OperatorMixin
 from prototorch.spec import Spec
 
@@ -89,7 +90,7 @@ class EagerInterpreter:
 
     def constant(self, array: Any) -> Tensor:
         """A tensor without a gradient."""
-        return Tensor(self.backend.asarray(array))
+        return Tensor(self.backend.asarray(np.asarray(array) if isinstance(array, LazyArray) else array))
 
     def collect(self, work: Callable[[], Any]) -> tuple[Any, list[TapeEntry]]:
         """The result of ``work()``, and the tape entries of its ops."""

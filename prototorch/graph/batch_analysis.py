@@ -15,6 +15,7 @@ from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.trace import RANDOM_KEY
 from prototorch.ops.core import use_interpreter
 from prototorch.ops.facts import BATCHED, INDEPENDENT, MIXED, UNIFORM, BatchDependence
+from prototorch.ops.lazy_array import LazyArray
 
 __all__ = [
     "BATCHED",
@@ -37,6 +38,8 @@ def analyze_batch_axis(
 
     def dependence(value: Value) -> BatchDependence:
         if value.kind == "constant":
+            if isinstance(value.stored_array, LazyArray):  # a large one, whose rows differ
+                return INDEPENDENT
             array = np.asarray(value.array)
             return UNIFORM if array.ndim and len(array) and bool((array == array[:1]).all()) else INDEPENDENT
         return dependences.get(value, INDEPENDENT)

@@ -18,6 +18,7 @@ import numpy as np
 from prototorch.errors import ShapeError
 from prototorch.graph.mixed_precision import Autocast
 from prototorch.ops.core import Op, use_interpreter
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.operators import OPS, OperatorMixin
 from prototorch.spec import Spec
 
@@ -33,14 +34,15 @@ class Value(OperatorMixin):
     """One array of a graph, known by its spec.
 
     ``kind`` says where it comes from: "input" (given at each run), "state" (persistent between runs: weights, optimiser
-    slots, running statistics), "constant" (its ``array`` is known), or "node": output number ``index`` of its
-    ``producer``. ``users`` are the nodes that read it, each with the number of times it does.
+    slots, running statistics), "constant" (its ``array`` is known; ``stored_array`` may be a LazyArray), or "node":
+    output number ``index`` of its ``producer``. ``users`` are the nodes that read it, each with the number of times it
+    does.
     """
 
-    __slots__ = ("array", "index", "interpreter", "kind", "name", "producer", "spec", "users")
+    __slots__ = ("index", "interpreter", "kind", "name", "producer", "spec", "stored_array", "users")
 
     def __init__(self, graph: Graph, spec: Spec, kind: str = "node", name: str = "", array: Any = None):
-        self.interpreter, self.spec, self.kind, self.name, self.array = graph, spec, kind, name, array
+        self.interpreter, self.spec, self.kind, self.name, self.stored_array = graph, spec, kind, name, array
         self.producer: Node | None = None
         self.index = 0
         self.users: dict[Node, int] = {}
@@ -59,6 +61,12 @@ class Value(OperatorMixin):
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.spec.shape)
+
+    @property
+    def array(self) -> Any:
+        """The elements of a constant, computed now where they are not known yet; None for other kinds."""
+        array = self.stored_array
+        return np.asarray(array) if isinstance(array, LazyArray) else array
 
     def __repr__(self) -> str:
         source = self.name or (self.producer.op.name if self.producer else self.kind)
@@ -153,7 +161,7 @@ class Graph:
 
     def constant(self, array: Any) -> Value:
         """A value that is known now."""
-        array = np.asarray(array)
+        array = array if isinstance(array, LazyArray) else np.asarray(array)
         return self.value_class(self, Spec(tuple(array.shape), str(array.dtype)), "constant", array=array)
 
     def apply(self, op: Op, inputs: Sequence[Value], attrs: dict[str, Any]) -> Any:
@@ -334,7 +342,7 @@ class Graph:
 
         def copy_of(value: Value) -> Value:
             if value not in copies:  # a constant
-                copies[value] = Value(copy, value.spec, value.kind, value.name, value.array)
+                copies[value] = Value(copy, value.spec, value.kind, value.name, value.stored_array)
             return copies[value]
 
         for node in self._live_nodes({*outputs.values(), *updates.values()}):

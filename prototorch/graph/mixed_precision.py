@@ -44,7 +44,7 @@ class Autocast:
     def to_low_precision(self, graph: Any, value: Any) -> Any:
         """A float32 value cast to ``compute_dtype``; a constant is converted."""
         if value.kind == "constant":
-            return graph.constant(value.array.astype(self.numpy_dtype))
+            return graph.constant(value.stored_array.astype(self.numpy_dtype))
         return cast(value, dtype=self.compute_dtype)
 
 

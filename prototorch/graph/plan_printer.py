@@ -190,7 +190,7 @@ class _ValueNames:
 
 def format_constant(value: Value) -> str:
     """A constant of one element as a number, another one by its spec."""
-    return f"{value.array.item():.6g}" if value.array.size == 1 else f"constant {format_spec(value.spec)}"
+    return f"{value.array.item():.6g}" if value.spec.size == 1 else f"constant {format_spec(value.spec)}"
 
 
 def shorten_state_name(name: str, layer: str) -> str:

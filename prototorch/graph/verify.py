@@ -48,7 +48,7 @@ class _Verifier:
             for k, v in enumerate(node.inputs):
                 uses.setdefault(v, Counter())[node] += 1
                 if v.kind == "constant":
-                    if v.array is None:
+                    if v.stored_array is None:
                         self._report(node, f"input {k} is a constant without an array")
                 elif v not in defined:
                     self._report(node, f"input {k} ({v!r}) is not defined before it")

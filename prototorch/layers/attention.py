@@ -14,6 +14,7 @@ from prototorch.initializers.base import Initializer
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.mask_shapes import steps_mask
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
@@ -134,7 +135,7 @@ class MultiHeadAttention(Layer):
         input_masks = {id(m): m for x in (value, key) if (m := steps_mask(ctx, x)) is not None}
         masks += [ops.reshape(m, shape=(query.shape[0], 1, 1, s)) for m in input_masks.values()]
         if self.causal and t != s:
-            masks.append(np.tril(np.ones((1, 1, t, s), bool)))
+            masks.append(_causal_mask(t, s))
         return (reduce(ops.logical_and, masks),) if masks else ()
 
     def _attending_queries(self, ctx: Context, query: ArrayValue, value: Any, masks: tuple[Any, ...]) -> Any | None:
@@ -143,12 +144,17 @@ class MultiHeadAttention(Layer):
         t = query.shape[1]
         found = [m for m in (steps_mask(ctx, query),) if m is not None]
         # in self-attention without a mask as an input each query that counts sees itself
-        if masks and not isinstance(masks[0], np.ndarray) and (value is not query or masks[0].shape[2] > 1):
+        if masks and not isinstance(masks[0], LazyArray) and (value is not query or masks[0].shape[2] > 1):
             visible = masks[0]
             if self.causal and t == visible.shape[3]:
-                visible = ops.logical_and(visible, np.tril(np.ones((1, 1, t, t), bool)))
+                visible = ops.logical_and(visible, _causal_mask(t, t))
             found.append(ops.squeeze(ops.any(visible, axis=3), axis=1))
         return reduce(ops.logical_and, found) if found else None
+
+
+def _causal_mask(t: int, s: int) -> LazyArray:
+    """Which of s keys each of t queries sees: those up to its own step; bool [1, 1, t, s]."""
+    return LazyArray((1, 1, t, s), "bool", lambda: np.tril(np.ones((1, 1, t, s), bool)))
 
 
 def _zero_rows(x: ArrayValue, keep: Any | None, axis: int) -> Any:

@@ -11,6 +11,7 @@ from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
@@ -96,8 +97,11 @@ class SinePositionEncoding(Layer):
         if x.ndim != 3:
             ctx.fail("the input must be [time, n]")
         steps, n = x.shape[1:]
+        return x + LazyArray((steps, n), x.dtype, lambda: self._table(steps, n))
+
+    def _table(self, steps: int, n: int) -> np.ndarray:
+        """The vectors of all steps, float64 [steps, n]."""
         index = np.arange(n)
         rates = (1.0 / self.max_wavelength) ** (2 * (index // 2) / n)
         angles = np.arange(steps)[:, None] * rates
-        table = np.where(index % 2 == 0, np.sin(angles), np.cos(angles)).astype(x.dtype)
-        return x + table
+        return np.where(index % 2 == 0, np.sin(angles), np.cos(angles))

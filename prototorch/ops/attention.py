@@ -10,6 +10,7 @@ import numpy as np
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import broadcast_shapes, where
 from prototorch.ops.facts import PrecisionClass
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.linear import matmul
 from prototorch.ops.operators import op_function
 from prototorch.ops.shape import transpose
@@ -38,7 +39,8 @@ class AttentionWeights(Op):
         scores = matmul(q, k, transpose_b=True) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
         far = np.asarray(_MASKED_SCORE, dtype=q.dtype)
         if causal:
-            visible = np.tril(np.ones((q.shape[2], k.shape[2]), bool), k.shape[2] - q.shape[2])
+            t, s = q.shape[2], k.shape[2]
+            visible = LazyArray((t, s), "bool", lambda: np.tril(np.ones((t, s), bool), s - t))
             scores = where(visible, scores, far)
         for m in mask:
             scores = where(m, scores, far)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.operators import OperatorMixin
 from prototorch.spec import FLOAT_DTYPES, Spec
 
@@ -199,7 +200,7 @@ class _SpecInterpreter(_Recorder):
         return self.record(op, inputs, attrs, op.infer_spec(*(v.spec for v in inputs), **attrs), self.value)
 
     def constant(self, array: Any) -> _InterpretedValue:
-        array = np.asarray(array)
+        array = array if isinstance(array, LazyArray) else np.asarray(array)
         return self.value(Spec(tuple(array.shape), str(array.dtype)))
 
 
@@ -220,7 +221,7 @@ class ArrayInterpreter(_Recorder):
 
     def constant(self, array: Any) -> _InterpretedValue:
         """See `Interpreter.constant`."""
-        return self.value(self.xp.asarray(array))
+        return self.value(self.xp.asarray(np.asarray(array) if isinstance(array, LazyArray) else array))
 
 
 def infer_spec_by_decomposition(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from prototorch.ops.core import Op
 from prototorch.ops.facts import all_batched, flops_per_output
 from prototorch.ops.indexing import scatter_add
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.linear import matmul
 from prototorch.ops.operators import op_function
 from prototorch.spec import Spec
@@ -51,7 +53,8 @@ def resize(x: Any, size: tuple[int, int], method: str = "bilinear", align_corner
         have = x.shape[axis]
         if have == new_size:
             continue
-        matrix = interpolation_matrix(have, new_size, method, align_corners).astype(x.dtype)
+        compute = partial(interpolation_matrix, have, new_size, method, align_corners)
+        matrix = LazyArray((new_size, have), x.dtype, compute)
         x = matmul(matrix, x) if axis == 2 else matmul(x, matrix, transpose_b=True)
     return x
 

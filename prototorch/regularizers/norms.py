@@ -8,6 +8,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.errors import ShapeError
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.regularizers.base import Regularizer
 from prototorch.schema import field
 
@@ -54,6 +55,6 @@ class OrthogonalRegularizer(Regularizer):
         # Keras 3 normalises with l2_normalize, whose floor under the squared norm is 1e-12
         w = w * ops.rsqrt(ops.maximum(ops.sum(ops.square(w), axis=1, keepdims=True), 1e-12))
         n = w.shape[0]
-        off = np.asarray(1 - np.eye(n), dtype=weight.dtype)
+        off = LazyArray((n, n), weight.dtype, lambda: 1 - np.eye(n))
         pairs = ops.abs(ops.matmul(w, w, transpose_b=True) * off)
         return ops.sum(pairs) * (self.factor * 0.5 / max(n * (n - 1) / 2, 1))

@@ -37,7 +37,7 @@ def read_before_definition(graph: Graph) -> None:
 
 
 def constant_without_array(graph: Graph) -> None:
-    graph.nodes[2].inputs[1].array = None
+    graph.nodes[2].inputs[1].stored_array = None
 
 
 def defined_twice(graph: Graph) -> None:

@@ -46,6 +46,14 @@ SMALL = {
     "unknown names in a repeat": INPUT + "repeat i in $range(90000) { Dense { units: $nothing } }",
     "unknown bottoms": INPUT + 'block b() { Dense { units: 8  bottom: "zzz" } }\nrepeat 90000 { b { } }',
     "shapes that do not fit": INPUT + 'repeat 90000 { Reshape { target_shape: [7]  bottom: "x" } }',
+    "a large table": 'input { name: "x"  shape: [9000, 9000] }\nSinePositionEncoding { }\n',
+    "a large image": 'input { name: "x"  shape: [3, 8000, 8000] }\nResizing { height: 30000  width: 30000 }\n',
+    "a large crop": 'input { name: "x"  shape: [3, 30000, 30000] }\nRandomCrop { height: 20000  width: 20000 }\n',
+    "a long sequence": 'input { name: "x"  shape: [40000, 8] }\nMultiHeadAttention { num_heads: 2  key_dim: 4  causal: true }\n',
+    "a large attention": 'input { name: "a" shape: [40000, 8] } input { name: "b" shape: [30000, 8] }\n'
+    'MultiHeadAttention { num_heads: 2  key_dim: 4  causal: true  bottom: ["a", "b"] }\n',
+    "a large regularizer": INPUT + "Dense { units: 50000  kernel_regularizer: orthogonal_regularizer { mode: columns } }",
+    "large recurrent layers": 'input { name: "x"  shape: [100, 60000] }\nLSTM { units: 60000 }\n',
     "long names": INPUT + 'block b0() { Dense { units: 8 } }\n'
     + "".join(f'block b{i}() {{ b{i - 1} {{ name: "{"n" * 50}" }} }}\n' for i in range(1, 90)) + "repeat 5000 { b89 { } }",
 }  # fmt: skip

@@ -17,7 +17,7 @@ def fold_constants(graph: Graph, context: PassContext) -> bool:
     changed = False
     for node in graph:
         known = all(v.kind == "constant" for v in node.inputs)
-        if not known or any(v.spec.size > _MAX_ELEMENTS for v in node.outputs):
+        if not known or any(v.spec.size > _MAX_ELEMENTS for v in (*node.outputs, *node.inputs)):
             continue
         computed = node.op.reference(np, *(v.array for v in node.inputs), **node.attrs)
         for value, array in zip(node.outputs, computed if isinstance(computed, tuple) else (computed,), strict=True):

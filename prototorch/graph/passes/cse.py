@@ -38,6 +38,6 @@ def eliminate_common_subexpressions(graph: Graph, context: PassContext) -> bool:
 
 def _canonical(value: Value, constants: dict[Any, Value]) -> Value:
     """The first constant of one element with this value; any other constant itself."""
-    if value.array.size != 1:
+    if value.spec.size != 1:
         return value
     return constants.setdefault((value.spec, value.array.tobytes()), value)

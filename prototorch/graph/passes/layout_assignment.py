@@ -97,7 +97,7 @@ class _LayoutAssignment:
         self.changed = True
         spec = replace(value.spec, layout=layout)
         if value.kind == "constant":
-            return Value(self.graph, spec, "constant", value.name, value.array)
+            return Value(self.graph, spec, "constant", value.name, value.stored_array)
         converted = Value(self.graph, spec)
         op = relabel if layouts_coincide(value.shape) else reorder
         node = Node(op, (value,), {"layout": layout}, (converted,), user.scope, user.phase)
