@@ -201,6 +201,8 @@ def _takes_mask(cls: type[Layer], x: np.ndarray) -> bool:
     """Masks are [batch, time]: inputs whose first dimension after the batch is time in both layouts."""
     if cls.__name__ in ("Permute", "Dot") and differs("Masks behind Permute and Dot"):
         return False
+    if issubclass(cls, MergeLayer) and x.ndim > 3 and differs("Masks of merged values of more axes"):
+        return False
     return x.ndim >= 3 and x.dtype.kind == "f" and not is_channels_last(cls) and cls.__name__ != "Masking"
 
 
