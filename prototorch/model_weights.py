@@ -135,7 +135,7 @@ class ModelWeights:
                 RuntimeWarning, stacklevel=3,
             )  # fmt: skip
 
-    @explain_arguments(renamed={"filepath": "path"})
+    @explain_arguments(aliases={"filepath": "path"})
     def load_weights(self, path: str | PathLike[str], *, by_name: bool = False,
                      skip_mismatch: bool = False) -> checkpoint.LoadReport:  # fmt: skip
         """Read weights from a file of `save` or `save_weights`; returns a report of what was loaded and what was not.

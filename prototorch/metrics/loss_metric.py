@@ -73,11 +73,11 @@ class LossMetric(MeanMetric):
         return loss_mask(self.loss, target, output)
 
 
-def can_take_logits(measured: Loss, loss: Loss) -> bool:
+def can_take_logits(metric_loss: Loss, loss: Loss) -> bool:
     """Whether a loss that is a metric takes probabilities, and could take the logits of the loss at its output."""
-    is_binary = measured.target_kind == "binary"
+    is_binary = metric_loss.target_kind == "binary"
     return (
-        getattr(measured, "from_logits", None) is False
+        getattr(metric_loss, "from_logits", None) is False
         and bool(getattr(loss, "from_logits", False))
         and is_binary == (loss.target_kind == "binary")
     )

@@ -45,11 +45,11 @@ def drop_neutral(what: str, table: Mapping[str, NeutralArgument], arguments: dic
 
 
 def explain_arguments(
-    table: Mapping[str, NeutralArgument] | None = None, renamed: Mapping[str, str] | None = None
+    table: Mapping[str, NeutralArgument] | None = None, aliases: Mapping[str, str] | None = None
 ) -> Callable[[_Method], _Method]:
     """A decorator of a public method: unknown arguments are a UsageError with a hint.
 
-    table: arguments of Keras, see `NeutralArgument`. renamed: other names of its own arguments.
+    table: arguments of Keras, see `NeutralArgument`. aliases: other names of its own arguments.
     """
 
     def decorate(method: _Method) -> _Method:
@@ -62,8 +62,8 @@ def explain_arguments(
         @wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
             for name in [n for n in kwargs if n not in signature.parameters]:
-                if renamed and name in renamed and renamed[name] not in kwargs:
-                    kwargs[renamed[name]] = kwargs.pop(name)
+                if aliases and name in aliases and aliases[name] not in kwargs:
+                    kwargs[aliases[name]] = kwargs.pop(name)
             if table:
                 drop_neutral(what, table, kwargs)
             try:

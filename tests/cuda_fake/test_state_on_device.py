@@ -18,6 +18,7 @@ from tests.cuda_fake.fake_gpu import (
     use_backend,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:data. the values of the input:prototorch.data.checks.DataWarning")
 BATCH = 4
 
 

@@ -18,13 +18,15 @@ RANGES = {
     "ContrastiveLoss": "softplus", "CategoricalCrossentropy": "softmax", "SparseCategoricalCrossentropy": "softmax",
     "BinaryCrossentropy": "sigmoid",
 }  # fmt: skip
+NOT_DRAWN = {"FunctionLoss", "FunctionMetric", "LossMetric"}  # they hold a Python function, or a loss
 
 
 def ends(net: Any) -> tuple[list[str], list[OutputLoss]]:
     """Layers behind each loose end that give what a loss takes; the outputs and their losses."""
     outputs: list[str] = []
     losses: list[OutputLoss] = []
-    rng, kinds = net.rng, [c for c in Loss.members().values() if c.__module__.startswith("prototorch.")]
+    rng, every = net.rng, Loss.members().values()
+    kinds = [c for c in every if c.__module__.startswith("prototorch.") and c.__name__ not in NOT_DRAWN]
     for name in net.loose():
         for attempt in range(30):
             loss = drawn(rng.choice(kinds if attempt < 20 else [Loss.lookup("mse")]), rng)
@@ -79,7 +81,7 @@ def measured(rng: Random, losses: list[OutputLoss], net: Any, share: float = 0.6
         kind, spec = given.type.target_kind, net.specs[given.output]
         if rng.random() > share:
             continue
-        known = [c for c in Metric.members().values() if c.target_kind == kind and c.__name__ != "LossMetric"]
+        known = [c for c in Metric.members().values() if c.target_kind == kind and c.__name__ not in NOT_DRAWN]
         try:
             one = drawn(rng.choice(known), rng)
             one.states(spec)
