@@ -100,7 +100,12 @@ def print_json(value: Any) -> None:
 
 def format_json(value: Any) -> str:
     """A value as JSON; numbers that are not finite, which JSON does not know, as null."""
-    return json.dumps(_replace_nonfinite(to_plain_types(value)), indent=2, allow_nan=False)
+    return json.dumps(to_json_types(value), indent=2, allow_nan=False)
+
+
+def to_json_types(value: Any) -> Any:
+    """A value of the types that JSON knows; numbers that are not finite as None."""
+    return _replace_nonfinite(to_plain_types(value))
 
 
 def to_plain_types(value: Any) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
@@ -29,6 +30,9 @@ __all__ = ["RunFolder"]
 
 _Read = TypeVar("_Read")
 _MAX_LOG_BYTES = 1 << 30
+_RESERVED = re.compile(
+    r"model\.h5|(history|result|latest|\.lock)\.json|log\.jsonl|\.lock|snapshot_step.*|before([/\\].*)?"
+)
 
 
 class _SupportsSave(Protocol):
@@ -52,6 +56,11 @@ class RunFolder:
         self.path = path
         self.snapshots = SnapshotFolder(path, keep=keep)
         self._lock = RunLock(path)
+
+    @staticmethod
+    def is_reserved(path: str) -> bool:
+        """Whether a path, relative to a run folder, is that of a file or folder which the run folder itself writes."""
+        return _RESERVED.fullmatch(path) is not None
 
     @property
     def log_path(self) -> Path:

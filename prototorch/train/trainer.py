@@ -171,13 +171,13 @@ class Trainer(StepRunner):
 
         with self.profiler(CALLBACKS):
             self._deferred.run(call, after_errors=True)
-        self._serve_snapshot_request(calls)
+        if self.is_snapshot_requested:
+            self._serve_snapshot_request(calls)
 
     def _serve_snapshot_request(self, calls: CallbackList) -> None:
-        if self.is_snapshot_requested:
-            self.is_snapshot_requested = False
-            self.synchronize()
-            self.call_hooks(calls, "on_snapshot_request")
+        self.is_snapshot_requested = False
+        self.synchronize()
+        self.call_hooks(calls, "on_snapshot_request")
 
     def evaluate(self, model: Any, data: BatchSource, *, steps: int | None = None,
                  callbacks: CallbackList | None = None) -> dict[str, Any]:  # fmt: skip
@@ -249,7 +249,8 @@ class Trainer(StepRunner):
                 self.batch, self.samples_seen = number + 1, self.samples_seen + batch.num_samples
                 self.call_hooks(calls, "on_train_batch_end", number, logs)
                 self._unread_logs = None
-                self._serve_snapshot_request(calls)
+                if self.is_snapshot_requested:
+                    self._serve_snapshot_request(calls)
                 if steps is not None and self.batch >= steps:
                     return True
                 if self.stop_training:

@@ -248,3 +248,16 @@ def test_numbers_that_are_not_finite_are_null():
         "loss": None,
         "list": [2.0, None],
     }
+
+
+@pytest.mark.parametrize(
+    "callback",
+    ['CSVLogger { filename: "log.jsonl" }', 'ModelCheckpoint { filepath: "./model.h5" }',
+     'ModelCheckpoint { filepath: "snapshot_step{epoch:06d}.h5" }', 'ModelCheckpoint { filepath: "before/x.h5" }'],
+)  # fmt: skip
+def test_names_of_the_run_folder_itself_are_refused(text, shell, callback):  # noqa: F811
+    text(callback)
+    code, _, err = shell("run", "t.proto", "--quiet")
+    assert code == 2
+    assert "is the name of a file of the run folder itself: give another name" in err
+    assert not list(Path("runs/tiny").glob("*.h5"))

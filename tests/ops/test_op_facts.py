@@ -25,7 +25,7 @@ OTHER_MEANINGS = {
     "backends/cuda/": {"is_finite"},  # the kernel that checks the loss
     "graph/plan_printer.py": {"fused"},  # a key of the report's JSON
     "train/": {"sum"},  # the name of a metric's state, which saved files contain
-    "train/builtin_callbacks.py": {"min", "max", "top_k"},  # a callback's options
+    "train/monitors.py": {"min", "max"},  # a callback's options
     "train/metric_totals.py": {"min", "max"},  # the direction in which a metric improves
     "train/profiler.py": {"all"},
     "train/synthetic_batch.py": {"one_hot"},  # a form of targets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 
@@ -21,7 +22,7 @@ from prototorch.cli.options import (
     quiet_option,
     set_option,
     threads_option,
-    to_plain_types,
+    to_json_types,
 )
 from prototorch.cli.process_start import PROCESS_START
 from prototorch.cli.run_dirs import load_snapshot, open_run_folder
@@ -30,6 +31,7 @@ from prototorch.errors import UsageError
 from prototorch.model import Model
 from prototorch.storage.run_folder import RunFolder
 from prototorch.train.callbacks import Callback, Logs
+from prototorch.train.log_names import LogNames
 from prototorch.train.profiler import EVALUATE, SAVE, START, data_wait_share, format_table
 from prototorch.train.progress import format_duration
 
@@ -53,6 +55,16 @@ class _SnapshotCallback(Callback):
             self.note(f"{model.net.name}: {model.count_params():,} parameters on {device}")
             weights = sum(array.nbytes for array in model.weights.values())
             self.folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
+
+    def check_logs(self, names: LogNames) -> None:
+        for callback in self.model.fit_block.callbacks:
+            for name in ("filepath", "filename"):
+                path = os.path.normpath(getattr(callback, name, "."))
+                if RunFolder.is_reserved(path):
+                    raise UsageError(
+                        f"{type(callback).__name__}.{name} {path!r} is the name of a file of the run folder itself: "
+                        "give another name"
+                    )
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.prepare(self.model)
@@ -79,7 +91,7 @@ class _SnapshotCallback(Callback):
             "waiting": round(data_wait_share(trainer.epoch_seconds), 4),
         }
         self.folder.save_snapshot(self.model, trainer.step)
-        self.folder.append_log({"epoch": epoch + 1, **to_plain_types(logs or {}), **spent})
+        self.folder.append_log({"epoch": epoch + 1, **to_json_types(logs or {}), **spent})
 
     def on_snapshot_request(self) -> None:
         path = self.folder.save_snapshot(self.model, self.model.trainer.step)
@@ -168,7 +180,7 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
         click.echo(f"prototorch: stopped by {name} {where}; --resume continues", err=True)
         return 128 + signal_number
     with model.trainer.profiler(SAVE):
-        model_path = folder.save_result(model, to_plain_types(history.history))
+        model_path = folder.save_result(model, to_json_types(history.history))
     with model.trainer.profiler(EVALUATE):
         report = evaluate_saved(model, model_path, history)
         folder.save_summary(format_json(report.to_json()))
