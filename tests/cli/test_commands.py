@@ -103,7 +103,8 @@ def test_resume_refuses_what_would_not_be_the_same_training(here, shell):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
-def test_a_signal_keeps_a_snapshot_and_resume_goes_on(here):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_keeps_a_snapshot_and_resume_goes_on(here, number, code):
     command = [sys.executable, "-c", "from prototorch.cli import main; main()", "run", "mlp", "--epochs", "200",
                "--set", "fit.data.limit=600"]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -112,9 +113,9 @@ def test_a_signal_keeps_a_snapshot_and_resume_goes_on(here):
         if log.exists() and log.read_text().count("\n") >= 2:
             break
         time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 143
+    assert process.returncode == code
     assert "--resume" in err
     stopped = log.read_text().count("\n")
     again = [*command[:5], "--epochs", str(stopped + 2), *command[7:], "--resume", "--quiet"]
