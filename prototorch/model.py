@@ -20,6 +20,7 @@ from prototorch.graph.net_writer import net_fields
 from prototorch.graph.symbolic import SymbolicTensor, build_net
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
+from prototorch.model_call import call_model
 from prototorch.model_structure import ModelStructure, layer_of
 from prototorch.model_weights import ModelWeights
 from prototorch.optimizers import Optimizer
@@ -87,6 +88,7 @@ class Model(ModelStructure, ModelWeights):
         if preprocess or augment:
             self.net = replace(self.net, preprocess=tuple(preprocess), augment=tuple(augment))
         self.variables = Variables()
+        self._bind_layers()
         self.input_ranges = InputRanges(self.net)
         self.compile_block: Compile | None = None
         self.fit_block: Fit | None = None
@@ -113,12 +115,17 @@ class Model(ModelStructure, ModelWeights):
             "Model cannot be pickled, because opening a pickle runs code; use model.save(path) and load_model(path)"
         )
 
-    def __call__(self, *args: Any, **options: Any) -> NoReturn:
-        """Raises UsageError: a model is not callable, in contrast to a layer."""
-        raise UsageError(
-            "Model is not callable; use model.predict(x) for the outputs of samples; its layers (model.layers) can be "
-            "called on symbolic tensors or tensors"
-        )
+    def __call__(self, *inputs: Any, training: bool = False) -> Any:
+        """The outputs for inputs in order, or a dict of them by name: one, or a tuple where there are several.
+
+        Symbolic tensors become a part of another net, which shares the weights (as in Keras: training one model changes
+        the other). Tensors and arrays [batch, ...] are computed at once, layer by layer, with gradients to the weights
+        (`eager.weights_of` has their tensors); `predict` is faster. ``preprocess`` layers come first, ``augment``
+        layers are left out. training: the phase, for tensors and arrays.
+
+        Raises UsageError for another number of inputs, or for inputs of several kinds.
+        """
+        return call_model(self, inputs, training)
 
     def __repr__(self) -> str:
         ends = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from prototorch.eager.layer_call import adopt_eager_weights
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import LayerNode, Net
+from prototorch.graph.trace import Trace
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
+from prototorch.layers.weight_source import WeightSource, set_weight_source, weight_source
+from prototorch.runtime.variables import Variables
 from prototorch.train.trainer import Trainer
 
 __all__ = ["ModelStructure", "layer_of"]
@@ -19,6 +23,37 @@ class ModelStructure:
     net: Net
     _trainer: Trainer | None
     _weight_specs: dict[str, WeightSpec] | None
+
+    variables: Variables
+
+    def _bind_layers(self) -> None:
+        """Take the weights that layers of other models bring along, and enter these layers for models to come."""
+        for node in self.net.nodes:
+            own = WeightSource(self.variables, f"{node.weights_key}/")
+            called = node.called_layer
+            if called is not None:
+                source = weight_source(called)
+                if source is None:
+                    set_weight_source(called, own)
+                    adopt_eager_weights(called, own)
+                else:
+                    self.variables.share(own.prefix, *source)
+            if weight_source(node.layer) is None:
+                set_weight_source(node.layer, own)
+
+    def _bind_inner_layers(self, net_trace: Trace) -> None:
+        """The same for layers inside others (`TimeDistributed`), whose prefixes a trace tells."""
+        for prefix, layer in net_trace.inner_layers.items():
+            source = weight_source(layer)
+            if source is None:
+                set_weight_source(layer, WeightSource(self.variables, prefix))
+            elif source.variables is not self.variables:
+                self.variables.share(prefix, *source)
+            elif source.prefix != prefix:
+                raise UsageError(
+                    f"one {type(layer).__name__} object is used as {source.prefix.rstrip('/')!r} and as "
+                    f"{prefix.rstrip('/')!r}: layers inside others share no weights within one model; make two objects"
+                )
 
     @property
     def name(self) -> str:
@@ -76,6 +111,8 @@ class ModelStructure:
         self.net = replace(self.net, nodes=tuple(
             replace(node, layer=node.layer.replace(trainable=trainable)) if node.weights_key in keys else node
             for node in self.net.nodes))  # fmt: skip
+        for node in self.net.nodes:
+            set_weight_source(node.layer, WeightSource(self.variables, f"{node.weights_key}/"))
         self._weight_specs, self._trainer = None, None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
-from prototorch.graph.trace import trace
+from prototorch.graph.trace import Trace, trace
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.schema.neutral_arguments import explain_arguments
@@ -41,6 +41,10 @@ class ModelWeights:
         """Runs the steps; see `prototorch.model.Model.trainer`."""
         raise NotImplementedError
 
+    def _bind_inner_layers(self, net_trace: Trace) -> None:
+        """See `prototorch.model_structure.ModelStructure`."""
+        raise NotImplementedError
+
     def to_text(self) -> str:
         """The model as text; see `prototorch.model.Model.to_text`."""
         raise NotImplementedError
@@ -52,7 +56,9 @@ class ModelWeights:
         """
         with self.trainer.lock:
             if self._weight_specs is None:
-                self._weight_specs = trace(self.net, specs, False).weights
+                net_trace = trace(self.net, specs, False)
+                self._bind_inner_layers(net_trace)
+                self._weight_specs = net_trace.weights
             self.trainer.plan_cache.check_weights_fit(self._weight_specs.values())
             seed = self.compile_block.seed if self.compile_block is not None else 0
             for weight in self._weight_specs.values():

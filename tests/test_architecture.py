@@ -72,7 +72,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.trainer",),
     ("prototorch.train.on_batch",),
     # ----
-    ("prototorch.model_structure", "prototorch.model_weights"),
+    ("prototorch.model_structure", "prototorch.model_weights", "prototorch.model_call"),
     ("prototorch.model",),
     ("prototorch.sequential",),
     ("prototorch.load",),

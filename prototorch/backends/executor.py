@@ -93,6 +93,10 @@ class StateMirror(Mapping[str, Any]):
     """The arrays of states in a device's memory, each with a copy in the host's; one of the two may be newer."""
 
     backend: Any
+    #: called before host arrays are copied to the device: others may have changed them
+    before_push: Callable[[], None] | None = None
+    #: counts the runs that wrote the device's arrays
+    writes = 0
 
     @property
     def resident(self) -> Container[str]:

@@ -23,6 +23,7 @@ from prototorch.errors import ModelError, ModelWarning, ShapeError, warn_user
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
+from prototorch.layers.weight_source import WeightSource, weight_source
 
 #: makes a tensor of an array without a copy: (array, requires_grad) -> tensor
 TensorFactory = Callable[[np.ndarray, bool], Any]
@@ -80,8 +81,21 @@ def layer_state(layer: Layer) -> LayerState:
 
 
 def weights_of(layer: Layer) -> dict[str, Any]:
-    """The tensors of a layer that has been called, by name: ``kernel``, ``bias``, ``forward_layer/kernel``."""
+    """The tensors of a layer that has been called, by name: ``kernel``, ``bias``, ``forward_layer/kernel``.
+
+    Those of a layer of a model have the memory of the model's weights.
+    """
     return layer_state(layer).weights
+
+
+def bound_tensor(make: TensorFactory, source: WeightSource, name: str, requires_grad: bool) -> Any:
+    """The tensor of a model's weight, of the same memory; one for each weight while it is alive."""
+    array = source.variables[source.prefix + name]
+    tensors = source.variables.tensors
+    found = tensors.get(source.prefix + name)
+    if found is None or found.data is not array or found.requires_grad != requires_grad:
+        found = tensors[source.prefix + name] = make(array, requires_grad)
+    return found
 
 
 class EagerContext:
@@ -97,19 +111,34 @@ class EagerContext:
                fans: tuple[int, int] | None = None) -> Any:  # fmt: skip
         """See `Context.weight`."""
         full = self.prefix + name
+        source, key = self._source(name)
+        is_trained = trainable and self.layer.trainable and self.root.trainable
         weight = self.state.weights.get(full)
+        if source is not None and source.prefix + key in source.variables:
+            is_float = source.variables.borrow(source.prefix + key).dtype.kind == "f"
+            weight = self.state.weights[full] = bound_tensor(self.make, source, key, is_trained and is_float)
         if weight is None:
             values = self.state.preset_weights.pop(full, None)
             if values is None:
                 initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
                 rng = np.random.Generator(np.random.Philox(key=[_random.seed & (2**64 - 1), next(_random.calls)]))
                 values = initializer.values(tuple(shape), rng, fans or compute_fans(tuple(shape)))
-            is_trained = trainable and self.layer.trainable and self.root.trainable
             array = np.array(values, dtype=dtype or self._dtype)
-            weight = self.state.weights[full] = self.make(array, is_trained and array.dtype.kind == "f")
+            requires_grad = is_trained and array.dtype.kind == "f"
+            if source is None:
+                weight = self.make(array, requires_grad)
+            else:
+                source.variables.create(source.prefix + key, array)
+                weight = bound_tensor(self.make, source, key, requires_grad)
+            self.state.weights[full] = weight
         if tuple(weight.shape) != tuple(shape):
             raise ShapeError(f"its weight {full!r} has shape {list(weight.shape)}, but would need {list(shape)} here")
         return weight
+
+    def _source(self, name: str) -> tuple[WeightSource | None, str]:
+        """The model that has a weight of this layer, and the weight's name behind the source's prefix."""
+        own = weight_source(self.layer)
+        return (own, name) if own is not None else (weight_source(self.root), self.prefix + name)
 
     def update(self, name: str, value: Any) -> None:
         """See `Context.update`; the weight changes at once."""
@@ -152,6 +181,15 @@ class EagerContext:
     def fail(self, message: str) -> NoReturn:
         """See `Context.fail`."""
         raise ShapeError(message)
+
+
+def adopt_eager_weights(layer: Layer, source: WeightSource) -> None:
+    """Make the weights that a layer has from eager calls those of a model."""
+    for name, weight in layer_state(layer).weights.items():
+        full = source.prefix + name
+        source.variables.create(full, np.array(weight.numpy()))
+        weight.data = source.variables[full]
+        source.variables.tensors[full] = weight
 
 
 def run_layer(make_tensor: TensorFactory, layer: Layer, inputs: Sequence[Any], *, training: bool | None = None,

@@ -107,7 +107,7 @@ class Tensor(OperatorMixin):
     data: the backend's array; grad: the gradient, a Tensor, after `backward`, else None; mask: a bool Tensor or None.
     """
 
-    __slots__ = ("_entry", "data", "grad", "mask", "requires_grad", "spec")
+    __slots__ = ("__weakref__", "_entry", "data", "grad", "mask", "requires_grad", "spec")
 
     def __init__(self, data: Any, requires_grad: bool = False):
         self.data = data

@@ -29,6 +29,8 @@ class LayerNode:
     tops: tuple[str, ...]
     span: Any = field(default=None, compare=False, repr=False)
     chain: Any = field(default=None, compare=False, repr=False)
+    #: the layer object that was called, from which a model takes the weights it has
+    called_layer: Layer | None = field(default=None, compare=False, repr=False)
 
     @property
     def weights_key(self) -> str:

@@ -7,7 +7,7 @@ model = pt.Model(x, y)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -15,6 +15,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.layers.base import Layer
+from prototorch.layers.weight_source import weight_source
 from prototorch.schema import find_name_error
 from prototorch.text.case_conversion import snake_case
 
@@ -84,16 +85,20 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
         input_names[symbol.number] = name_here
         input_nodes.append(InputNode(name_here, input_node.shape, input_node.dtype))
     nodes: list[LayerNode] = []
-    weight_owners: dict[int, str] = {}
+    names.reserve(call.layer.name for call in calls.values())
+    weight_owners: dict[Any, str] = {}
+    named_layers: set[int] = set()
     layer_outputs: dict[tuple[int, int], str] = {}
     for number in sorted(calls):
         call = calls[number]
         layer = call.layer
-        shared = weight_owners.get(id(layer))
-        name_here = names.layer(layer, shared is not None)
+        owner = _weights_owner(layer)
+        shared = weight_owners.get(owner)
+        name_here = names.layer(layer, id(layer) in named_layers, weight_source(layer) is not None)
+        named_layers.add(id(layer))
         if shared is None:
-            weight_owners[id(layer)] = layer.weights or name_here
-        else:
+            weight_owners[owner] = layer.weights or name_here
+        elif layer.weights != shared:
             layer = layer.replace(name=None, weights=shared)
         bottoms = []
         for s in call.inputs:
@@ -104,7 +109,7 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
         tops = top_names(name_here, layer.output_count())
         for i, top in enumerate(tops):
             layer_outputs[number, i] = top
-        nodes.append(LayerNode(name_here, layer, tuple(bottoms), tops))
+        nodes.append(LayerNode(name_here, layer, tuple(bottoms), tops, called_layer=call.layer))
     output_names: list[str] = []
     for s in outputs:
         source = layer_outputs[s.call.number, s.index] if s.call is not None else input_names.get(s.number)
@@ -112,6 +117,12 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
             raise UsageError("an output of the model is an Input that is not among its inputs")
         output_names.append(source)
     return Net(name, tuple(input_nodes), tuple(nodes), tuple(output_names))
+
+
+def _weights_owner(layer: Layer) -> Any:
+    """What layers with the same weights have in common: the place of the weights in a model, or the object itself."""
+    source = weight_source(layer)
+    return id(layer) if source is None else (id(source.variables), source.prefix)
 
 
 def top_names(name: str, outputs: int) -> tuple[str, ...]:
@@ -124,7 +135,12 @@ class _LayerNames:
 
     def __init__(self) -> None:
         self.used_names: set[str] = set()
+        self.reserved_names: set[str] = set()
         self.counts: dict[str, int] = {}
+
+    def reserve(self, names: Iterable[str | None]) -> None:
+        """Names that some layers bear, and that no other gets."""
+        self.reserved_names.update(name for name in names if name is not None)
 
     def take(self, name: str, what: str) -> str:
         if name in self.used_names:
@@ -132,13 +148,15 @@ class _LayerNames:
         self.used_names.add(name)
         return name
 
-    def layer(self, layer: Layer, again: bool) -> str:
-        if layer.name is not None and not again:
+    def layer(self, layer: Layer, again: bool, is_of_model: bool) -> str:
+        """The name of a layer's call. again: it was called before; is_of_model: a model has given it its name, so that
+        it may get another one here."""
+        if layer.name is not None and not again and not (is_of_model and layer.name in self.used_names):
             return self.take(layer.name, "layer")
         stem = layer.name or snake_case(type(layer).__name__)
         while True:
             self.counts[stem] = self.counts.get(stem, 0) + 1
             name = f"{stem}_{self.counts[stem]}"
-            if name not in self.used_names:
+            if name not in self.used_names | self.reserved_names:
                 self.used_names.add(name)
                 return name

@@ -44,6 +44,7 @@ class Trace:
     updates: dict[str, Value] = field(default_factory=dict)
     losses: list[Value] = field(default_factory=list)
     masks: dict[Value, Value] = field(default_factory=dict)
+    inner_layers: dict[str, Layer] = field(default_factory=dict)  # those with weights, by their weights' prefix
     used_weights: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # by weights key and layer
     compute_dtype: str | None = None
     key_name: str = RANDOM_KEY  # the name of the input with the random key
@@ -77,6 +78,8 @@ class LayerContext:
         full = f"{self.weights_key}/{name}"
         spec = Spec(tuple(shape), dtype or self.trace.float_dtype)
         self.used_weights.add(full)
+        if self.layer is not self.root:
+            self.trace.inner_layers.setdefault(f"{self.weights_key}/", self.layer)
         initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
         options = {"initializer": initializer, "regularizer": regularizer, "constraint": constraint}
         on = trainable and self.layer.trainable and self.root.trainable

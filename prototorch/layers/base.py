@@ -7,10 +7,11 @@ own output shape: those follow from the ops.
 from __future__ import annotations
 
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from prototorch.layers.context import Context
 from prototorch.layers.foreign_names import FIELD_HINTS, LAYER_HINTS
+from prototorch.layers.weight_source import set_weight_source, weight_source
 from prototorch.schema import Block, Identifier, field
 
 MaskPolicy = Literal["keep", "use", "end"]
@@ -51,6 +52,15 @@ class Layer(Block, family="layer"):
     def call(self, ctx: Context, *inputs: Any) -> Any:
         """The outputs, computed with ops. Inputs have the batch dimension first, channels second."""
         raise TypeError(f"{type(self).__name__} does not define call")
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values in some fields. That of a layer of a model has the model's weights where only
+        fields of every layer change (``name``, ``trainable``, ...); else it starts with new ones."""
+        new = super().replace(**changes)
+        source = weight_source(self)
+        if source is not None and changes.keys() <= Layer.specs().keys():
+            set_weight_source(new, source)
+        return new
 
     def output_count(self) -> int:
         """The number of outputs of this layer with its field values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from typing import Any
 from zlib import crc32
@@ -41,6 +42,10 @@ class Variables(dict[str, Any]):
         super().__init__()
         self._host = _HostArrays(self)
         self.versions = VersionTracker(self._host)
+        self._shared: list[tuple[str, weakref.ref[Variables], str]] = []
+        #: eager tensors of the arrays' memory, by name
+        self.tensors: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        self._seen_changes: dict[tuple[int, str], Any] = {}
         self.constant_cache = ConstantTensorCache(self.versions)
 
     def on_backend(self, backend: Backend) -> Variables | StateMirror:
@@ -52,7 +57,65 @@ class Variables(dict[str, Any]):
             return self
         self.move_to_host()
         self.mirror = mirror
+        if self._shared:
+            mirror.before_push = self.pull_shared
         return mirror
+
+    def share(self, prefix: str, other: Variables, other_prefix: str) -> None:
+        """Have the same arrays as other variables, under names with another beginning, those made later included."""
+        if other is self or any(p == prefix and reference() is other for p, reference, _ in self._shared):
+            return
+        other._shared = [link for link in other._shared if link[1]() is not None]
+        linked = ((reference(), p) for own, reference, p in other._shared if own == other_prefix)
+        members = [(other, other_prefix), *((v, p) for v, p in linked if v is not None)]
+        for member, member_prefix in members:
+            for a, a_prefix, b, b_prefix in (
+                (self, prefix, member, member_prefix),
+                (member, member_prefix, self, prefix),
+            ):
+                a._shared.append((a_prefix, weakref.ref(b), b_prefix))
+                if a.mirror is not None:
+                    a.mirror.before_push = a.pull_shared
+        for name in [n for n in other if n.startswith(other_prefix)]:
+            other.borrow(name)  # from the device
+            self._adopt(prefix + name[len(other_prefix) :], dict.__getitem__(other, name))
+
+    def _sharers_of(self, name: str) -> Iterator[tuple[Variables, str]]:
+        """The variables that have the same array, and its name there."""
+        for prefix, reference, other_prefix in self._shared:
+            other = reference() if name.startswith(prefix) else None
+            if other is not None:
+                yield other, other_prefix + name[len(prefix) :]
+
+    def _adopt(self, name: str, array: np.ndarray) -> None:
+        """Take an array that others have, too."""
+        if self.mirror is not None:
+            self.mirror.discard(name)
+        super().__setitem__(name, array)
+        self.versions.mark_replaced(name)
+        for other, other_name in self._sharers_of(name):
+            if other_name in other:
+                self.versions.link(name, other.versions, other_name)
+                other.versions.link(other_name, self.versions, name)
+
+    def pull_shared(self, names: Iterable[str] | None = None) -> None:
+        """Bring the arrays that others have, too, up to date, from the devices on which others have changed them."""
+        for name in list(self) if names is None else names:
+            for other, other_name in self._sharers_of(name):
+                if other_name not in other:
+                    continue
+                key = id(other), name
+                changes = other.versions.change_count(other_name), getattr(other.mirror, "writes", 0)
+                if changes[0] is None or self._seen_changes.get(key) != changes:
+                    if other.mirror is not None:
+                        other.mirror.pull(other_name)
+                    if self.mirror is not None:
+                        self.mirror.pull(name)
+                    self._seen_changes[key] = changes
+
+    def __del__(self) -> None:
+        if self.mirror is not None and getattr(self, "_shared", None):
+            self.mirror.pull_all()  # others go on with the arrays of the host
 
     def bind(self, plan: ExecutablePlan, levels: tuple[str, ...]) -> TrackedStates:
         """See `StateStore.bind`."""
@@ -74,15 +137,21 @@ class Variables(dict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self:
             raise KeyError(name)
+        self._pull(name)
+        return self.versions.export(name)
+
+    def _pull(self, name: str) -> None:
+        """Bring the host's array up to date."""
+        if self._shared:
+            self.pull_shared((name,))
         if self.mirror is not None:
             self.mirror.pull(name)
-        return self.versions.export(name)
 
     def borrow(self, name: str) -> Any:
         """The array itself, for a caller that either only reads it at once or reports each change (see
         `VersionTracker.register_writer`)."""
-        if self.mirror is not None and name in self:
-            self.mirror.pull(name)
+        if name in self:
+            self._pull(name)
         return super().__getitem__(name)
 
     def current_arrays(self) -> Iterator[tuple[str, Any]]:
@@ -100,6 +169,8 @@ class Variables(dict[str, Any]):
             self.mirror.discard(name)
         super().__setitem__(name, array)
         self.versions.mark_replaced(name)
+        for other, other_name in self._sharers_of(name):
+            other._adopt(other_name, array)
 
     def __delitem__(self, name: str) -> None:
         if self.mirror is not None:

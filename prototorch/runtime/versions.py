@@ -51,6 +51,21 @@ class VersionTracker:
         self._exports: dict[str, weakref.ref[np.ndarray]] = {}
         self._writers: list[tuple[frozenset[str], list[int]]] = []
         self._epoch = 0
+        #: by name, the trackers of other models that have the same array, with its name there
+        self._sharers: dict[str, list[tuple[weakref.ref[VersionTracker], str]]] = {}
+
+    def link(self, name: str, other: VersionTracker, other_name: str) -> None:
+        """Another tracker has the same array: what is computed from it here depends on the changes there, too."""
+        sharers = [link for link in self._sharers.get(name, ()) if link[0]() not in (None, other)]
+        self._sharers[name] = [*sharers, (weakref.ref(other), other_name)]
+        self._events += 1
+
+    def change_count(self, name: str) -> int | None:
+        """A number that grows with each change of the array that was made here; None where it may change at any
+        time."""
+        if name in self._exports:
+            return None
+        return self._epoch + self._versions[name] + sum(n[0] for names, n in self._writers if name in names)
 
     def export(self, name: str) -> np.ndarray:
         """The array for anybody who may read and write it; the same one again while it is alive."""
@@ -99,6 +114,12 @@ class VersionTracker:
             if name in self._exports or self._arrays[name].base is not None:
                 return None
             own.append(self._versions[name])
+            for reference, other_name in self._sharers.get(name, ()):
+                other = reference()
+                count = 0 if other is None else other.change_count(other_name)
+                if count is None:
+                    return None
+                own.append(count)
         together = frozenset(names)
         return self._epoch, *own, *(counter[0] for theirs, counter in self._writers if theirs & together)
 
@@ -110,6 +131,10 @@ class VersionTracker:
 
     def is_unchanged(self, snapshot: Snapshot) -> bool:
         """Whether nothing has happened since; where it has, the version tells whether it matters."""
-        return snapshot.events == self._events and all(
-            counter[0] == writes for counter, writes in zip(snapshot.write_counters, snapshot.writes, strict=True)
+        return (
+            not self._sharers
+            and snapshot.events == self._events
+            and all(
+                counter[0] == writes for counter, writes in zip(snapshot.write_counters, snapshot.writes, strict=True)
+            )
         )

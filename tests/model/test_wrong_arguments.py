@@ -48,7 +48,7 @@ WRONG = [
     (lambda m: setattr(m, "learning_rate", [0.1]), "learning_rate must be a number of at least 0, not [0.1]"),
     (lambda m: m.compile(pt.optimizers.Adam(math.inf), SPARSE), "Adam: learning_rate must be finite"),
     (lambda m: m.set_trainable(False, "c"), "the model has no layer 'c'"),
-    (lambda m: m(X), "Model is not callable; use model.predict(x)"),
+    (lambda m: m(X, X), "takes 1 input"),
     (lambda m: pt.Input(2.5), "input.shape must be a list of dimensions"),
     (lambda m: pt.Input((2.5,)), "input.shape must be a list of dimensions"),
     (lambda m: pt.Input("3"), "input.shape must be a list of dimensions"),

@@ -58,6 +58,8 @@ class DeviceMirror(StateMirror):
 
     def push(self) -> None:
         """Before a step: copy to the device what may have changed on the host."""
+        if self.before_push is not None:
+            self.before_push()
         if not self._changed_on_host:
             return
         self.version += 1
@@ -68,6 +70,7 @@ class DeviceMirror(StateMirror):
     def mark_written(self, names: frozenset[str]) -> None:
         """After a step: the arrays that it has written are newer on the device."""
         self.version += bool(names)
+        self.writes += bool(names)
         if names is not self._last_written:
             self._newer_on_device |= names
             self._last_written = names
