@@ -17,6 +17,7 @@ from prototorch.layers.merge import MergeLayer
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.recurrent import RecurrentLayer
 from prototorch.regularizers import Regularizer
+from prototorch.schema.shapes import Dims
 from prototorch.text.case_conversion import snake_case
 from tests.keras_random.differences import differs
 from tests.keras_random.draw import Draw
@@ -48,7 +49,8 @@ def keras_layer(layer: Layer, data_format: str = "channels_last", **words: Any) 
     cls, known = type(layer), peer_fields(type(layer))
     names = [n for n in cls.specs() if n in known and not n.endswith(KEPT)]
     options = {"data_format": data_format} if "data_format" in known else {}
-    options |= {n: _keras_value(getattr(layer, n)) for n in names} | words
+    options |= {n: _keras_value(getattr(layer, n)) for n in names if not isinstance(cls.specs()[n].type, Dims)}
+    options |= {n: getattr(layer, n) for n in names if n not in options} | words  # shapes stay tuples
     return getattr(keras.layers, cls.__name__)(**options)
 
 
@@ -127,7 +129,8 @@ def draw_case(draw: Draw, cls: type[Layer], dtype: str) -> LayerCase:
         inputs.append(x if is_index else x.astype(dtype))
     if cls.__name__ == "Masking":
         inputs[0][draw.rng.random(inputs[0].shape[:2]) < 0.4] = 0.0
-    masks = [_mask(draw, x) if _takes_mask(cls, x) else None for x in inputs]
+    steps_axis = 2 if is_channels_last(cls) else 1  # of our arrays
+    masks = [_mask(draw, len(x), x.shape[steps_axis]) if _takes_mask(cls, x) else None for x in inputs]
     is_random = issubclass(cls, RandomLayer) and differs("Random numbers")
     case = LayerCase(layer, inputs, masks, not is_random and draw.chance(), dtype, call, words)
     draw.config |= {
@@ -198,21 +201,23 @@ def _fit_shapes(draw: Draw, layer: Any, shapes: list[Shape]) -> list[Shape]:
 
 
 def _takes_mask(cls: type[Layer], x: np.ndarray) -> bool:
-    """Masks are [batch, time]: inputs whose first dimension after the batch is time in both layouts."""
+    """Whether an input has time: sequences, here [batch, time, ...], before layers of images [batch, n, time]."""
     if cls.__name__ in ("Permute", "Dot") and differs("Masks behind Permute and Dot"):
         return False
     if issubclass(cls, MergeLayer) and x.ndim > 3 and differs("Masks of merged values of more axes"):
         return False
-    return x.ndim >= 3 and x.dtype.kind == "f" and not is_channels_last(cls) and cls.__name__ != "Masking"
+    if is_channels_last(cls) and x.ndim != 3:
+        return False
+    return x.ndim >= 3 and x.dtype.kind == "f" and cls.__name__ != "Masking"
 
 
-def _mask(draw: Draw, x: np.ndarray) -> np.ndarray | None:
-    """No mask, one of padding at the end, or any."""
+def _mask(draw: Draw, batch: int, steps: int) -> np.ndarray | None:
+    """No mask, one of padding at the end, or any; [batch, steps], with a step that counts in each sample."""
     kind = draw.choice(["none", "padding", "any"])
     if kind == "none":
         return None
     if kind == "padding":
-        return np.arange(x.shape[1])[None] < draw.rng.integers(1, x.shape[1] + 1, (len(x), 1))
-    mask = draw.rng.random(x.shape[:2]) < 0.6
-    mask[np.arange(len(x)), draw.rng.integers(0, x.shape[1], len(x))] = True  # a step that counts in each sample
+        return np.arange(steps)[None] < draw.rng.integers(1, steps + 1, (batch, 1))
+    mask = draw.rng.random((batch, steps)) < 0.6
+    mask[np.arange(batch), draw.rng.integers(0, steps, batch)] = True
     return mask

@@ -117,6 +117,7 @@ HINTS: dict[str, Hint] = {
     "variance": _per_channel(0.1, 2),
     "Rescaling.scale": lambda draw, *_: draw.number(-2, 2),
     "Rescaling.offset": lambda draw, *_: draw.number(-2, 2),
+    "UpSampling1D.size": lambda draw, *_: draw.integer(2, 3),  # with 1 the output is the input, mask and all
     "mask_value": lambda *_: 0.0,
     "CenterCrop.height": lambda draw, cls, shapes: draw.integer(1, shapes[0][1]),
     "CenterCrop.width": lambda draw, cls, shapes: draw.integer(1, shapes[0][2]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +26,23 @@ from tests.keras_random.layer_cases import LayerCase, is_channels_last, keras_la
 from tests.layers.kernel_layouts import Layout, moved, split
 
 NAME = "layer"
+#: an argument of Keras' or of PyTorch's that is wrong, a case that it lacks
+KERAS_ERRORS = (ValueError, RuntimeError, NotImplementedError, TypeError)
 #: variables of Keras' layer that no weight of ours stands for
 NORMALIZATION_EXTRAS: dict[str, int] = {}
+
+
+class KerasRefusesError(Exception):
+    """Keras does not take the case."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Inside, an error of Keras or PyTorch is a `KerasRefusesError`."""
+    try:
+        yield
+    except KERAS_ERRORS as error:
+        raise KerasRefusesError(str(error)) from error
 
 
 @dataclass
@@ -52,8 +69,8 @@ def our_results(case: LayerCase, weights: dict[str, np.ndarray] | None = None) -
     fed = {f"x{i}": x for i, x in enumerate(case.inputs)}
     for i, mask in enumerate(case.masks):
         if mask is not None:
-            context.set_mask(inputs[i], graph.input(f"m{i}", Spec(mask.shape, "bool")))
-            fed[f"m{i}"] = mask
+            fed[f"m{i}"] = mask[:, None, :] if case.is_channels_last else mask  # as Permute carries it along
+            context.set_mask(inputs[i], graph.input(f"m{i}", Spec(fed[f"m{i}"].shape, "bool")))
     with use_interpreter(graph), graph.scope(NAME):
         made = record_layer(context, case.layer, tuple(inputs))
         outputs = made if isinstance(made, tuple) else (made,)
@@ -78,6 +95,8 @@ def our_results(case: LayerCase, weights: dict[str, np.ndarray] | None = None) -
     done = {n: np.array(a) for n, a in run({n: fed[n] for n in run.plan.inputs}).items()}
     ys = [done.pop(f"y{i}") for i in range(len(outputs))]
     ms = [done.pop(f"mask {i}") if m is not None else None for i, m in enumerate(masks)]
+    if case.is_channels_last:
+        ms = [m if m is None else m[:, 0, :] for m in ms]
     return Results(ys, ms, {n.replace(f" {NAME}/", " ", 1): a for n, a in done.items()}), weights
 
 
@@ -87,7 +106,7 @@ def _initial(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.
 
 
 def keras_takes(case: LayerCase) -> None:
-    """Call Keras' layer; raises its error for what it does not take."""
+    """Call Keras' layer. Raises KerasRefusesError for what it does not take."""
     keras_results(case, None)
 
 
@@ -95,20 +114,22 @@ def keras_results(case: LayerCase, weights: dict[str, np.ndarray] | None) -> Res
     """The same by Keras' layer with the same weights; without weights only the first call is made."""
     there = (lambda a: np.moveaxis(a, 1, -1)) if case.is_channels_last else (lambda a: a)
     back = (lambda a: np.moveaxis(a, -1, 1)) if case.is_channels_last else (lambda a: a)
-    layer = keras_layer(case.layer, **case.words)
+    with refusals():
+        layer = keras_layer(case.layer, **case.words)
     tensors = [torch.tensor(there(x).copy(), requires_grad=x.dtype.kind == "f") for x in case.inputs]
     call = _caller(case, layer, tensors)
-    with torch.no_grad():
+    with torch.no_grad(), refusals():
         call(training=False)  # builds it
-    if weights is None:
         _ = layer.losses
+    if weights is None:
         return Results()
     assign = WeightNames(case, layer, weights)
     assign.give()
     for tensor, mask in zip(tensors, case.masks, strict=True):
         if mask is not None:
             set_keras_mask(tensor, torch.tensor(mask))
-    made = call(training=case.training)
+    with refusals():
+        made = call(training=case.training)
     outputs = list(made) if isinstance(made, list | tuple) else [made]
     grads = output_gradients(case, [back(y.detach().numpy()).shape for y in outputs if y.dtype.is_floating_point])
     floats = [y for y in outputs if y.dtype.is_floating_point]
@@ -117,7 +138,8 @@ def keras_results(case: LayerCase, weights: dict[str, np.ndarray] | None) -> Res
     total = loss + extra
     arrays = {}
     if total.requires_grad:
-        total.backward()
+        with refusals():
+            total.backward()
     for i, tensor in enumerate(tensors):
         if tensor.grad is not None:
             arrays[f"gradient of x{i}"] = back(tensor.grad.numpy())
@@ -135,8 +157,8 @@ def _caller(case: LayerCase, layer: keras.layers.Layer, tensors: list[Any]) -> A
     options = {k: v for k, v in case.call.items() if v}
     if name == "MultiHeadAttention":
         query, *rest = tensors
-        value, key = (query, None) if not rest else (rest[0], rest[0]) if len(rest) == 1 else (rest[1], rest[0])
-        return lambda training: layer(query, rest[1] if len(rest) > 1 else value, key, training=training, **options)
+        value, key = [*rest, None, None][:2] if rest else (query, None)
+        return lambda training: layer(query, value, key, training=training, **options)
     if name in ("SimpleRNN", "LSTM", "GRU") and len(tensors) > 1:
         states = tensors[1:] if len(tensors) > 2 else tensors[1]
         mask = case.masks[0]  # given by hand, see the row "A mask beside first states"
@@ -187,7 +209,8 @@ def _path_ends(path: str, parts: list[str]) -> bool:
     if steps[-1] != parts[-1]:
         return False
     prefix = parts[0] if len(parts) > 1 else ""
-    word = {"forward_layer": "forward", "backward_layer": "backward", "layer": "", "activation": ""}.get(prefix, prefix)
+    words = {"forward_layer": "forward", "backward_layer": "backward"}
+    word = "" if prefix == "layer" or prefix.endswith("activation") else words.get(prefix, prefix)
     return not word or any(step.startswith(word) for step in steps[:-1])
 
 
