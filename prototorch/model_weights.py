@@ -117,7 +117,8 @@ class ModelWeights:
         """Write text, weights, optimizer state and, during a `fit`, the state to resume from into one HDF5 file.
 
         Weights that are not finite are reported by a RuntimeWarning; during a `fit` they raise TrainingError instead,
-        and an earlier file stays as it is.
+        and an earlier file stays as it is. The file is HDF5, whatever its name; a name that ends as those of another
+        format do (``model.keras``, ``model.pt``) is a UsageError.
         """
         _ = self.weights
         self._check_before_save(path)

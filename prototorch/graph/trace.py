@@ -45,6 +45,8 @@ class Trace:
     losses: list[Value] = field(default_factory=list)
     masks: dict[Value, Value] = field(default_factory=dict)
     inner_layers: dict[str, Layer] = field(default_factory=dict)  # those with weights, by their weights' prefix
+    weight_keys: dict[str, str] = field(default_factory=dict)  # of a weight's layer; it is shared by layers of this key
+    weight_folders: dict[str, str] = field(default_factory=dict)  # a weight by each of the folders it is in, in a file
     used_weights: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # by weights key and layer
     compute_dtype: str | None = None
     key_name: str = RANDOM_KEY  # the name of the input with the random key
@@ -66,7 +68,7 @@ class LayerContext:
     def __init__(self, trace: Trace, name: str, weights_key: str, layer: Layer, root: Layer):
         self.trace, self.name, self.weights_key, self.layer, self.root = trace, name, weights_key, layer, root
         self.training = trace.training
-        self.node_name = name
+        self.node_name, self.root_key = name, weights_key
         self.warnings: list[str] = []
         self.used_weights: set[str] = set()
         self._sites = 0
@@ -98,12 +100,34 @@ class LayerContext:
         if other is not None:
             return other
         existing = self.trace.weights.get(full)
+        self._check_name(full, existing)
         merged = weight if existing is None else merge_weights(existing, weight)
         if existing is None or merged.stated != existing.stated:
             check_weight(full, spec, merged.initializer, merged.regularizer, merged.constraint)
         self.trace.weights[full] = merged
         moved = self.trace.updates.get(full)  # an earlier use in this step: the statistics go on from there
         return self.trace.graph.state(full, spec) if moved is None else moved
+
+    def _check_name(self, name: str, existing: WeightSpec | None) -> None:
+        """Raise ShapeError for a weight that has the name of a weight of another layer that it is not shared with, or a
+        name that cannot be in one file with it: one would be a folder in which the other is."""
+        weights, folders = self.trace.weights, self.trace.weight_folders
+        if existing is not None:
+            if self.trace.weight_keys.get(name, self.root_key) != self.root_key:
+                raise ShapeError(
+                    f"its weight {name!r} has the name of a weight of the layer {existing.layer!r}; "
+                    "rename one of the layers"
+                )
+            return
+        above = [name[:end] for end, character in enumerate(name) if character == "/"]
+        other = next((folder for folder in above if folder in weights), folders.get(name))
+        if other is not None:
+            raise ShapeError(
+                f"its weight {name!r} and the weight {other!r} of the layer {weights[other].layer!r} cannot be in one "
+                "file: one name is a folder of the other; rename one of the layers"
+            )
+        self.trace.weight_keys[name] = self.root_key
+        folders.update(dict.fromkeys(above, name))
 
     def _transposed_weight(self, weight: WeightSpec, name: str) -> Value | None:
         """The matrix of a layer of another type that has the same ``weights`` name, transposed; None where there is
@@ -156,6 +180,7 @@ class LayerContext:
     def sublayer(self, name: str, layer: Layer, *inputs: Value) -> Any:
         """See `Context.sublayer`."""
         inner = LayerContext(self.trace, f"{self.name}/{name}", f"{self.weights_key}/{name}", layer, self.root)
+        inner.root_key = self.root_key
         inner.node_name, inner.warnings, inner.used_weights = self.node_name, self.warnings, self.used_weights
         return record_layer(inner, layer, inputs)
 

@@ -21,19 +21,29 @@ from prototorch.text.syntax_tree import Value
 __all__ = ["Identifier", "find_name_error", "to_name"]
 
 _PUNCTUATION = frozenset("/.-:_")
+MAX_LENGTH, MAX_PARTS = 200, 32  # of a name, so that what it becomes in a file, with the names of weights, can be saved
 
 
 def find_name_error(name: str, is_title: bool = False) -> str | None:
     """Why a name is invalid, as a predicate ("may contain only ..."); None if it is valid. A title may have spaces."""
-    if len(name) > MAX_NAME_LENGTH:
-        return f"may have up to {MAX_NAME_LENGTH} characters, not {len(name)}"
+    limit = MAX_NAME_LENGTH if is_title else MAX_LENGTH
+    if len(name) > limit:
+        return f"may have up to {limit} characters, not {len(name)}"
     if name.isascii() and name.isidentifier():
         return None
     character = next((c for c in name if not (_is_allowed(c) or (is_title and c == " "))), None)
     if character is None:
-        return None
+        return None if is_title or not name else _find_part_error(name.split("/"))
     shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
     return f"may contain only letters, digits{', spaces' if is_title else ''} and / . - : _ , not {shown}"
+
+
+def _find_part_error(parts: list[str]) -> str | None:
+    """Why the parts of a name between its ``/`` are invalid: they are groups in a saved file."""
+    if len(parts) > MAX_PARTS:
+        return f"may have up to {MAX_PARTS} parts between its /, not {len(parts)}"
+    wrong = next((part for part in parts if part in ("", ".", "..")), None)
+    return None if wrong is None else f"may not have the part {wrong!r} before, between or after its /"
 
 
 def to_name(text: str) -> str:

@@ -116,12 +116,12 @@ def check_writable(folder: str | os.PathLike[str], size: int, count: int = 1) ->
 def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
     """Remove the temporary files of processes that have ended from ``folder``; returns their paths.
 
-    Files of running processes stay, and so do those of other hosts that are less than a week old.
+    Files of running processes and of other users stay, and so do those of other hosts that are less than a week old.
     """
     removed_paths = []
     try:
         names = os.listdir(folder)
-    except FileNotFoundError:
+    except OSError:
         return []
     for name in names:
         match = _TEMPORARY_PATTERN.fullmatch(name)
@@ -130,7 +130,10 @@ def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
         path = Path(folder, name)
         writer = ProcessIdentity(int(match[2]), match[3], match[4])
         with contextlib.suppress(OSError):
-            if writer.is_dead() or (writer.is_elsewhere() and time.time() - path.stat().st_mtime > _REMOTE_ORPHAN_AGE):
+            status = path.lstat()
+            is_own = stat.S_ISREG(status.st_mode) and (sys.platform == "win32" or status.st_uid == os.getuid())
+            is_old = writer.is_elsewhere() and time.time() - status.st_mtime > _REMOTE_ORPHAN_AGE
+            if is_own and (is_old or writer.is_dead()):
                 path.unlink()
                 removed_paths.append(path)
     return removed_paths

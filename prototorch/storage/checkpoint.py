@@ -10,6 +10,7 @@ meta                                format version, model text, training state a
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -21,8 +22,18 @@ from prototorch.data.value_ranges import ValueRange
 from prototorch.errors import ModelFileError, UsageError, WeightsError, did_you_mean
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
 from prototorch.storage import container
+from prototorch.storage.atomic_write import remove_orphans
 
-__all__ = ["Checkpoint", "LoadReport", "assign_weights", "compare_weights", "load", "load_weights_into", "save"]
+__all__ = [
+    "Checkpoint",
+    "LoadReport",
+    "assign_weights",
+    "check_ending",
+    "compare_weights",
+    "load",
+    "load_weights_into",
+    "save",
+]
 
 FORMAT_VERSION = 1
 
@@ -42,8 +53,11 @@ def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], tra
          input_ranges: Mapping[str, ValueRange] | None = None) -> None:  # fmt: skip
     """Write a model atomically: an existing file is replaced only by a complete new one.
 
-    Without ``training`` only the weights are written. Raises SnapshotError if the file cannot be written.
+    Without ``training`` only the weights are written. What processes that were killed while they wrote into this folder
+    have left there is removed. Raises SnapshotError if the file cannot be written, UsageError for an ending that
+    stands for another format.
     """
+    check_ending(path)
     arrays: dict[str, np.ndarray] = {}
     for name, array in variables.items():
         if training is not None or not name.startswith((SLOT_PREFIX, METRIC_PREFIX)):
@@ -59,6 +73,30 @@ def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], tra
     if input_ranges:
         meta["input_ranges"] = json.dumps({name: one.to_json() for name, one in input_ranges.items()})
     container.write(path, arrays, meta)
+    remove_orphans(os.path.dirname(os.path.abspath(path)))
+
+
+#: endings of files that other formats have, which are not written
+_OTHER_FORMATS = {
+    ".keras": "Keras' zip archive", ".pt": "a PyTorch file", ".pth": "a PyTorch file", ".ckpt": "a checkpoint of "
+    "TensorFlow or PyTorch", ".onnx": "an ONNX model", ".safetensors": "a safetensors file",
+    ".caffemodel": "a Caffe model",
+    ".prototxt": "a Caffe text", ".proto": "a model text", ".npz": "a NumPy archive", ".npy": "a NumPy array",
+    ".tflite": "a TensorFlow Lite model", ".pb": "a TensorFlow graph", ".pkl": "a Python pickle", ".pickle": "a Python "
+    "pickle", ".json": "a JSON text", ".zip": "a zip archive", ".mlmodel": "a Core ML model", ".gguf": "a GGUF file",
+}  # fmt: skip
+
+
+def check_ending(path: str | PathLike[str]) -> None:
+    """Raise UsageError for a path whose ending stands for another format than HDF5, which a model is saved as."""
+    name = os.fspath(path)
+    stem, ending = os.path.splitext(name)
+    other = _OTHER_FORMATS.get(ending.lower())
+    if other is not None:
+        text = "; model.to_text() is the text" if ending in (".proto", ".prototxt") else ""
+        raise UsageError(
+            f"{name!r}: a model is saved as HDF5, but {ending} is the ending of {other}: take {stem + '.h5'!r}{text}"
+        )
 
 
 def load(path: str | PathLike[str]) -> Checkpoint:

@@ -1,8 +1,9 @@
 """A folder of snapshots: a new file for each, pruning to the newest few, recovery of the newest valid one.
 
 ``NAME_step000123.h5`` are the snapshots, ``latest.json`` lists them in the order in which they were written, with the
-best and the pinned ones. A snapshot is durable before it is listed, and listed before an older one is removed. So
-after a crash at any moment each file is complete, and one that is not listed is the newest. If the list is lost or
+best and the pinned ones, and with those that are removed next. A snapshot is durable before it is listed, and listed
+before an older one is removed. So after a crash at any moment each file is complete, and one that is not listed is the
+newest. If the list is lost or
 damaged, the best and pinned marks are lost, but no snapshot.
 """
 
@@ -46,6 +47,7 @@ class _SnapshotList:
     names: list[str] = field(default_factory=list)
     best: str | None = None
     pins: set[str] = field(default_factory=set)
+    pruned: list[str] = field(default_factory=list)  # removed after the list was written: after a crash, the oldest
 
 
 class SnapshotFolder:
@@ -97,14 +99,16 @@ class SnapshotFolder:
     def add(self, step: int, write: Callable[[Path], object], *, best: bool = False, pin: bool = False) -> Path:
         """As `save`, with the file written by ``write``, which must use `container.write`."""
         path = self.path_of(step)
-        self._prune(self._list_snapshots())  # after a crash, so that there is never more than one in excess
+        before = self._list_snapshots()
+        if self._prunable(before) or path.name in self._read_list().pruned:
+            self._prune(before)  # after a crash, so that there is never more than one in excess
+            self._write_list(before)
         write(path)
         container.peek(path)
         current = self._list_snapshots()
         current.names = [name for name in current.names if name != path.name] + [path.name]
         current.best = path.name if best else current.best
         current.pins |= {path.name} if pin else set()
-        self._write_list(current)
         self._prune(current)
         return path
 
@@ -163,7 +167,7 @@ class SnapshotFolder:
         except OSError as error:
             raise SnapshotError(f"{self.directory}: cannot list its snapshots: {error.strerror}") from error
         current = self._read_list()
-        names = [name for name in dict.fromkeys(current.names) if name in steps]
+        names = [name for name in dict.fromkeys([*current.pruned, *current.names]) if name in steps]
         new_names = sorted(steps.keys() - set(names), key=lambda name: steps[name])
         best = current.best if current.best in steps else None
         return _SnapshotList(names + new_names, best, current.pins & steps.keys())
@@ -173,26 +177,39 @@ class SnapshotFolder:
             with open(self.list_path, encoding="utf-8") as file:
                 content = json.loads(file.read(_MAX_LIST_BYTES))
             names, best, pins = content["snapshots"], content["best"], content["pinned"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            pruned = content.get("pruned", [])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return _SnapshotList()
-        snapshots = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-        pinned_names = {name for name in pins if isinstance(name, str)} if isinstance(pins, list) else set()
-        return _SnapshotList(snapshots, best if isinstance(best, str) else None, pinned_names)
+        best_name = best if isinstance(best, str) else None
+        return _SnapshotList(_strings(names), best_name, set(_strings(pins)), _strings(pruned))
 
     def _write_list(self, current: _SnapshotList) -> None:
         content = {
             "format": 1,
             "latest": current.names[-1] if current.names else None,
             "snapshots": current.names,
+            "pruned": current.pruned,
             "best": current.best,
             "pinned": sorted(current.pins),
         }
         write_bytes(self.list_path, json.dumps(content, indent=1).encode())
 
     def _prune(self, current: _SnapshotList) -> None:
-        prunable = [name for name in current.names if name != current.best and name not in current.pins]
-        for name in prunable[: -self.keep]:
+        """Write the list of the snapshots that stay, then remove the others."""
+        current.pruned = self._prunable(current)
+        current.names = [name for name in current.names if name not in current.pruned]
+        self._write_list(current)
+        for name in current.pruned:
             _remove_file(self.directory / name)
+        current.pruned = []
+
+    def _prunable(self, current: _SnapshotList) -> list[str]:
+        """The names in excess, the oldest first."""
+        return [n for n in current.names if n != current.best and n not in current.pins][: -self.keep]
+
+
+def _strings(values: object) -> list[str]:
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
 def _remove_file(path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from prototorch.errors import UsageError
 from prototorch.metrics.base import Direction
 from prototorch.schema import field
+from prototorch.storage.checkpoint import check_ending
 from prototorch.train.callbacks import Callback, Logs, verbose_field
 from prototorch.train.log_names import LogNames
 from prototorch.train.output_paths import check_file_path, format_path
@@ -161,6 +162,10 @@ class ModelCheckpoint(_Monitor):
     def check(self) -> None:
         if self.save_freq != "epoch" and self.save_freq < 1:
             self.refuse("save_freq is at least 1 step", "save_freq")
+        try:
+            check_ending(self.filepath)
+        except UsageError as error:
+            self.refuse(str(error), "filepath")
 
     def check_logs(self, names: LogNames) -> None:
         per_batch = self.save_freq != "epoch"
