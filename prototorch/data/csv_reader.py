@@ -11,13 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from prototorch.data.dataset import ArrayDataset
-from prototorch.data.safe_io import printable_path, read_file
+from prototorch.data.safe_io import printable_path, read_lines
 from prototorch.errors import DataError, did_you_mean
 
 __all__ = ["read_csv"]
 
 MAX_CELL = 4096  # characters of a number
 MAX_COLUMNS = 1 << 20
+MAX_LINE_BYTES = 1 << 24
 _MISSING = ("na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", ".", "#n/a")
 
 
@@ -89,7 +90,7 @@ def read_csv(
 
 def _read_rows(path: str | os.PathLike[str], name: str) -> tuple[list[list[str]], list[int]]:
     try:
-        text = read_file(path).decode("utf-8-sig")
+        text = read_lines(path, MAX_LINE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{name}: is not UTF-8 text (byte {error.start})") from None
     if "\0" in text:

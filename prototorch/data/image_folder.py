@@ -15,7 +15,7 @@ from prototorch.data.dataset import Columns, Dataset, SampleError
 from prototorch.data.fingerprint import update_with_array, update_with_files
 from prototorch.data.image_io import IMAGE_SUFFIXES, ImageReader
 from prototorch.data.read_limits import is_inside
-from prototorch.data.safe_io import expand_path, printable_path, read_file
+from prototorch.data.safe_io import expand_path, printable_path, read_lines
 from prototorch.errors import DataError, did_you_mean
 from prototorch.spec import Spec
 
@@ -32,6 +32,7 @@ __all__ = [
 
 MAX_DEPTH = 16  # of nested folders inside a class folder
 MAX_LIST_BYTES = 1 << 30  # bytes of a list file
+MAX_LINE_BYTES = 1 << 16  # of a line of a list file
 TINY_FILE_BYTES = 1 << 12  # decoding files below this size is mostly Python code, which threads do not speed up
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 SPLIT_NAMES = {
@@ -231,7 +232,7 @@ def open_image_list(
             not UTF-8. Lines are not quoted: the file may be of another kind.
     """
     try:
-        text = read_file(path, MAX_LIST_BYTES).decode("utf-8-sig")
+        text = read_lines(path, MAX_LINE_BYTES, MAX_LIST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{printable_path(path)}: is not UTF-8 text (byte {error.start})") from None
     images = _ImageRoot(path.parent if root is None else root)

@@ -29,6 +29,7 @@ __all__ = [
     "printable_path",
     "read_file",
     "read_head",
+    "read_lines",
 ]
 
 DEFLATE_RATIO = 1100  # deflate cannot expand more than 1032 to 1
@@ -74,6 +75,28 @@ def read_file(path: str | os.PathLike[str], limit: int | None = None) -> bytes |
             raise DataError(f"{printable_path(path)}: has {size:,} bytes, the limit is {limit:,}")
         check_memory(size, printable_path(path))
         return _read_exactly(handle, size, path)
+
+
+def read_lines(path: str | os.PathLike[str], longest: int, limit: int | None = None) -> bytes | bytearray:
+    """The bytes of a text file (see `read_file`), whose lines have at most ``longest`` bytes.
+
+    Raises:
+        DataError: as `read_file`, and for a longer line, with its number. Of a longer first line no more is read.
+    """
+    if b"\n" not in (head := read_head(path, longest + 1)) and len(head) > longest:
+        raise _line_error(path, 1, longest)
+    data = read_file(path, limit)
+    start = 0
+    while len(data) - start > longest:
+        end = data.rfind(b"\n", start, start + longest + 1)
+        if end < 0:
+            raise _line_error(path, data.count(b"\n", 0, start) + 1, longest)
+        start = end + 1
+    return data
+
+
+def _line_error(path: str | os.PathLike[str], line: int, longest: int) -> DataError:
+    return DataError(f"{printable_path(path)}, line {line}: is longer than {longest:,} bytes; is this a text file?")
 
 
 def read_head(path: str | os.PathLike[str], count: int) -> bytes:

@@ -19,7 +19,7 @@ from prototorch.errors import ShapeError
 from prototorch.graph.mixed_precision import Autocast
 from prototorch.ops.core import Op, use_interpreter
 from prototorch.ops.lazy_array import LazyArray
-from prototorch.ops.operators import OPS, OperatorMixin
+from prototorch.ops.operators import OPS, OperatorMixin, SpecProperties
 from prototorch.spec import Spec
 
 __all__ = ["PHASE_ORDER", "SETUP", "BatchLoop", "Graph", "Node", "Value"]
@@ -30,7 +30,7 @@ SETUP = "setup"
 PHASE_ORDER = {SETUP: 0, "forward": 1, "backward": 1, "update": 2}
 
 
-class Value(OperatorMixin):
+class Value(SpecProperties, OperatorMixin):
     """One array of a graph, known by its spec.
 
     ``kind`` says where it comes from: "input" (given at each run), "state" (persistent between runs: weights, optimiser
@@ -46,21 +46,6 @@ class Value(OperatorMixin):
         self.producer: Node | None = None
         self.index = 0
         self.users: dict[Node, int] = {}
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape, the batch dimension included."""
-        return self.spec.shape
-
-    @property
-    def dtype(self) -> str:
-        """The element type by NumPy's name."""
-        return self.spec.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.spec.shape)
 
     @property
     def array(self) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from prototorch.ops.lazy_array import LazyArray
-from prototorch.ops.operators import OperatorMixin
+from prototorch.ops.operators import OperatorMixin, SpecProperties
 from prototorch.spec import FLOAT_DTYPES, Spec
 
 __all__ = [
@@ -139,25 +139,13 @@ def resolve_dtype(xp: Any, name: str) -> Any:
     return getattr(xp, name, None) or np.dtype(name)
 
 
-class _InterpretedValue(OperatorMixin):
+class _InterpretedValue(SpecProperties, OperatorMixin):
     """A value of the two interpreters below: a spec, with an array or without."""
 
     __slots__ = ("array", "interpreter", "spec")
 
     def __init__(self, interpreter: Any, spec: Spec, array: Any = None):
         self.interpreter, self.spec, self.array = interpreter, spec, array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.spec.shape
-
-    @property
-    def dtype(self) -> str:
-        return self.spec.dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.spec.shape)
 
 
 class _RecordedApplication:

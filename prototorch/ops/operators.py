@@ -27,6 +27,28 @@ def _binary_operator(name: str, swap: bool = False):
     return method
 
 
+class SpecProperties:
+    """The properties that a value has by its ``spec``."""
+
+    __slots__ = ()
+    spec: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, the batch dimension included."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> str:
+        """The element type by NumPy's name."""
+        return self.spec.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.spec.shape)
+
+
 class OperatorMixin:
     """A mixin of operators for a class whose instances have `interpreter`, `shape` and `dtype`."""
 

@@ -7,6 +7,7 @@ sees every n-th tap.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
@@ -103,12 +104,21 @@ def choose_panels(channels: int, row: int) -> ChannelPanels:
         vectors = -(-channels // lanes)
         for largest in range(1, min(vectors, 6) + 1):
             panel_vectors = tuple(sorted(split_evenly(vectors, largest), reverse=True))
-            heights = split_evenly(row, max_tile_rows(panel_vectors[0]))
-            cost = price * sum(max(h * v, h + v, 4 / price) for h, v in product(heights, panel_vectors))
+            heights = _count_evenly(row, max_tile_rows(panel_vectors[0]))
+            widths = Counter(panel_vectors).items()
+            cost = price * sum(
+                count * times * max(h * v, h + v, 4 / price) for h, count in heights for v, times in widths
+            )
             if best is None or cost < best[0] * 0.999:
                 best = cost, ChannelPanels(panel_vectors, lanes)
     assert best is not None
     return best[1]
+
+
+def _count_evenly(size: int, largest: int) -> list[tuple[int, int]]:
+    """The sizes of `split_evenly`, each with the number of its parts."""
+    parts = -(-size // largest)
+    return [(size // parts, parts - size % parts), (size // parts + 1, size % parts)]
 
 
 class ConvGeometry(NamedTuple):
