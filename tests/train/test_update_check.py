@@ -12,6 +12,8 @@ from prototorch.errors import TrainingError
 from prototorch.testing import temporary_definitions
 from prototorch.train.state_check import INTERVAL
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*the values of the input:prototorch.data.DataWarning")
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(8, 8)).astype(np.float32)
 Y = RNG.normal(size=(8, 1)).astype(np.float32)
