@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,6 +30,9 @@ class TargetSpec:
     loss: the loss's name, for messages.
     axis: the class axis of ``"one_hot"``, as an axis of [batch, ...].
     ignored_class: for ``"classes"``, a label outside 0..classes-1 that is allowed and excluded from the loss.
+    loss_bounds: bounds of the values that the loss is made for.
+    layer: the layer that gives the output, with its place in the text, for messages.
+    activation: what the output ends with, for messages; bounds: of its values.
     """
 
     shape: Shape
@@ -37,6 +41,10 @@ class TargetSpec:
     loss: str = "the loss"
     axis: int = -1
     ignored_class: int | None = None
+    loss_bounds: tuple[float, float] = (-math.inf, math.inf)
+    layer: str = ""
+    activation: str = ""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)

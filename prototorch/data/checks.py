@@ -10,15 +10,12 @@ import numpy as np
 
 from prototorch.data.binding import BoundDataset, TargetSpec
 from prototorch.data.dataset import Dataset
-from prototorch.data.shuffling import philox
+from prototorch.data.dataset_notes import find_common_rows, find_dataset_notes
 from prototorch.errors import DataError, warn_user
 
 __all__ = ["DataWarning", "check_dataset", "check_overlap", "check_target", "check_validation_classes", "check_values"]
 
 CHUNK_ELEMENTS = 1 << 24  # elements that are checked at a time
-MAX_IMBALANCE = 100  # samples of the largest class by those of the smallest; more than this is noted
-MIN_SAMPLES = 20  # sets of fewer samples get no notes
-MIN_SAMPLES_PER_CLASS = 5  # with fewer on average, a class without samples is not noted
 MAX_COMPARED_ROWS = 200_000  # larger sets are not searched for equal rows
 
 
@@ -37,7 +34,7 @@ def check_dataset(
         warn: whether to issue the notes as `DataWarning` too.
 
     Returns:
-        Notes on suspicious data: only one class, classes without samples, strong imbalance, constant features.
+        Notes on suspicious data, see `prototorch.data.dataset_notes`.
 
     Raises:
         DataError: an empty set, labels out of range, targets that are not integers or not distributions, values
@@ -46,18 +43,7 @@ def check_dataset(
     if len(dataset):
         _check_sample(dataset)
     check_values(dataset, targets or {})
-    notes: list[str] = []
-    for column in dataset.inputs:
-        values = dataset.column_array(column)
-        if values is not None:
-            notes += _constant_notes(dataset, column, values)
-    for output, target in (targets or {}).items():
-        column = dataset.target_columns[output]
-        values = dataset.column_array(column)
-        if values is not None and target.kind == "classes":
-            labels = values if target.ignored_class is None else values[values != target.ignored_class]
-            notes += _class_notes(dataset, column, labels, target)
-    notes = list(dict.fromkeys(notes))
+    notes = find_dataset_notes(dataset, targets or {})
     if warn:
         for note in notes:
             warn_user(note, DataWarning)
@@ -152,29 +138,14 @@ def check_validation_classes(
     missing = np.setdiff1d(labels, known)
     missing = missing[missing != ignored_class]
     if len(missing):
-        examples = ", ".join(map(str, missing[:10])) + (", ..." if len(missing) > 10 else "")
+        column = validation.target_columns[output]
+        names = [validation.label_name(column, int(label)) for label in missing[:10]]
+        examples = ", ".join(names) + (", ..." if len(missing) > 10 else "")
         warn_user(
             f"{validation.name}: {len(missing)} of the classes of {output!r} occur in the validation data but not in "
             f"the training data ({examples}); are the data sorted by class?",
             DataWarning,
         )
-
-
-def find_common_rows(a: np.ndarray, b: np.ndarray) -> list[int]:
-    """The indices of the rows of ``b`` that are bit-identical to a row of ``a``. Both are [n, ...] of one dtype."""
-    hashes_a, hashes_b = _hash_rows(a), _hash_rows(b)
-    candidates = np.flatnonzero(np.isin(hashes_b, hashes_a))
-    rows = {a[i].tobytes() for i in np.flatnonzero(np.isin(hashes_a, hashes_b[candidates]))}
-    return [int(i) for i in candidates if b[i].tobytes() in rows]
-
-
-def _hash_rows(rows: np.ndarray) -> np.ndarray:
-    """A hash of each row, uint64 [n]: equal rows have equal hashes."""
-    raw = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)
-    words = raw.shape[1] // 8
-    factors = philox(0, 0, stream=4).random_raw(words + 8) | np.uint64(1)
-    hashes = raw[:, 8 * words :] @ factors[words : words + raw.shape[1] % 8]
-    return hashes + raw[:, : 8 * words].view(np.uint64) @ factors[:words] if words else hashes
 
 
 def _check_sample(dataset: Dataset) -> None:
@@ -204,13 +175,29 @@ def _check_labels(dataset: Dataset, column: str, values: np.ndarray, target: Tar
         invalid &= values != target.ignored_class
     if invalid.any():
         where, value = _first_invalid(dataset, column, values, invalid)
-        hint = ""
-        if values.min() == 1 and values.max() == target.classes:
-            hint = "; the labels seem to count from 1, but must count from 0"
+        name = dataset.label_name(column, int(value))
+        known = f" ({name})" if name != str(int(value)) else ""
+        output = target.layer or "the model"
         raise DataError(
-            f"{where} is {int(value)}; the model has {target.classes} classes, 0 to {target.classes - 1}"
-            f"{hint}{_format_others(invalid)}"
+            f"{where} is {int(value)}{known}; {output} has {target.classes} classes, 0 to {target.classes - 1}"
+            f"{_format_others(invalid)}{_label_hint(dataset, column, values, target)}"
         )
+
+
+def _label_hint(dataset: Dataset, column: str, values: np.ndarray, target: TargetSpec) -> str:
+    """What to change where labels are not those of the output."""
+    if values.min() < 0:
+        return "; labels count from 0, and a label that is to be left out is named by ignore_class at the loss"
+    if values.min() == 1 and values.max() == target.classes:
+        return "; the labels seem to count from 1, but must count from 0: give y - 1"
+    names = dataset.classes.get(column, ())
+    count = max(int(values.max()) + 1, len(names))
+    listing = f" ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''})" if names else ""
+    if target.classes == 1:
+        return "; for two classes take binary_crossentropy with one unit, or 2 units"
+    if count > 10 * max(len(np.unique(values)), 10):
+        return "; labels are class numbers; for measured values take a loss such as mse"
+    return f"; for the {count} classes of the data{listing} give it units: {count}, or correct the labels"
 
 
 def _check_weights(dataset: Dataset, column: str, values: np.ndarray) -> None:
@@ -221,40 +208,6 @@ def _check_weights(dataset: Dataset, column: str, values: np.ndarray) -> None:
         raise DataError(f"{where} is {value}; a weight must not be negative{_format_others(invalid)}")
     if not values.any():
         raise DataError(f"{dataset.name}: all of {column} are zero")
-
-
-def _class_notes(dataset: Dataset, column: str, values: np.ndarray, target: TargetSpec) -> list[str]:
-    if len(values) < MIN_SAMPLES:
-        return []
-    classes = target.classes
-    counts = np.bincount(values.astype(np.int64).ravel(), minlength=classes or 0)
-    present = np.flatnonzero(counts)
-    empty = [c for c in np.flatnonzero(counts == 0) if c != target.ignored_class]
-    if len(present) == 1:
-        return [f"{dataset.name}: all samples have the {column} {present[0]}: there is nothing to learn"]
-    notes = []
-    if classes and empty and len(values) >= MIN_SAMPLES_PER_CLASS * classes:
-        examples = ", ".join(map(str, empty[:10]))
-        notes.append(f"{dataset.name}: {len(empty)} of the {classes} classes have no samples (such as {examples})")
-    largest, smallest = counts[present].max(), counts[present].min()
-    if largest >= MAX_IMBALANCE * smallest:
-        notes.append(
-            f"{dataset.name}: class {counts.argmax()} has {largest:,} samples, class "
-            f"{present[counts[present].argmin()]} has {smallest:,}; class_weight can compensate for it"
-        )
-    return notes
-
-
-def _constant_notes(dataset: Dataset, column: str, values: np.ndarray) -> list[str]:
-    if values.ndim != 2 or len(values) < MIN_SAMPLES:
-        return []
-    constant = np.flatnonzero((values == values[0]).all(axis=0))
-    if not len(constant):
-        return []
-    return [
-        f"{dataset.name}: {len(constant)} of the {values.shape[1]} elements of {column!r} are the same in every sample "
-        f"(the first: element {constant[0]}, always {values[0, constant[0]]:g})"
-    ]
 
 
 def _first_invalid(

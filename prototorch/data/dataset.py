@@ -148,6 +148,11 @@ class Dataset(ABC):
             return {}, np.array([], np.int64), errors
         return {name: np.concatenate([r[name] for r in rows]) for name in rows[0]}, np.array(valid, np.int64), errors
 
+    def label_name(self, column: str, label: int) -> str:
+        """A class label for messages: its name in quotes where it is known, else the number."""
+        names = self.classes.get(column, ())
+        return repr(names[label]) if 0 <= label < len(names) else str(label)
+
     def with_targets(self, targets: Sequence[str]) -> Dataset:
         """The same set with these columns as targets. Raises DataError for an unknown column."""
         for column in targets:

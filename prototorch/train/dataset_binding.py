@@ -15,6 +15,7 @@ from prototorch.schema.block_source import find_span
 from prototorch.spec import Spec
 from prototorch.text.diagnostics import locate
 from prototorch.train.loss_terms import LossTerm
+from prototorch.train.model_notes import output_activation
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 
@@ -53,7 +54,8 @@ def bind_dataset(plan_cache: PlanCache, preprocessor: Preprocessor, dataset: Dat
     outputs = plan_cache.output_specs(specs)
     from_inputs = input_targets(plan_cache, bound)
     terms = _with_target_shapes(plan_cache, dataset, outputs, from_inputs)
-    targets = {t.output: make_target(t, outputs[t.output]) for t in terms if t.output not in from_inputs}
+    targets = {t.output: _describe_output(net, t.output, make_target(t, outputs[t.output]))
+               for t in terms if t.output not in from_inputs}  # fmt: skip
     columns = {t.output: t.target for t in terms if t.target is not None}
     return ModelBinding(bind(dataset, inputs, targets, columns, index_inputs(net, preprocessor)), targets, specs)
 
@@ -106,8 +108,26 @@ def make_target(term: LossTerm, output: Spec) -> TargetSpec:
     loss, spec = term.loss, term.target_spec(output)
     classes = output.shape[loss.class_axis] if loss.target_kind == "classes" else None
     return TargetSpec(
-        spec.shape[1:], loss.target_kind, classes, type(loss).__name__, loss.class_axis, loss.ignored_class
+        spec.shape[1:],
+        loss.target_kind,
+        classes,
+        type(loss).__name__,
+        loss.class_axis,
+        loss.ignored_class,
+        loss.target_bounds,
     )
+
+
+def _describe_output(net: Net, output: str, target: TargetSpec) -> TargetSpec:
+    """A target with what is known of the layers that give the output."""
+    node = next((node for node in net.nodes if output in node.tops), None)
+    end = output_activation(net, output)
+    deciding = node if end is None else end.node
+    if deciding is None:
+        return target
+    place = "" if deciding.span is None else f" ({deciding.span})"
+    target = replace(target, layer=f"{deciding.name!r}{place}")
+    return target if end is None else replace(target, activation=end.name, bounds=end.bounds)
 
 
 def index_inputs(net: Net, preprocessor: Preprocessor) -> dict[str, IndexRange]:

@@ -277,11 +277,11 @@ ERRORS = {
     "wrong shape": (lambda: fit(model(), X[:, :4]), DataError, r"input 'input' has shape \[5\].*float32\[4\]"),
     "wrong shape in predict": (lambda: model().predict(X[:, :4]), DataError, r"has shape \[5\]"),
     "labels from 1": (lambda: fit(model(), y=Y + 1), DataError, "count from 0"),
-    "labels out of range": (lambda: fit(model(), y=Y * 9), DataError, r"is 9; the model has 3 classes, 0 to 2"),
+    "labels out of range": (lambda: fit(model(), y=Y * 9), DataError, r"is 9; .* has 3 classes, 0 to 2"),
     "labels out of range in a stream": (
         lambda: model().fit(lambda: iter([(X, Y * 9)]), verbose=0),
         DataError,
-        r"is 9; the model has 3 classes",
+        r"is 9; .*has 3 classes",
     ),
     "one-hot for classes": (lambda: fit(model(), y=np.eye(3)[Y]), DataError, "it looks like one-hot targets"),
     "not a number": (lambda: fit(model(), X * np.nan), DataError, "must be finite"),
