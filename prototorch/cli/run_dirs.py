@@ -36,7 +36,7 @@ def open_run_folder(model: Model, run_dir: str | None, resume: bool, overwrite: 
             yield folder
         return
     base = Path(run_dir) if run_dir else default_run_dir(model.net.name)
-    for path in [base] if run_dir or overwrite else _candidates(base):
+    for path in [base] if run_dir or overwrite else _candidates(model.net.name):
         with RunFolder(path) as folder:
             occupant = None if overwrite else _occupant(folder, model)
             if occupant is None:
@@ -48,11 +48,11 @@ def open_run_folder(model: Model, run_dir: str | None, resume: bool, overwrite: 
                 raise UsageError(f"{path} holds {occupant}: give another --run-dir, or --overwrite to replace it")
 
 
-def _candidates(base: Path) -> Iterator[Path]:
-    """``runs/NAME``, ``runs/NAME-2``, ..."""
-    yield base
+def _candidates(name: str) -> Iterator[Path]:
+    """``runs/NAME``, ``runs/NAME-2``, ... Raises UsageError for one that leads elsewhere."""
+    yield default_run_dir(name)
     for number in itertools.count(2):
-        yield base.with_name(f"{base.name}-{number}")
+        yield default_run_dir(f"{name}-{number}")
 
 
 def _occupant_of(path: Path, model: Model) -> str | None:
@@ -84,7 +84,7 @@ def _find_resumable(model: Model) -> Path:
     """The run of this model that was written last, among ``runs/NAME``, ``runs/NAME-2``, ...; else ``runs/NAME``."""
     base = default_run_dir(model.net.name)
     newest: tuple[int, Path] | None = None
-    for path in itertools.takewhile(Path.exists, _candidates(base)):
+    for path in itertools.takewhile(Path.exists, _candidates(model.net.name)):
         snapshots = RunFolder(path).snapshots.paths()
         if snapshots and not _differences_of(RunFolder(path), model):
             written = max(snapshot.stat().st_mtime_ns for snapshot in snapshots)

@@ -261,3 +261,21 @@ def test_names_of_the_run_folder_itself_are_refused(text, shell, callback):  # n
     assert code == 2
     assert "is the name of a file of the run folder itself: give another name" in err
     assert not list(Path("runs/tiny").glob("*.h5"))
+
+
+def test_a_numbered_run_folder_that_leads_elsewhere_is_refused(text, shell):  # noqa: F811
+    assert shell("run", "t.proto", "--quiet", "--epochs", "1")[0] == 0
+    Path("elsewhere").mkdir()
+    Path("runs/tiny-2").symlink_to(Path("elsewhere").absolute())
+    code, _, err = shell("run", "t.proto", "--quiet", "--epochs", "1")
+    assert code == 2
+    assert "runs/tiny-2, which is not a folder below runs" in err
+    assert not list(Path("elsewhere").iterdir())
+
+
+def test_fewer_epochs_than_were_trained_train_nothing(text, shell):  # noqa: F811
+    assert shell("run", "t.proto", "--quiet", "--epochs", "3")[0] == 0
+    code, _, err = shell("run", "t.proto", "--resume", "--epochs", "1")
+    assert code == 0
+    assert "runs/tiny has 3 complete epochs, and 1 are wanted: nothing is trained" in err
+    assert log_epochs() == [1, 2, 3]

@@ -31,6 +31,7 @@ from prototorch.errors import UsageError
 from prototorch.model import Model
 from prototorch.storage.run_folder import RunFolder
 from prototorch.train.callbacks import Callback, Logs
+from prototorch.train.fit_state import EpochState
 from prototorch.train.log_names import LogNames
 from prototorch.train.profiler import EVALUATE, SAVE, START, data_wait_share, format_table
 from prototorch.train.progress import format_duration
@@ -103,7 +104,8 @@ def _describe_position(model: Model, folder: RunFolder) -> str:
     trainer, block = model.trainer, model.fit_block
     assert block is not None
     if trainer.epoch >= block.epochs:
-        return f"{folder.path} has all of its {block.epochs} epochs"
+        complete = trainer.epoch + (trainer.epoch_state is EpochState.ENDING)
+        return f"{folder.path} has {complete} complete epochs, and {block.epochs} are wanted: nothing is trained"
     step = f", after step {trainer.batch}" if trainer.batch else ""
     return f"goes on in {folder.path} with epoch {trainer.epoch + 1} of {block.epochs}{step}"
 
