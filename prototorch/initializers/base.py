@@ -7,10 +7,16 @@ from math import prod
 import numpy as np
 
 from prototorch.schema import Block
+from prototorch.schema.neutral_arguments import neutral
 
 
 class Initializer(Block, family="initializer"):
     """Gives a weight its initial values."""
+
+    neutral_arguments = {
+        "input_axes": neutral(None, hint="the axes follow from the weight's shape"),
+        "output_axes": neutral(None, hint="the axes follow from the weight's shape"),
+    }
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ShapeError where a weight of this shape cannot be initialized so; called before `values`."""

@@ -33,6 +33,7 @@ class MultiHeadAttention(Layer):
     scale with the connections count all heads together.
     """
 
+    positional = ("num_heads", "key_dim", "value_dim", "dropout", "use_bias", "output_shape")
     num_heads: int = field(min=1, doc="The number of heads.")
     key_dim: int = field(min=1, doc="The length of each head's queries and keys.")
     value_dim: int | None = field(default=None, min=1, doc="The length of each head's values; key_dim if not given.")

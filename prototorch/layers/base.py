@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from prototorch.layers.context import Context
 from prototorch.layers.foreign_names import FIELD_HINTS, LAYER_HINTS
+from prototorch.layers.keras_arguments import LAYER_ARGUMENTS
 from prototorch.layers.weight_source import set_weight_source, weight_source
 from prototorch.schema import Block, Identifier, field
 
@@ -22,6 +23,8 @@ class Layer(Block, family="layer"):
 
     foreign_names = LAYER_HINTS
     foreign_fields = FIELD_HINTS
+    neutral_arguments = LAYER_ARGUMENTS
+    keyword_only = ("name", "trainable", "weights", "lr_mult", "decay_mult")
     #: the number of inputs: an integer, or a pair (minimum, maximum), maximum None for any number
     inputs: ClassVar[int | tuple[int, int | None]] = 1
     #: the number of outputs; `call` returns a tuple if there is more than one

@@ -21,6 +21,7 @@ class BatchNormalization(AffineNormLayer):
     used. Elements that a mask leaves out do not count in the batch's mean and variance.
     """
 
+    positional = ("axis", "momentum", "epsilon", "center", "scale")
     foreign_names = dict.fromkeys(("BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"), "BatchNormalization")
 
     axis: int = field(default=1, doc="The axis of the channels, the batch dimension being 0.")

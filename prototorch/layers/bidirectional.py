@@ -21,6 +21,7 @@ class Bidirectional(Layer):
     0. The weights are those of the two layers, with ``forward_layer/`` and ``backward_layer/`` in front.
     """
 
+    keyword_only = ("backward_layer",)
     layer: Layer = field(children=True, doc="The recurrent layer; another like it goes the other way.")
     merge_mode: Literal["concat", "sum", "mul", "ave"] | None = field(
         default="concat", doc="How the two outputs become one; none gives both."

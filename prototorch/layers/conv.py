@@ -53,6 +53,7 @@ class Conv1D(_ConvLayer):
     [filters, channels / groups, kernel_size], bias [filters].
     """
 
+    positional = ("filters", "kernel_size", "strides", "padding")
     rank = 1
     filters: int = field(min=1, doc="The number of output channels.")
     kernel_size: Sizes = kernel_field(1)
@@ -74,6 +75,7 @@ class Conv2D(_ConvLayer):
     [filters, channels / groups, *kernel_size], bias [filters].
     """
 
+    positional = ("filters", "kernel_size", "strides", "padding")
     foreign_names = dict.fromkeys(("Convolution", "Convolution2D", "Conv"), "Conv2D")
 
     rank = 2
@@ -100,6 +102,7 @@ class Conv3D(_ConvLayer):
     [filters, channels / groups, *kernel_size], bias [filters].
     """
 
+    positional = ("filters", "kernel_size", "strides", "padding")
     rank = 3
     filters: int = field(min=1, doc="The number of output channels.")
     kernel_size: Sizes = kernel_field(3)

@@ -91,6 +91,7 @@ class Conv1DTranspose(_ConvTransposeLayer):
     + output_padding (PyTorch).
     """
 
+    positional = ("filters", "kernel_size", "strides", "padding", "output_padding")
     rank = 1
     filters: int = field(min=1, doc="The number of output channels.")
     kernel_size: Sizes = kernel_field(1)
@@ -114,6 +115,7 @@ class Conv2DTranspose(_ConvTransposeLayer):
     + output_padding (PyTorch).
     """
 
+    positional = ("filters", "kernel_size", "strides", "padding", "output_padding")
     foreign_names = dict.fromkeys(("Deconvolution", "ConvTranspose2d", "Deconv"), "Conv2DTranspose")
 
     rank = 2
@@ -139,6 +141,7 @@ class Conv3DTranspose(_ConvTransposeLayer):
     [channels, filters / groups, *kernel_size], bias [filters]. Sizes as those of Conv2DTranspose.
     """
 
+    positional = ("filters", "kernel_size", "strides", "padding")
     rank = 3
     filters: int = field(min=1, doc="The number of output channels.")
     kernel_size: Sizes = kernel_field(3)

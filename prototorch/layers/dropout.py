@@ -74,6 +74,7 @@ class SpatialDropout1D(_SpatialDropout):
 class SpatialDropout2D(_SpatialDropout):
     """`Dropout` of whole channels (Keras, channels first). Input and output [batch, channels, rows, columns]."""
 
+    positional = ("rate",)
     rank = 2
     examples = [
         example("SpatialDropout2D { rate: 0.5 }", inputs=[(6, 2, 3)]),
@@ -84,6 +85,7 @@ class SpatialDropout2D(_SpatialDropout):
 class SpatialDropout3D(_SpatialDropout):
     """`Dropout` of whole channels (Keras, channels first). Input and output [batch, channels, depth, rows, columns]."""
 
+    positional = ("rate",)
     rank = 3
     examples = [
         example("SpatialDropout3D { rate: 0.5 }", inputs=[(6, 2, 2, 1)]),

@@ -35,6 +35,7 @@ class _GlobalAverage(_GlobalPooling):
 class GlobalMaxPooling1D(_GlobalMax):
     """The largest of each channel (Keras). Input [batch, channels, steps], output [batch, channels]."""
 
+    positional = ()
     rank = 1
     aliases = ("GlobalMaxPool1D",)
     examples = [
@@ -46,6 +47,7 @@ class GlobalMaxPooling1D(_GlobalMax):
 class GlobalMaxPooling2D(_GlobalMax):
     """The largest of each channel (Keras). Input [batch, channels, rows, columns], output [batch, channels]."""
 
+    positional = ()
     foreign_names = {"AdaptiveMaxPool2d": "GlobalMaxPooling2D"}
 
     rank = 2
@@ -59,6 +61,7 @@ class GlobalMaxPooling2D(_GlobalMax):
 class GlobalMaxPooling3D(_GlobalMax):
     """The largest of each channel (Keras). Input [batch, channels, depth, rows, columns], output [batch, channels]."""
 
+    positional = ()
     rank = 3
     aliases = ("GlobalMaxPool3D",)
     examples = [
@@ -74,6 +77,7 @@ class GlobalAveragePooling1D(_GlobalAverage):
     count in the mean; where none counts, the mean is 0.
     """
 
+    positional = ()
     rank = 1
     mask_policy = "use"
     aliases = ("GlobalAvgPool1D",)
@@ -102,6 +106,7 @@ class GlobalAveragePooling1D(_GlobalAverage):
 class GlobalAveragePooling2D(_GlobalAverage):
     """The mean of each channel (Keras). Input [batch, channels, rows, columns], output [batch, channels]."""
 
+    positional = ()
     foreign_names = {"AdaptiveAvgPool2d": "GlobalAveragePooling2D"}
 
     rank = 2
@@ -115,6 +120,7 @@ class GlobalAveragePooling2D(_GlobalAverage):
 class GlobalAveragePooling3D(_GlobalAverage):
     """The mean of each channel (Keras). Input [batch, channels, depth, rows, columns], output [batch, channels]."""
 
+    positional = ()
     rank = 3
     aliases = ("GlobalAvgPool3D",)
     examples = [

@@ -21,6 +21,7 @@ class GRU(RecurrentLayer):
     ``reset_after``, else [3 units].
     """
 
+    positional = ("units", "activation", "recurrent_activation", "use_bias")
     units: int = field(min=1, doc="The number of outputs.")
     activation: ActivationLayer = field(default="tanh", doc="The activation of the new state.")
     recurrent_activation: ActivationLayer = field(default="sigmoid", doc="The activation of the gates.")

@@ -39,6 +39,7 @@ class Resizing(Layer):
     Input [batch, channels, rows, columns], output [batch, channels, height, width]; integers become float32.
     """
 
+    keyword_only = ("fill_value",)
     keeps_bounds = True
     height: int = field(min=1, doc="Rows of the output.")
     width: int = field(min=1, doc="Columns of the output.")

@@ -60,6 +60,7 @@ class AlphaDropout(RandomLayer):
     Input and output [batch, ...]. The identity outside training.
     """
 
+    positional = ("rate",)
     mask_policy = "keep"
     keeps_bounds = True
     rate: float = rate_field()

@@ -51,6 +51,7 @@ class RandomRotation(_RandomAffine):
     output [batch, channels, rows, columns]. The identity outside training.
     """
 
+    keyword_only = ("fill_value", "seed")
     factor: Range = field(
         type=RangePair(Bounds(min=-1, max=1)), doc="[lower, upper], or n for [-n, n], in whole turns."
     )
@@ -72,6 +73,7 @@ class RandomZoom(_RandomAffine):
     [batch, channels, rows, columns]. The identity outside training.
     """
 
+    keyword_only = ("fill_value", "seed")
     height_factor: Range = field(type=RangePair(Bounds(above=-1, max=1)), doc="[lower, upper], or n for [-n, n].")
     width_factor: Range | None = field(default=None, type=RangePair(Bounds(above=-1, max=1)),
                                        doc="The same for the width; none: as the height.")  # fmt: skip
@@ -95,6 +97,7 @@ class RandomTranslation(_RandomAffine):
     [batch, channels, rows, columns]. The identity outside training.
     """
 
+    keyword_only = ("fill_value", "seed")
     height_factor: Range = field(type=RangePair(Bounds(min=-1, max=1)), doc="[lower, upper], or n for [-n, n].")
     width_factor: Range = field(type=RangePair(Bounds(min=-1, max=1)), doc="[lower, upper], or n for [-n, n].")
     examples = [

@@ -63,6 +63,7 @@ class Normalization(Layer):
     Input and output [batch, ...]; integers become float32. A standard deviation below 1e-7 counts as that.
     """
 
+    positional = ()
     mean: list[float] = field(doc="The mean, one for all or one per position along the axis.")
     variance: list[float] = field(min=0, doc="The variance, one for all or one per position along the axis.")
     axis: int = field(default=1, doc="The axis of the lists, the batch dimension being 0.")

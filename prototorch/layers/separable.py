@@ -58,6 +58,7 @@ class DepthwiseConv1D(_DepthwiseConv):
     [channels * depth_multiplier, 1, kernel_size]: output c * depth_multiplier + m is the m-th of channel c.
     """
 
+    positional = ("kernel_size", "strides", "padding")
     rank = 1
     kernel_size: Sizes = kernel_field(1)
     strides: Sizes = strides_field(1)
@@ -77,6 +78,7 @@ class DepthwiseConv2D(_DepthwiseConv):
     [channels * depth_multiplier, 1, *kernel_size]: output c * depth_multiplier + m is the m-th of channel c.
     """
 
+    positional = ("kernel_size", "strides", "padding")
     rank = 2
     kernel_size: Sizes = kernel_field(2)
     strides: Sizes = strides_field(2)
@@ -114,6 +116,7 @@ class SeparableConv1D(_SeparableConv):
     [channels * depth_multiplier, 1, kernel_size], pointwise_kernel [filters, channels * depth_multiplier, 1].
     """
 
+    positional = ("filters", "kernel_size", "strides", "padding")
     rank = 1
     filters: int = field(min=1, doc="The number of output channels.")
     kernel_size: Sizes = kernel_field(1)
@@ -135,6 +138,7 @@ class SeparableConv2D(_SeparableConv):
     [channels * depth_multiplier, 1, *kernel_size], pointwise_kernel [filters, channels * depth_multiplier, 1, 1].
     """
 
+    positional = ("filters", "kernel_size", "strides", "padding")
     rank = 2
     filters: int = field(min=1, doc="The number of output channels.")
     kernel_size: Sizes = kernel_field(2)

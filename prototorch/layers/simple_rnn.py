@@ -19,6 +19,7 @@ class SimpleRNN(RecurrentLayer):
     ``return_state`` also the last state. A second input is the first state.
     """
 
+    positional = ("units", "activation", "use_bias")
     units: int = field(min=1, doc="The number of outputs.")
     activation: ActivationLayer = field(default="tanh", doc="The activation.")
     use_bias: bool = field(default=True, doc="Whether a bias is added.")

@@ -44,6 +44,7 @@ class UpSampling2D(_UpSampling):
     Input [batch, channels, rows, columns], output [batch, channels, rows * size[0], columns * size[1]].
     """
 
+    positional = ("size",)
     rank = 2
     size: Sizes = _size_field(2)
     interpolation: Literal["nearest", "bilinear", "bicubic"] = field(

@@ -9,6 +9,7 @@ from prototorch import ops
 from prototorch.errors import ShapeError
 from prototorch.layers.activation import ActivationLayer
 from prototorch.schema import Block
+from prototorch.schema.neutral_arguments import neutral
 from prototorch.spec import Spec
 
 #: the small number that keeps logarithms and quotients finite, as in Keras (``keras.config.epsilon()``)
@@ -52,6 +53,14 @@ class Loss(Block, family="loss"):
         "KLDivLoss": "Write kl_divergence.",
         "HingeLoss": "Write hinge.",
     }  # fmt: skip
+
+    neutral_arguments = {
+        "reduction": neutral(
+            "sum_over_batch_size", hint="a loss is the mean over the samples; loss_weights= gives it a factor"
+        ),
+        "name": neutral(hint="the logs name a loss by its output"),
+        "dtype": neutral(None, "float32", hint="losses are float32"),
+    }
 
     target_kind: ClassVar[TargetKind] = "values"
     target_bounds: ClassVar[tuple[float, float]] = (-inf, inf)

@@ -8,6 +8,7 @@ from prototorch import ops
 from prototorch.layers.activation import Sigmoid, Softmax
 from prototorch.losses.base import EPSILON, Loss, TargetKind, canonical_loss_axis, classes_last
 from prototorch.schema import example, field
+from prototorch.schema.neutral_arguments import neutral
 from prototorch.spec import Spec
 
 
@@ -44,6 +45,8 @@ class SparseCategoricalCrossentropy(_CategoricalLoss):
     Targets are class indices from 0: for outputs [batch, classes] they are [batch]; for [batch, time, classes]
     [batch, time]; with ``axis: 1`` for [batch, classes, height, width] they are [batch, height, width].
     """
+
+    positional = ("from_logits", "ignore_class")
 
     from_logits: bool = field(
         default=False, doc="Whether outputs are logits (no softmax yet); else they are probabilities."
@@ -119,6 +122,7 @@ class BinaryCrossentropy(Loss):
     """The mean of -t log(p) - (1 - t) log(1 - p): each output is an independent probability."""
 
     aliases = ("bce", "BCE")
+    neutral_arguments = {"axis": neutral(-1, hint="each element counts by itself, and the mean is over all of them")}
     from_logits: bool = field(
         default=False, doc="Whether outputs are logits (no sigmoid yet); else they are probabilities."
     )

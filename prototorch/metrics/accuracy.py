@@ -14,6 +14,7 @@ from prototorch.spec import Spec
 class BinaryAccuracy(MeanMetric):
     """The share of outputs on the correct side of a threshold, for targets of 0 and 1."""
 
+    positional = ()
     direction: ClassVar[Direction | None] = "max"
     threshold: float = field(default=0.5, doc="Outputs above it count as 1; it must be 0 for logits.")
     target_kind: ClassVar[TargetKind] = "binary"
@@ -38,6 +39,7 @@ class _ClassMetric(MeanMetric):
 class CategoricalAccuracy(_ClassMetric):
     """The share of samples whose likeliest class is the target's likeliest; targets are one-hot or soft."""
 
+    positional = ()
     target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("CategoricalAccuracy { }", inputs=[(5,)]),)
 
@@ -49,6 +51,7 @@ class CategoricalAccuracy(_ClassMetric):
 class SparseCategoricalAccuracy(_ClassMetric):
     """The share of samples whose likeliest class is the target."""
 
+    positional = ()
     target_kind: ClassVar[TargetKind] = "classes"
     examples = (
         example("SparseCategoricalAccuracy { }", inputs=[(5,)]),
@@ -66,6 +69,7 @@ class SparseCategoricalAccuracy(_ClassMetric):
 class TopKCategoricalAccuracy(_ClassMetric):
     """The share of samples whose class is among the k likeliest (ties with the k-th count); one-hot targets."""
 
+    positional = ("k",)
     k: int = field(default=5, min=1, doc="The number of the likeliest classes that count.")
     target_kind: ClassVar[TargetKind] = "one_hot"
     examples = (example("TopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)
@@ -78,6 +82,7 @@ class TopKCategoricalAccuracy(_ClassMetric):
 class SparseTopKCategoricalAccuracy(_ClassMetric):
     """The share of samples whose class is among the k likeliest (one that ties with the k-th is)."""
 
+    positional = ("k",)
     k: int = field(default=5, min=1, doc="The number of the likeliest classes that count.")
     target_kind: ClassVar[TargetKind] = "classes"
     examples = (example("SparseTopKCategoricalAccuracy { k: 2 }", inputs=[(5,)]),)

@@ -24,6 +24,7 @@ class AUC(Metric):
     the weight of positives and of negatives between two thresholds. Targets are 0 and 1, of the output's shape.
     """
 
+    positional = ("num_thresholds", "curve", "summation_method")
     direction: ClassVar[Direction | None] = "max"
     num_thresholds: int = field(default=200, min=2, doc="Points of the curve.")
     curve: Literal["ROC", "PR"] = field(default="ROC", doc="The curve.")

@@ -11,6 +11,7 @@ import numpy as np
 from prototorch import ops
 from prototorch.losses.base import Loss, TargetKind, expand_trailing, match_target, mean_trailing
 from prototorch.schema import Block, field
+from prototorch.schema.neutral_arguments import neutral
 from prototorch.spec import Spec
 from prototorch.text.case_conversion import snake_case
 
@@ -27,6 +28,14 @@ class Metric(Block, family="metric"):
     """
 
     adopted_root: ClassVar[Any] = Loss
+    neutral_arguments = {
+        "dtype": neutral(None, "float32", hint="totals are float64"),
+        "from_sorted_ids": neutral(False, hint="outputs are the scores of all classes"),
+        "num_labels": neutral(None, hint="the output has the number of labels"),
+        "ignore_class": neutral(None, hint="the loss has an ignore_class, which its metrics follow"),
+        "sparse_y_true": neutral(True, hint="targets are class indices"),
+        "sparse_y_pred": neutral(True, False, hint="outputs are scores, of which the class is found"),
+    }
 
     name: str = field(default="", doc="Name in the logs; by default the metric's own name in snake_case.")
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototorch import ops
+from prototorch.errors import ShapeError
 from prototorch.losses.base import TargetKind, canonical_loss_axis, expand_trailing
 from prototorch.metrics.accuracy import class_index_spec
 from prototorch.metrics.base import TOTAL_DTYPE, Direction, Metric, divide_no_nan
@@ -70,9 +71,23 @@ class MeanIoU(_ConfusionMetric):
     Targets are class indices.
     """
 
+    num_classes: int | None = field(
+        default=None, min=2, doc="The number of classes, which is compared with the output's; none: that of the output."
+    )
+    positional = ("num_classes", "name")
     direction: ClassVar[Direction | None] = "max"
-    aliases, log_name = ("mean_iou",), "mean_io_u"
+    aliases, log_name = ("mean_iou", "mean_io_u"), "mean_io_u"
     examples = (example("MeanIoU { axis: 1 }", inputs=[(5, 4, 3)]),)
+
+    def states(self, output: Spec) -> dict[str, Spec]:
+        states = super().states(output)
+        count = states["matrix"].shape[0]
+        if self.num_classes not in (None, count):
+            raise ShapeError(
+                f"MeanIoU: expected an output with num_classes={self.num_classes} classes along axis {self.axis}, got "
+                f"{list(output.shape)} with {count}"
+            )
+        return states
 
     def result(self, arrays: Mapping[str, np.ndarray]) -> float | np.ndarray:
         matrix = np.asarray(arrays["matrix"])

@@ -10,6 +10,7 @@ from prototorch.schema import example, field
 class BinaryCrossentropy(LossAsMetric):
     """The mean binary crossentropy."""
 
+    positional = ()
     aliases = ("bce", "BCE")
 
     from_logits: bool = field(default=False, doc="Whether outputs are logits; else they are probabilities.")
@@ -21,6 +22,7 @@ class BinaryCrossentropy(LossAsMetric):
 class CategoricalCrossentropy(LossAsMetric):
     """The mean crossentropy of classes, for one-hot or soft targets."""
 
+    positional = ()
     from_logits: bool = field(default=False, doc="Whether outputs are logits; else they are probabilities.")
     label_smoothing: float = field(default=0.0, min=0, max=1, doc="The share of the target given to all classes.")
     axis: int = field(default=-1, doc="The axis of the classes.")
@@ -31,6 +33,7 @@ class CategoricalCrossentropy(LossAsMetric):
 class SparseCategoricalCrossentropy(LossAsMetric):
     """The mean crossentropy of classes, for targets that are class indices."""
 
+    positional = ()
     from_logits: bool = field(default=False, doc="Whether outputs are logits; else they are probabilities.")
     ignore_class: int | None = field(default=None, doc="A class index that is ignored.")
     axis: int = field(default=-1, doc="The axis of the classes.")

@@ -68,6 +68,7 @@ class LogCoshError(LossAsMetric):
 class CosineSimilarity(LossAsMetric):
     """The mean cosine of the angle between target and output: 1 where they point the same way."""
 
+    positional = ()
     direction: ClassVar[Direction | None] = "max"
     axis: int = field(default=-1, doc="The axis along which the vectors lie.")
     loss_class = losses.CosineSimilarity

@@ -12,6 +12,7 @@ from prototorch import ops
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import Block, field
+from prototorch.schema.neutral_arguments import neutral
 
 EMA_SLOT = "average"
 
@@ -39,16 +40,17 @@ class Optimizer(Block, family="optimizer"):
     A subclass defines `create_slots` and `update`.
     """
 
+    keyword_only = ("l2", "l1")
+    neutral_arguments = {
+        "name": neutral(hint="an optimizer has no name"),
+        "loss_scale_factor": neutral(None, hint="compile(precision='fp16') scales the loss by itself"),
+        "gradient_accumulation_steps": neutral(None, 1, hint="take a larger batch, with memory='low' where it must be"),
+    }
+
     learning_rate: float | Schedule = learning_rate_field()
     weight_decay: float | None = field(
         default=None, min=0, doc="Decoupled weight decay: weights shrink by learning_rate * weight_decay in each step."
     )
-    l2: float = field(
-        default=0.0,
-        min=0,
-        doc="Coupled weight decay: l2 * w is added to the clipped gradient, and so to momenta.",
-    )
-    l1: float = field(default=0.0, min=0, doc="L1 penalty: l1 * sign(w) is added to the clipped gradient.")
     clipnorm: float | None = field(default=None, above=0, doc="The maximum L2 norm of each weight's gradient.")
     clipvalue: float | None = field(default=None, above=0, doc="The maximum absolute value of a gradient's elements.")
     global_clipnorm: float | None = field(default=None, above=0, doc="The maximum L2 norm of all gradients together.")
@@ -59,6 +61,13 @@ class Optimizer(Block, family="optimizer"):
     ema_overwrite_frequency: int | None = field(
         default=None, min=1, doc="Steps between two replacements of the weights by their averages."
     )
+
+    l2: float = field(
+        default=0.0,
+        min=0,
+        doc="Coupled weight decay: l2 * w is added to the clipped gradient, and so to momenta.",
+    )
+    l1: float = field(default=0.0, min=0, doc="L1 penalty: l1 * sign(w) is added to the clipped gradient.")
 
     setattr_hints = {"learning_rate": "set model.learning_rate for the steps to come"}
 

@@ -20,6 +20,7 @@ from prototorch.schema.block_source import copy_source, set_source, without_sour
 from prototorch.schema.examples import Example
 from prototorch.schema.family import Family, to_typed_blocks
 from prototorch.schema.fields import MISSING, FieldDeclaration, FieldSpec, field_type
+from prototorch.schema.neutral_arguments import NeutralArgument, drop_neutral, neutral_arguments, positional_names
 from prototorch.schema.suggest import describe_foreign_name, suggest
 from prototorch.schema.validation import ReportedError, ValidationError, describe_value
 from prototorch.text.case_conversion import snake_case
@@ -42,10 +43,12 @@ class _Signature:
     def __get__(self, instance: Any, cls: Any) -> inspect.Signature:
         if instance is not None or not cls.specs() or cls.__init__ is not Block.__init__:
             raise AttributeError("__signature__")
-        parameters = []
-        for name, spec in cls.specs().items():
+        parameters, positional = [], positional_names(cls)
+        specs = {name: cls.specs()[name] for name in dict.fromkeys((*positional, *cls.specs())) if name in cls.specs()}
+        for name, spec in specs.items():
             default = inspect.Parameter.empty if spec.required else _display_default(_convert_default(cls, spec))
-            parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if name in positional else inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(name, kind, default=default))
         required_later = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters if p.default is p.empty]
         first = next((i for i, p in enumerate(parameters) if p.default is not p.empty), len(parameters))
         required_later = [p for p in required_later if p.name not in {q.name for q in parameters[:first]}]
@@ -67,6 +70,12 @@ class Block:
     foreign_names: ClassVar[Mapping[str, str]] = {}
     #: the same for names of fields
     foreign_fields: ClassVar[Mapping[str, str]] = {}
+    #: the fields that may be given by position, in Keras' order, where that is not the order of their declaration
+    positional: ClassVar[tuple[str, ...] | None] = None
+    #: fields that may not be given by position: those that Keras does not have
+    keyword_only: ClassVar[tuple[str, ...]] = ()
+    #: arguments of Keras that have no meaning here
+    neutral_arguments: ClassVar[Mapping[str, NeutralArgument]] = {}
     adopted_root: ClassVar[Any] = None  # the root of another family, whose members `coerce` takes too
     written_fields: ClassVar[frozenset[str]] = frozenset()  # those that a text always states, defaults too
     setattr_hints: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
@@ -143,13 +152,19 @@ class Block:
         cls = type(self)
         if cls.abstract and cls._family is not None:
             raise UsageError(f"{cls.__name__} is the root of a family: use one of {', '.join(cls.members())}.")
-        specs = cls.specs()
-        if len(args) > len(specs):
-            raise UsageError(f"{cls.__name__} takes at most {len(specs)} arguments, got {len(args)}.")
-        for name, value in zip(specs, args, strict=False):
+        specs, positional = cls.specs(), positional_names(cls)
+        if len(args) > len(positional):
+            names = f" ({', '.join(positional)})" if positional else ""
+            raise UsageError(
+                f"{cls.__name__} takes at most {len(positional)} arguments by position{names}, got {len(args)}; "
+                "give the others by name."
+            )
+        for name, value in zip(positional, args, strict=False):
             if name in kwargs:
                 raise UsageError(f"{cls.__name__}.{name} is given twice.")
             kwargs[name] = value
+        if any(name not in specs for name in kwargs):
+            drop_neutral(cls.__name__, neutral_arguments(cls), kwargs)
         for name in kwargs:
             if name not in specs:
                 raise UsageError(_unknown_field_message(cls, name))
@@ -354,6 +369,8 @@ def _format_error(cls: type, spec: FieldSpec, wrong: ValidationError, value: Any
 def _unknown_field_message(cls: type[Block], name: str) -> str:
     foreign = next((h for base in cls.__mro__ if (h := vars(base).get("foreign_fields", {}).get(name))), None)
     hint = describe_foreign_name(foreign, cls.specs()) or suggest(name, cls.specs())
+    if not hint and name in (table := neutral_arguments(cls)):
+        hint = f" {table[name].hint[:1].upper()}{table[name].hint[1:]}."
     if not hint and cls.specs():
         hint = f" It has {', '.join(list(cls.specs())[:12])}{', ...' * (len(cls.specs()) > 12)}."
     return f"{_display_name(cls)} has no field {name!r}.{hint or ('' if cls.specs() else ' It has none.')}"

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from prototorch.errors import UsageError, did_you_mean
 
-__all__ = ["NeutralArgument", "drop_neutral", "explain_arguments", "neutral"]
+__all__ = [
+    "NeutralArgument",
+    "drop_neutral",
+    "explain_arguments",
+    "neutral",
+    "neutral_arguments",
+    "positional_names",
+]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -42,6 +49,28 @@ def drop_neutral(what: str, table: Mapping[str, NeutralArgument], arguments: dic
         value = arguments.pop(name)
         if not table[name].accepts(value):
             raise UsageError(f"{what}: {name}={value!r:.60} is not possible here: {table[name].hint}")
+
+
+def neutral_arguments(cls: Any) -> dict[str, NeutralArgument]:
+    """The arguments of a `Block` class that have no meaning here, with those of its bases."""
+    table: dict[str, NeutralArgument] = {}
+    for base in reversed(cls.__mro__):
+        table.update(vars(base).get("neutral_arguments", {}))
+    return table
+
+
+def positional_names(cls: Any) -> tuple[str, ...]:
+    """The fields of a `Block` class that may be given by position: its ``positional``, or all in their order but those
+    that it or a base of it lists as ``keyword_only``."""
+    keyword_only: set[str] = set()
+    for base in cls.__mro__:
+        if vars(base).get("positional") is not None:
+            return tuple(base.positional)
+        if vars(base).get("_own_fields"):
+            break
+    for base in cls.__mro__:
+        keyword_only.update(vars(base).get("keyword_only", ()))
+    return tuple(name for name in cls.specs() if name not in keyword_only)
 
 
 def explain_arguments(

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Self
 from prototorch.data.csv_writer import escape_cell
 from prototorch.errors import TrainingError, UsageError, did_you_mean
 from prototorch.schema import field
+from prototorch.schema.neutral_arguments import neutral
 from prototorch.text.diagnostics import Report
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Field
@@ -164,6 +165,8 @@ class TerminateOnNaN(Callback):
     `fit` stops at the first training step whose loss is not finite by itself, with or without this callback, and
     reports the layer and the samples.
     """
+
+    neutral_arguments = {"raise_error": neutral(False, True, hint="it raises TrainingError")}
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         loss = (logs or {}).get("val_loss")

@@ -83,6 +83,17 @@ class _Monitor(Callback, abstract=True):
 class EarlyStopping(_Monitor):
     """Stop when the monitored value has not improved for ``patience`` epochs, and restore the best weights."""
 
+    positional = (
+        "monitor",
+        "min_delta",
+        "patience",
+        "verbose",
+        "mode",
+        "baseline",
+        "restore_best_weights",
+        "start_from_epoch",
+    )
+
     min_delta: float = field(default=0.0, min=0, doc="The smallest change that counts as an improvement.")
     patience: int = field(default=0, min=0, doc="Number of epochs without improvement before it acts.")
     baseline: float | None = field(default=None, doc="A value that must be exceeded for an improvement to count.")
@@ -152,6 +163,17 @@ class ModelCheckpoint(_Monitor):
     ``filepath`` may hold ``{epoch}`` (from 1), ``{batch}`` (from 1, of the epoch) and the names of logs:
     ``"best-{epoch:02d}-{val_loss:.3f}.h5"``. It is saved after the other callbacks, with their state.
     """
+
+    positional = (
+        "filepath",
+        "monitor",
+        "verbose",
+        "save_best_only",
+        "save_weights_only",
+        "mode",
+        "save_freq",
+        "initial_value_threshold",
+    )
 
     filepath: str = field(doc="The path, ending in .h5; folders are created.")
     save_best_only: bool = field(default=False, doc="Save only when the monitored value is the best so far.")
@@ -230,6 +252,8 @@ class ModelCheckpoint(_Monitor):
 
 class ReduceLROnPlateau(_Monitor):
     """Multiply the learning rate by ``factor`` when the monitored value has not improved for ``patience`` epochs."""
+
+    positional = ("monitor", "factor", "patience", "verbose", "mode", "min_delta", "cooldown", "min_lr")
 
     factor: float = field(default=0.1, above=0, below=1, doc="Factor of the learning rate.")
     patience: int = field(default=10, min=0, doc="Number of epochs without improvement before it acts.")

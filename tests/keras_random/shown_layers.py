@@ -36,7 +36,7 @@ def softmax_in_conv():
 def normalization_axis():
     for name in ("BatchNormalization", "GroupNormalization"):
         assert (getattr(L, name)().axis, getattr(K, name)().axis) == (1, -1)
-    assert L.Normalization(0.0, 1.0).axis == 1
+    assert L.Normalization(mean=0.0, variance=1.0).axis == 1
     assert K.Normalization(mean=0.0, variance=1.0).axis == (-1,)
 
 

@@ -65,7 +65,7 @@ def coarse(*shape):
 
 CASES = [
     (M.BinaryAccuracy(), K.BinaryAccuracy(), bits(3), chance(3)),
-    (M.BinaryAccuracy(0.0), K.BinaryAccuracy(threshold=0.0), bits(1), real(1)),
+    (M.BinaryAccuracy(threshold=0.0), K.BinaryAccuracy(threshold=0.0), bits(1), real(1)),
     (M.CategoricalAccuracy(), K.CategoricalAccuracy(), one_hot(5), real(5)),
     (M.CategoricalAccuracy(), K.CategoricalAccuracy(), one_hot(5, 4), real(4, 5)),
     (M.SparseCategoricalAccuracy(), K.SparseCategoricalAccuracy(), labels(5), real(5)),
@@ -88,9 +88,19 @@ CASES = [
     (M.SquaredHinge(), K.SquaredHinge(), bits(3), real(3)),
     (M.CategoricalHinge(), K.CategoricalHinge(), one_hot(5), real(5)),
     (M.BinaryCrossentropy(), K.BinaryCrossentropy(), bits(3), chance(3)),
-    (M.BinaryCrossentropy(True, 0.1), K.BinaryCrossentropy(from_logits=True, label_smoothing=0.1), bits(3), real(3)),
+    (
+        M.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
+        K.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
+        bits(3),
+        real(3),
+    ),
     (M.CategoricalCrossentropy(), K.CategoricalCrossentropy(), one_hot(5), shares(5)),
-    (M.SparseCategoricalCrossentropy(True), K.SparseCategoricalCrossentropy(from_logits=True), labels(5), real(5)),
+    (
+        M.SparseCategoricalCrossentropy(from_logits=True),
+        K.SparseCategoricalCrossentropy(from_logits=True),
+        labels(5),
+        real(5),
+    ),
     (M.Precision(), K.Precision(), bits(3), chance(3)),
     (M.Precision([0.25, 0.5, 0.9]), K.Precision(thresholds=[0.25, 0.5, 0.9]), bits(3), coarse(3)),
     (M.Precision(top_k=2), K.Precision(top_k=2), one_hot(5), chance(5)),

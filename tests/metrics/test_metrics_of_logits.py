@@ -24,7 +24,8 @@ BITS = RNG.integers(0, 2, (23, 3)).astype(np.float32)
 
 PROBABILITY_METRICS = {
     "binary": [M.AUC(), M.AUC(name="pr", curve="PR"), M.Precision(), M.Recall(thresholds=[0.3, 0.6]),
-               M.F1Score(threshold=0.4), M.FBetaScore(beta=2.0), M.BinaryAccuracy(), M.BinaryAccuracy(0.3, name="at3"),
+               M.F1Score(threshold=0.4), M.FBetaScore(beta=2.0), M.BinaryAccuracy(),
+               M.BinaryAccuracy(threshold=0.3, name="at3"),
                M.BinaryCrossentropy(), L.BinaryCrossentropy(), "auc", "accuracy"],
     "one_hot": [M.AUC(), M.Precision(), M.Precision(top_k=2, name="top"), M.Recall(class_id=1),
                 M.F1Score(threshold=0.4),

@@ -26,7 +26,10 @@ CASES = [
     (S.InverseTimeDecay(0.1, 10, 0.5, staircase=True), K.InverseTimeDecay(0.1, 10, 0.5, staircase=True)),
     (S.CosineDecay(0.1, 30), K.CosineDecay(0.1, 30)),
     (S.CosineDecay(0.1, 30, alpha=0.1), K.CosineDecay(0.1, 30, alpha=0.1)),
-    (S.CosineDecay(0.01, 30, 0.1, 0.2, 8), K.CosineDecay(0.01, 30, 0.1, warmup_target=0.2, warmup_steps=8)),
+    (
+        S.CosineDecay(0.01, 30, 0.1, warmup_target=0.2, warmup_steps=8),
+        K.CosineDecay(0.01, 30, 0.1, warmup_target=0.2, warmup_steps=8),
+    ),
     (S.CosineDecayRestarts(0.1, 7), K.CosineDecayRestarts(0.1, 7)),
     (S.CosineDecayRestarts(0.1, 7, 1.0, 0.5, 0.05), K.CosineDecayRestarts(0.1, 7, 1.0, 0.5, 0.05)),
     (S.CosineDecayRestarts(0.1, 5, 1.5, 0.9), K.CosineDecayRestarts(0.1, 5, 1.5, 0.9)),

@@ -119,7 +119,7 @@ def test_python_mistakes(kwargs, message):
 
 
 def test_too_many_and_twice():
-    with pytest.raises(UsageError, match="takes at most 3 arguments, got 4"):
+    with pytest.raises(UsageError, match=r"takes at most 3 arguments by position \(a, b, c\), got 4"):
         Box3(1, 2, 3, 4)
     with pytest.raises(UsageError, match=r"Grid\.size is given twice"):
         Grid(5, size=3)

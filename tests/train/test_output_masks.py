@@ -152,7 +152,8 @@ def test_confusion_leaves_out_what_is_masked():
 
 
 def test_an_ignored_class_does_not_count_in_the_metric_of_the_loss():
-    metric, loss = M.SparseCategoricalCrossentropy(True, 0), L.SparseCategoricalCrossentropy(True, 0)
+    fields = {"from_logits": True, "ignore_class": 0}
+    metric, loss = M.SparseCategoricalCrossentropy(**fields), L.SparseCategoricalCrossentropy(**fields)
     output, target = tensor(RNG.normal(size=(6, 5, 4)).astype(np.float32)), tensor(LABELS)
     states = {k: tensor(np.zeros(())) for k in ("total", "count")}
     states = metric.update(states, target, output, tensor(np.ones(6, np.float32)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from prototorch.schema import Block, example, field
+from prototorch.schema.neutral_arguments import neutral
 
 
 class Schedule(Block, family="schedule"):
@@ -13,6 +14,9 @@ class Schedule(Block, family="schedule"):
     A schedule is a plain function on the host, in float64; the step reads its value as an input. With ``unit: epochs``
     all its numbers of steps are numbers of epochs, which `fit` counts with fractions within an epoch.
     """
+
+    keyword_only = ("unit",)
+    neutral_arguments = {"name": neutral(hint="a schedule has no name")}
 
     unit: Literal["steps", "epochs"] = field(default="steps", doc="Unit of its numbers of steps.")
 

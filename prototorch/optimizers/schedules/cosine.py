@@ -15,6 +15,7 @@ class CosineDecay(Schedule):
     then falls from there over ``decay_steps``.
     """
 
+    keyword_only = ("warmup_target", "warmup_steps")
     aliases = ("cosine",)
     initial_learning_rate: float = field(min=0, doc="The first learning rate.")
     decay_steps: int = field(min=1, doc="Steps of the decay, after the warm-up.")
