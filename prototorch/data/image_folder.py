@@ -176,11 +176,12 @@ def list_class_names(folder: Path) -> tuple[str, ...]:
 
 
 def open_image_folder(
-    folder: Path, reader: ImageReader, classes: Sequence[str] = (), name: str = ""
+    folder: Path, reader: ImageReader, classes: Sequence[str] = (), name: str = "", root: str | None = None
 ) -> ImageFileDataset:
     """A data set of a folder with one subfolder per class. Hidden files are ignored.
 
-    ``classes`` are the class names in label order; by default the names of the subfolders, sorted.
+    ``classes`` are the class names in label order; by default the names of the subfolders, sorted. ``root``: as for
+    `ImageFileDataset`.
 
     Raises:
         DataError: no class folders, a folder that is not one of ``classes``, or no image files.
@@ -208,6 +209,7 @@ def open_image_folder(
         classes,
         name or printable_path(folder),
         sorted_by_class=len(classes) > 1,
+        root=root,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -92,9 +93,16 @@ def open_source(source: str | os.PathLike[str], options: SourceOptions | None = 
     path = find_source(source, options.limits)
     if path is None:
         return _with_targets(dict(load_builtin_dataset(str(source), options.folder)), options)
+    if options.limits is not None and os.fspath(source) not in options.limits.declared_paths:
+        options = replace(options, limits=None)  # the user has named it
+    check = partial(options.limits.check, os.fspath(source)) if options.limits is not None else _allow
     if path.is_dir():
-        return _with_targets(_open_folder(path, options), options)
-    return _open_file(path, options)
+        return _with_targets(_open_folder(path, options, check), options)
+    return _open_file(path, options, check)
+
+
+def _allow(path: Path) -> None:
+    """The check of paths without limits."""
 
 
 def find_source(source: str | os.PathLike[str], limits: ReadLimits | None = None) -> Path | None:
@@ -116,24 +124,36 @@ def _with_targets(splits: DatasetSplits, options: SourceOptions) -> DatasetSplit
     return {split: dataset.with_targets(labels) for split, dataset in splits.items()} if labels else splits
 
 
-def _open_folder(path: Path, options: SourceOptions) -> DatasetSplits:
+def _open_folder(path: Path, options: SourceOptions, check: Callable[[Path], None]) -> DatasetSplits:
     pairs = find_idx_files(path)
     if pairs:
+        for file in (file for pair in pairs.values() for file in pair):
+            check(file)
         return dict(read_idx_splits(pairs, tuple(options.classes), printable_path(path)))
     folders = find_splits(path)
     if folders:
         classes = tuple(options.classes) or list_class_names(folders["train"])
-        return {split: open_image_folder(folder, options.reader, classes) for split, folder in folders.items()}
-    return {"train": open_image_folder(path, options.reader, options.classes)}
+        return {split: _open_images(folder, options, classes, check) for split, folder in folders.items()}
+    return {"train": _open_images(path, options, options.classes, check)}
 
 
-def _open_file(path: Path, options: SourceOptions) -> DatasetSplits:
+def _open_images(
+    folder: Path, options: SourceOptions, classes: Sequence[str], check: Callable[[Path], None]
+) -> Dataset:
+    """The images of a folder; with limits links out of it are not followed."""
+    for path in (folder, *(folder / name for name in list_class_names(folder))):
+        check(path)
+    root = None if options.limits is None else os.path.realpath(folder)
+    return open_image_folder(folder, options.reader, classes, root=root)
+
+
+def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]) -> DatasetSplits:
     head = read_head(path, 4096)
     if not head:
         raise DataError(f"{printable_path(path)}: is an empty file")
     inner = inflate_head(head, 16, printable_path(path)) if is_gzip(head) else head
     if is_idx(inner) and len(inner) >= 8:
-        return _with_targets({"train": _open_idx_file(path, options)}, options)
+        return _with_targets({"train": _open_idx_file(path, options, check)}, options)
     for _, recognise, read in _ARRAY_FORMATS:
         if recognise(head[:16]):
             names = [str(label) for label in options.labels]
@@ -149,9 +169,11 @@ def _open_file(path: Path, options: SourceOptions) -> DatasetSplits:
     return {"train": read_csv(path, label, options.classes, options.features)}
 
 
-def _open_idx_file(path: Path, options: SourceOptions) -> Dataset:
+def _open_idx_file(path: Path, options: SourceOptions, check: Callable[[Path], None]) -> Dataset:
     if "images" in path.name:
-        return read_idx_pair(path, find_labels_file(path), tuple(options.classes))
+        labels = find_labels_file(path)
+        check(labels)
+        return read_idx_pair(path, labels, tuple(options.classes))
     return datasets_from_arrays({"x": read_idx(path)}, printable_path(path), (), ())["train"]
 
 

@@ -236,3 +236,27 @@ def test_a_saved_text_includes_nothing(folders):
     checkpoint.save("model.h5", f'include "part.proto"\n{NET}', model.variables, None)
     with pytest.raises(TextError, match="cannot include"):
         pt.load_model("model.h5")
+
+
+@pytest.mark.parametrize("link", ["cat/b.png", "cat", "."])
+def test_links_inside_the_data_of_a_saved_model_lead_nowhere_else(folders, link):
+    work, private = folders / "work", folders / "private"
+    for folder in (work / "photos", private / "photos"):
+        for name in ("cat", "dog"):
+            (folder / name).mkdir(parents=True)
+            Image.fromarray(np.zeros((4, 4), np.uint8)).save(folder / name / "b.png")
+    target = work / "photos" / link
+    if target.is_file():
+        target.unlink()
+    else:
+        shutil.rmtree(target)
+    target.symlink_to(private / "photos" / link)
+    net = 'input { name: "x"  shape: [1, 4, 4] }\nFlatten {}\nDense { units: 2 }\n'
+    net += "compile { loss: sparse_categorical_crossentropy"
+    model = model_from_text(net + ' { from_logits: true } }\nfit { epochs: 1  data { source: "photos" } }')
+    model.build()
+    model.save("model.h5")
+    loaded = pt.load_model("model.h5")
+    with pytest.raises((UsageError, DataError), match=r"outside of"):
+        loaded.evaluate()
+    assert loaded.evaluate("photos")["loss"] >= 0  # given in Python
