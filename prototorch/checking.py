@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph import plan_printer
 from prototorch.graph.plan_printer import PlanDescription
+from prototorch.layers.dense import Dense
 from prototorch.load import check_text_file, find_model_file, is_saved, load_saved, make_model, read_blocks
 from prototorch.model import Model
 from prototorch.text.diagnostics import Diagnostic, Report
@@ -62,8 +64,25 @@ def _load(source: str, overrides: Sequence[str], allow_read: Sequence[str], repo
 
 
 def find_warnings(model: Model) -> list[str]:
-    """Valid but unlikely: the notes of `train.model_notes`, which `Model.compile` and `Model.fit` issue as warnings."""
-    return find_model_notes(model.net, model.trainer.plan_cache.loss_terms)
+    """Valid but unlikely: the notes of `train.model_notes`, which `Model.compile` and `Model.fit` issue as warnings,
+    and dense layers on images."""
+    return [*find_model_notes(model.net, model.trainer.plan_cache.loss_terms), *_dense_notes(model)]
+
+
+def _dense_notes(model: Model) -> list[str]:
+    """Dense layers that read [channels, rows, columns], and so mix the pixels of a row."""
+    dense = [node for node in model.net.nodes if isinstance(node.layer, Dense)]
+    shapes: dict[str, tuple[int, ...]] = {}
+    if dense:
+        with warnings.catch_warnings(action="ignore"):  # the check of the shapes has issued them
+            shapes = {name: value.shape[1:] for name, value in trace_net(model.net, 1).values.items()}
+    return [
+        f"{node.span}: the layer {node.name!r} (Dense) works on the last axis of the image {list(shape)}, its columns; "
+        "Flatten { } or GlobalAveragePooling2D { } before it makes one vector of a sample, Conv2D with kernel_size: 1 "
+        "works on the channels"
+        for node in dense
+        if len(shape := shapes[node.bottoms[0]]) == 3
+    ]
 
 
 def _find_layout_errors(model: Model) -> list[Diagnostic]:

@@ -84,9 +84,18 @@ def find_model_file(source: str | PathLike[str]) -> str:
         return str(paths[stem])
     if os.path.exists(name):
         return name
-    raise FileError(
-        f"{name}: no such file, and no model of this name comes with prototorch.{did_you_mean(stem, paths)}"
-    )
+    hint = did_you_mean(name, _model_files_beside(name)) or did_you_mean(stem, paths)
+    raise FileError(f"{name}: no such file, and no model of this name comes with prototorch.{hint}")
+
+
+def _model_files_beside(name: str) -> list[str]:
+    """The model texts and saved models in the folder of a path that does not exist, as they would be written there."""
+    folder = os.path.dirname(name)
+    try:
+        files = os.listdir(folder or os.curdir)
+    except OSError:
+        return []
+    return [os.path.join(folder, file) for file in files if file.endswith((".proto", ".prototxt", ".h5"))]
 
 
 def check_text_file(path: str) -> str:
@@ -100,6 +109,8 @@ def check_text_file(path: str) -> str:
         raise FileError(f"{path}: is a saved model, not a text; `prototorch show {path}` prints the text inside")
     if not head and path.endswith((".h5", ".hdf5")):
         raise FileError(f"{path}: is empty")
+    if head.startswith(b"PK") and path.endswith(".keras"):
+        raise FileError(f"{path}: is a Keras model, which is not read yet")
     for magic, kind in _FILE_KINDS.items():
         if head.startswith(magic):
             raise FileError(f"{path}: is {kind}; a model is a UTF-8 text, or a file that prototorch saved")

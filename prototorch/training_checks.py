@@ -119,7 +119,7 @@ def _check_data(model: Model, preprocessor: Preprocessor, errors: list[Diagnosti
         sources: tuple[InputData | None, ...] = adapter.adapt_fit_data(None, None, None, block, None)
         for data in sources:
             if data is not None:
-                with _collected(errors), located(data.span):
+                with located(data.span):
                     bound.append(adapter.bind(data.source, bool(cache.loss_terms), warn=False).dataset)
     return bound
 

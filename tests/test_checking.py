@@ -156,6 +156,14 @@ def test_check_notes_a_softmax_too_much_or_too_few(activation, loss, said):
     assert said is None or said in found[0]
 
 
+def test_a_dense_layer_on_an_image_is_noted():
+    image = "input { shape: [1, 8, 8] }\n"
+    (note,) = find_warnings(model_from_text(image + 'Dense { name: "a"  units: 2 }', "m.proto"))
+    assert note.startswith("m.proto:2:1: the layer 'a' (Dense) works on the last axis of the image [1, 8, 8]")
+    assert "Flatten { } or GlobalAveragePooling2D { }" in note
+    assert find_warnings(model_from_text(image + "Flatten { }\nDense { units: 2 }")) == []
+
+
 @pytest.mark.parametrize(
     ("shape", "said"), [("[28, 28, 1]", "channels-first here: [1, 28, 28]"), ("[none, 1, 28, 28]", "[1, 28, 28]")]
 )

@@ -291,6 +291,11 @@ def _target_adapter(
             f"; the {expected[axis - 1]} classes seem to lie along axis {axis} of the output: write axis: {axis} at "
             f"the loss, or Permute {{ dims: {order} }} before the output"
         )
+    elif target.kind == "classes" and not actual and len(expected) > 1:
+        hint = (
+            f"; the output has a prediction for each of {_format_shape(expected)} places: Flatten {{ }} or "
+            "GlobalAveragePooling2D { } before the last layer makes one of a sample"
+        )
     elif target.kind == "one_hot" and is_compatible_shape(actual, expected[:-1]):
         hint = "; it looks like class labels: use sparse_categorical_crossentropy"
     raise DataError(

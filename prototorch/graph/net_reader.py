@@ -26,6 +26,7 @@ _BLOCK_OF_FIELD = {
     **dict.fromkeys(("learning_rate", "lr"), "compile { optimizer: ..."),
     **dict.fromkeys(("source", "dataset"), "fit { data"),
 }
+_EXAMPLE = "A model has an input and layers: input { shape: [4] }  Dense { units: 2 }"
 _TOP_LEVEL_FIELDS = ("name", "input", "output", *LISTS, *SECTIONS)
 _CAFFE_FIELDS = (
     "layer",
@@ -81,7 +82,9 @@ class _NetReader:
             self.connections.report_unreachable(outputs)
         elif self.connections.strict and not len(self.report):
             source = self.document.source
-            self.report.add("The text has no layers.", Span(source, 0, 0) if source is not None else None)
+            is_empty = not self.document.statements
+            message = f"The text {'is empty' if is_empty else 'has no layers'}. {_EXAMPLE}"
+            self.report.add(message, Span(source, 0, 0) if source is not None else None)
         if len(self.report):
             return None
         nodes = tuple(entry.node() for entry in self.connections.layers)

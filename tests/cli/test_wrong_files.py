@@ -43,6 +43,7 @@ KINDS = {
     "nul": (lambda path: path.write_bytes(b"\0" * 100), "holds NUL bytes"),
     "x.npy": (lambda path: np.save(path, np.zeros(3)), "a NumPy array"),
     "folder": (lambda path: path.mkdir(), ""),
+    "net.keras": (lambda path: path.write_bytes(b"PK\x03\x04" + b"\0" * 30), "is a Keras model, which is not read yet"),
 }
 
 
@@ -56,6 +57,45 @@ def test_a_file_of_another_kind_is_named(shell, command, name):
     assert f"{name}: " in err
     assert said in err
     assert "Traceback" not in out + err
+
+
+TEXTS = {
+    "net.py": ("import keras\nmodel = keras.Sequential()\n", "net.py:1:1: This is Python, not a model text"),
+    "net.json": ('{"class_name": "Sequential"}\n', "net.json:1:1: This is JSON, not a model text"),
+    "net.yaml": ("layers:\n  - Dense: 3\n", "net.yaml:2:3: This is YAML, not a model text"),
+}
+NO_NETS = {
+    "net.prototxt": ('layer { name: "a"  type: "Data" }\n', "'layer' belongs to Caffe's language, which is not read yet"),
+    "solver.prototxt": ('net: "train.prototxt"\n', "solver.prototxt:1:1: 'net' belongs to Caffe's language"),
+    "empty.proto": ("", "empty.proto:1:1: The text is empty. A model has an input and layers"),
+    "blank.proto": ("  \n# nothing\n", "blank.proto:1:1: The text is empty."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["check", "show", "summary", "fmt", "run", "evaluate"])
+@pytest.mark.parametrize("name", [*TEXTS, *NO_NETS])
+def test_a_text_in_another_language_is_named(shell, command, name):
+    text, said = {**TEXTS, **NO_NETS}[name]
+    Path(name).write_text(text)
+    code, out, err = shell(command, name)
+    if name in NO_NETS and command in ("show", "fmt"):  # a text of our syntax is shown and formatted
+        assert code == 0
+        return
+    assert code == 3
+    assert said in err
+    assert "Sequential" not in out
+
+
+@pytest.mark.parametrize("command", ["check", "run", "fmt"])
+def test_a_command_without_a_file_shows_its_usage(shell, command):
+    code, _, err = shell(command)
+    assert code == 2
+    assert "Missing argument 'FILE" in err
+
+
+def test_a_file_that_is_nearly_there_is_suggested(shell):
+    Path("my_net.proto").write_text(TEXT)
+    assert "Did you mean 'my_net.proto'?" in shell("check", "my_nt.proto")[2]
 
 
 def test_fmt_leaves_a_saved_model_alone(shell):

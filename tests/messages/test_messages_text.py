@@ -29,6 +29,7 @@ def _table() -> list[tuple[str, str, list[str]]]:
 
 TABLE = _table()
 NET = "input { shape: [4] }\n"
+EXAMPLE = "A model has an input and layers: input { shape: [4] }  Dense { units: 2 }"
 
 
 def messages(text: str, root: str | None = None, **params: object) -> list[str]:
@@ -64,8 +65,8 @@ def test_the_table_is_long_and_each_row_differs():
         (NET + "Dense { units: \ud800 }", "2:16: Half a character (a lone surrogate) is not allowed in a text."),
         (NET + "Dense {\x0c units: 4 }", "2:8: The character U+000C has no meaning here."),
         (NET + "Dense { units\u202e: 4 }", "2:14: The character U+202E has no meaning here."),
-        ("", "1:1: The text has no layers."),
-        ("# only a comment", "1:1: The text has no layers."),
+        ("", f"1:1: The text is empty. {EXAMPLE}"),
+        ("# only a comment", f"1:1: The text is empty. {EXAMPLE}"),
     ],
     ids=["CR", "NUL", "surrogate", "form feed", "right-to-left", "empty", "comment"],
 )

@@ -23,7 +23,7 @@ from prototorch.graph.graph_printer import describe_graph, format_graph, format_
 from prototorch.graph.ir import Graph
 from prototorch.graph.pipeline import PIPELINE, PassRecord, observe_passes
 from prototorch.load import check_text_file, find_model_file, is_saved
-from prototorch.text.reader import read_file
+from prototorch.text.reader import parse, read_file
 
 
 @click.command()
@@ -94,7 +94,9 @@ def command(file: str, overrides: tuple[str, ...], expanded: bool, plan: bool, a
     if expanded or overrides or is_saved(path):
         click.echo(open_model(file, overrides).to_text(), nl=False)
     else:
-        click.echo(read_file(check_text_file(path)), nl=False)
+        text = read_file(check_text_file(path))
+        parse(text, path)  # raises TextError: what is no model text is not printed
+        click.echo(text, nl=False)
 
 
 def _check_pass(name: str | None) -> None:
