@@ -65,7 +65,7 @@ TEXTS = {
     "net.yaml": ("layers:\n  - Dense: 3\n", "net.yaml:2:3: This is YAML, not a model text"),
 }
 NO_NETS = {
-    "net.prototxt": ('layer { name: "a"  type: "Data" }\n', "'layer' belongs to Caffe's language, which is not read yet"),
+    "net.prototxt": ('layer { name: "a"  type: "Data" }\n', "'layer' belongs to Caffe's language, which is not"),
     "solver.prototxt": ('net: "train.prototxt"\n', "solver.prototxt:1:1: 'net' belongs to Caffe's language"),
     "empty.proto": ("", "empty.proto:1:1: The text is empty. A model has an input and layers"),
     "blank.proto": ("  \n# nothing\n", "blank.proto:1:1: The text is empty."),
