@@ -44,8 +44,9 @@ def random_layer(draw: Draw, cls: type[Layer], shapes: list[Shape], peer_fields:
         elif spec.default is MISSING or draw.chance(0.7):
             fixed[name] = hint(draw, cls, shapes)
     layer: Layer = drawn(cls, draw.random, shapes[0], **fixed)
+    hinted = {n for n in cls.specs() if f"{cls.__name__}.{n}" in HINTS or n in HINTS}
     required = {n: getattr(layer, n) for n, spec in cls.specs().items() if spec.default is MISSING}
-    kept = {n for n in cls.specs() if n not in fixed and (n not in peer_fields or n.endswith(KEPT))}
+    kept = {n for n in cls.specs() if n not in fixed and (n not in peer_fields or n in hinted or n.endswith(KEPT))}
     plain = cls(**required)
     return layer.replace(**{n: getattr(plain, n) for n in kept})
 

@@ -91,7 +91,7 @@ def fitted(library, callbacks=(), loss="mse", epochs=1, rate=0.01, x=None, **mor
     model.compile(library.optimizers.SGD(rate), loss)
     x = np.ones((4, 2), np.float32) if x is None else x
     return model, model.fit(
-        x, np.zeros((4, 1), np.float32), epochs=epochs, verbose=0, callbacks=list(callbacks), **more
+        x, np.zeros((len(x), 1), np.float32), epochs=epochs, verbose=0, callbacks=list(callbacks), **more
     )
 
 
@@ -230,6 +230,39 @@ def weights_of_several_outputs():
                 model.fit(x, y, sample_weight=each, verbose=0)
         else:
             model.fit(x, y, sample_weight=each, verbose=0)
+
+
+@shows("An epoch beyond the end of the data")
+def beyond_the_data():
+    for library, steps in ((pt, [2, 2]), (keras, [2, 1])):
+
+        class Steps(library.callbacks.Callback):
+            def __init__(self):
+                self.counts = []
+
+            def on_epoch_begin(self, epoch, logs=None):
+                self.counts.append(0)
+
+            def on_train_batch_end(self, batch, logs=None):
+                self.counts[-1] += 1
+
+        counting = Steps()
+        fitted(library, [counting], epochs=2, batch_size=2, steps_per_epoch=2, x=np.ones((6, 2), np.float32))
+        assert counting.counts == steps
+
+
+@shows("class_weight beside sample_weight")
+def both_weights():
+    x, y = np.ones((4, 2), np.float32), np.array([[0.0], [1.0], [1.0], [0.0]], np.float32)
+    weights = {"class_weight": {0: 1.0, 1: 3.0}, "sample_weight": np.array([1.0, 2.0, 0.0, 1.0], np.float32)}
+    options = {"epochs": 1, "verbose": 0, "shuffle": False}
+    product = compiled(pt, 1, lambda lib: lib.losses.BinaryCrossentropy(from_logits=True))
+    together = product.fit(x, y, **weights, **options).history["loss"]
+    alone = compiled(pt, 1, lambda lib: lib.losses.BinaryCrossentropy(from_logits=True))
+    weight = np.array([1.0, 6.0, 0.0, 1.0], np.float32)
+    np.testing.assert_allclose(alone.fit(x, y, sample_weight=weight, **options).history["loss"], together, rtol=1e-6)
+    with pytest.raises(ValueError, match="class_weight"):
+        compiled(keras, 1, lambda lib: lib.losses.BinaryCrossentropy(from_logits=True)).fit(x, y, **weights, **options)
 
 
 @shows("The defaults of compile")

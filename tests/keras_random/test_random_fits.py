@@ -21,8 +21,8 @@ def build(library, case):
     x = library.Input((3,) if case.steps is None else (case.steps, 3), name="x")
     h = x
     if case.steps is not None:
-        h = layers.GRU(3, name="gru")(layers.Masking(name="masking")(h))
-    h = layers.Dense(case.units, activation="tanh", name="hidden")(h)
+        h = layers.GRU(3, return_sequences=case.per_step, name="gru")(layers.Masking(name="masking")(h))
+    h = layers.Dense(case.units, activation="tanh", kernel_regularizer=case.penalty, name="hidden")(h)
     outputs = [layers.Dense(head.units, activation=head.activation, name=head.name)(h) for head in case.heads]
     several = len(outputs) > 1
     model = library.Model(x, outputs if several else outputs[0])
