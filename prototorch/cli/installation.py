@@ -14,7 +14,7 @@ from collections.abc import Iterable
 DISTRIBUTION = "prototorch-dl"
 _AUTHOR = b"Author: The prototorch developers"  # of this project, also when its distribution was called prototorch
 _METADATA = re.compile(r"prototorch-(\d[\w.!+-]*)\.(?:dist-info|egg-info)", re.IGNORECASE)
-_REPAIR = f"remove it (pip uninstall prototorch), then install this project again (pip install {DISTRIBUTION})"
+_REPAIR = "remove it (pip uninstall prototorch), then install this project again, from its own repository"
 
 
 def is_overwritten() -> bool:

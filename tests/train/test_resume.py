@@ -87,7 +87,7 @@ OPTIMIZERS = {
         0.05, momentum=0.9, nesterov=True, weight_decay=1e-3, clipnorm=1.0
     ),
     "averages": pt.optimizers.Adam(use_ema=True, ema_overwrite_frequency=3),
-    "a schedule": pt.optimizers.Adam(pt.schedules.Warmup(pt.schedules.CosineDecay(0.01, 16), 5)),
+    "a schedule": pt.optimizers.Adam(pt.schedules.Warmup(pt.schedules.CosineDecay(0.01, 7), 5)),
 }
 
 

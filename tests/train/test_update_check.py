@@ -106,6 +106,7 @@ def test_an_update_that_overflows_is_found_within_the_interval():
         model.train_on_batch(POSITIVE, NEGATIVE)
 
 
+@pytest.mark.filterwarnings("ignore:data. the values of the input:prototorch.data.checks.DataWarning")
 def test_running_statistics_and_the_state_of_the_optimizer():
     norm = sequence(pt.layers.BatchNormalization(name="norm"), pt.layers.Dense(1, name="out"))
     with pytest.raises(TrainingError, match=r"not finite: the weight 'norm/moving_variance' \(8 of 8 elements: inf\)"):
