@@ -19,7 +19,7 @@ from zlib import crc32
 
 import numpy as np
 
-from prototorch.errors import ModelError, ModelWarning, ShapeError, warn_user
+from prototorch.errors import ModelError, ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
@@ -199,6 +199,11 @@ def run_layer(make_tensor: TensorFactory, layer: Layer, inputs: Sequence[Any], *
     training: the phase (None: that of `training`). key: the random key, a tensor uint64 [2] (None: a new one). name:
     the random ops' sites derive from it. Raises ShapeError with the layer and the shapes it reads.
     """
+    if layer.weights is not None and weight_source(layer) is None:
+        raise UsageError(
+            f"{type(layer).__name__} {{ weights: {layer.weights!r} }} shares weights by name, as layers of a model do; "
+            "on tensors, call one layer object several times"
+        )
     state = layer_state(layer)
     state.losses = []
     dtype = next((t.dtype for t in inputs if t.spec.is_float), "float32")

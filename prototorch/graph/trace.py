@@ -20,6 +20,7 @@ from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
 from prototorch.layers.mask_shapes import is_mask_shape
+from prototorch.layers.weight_source import weight_source
 from prototorch.ops.core import use_interpreter
 from prototorch.regularizers import Regularizer
 from prototorch.spec import Spec
@@ -83,17 +84,16 @@ class LayerContext:
         if self.layer is not self.root:
             self.trace.inner_layers.setdefault(f"{self.weights_key}/", self.layer)
         initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
-        options = {"initializer": initializer, "regularizer": regularizer, "constraint": constraint}
+        options = {"initializer": initializer, "regularizer": regularizer, "constraint": constraint,
+                   "lr_mult": self._factor("lr_mult"), "decay_mult": self._factor("decay_mult")}  # fmt: skip
         on = trainable and self.layer.trainable and self.root.trainable
         weight = WeightSpec(
             full,
             spec,
             fans=fans or compute_fans(spec.shape),
             trainable=on,
-            lr_mult=self.root.lr_mult,
-            decay_mult=self.root.decay_mult,
             layer=self.node_name,
-            stated=stated_options(self.layer, self.root, options),
+            stated=stated_options(self.layer, options),
             **options,
         )
         other = self._transposed_weight(weight, name)
@@ -128,6 +128,11 @@ class LayerContext:
             )
         self.trace.weight_keys[name] = self.root_key
         folders.update(dict.fromkeys(above, name))
+
+    def _factor(self, name: str) -> float:
+        """A factor on the updates: that of the layer in the net, times that of the layer inside it."""
+        factor = float(getattr(self.root, name))
+        return factor if self.layer is self.root else factor * float(getattr(self.layer, name))
 
     def _transposed_weight(self, weight: WeightSpec, name: str) -> Value | None:
         """The matrix of a layer of another type that has the same ``weights`` name, transposed; None where there is
@@ -179,6 +184,11 @@ class LayerContext:
 
     def sublayer(self, name: str, layer: Layer, *inputs: Value) -> Any:
         """See `Context.sublayer`."""
+        if layer.weights is not None and weight_source(layer) is None:
+            raise ShapeError(
+                f"weights: {layer.weights!r} has no effect on a {type(layer).__name__} inside a "
+                f"{type(self.layer).__name__}: write it at the {type(self.layer).__name__}"
+            )
         inner = LayerContext(self.trace, f"{self.name}/{name}", f"{self.weights_key}/{name}", layer, self.root)
         inner.root_key = self.root_key
         inner.node_name, inner.warnings, inner.used_weights = self.node_name, self.warnings, self.used_weights

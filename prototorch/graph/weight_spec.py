@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,12 +37,11 @@ class WeightSpec:
     stated: frozenset[str] = frozenset()
 
 
-def stated_options(layer: Layer, root: Layer, values: dict[str, Any]) -> frozenset[str]:
+def stated_options(layer: Layer, values: Mapping[str, Any]) -> frozenset[str]:
     """Which options of a weight are not the defaults of its layer."""
     specs = type(layer).specs()
     defaults = {id(layer.__dict__[name]) for name, spec in specs.items() if layer.__dict__[name] is spec.default}
-    stated = {name for name, value in values.items() if value is not None and id(value) not in defaults}
-    return frozenset(stated | {name for name in ("lr_mult", "decay_mult") if getattr(root, name) != 1.0})
+    return frozenset(n for n, value in values.items() if value not in (None, 1.0) and id(value) not in defaults)
 
 
 def merge_weights(first: WeightSpec, second: WeightSpec) -> WeightSpec:

@@ -18,7 +18,8 @@ class TrackedStates:
     """See `backends.executor.StateBinding`. ``tensors`` are the persistent tensors of the plan, by offset."""
 
     def __init__(self, borrow: Callable[[str], Any], versions: VersionTracker, cache: ConstantTensorCache,
-                 plan: ExecutablePlan, levels: tuple[str, ...]):  # fmt: skip
+                 plan: ExecutablePlan, levels: tuple[str, ...], before_run: Callable[[], None]):  # fmt: skip
+        self._before_run = before_run
         self.array, self._versions, self._cache = borrow, versions, cache
         self._dependencies, self._written_states = plan.dependencies, plan.written_states
         self._updates = plan.first_update < len(plan.steps)
@@ -33,6 +34,7 @@ class TrackedStates:
 
     def begin_run(self) -> None:
         """See `StateBinding.begin_run`."""
+        self._before_run()
         self._write_counter[0] += 1
         if self._updates:
             self._cache.invalidate(self._written_states)

@@ -100,6 +100,8 @@ class Variables(dict[str, Any]):
 
     def pull_shared(self, names: Iterable[str] | None = None) -> None:
         """Bring the arrays that others have, too, up to date, from the devices on which others have changed them."""
+        if all(v is None or v.mirror is None for v in (self, *(reference() for _, reference, _ in self._shared))):
+            return  # all arrays are the host's
         for name in list(self) if names is None else names:
             for other, other_name in self._sharers_of(name):
                 if other_name not in other:
@@ -119,7 +121,11 @@ class Variables(dict[str, Any]):
 
     def bind(self, plan: ExecutablePlan, levels: tuple[str, ...]) -> TrackedStates:
         """See `StateStore.bind`."""
-        return TrackedStates(self.borrow, self.versions, self.constant_cache, plan, levels)
+        return TrackedStates(self.borrow, self.versions, self.constant_cache, plan, levels, self._before_run)
+
+    def _before_run(self) -> None:
+        if self._shared:
+            self.pull_shared()
 
     def resident_names(self, backend: Backend) -> Container[str]:
         """The names of the arrays that are in the memory in which a backend computes."""

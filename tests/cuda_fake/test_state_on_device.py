@@ -278,3 +278,34 @@ def test_memory_that_runs_out_inside_a_step_names_the_layer():
     message = r"conv in conv: Out of memory allocating 1,024 bytes; .* A batch of 2 needs about half"
     with pytest.raises(ResourceError, match=message):
         fit(compile_net(backend), x, y)
+
+
+def test_models_that_share_layers_train_each_other_on_the_device():
+    """Each has its own arrays on the device: what one has changed is there before the other's next step."""
+    x, y = make_data(8 * BATCH)
+    found = []
+    for backends in (
+        (reference_cpu(), reference_cpu()),
+        (fake_backend(), fake_backend()),
+        (fake_backend(), reference_cpu()),
+    ):
+        first = compile_net(backends[0])
+        fit(first, x, y)
+        symbol = pt.Input(tuple(x.shape[1:]))
+        second = pt.Model(symbol, pt.layers.Dense(2, name="other")(first(symbol)))
+        with use_backend(backends[1]):
+            second.compile(pt.optimizers.SGD(0.1), "mse")
+        target = np.ones((len(x), 2), np.float32)
+        predictions = []
+        for _ in range(2):
+            fit(second, x, target)
+            predictions.append(first.predict(x))
+            fit(first, x, y)
+            predictions.append(second.predict(x))
+        weights = second.get_weights()
+        assert all(np.array_equal(weights[n], a) for n, a in first.get_weights().items())
+        del first
+        found.append([*predictions, second.predict(x), *weights.values()])
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.errors import ShapeError
+from prototorch.errors import ShapeError, UsageError
 
 TIED = """
 name: "tied"
@@ -145,3 +145,21 @@ def test_each_use_of_a_batch_normalization_moves_its_statistics():
     np.testing.assert_allclose(model.weights["norm/moving_mean"], (0 + mean) * 0.25 + mean, rtol=1e-6)
     expected = (1 * 0.5 + variance * 0.5) * 0.5 + 4 * variance * 0.5
     np.testing.assert_allclose(model.weights["norm/moving_variance"], expected, rtol=1e-6)
+
+
+def test_a_shared_name_on_tensors_or_inside_another_layer_is_refused():
+    with pytest.raises(UsageError, match="on tensors, call one layer object several times"):
+        pt.layers.Dense(2, weights="w")(pt.tensor(np.ones((1, 2), np.float32)))
+    x = pt.Input((2, 3))
+    with pytest.raises(ShapeError, match="weights: 'w' has no effect on a Dense inside a TimeDistributed"):
+        pt.Model(x, pt.layers.TimeDistributed(pt.layers.Dense(2, weights="w"))(x)).build()
+
+
+def test_the_factors_of_a_layer_inside_another_count():
+    x = pt.Input((2, 3))
+    inner = pt.layers.Dense(1, use_bias=False, lr_mult=0.0)
+    model = pt.Model(x, pt.layers.TimeDistributed(inner, lr_mult=2.0)(x))
+    model.compile("sgd", "mse")
+    before = model.get_weights()
+    model.train_on_batch(np.ones((1, 2, 3), np.float32), np.ones((1, 2, 1), np.float32))
+    assert all(np.array_equal(before[n], a) for n, a in model.get_weights().items())
