@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 from prototorch.eager.layer_call import adopt_eager_weights
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import Trace
 from prototorch.graph.weight_spec import WeightSpec
+from prototorch.keras_members import KERAS_MEMBERS
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_source import WeightSource, set_weight_source, weight_source
 from prototorch.runtime.variables import Variables
@@ -25,6 +27,16 @@ class ModelStructure:
     _weight_specs: dict[str, WeightSpec] | None
 
     variables: Variables
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises AttributeError with what to use instead."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        hint = KERAS_MEMBERS.get(name)
+        names = [n for n in dir(type(self)) if not n.startswith("_")]
+        raise AttributeError(
+            f"{type(self).__name__} has no attribute {name!r}{f': {hint}' if hint else f'.{did_you_mean(name, names)}'}"
+        )
 
     def _bind_layers(self) -> None:
         """Take the weights that layers of other models bring along, and enter these layers for models to come."""

@@ -73,6 +73,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.trainer",),
     ("prototorch.train.on_batch",),
     # ----
+    ("prototorch.keras_members",),
     ("prototorch.model_structure", "prototorch.model_weights", "prototorch.model_call"),
     ("prototorch.model",),
     ("prototorch.sequential",),

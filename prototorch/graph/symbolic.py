@@ -17,6 +17,7 @@ from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_source import weight_source
 from prototorch.schema import find_name_error
+from prototorch.schema.neutral_arguments import explain_arguments, neutral
 from prototorch.text.case_conversion import snake_case
 
 _creation_order = count()
@@ -53,12 +54,25 @@ class LayerCall:
         self.layer, self.inputs, self.number = layer, inputs, next(_creation_order)
 
 
-def Input(shape: Sequence[int | None], name: str | None = None, dtype: str = "float32") -> SymbolicTensor:
+_INPUT_ARGUMENTS = {
+    "batch_size": neutral(None, hint="a net takes batches of any size; give batch_size to fit"),
+    "batch_shape": neutral(None, hint="shape leaves out the batch dimension"),
+    "sparse": neutral(None, False, hint="arrays are dense"),
+    "ragged": neutral(None, False, hint="arrays are dense: pad the sequences, and mask them"),
+    "tensor": neutral(None, hint="give data to fit or predict"),
+    "optional": neutral(False, hint="each input is needed"),
+}
+
+
+@explain_arguments(_INPUT_ARGUMENTS)
+def Input(shape: Sequence[int | None], name: str | None = None, dtype: str | None = None) -> SymbolicTensor:
     """An input of a net. ``shape`` leaves out the batch dimension; None is a size that is known when data are bound.
+
+    dtype: default float32.
 
     Raises UsageError for what is no shape, name or element type.
     """
-    declared = NetInput(name=name or "input", shape=shape, dtype=dtype)
+    declared = NetInput(name=name or "input", shape=shape, dtype=dtype or "float32")
     return SymbolicTensor(None, 0, InputNode(name or "", declared.shape, declared.dtype))
 
 

@@ -169,6 +169,27 @@ def test_fit_by_position_and_old_names():
     assert len(model().fit(X, Y, nb_epoch=3, verbose=0).epoch) == 3
 
 
+def test_members_of_a_keras_model_are_there_or_have_a_hint():
+    net = model()
+    for name, hint in (
+        ("to_json", "to_text"),
+        ("train_step", "train_on_batch"),
+        ("add", "Sequential"),
+        ("sav", "'save'"),
+    ):
+        with pytest.raises(AttributeError, match=rf"Model has no attribute '{name}'.*{hint}"):
+            getattr(net, name)
+    assert not hasattr(net, "to_json")
+
+
+def test_arguments_of_an_input():
+    assert pt.Input(shape=(3,), batch_size=None, dtype=None, sparse=None, name="x") is not None
+    with pytest.raises(UsageError, match="batch_size=32 is not possible here: a net takes batches of any size"):
+        pt.Input((3,), batch_size=32)
+    for name in [p for p in inspect.signature(keras.Input).parameters if p != "shape"]:
+        pt.Input((3,), **{name: inspect.signature(keras.Input).parameters[name].default})
+
+
 def test_results_as_lists_as_in_keras(capsys):
     plain, measured = model(), model(metrics=["mae"])
     assert isinstance(plain.evaluate(X, Y, return_dict=False), float)

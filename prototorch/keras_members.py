@@ -1,0 +1,33 @@
+"""What to use in the place of members of Keras' `Model` that a model here does not have."""
+
+__all__ = ["KERAS_MEMBERS"]
+
+_STEP = "a step is one plan; loops of your own call model.train_on_batch, or eager tensors (pt.tensor) and pt.grad"
+_LOSS = "write a loss function, compile(loss=my_loss), or a layer that adds it (ActivityRegularization)"
+_METRICS = "compile(metrics=[my_metric]) takes functions"
+_TEXT = "model.to_text() is the model as text, which pt.load_model reads"
+_WEIGHTS = "model.weights has all weights by name, model.get_weights() copies of them"
+_RESET = "totals are reset at the beginning of each epoch and each evaluation"
+_TORCH = "models are as in Keras; modules as in PyTorch are in pt.nn"
+
+KERAS_MEMBERS = {
+    **dict.fromkeys(("train_step", "test_step", "predict_step", "make_train_function", "train_function"), _STEP),
+    **dict.fromkeys(("add_loss", "compute_loss", "losses"), _LOSS),
+    **dict.fromkeys(("add_metric", "compute_metrics", "compiled_metrics"), _METRICS),
+    **dict.fromkeys(("to_json", "to_yaml", "get_config", "from_config"), _TEXT),
+    **dict.fromkeys(("trainable_weights", "non_trainable_weights", "variables", "trainable_variables"), _WEIGHTS),
+    **dict.fromkeys(("reset_metrics", "reset_states", "get_metrics_result"), _RESET),
+    **dict.fromkeys(("metrics_names", "metrics"), "the names are the keys of what model.evaluate returns"),
+    **dict.fromkeys(("add", "pop"), "pt.Sequential([pt.Input(...), layer, ...]) takes all layers at once"),
+    **dict.fromkeys(("call", "apply"), "model(x) and model.predict(x) give the outputs"),
+    **dict.fromkeys(("state_dict", "load_state_dict", "parameters", "modules", "to", "train", "eval"), _TORCH),
+    "export": "model.save(path) writes the model with its weights",
+    "input": "model.inputs are the names of the inputs",
+    "output": "model.outputs are the names of the outputs",
+    "input_shape": "model.input_specs(1) are the specs of the inputs for one sample",
+    "output_shape": "model.summary() shows all shapes",
+    "quantize": "there is no quantization",
+    "fit_generator": "model.fit takes generators",
+    "evaluate_generator": "model.evaluate takes generators",
+    "predict_generator": "model.predict takes generators",
+}
