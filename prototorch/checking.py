@@ -12,6 +12,7 @@ from prototorch.layers.dense import Dense
 from prototorch.load import check_text_file, find_model_file, is_saved, load_saved, make_model, read_blocks
 from prototorch.model import Model
 from prototorch.text.diagnostics import Diagnostic, Report
+from prototorch.text.gc_pause import pause_gc
 from prototorch.text.loader import load_document
 from prototorch.train.model_notes import find_model_notes
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 
+@pause_gc()
 def check_model(source: str, overrides: Sequence[str] = (), allow_read: Sequence[str] = ()) -> Model:
     """A model in which all that `run` would refuse before its first step has been checked: its text, shapes, compile
     and fit blocks, preprocessing, data and callbacks.

@@ -12,6 +12,7 @@ from prototorch.layers.base import Layer
 from prototorch.schema import find_name_error, to_name
 from prototorch.schema.suggest import describe_foreign_name
 from prototorch.text.diagnostics import Report
+from prototorch.text.gc_pause import pause_gc
 from prototorch.text.name_resolution import string_values
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Body, Document, Field, InvalidValue, Scalar, to_python_value
@@ -41,6 +42,7 @@ _CAFFE_FIELDS = (
 )
 
 
+@pause_gc()
 def read_net(document: Document, report: Report) -> tuple[Net | None, dict[str, Field]]:
     """The net of an expanded document (None where there are mistakes: the report has them), and its other blocks."""
     reader = _NetReader(document, report)

@@ -25,8 +25,10 @@ from prototorch.ops.core import use_interpreter
 from prototorch.regularizers import Regularizer
 from prototorch.spec import Spec
 from prototorch.text.diagnostics import Report, format_chain
+from prototorch.text.gc_pause import pause_gc
 
 RANDOM_KEY = "random_key"
+MAX_NET_SIZE = 300_000  # ops and weights of a net
 
 
 @dataclass
@@ -263,6 +265,7 @@ def _set_output_masks(ctx: Context, layer: Layer, inputs: tuple[Value, ...], out
         ctx.warn(f"its input has a mask, which {name} does not pass on: from here on the masked steps count, too")
 
 
+@pause_gc()
 def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | None = None,
           report: Report | None = None, compute_dtype: str | None = None,
           preparation: InputPreprocessing | None = None) -> Trace:  # fmt: skip
@@ -286,6 +289,9 @@ def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | N
             if report is None:
                 raise ShapeError(explain_error(result, layer_node, exc, with_place=True)) from exc
             report.add(explain_error(result, layer_node, exc), layer_node.span, layer_node.chain)
+        if result.graph.num_nodes + len(result.weights) > MAX_NET_SIZE:
+            error = ModelError(f"the net has more than {MAX_NET_SIZE:,} ops and weights, counted up to here")
+            raise ModelError(explain_error(result, layer_node, error, with_place=True))
     if compute_dtype is not None:
         _outputs_to_float32(net, result)
     return result

@@ -236,10 +236,8 @@ def _parse_tokens(tokens: list[Token], start: str, ctx: ParseContext) -> tuple[A
 
 def _parse_placeholder(ctx: ParseContext, start: int, end: int) -> ExpressionWithDepth:
     """The expression inside a ``${...}`` of a string."""
-    comments = list(ctx.comments)
-    tokens = list(_parser()[1].tokens(ctx, start, end))
-    ctx.comments[:] = comments
-    result, failure = _parse_tokens(tokens, "only_expression", ctx)
+    inner = ParseContext(ctx.source, ctx.report)  # with comments of its own
+    result, failure = _parse_tokens(list(_parser()[1].tokens(inner, start, end)), "only_expression", inner)
     if failure is not None:
         raise ParseAborted
     return result

@@ -78,5 +78,8 @@ LARGE = {
     "unknown fields": _fill("f#: 1", head=INPUT + "Dense { units: 1 ", tail=" }"),
     "unknown names beside many": _fill("Dense { units: $parametre_numbr }", head="".join(f"param parameter_number_{i}: {i}\n" for i in range(20_000)) + INPUT),
     "closing braces": "}\n" * (MEGABYTE // 2),
+    "layers": _fill("Dense { units: 8 }"),
+    "layers of many ops": 'input { name: "x"  shape: [4, 8] }\nrepeat 60000 { MultiHeadAttention { num_heads: 2  key_dim: 4 } }',
+    "comments and filled strings": INPUT + "#\n" * 100_000 + 'param a: "' + "${1}" * 50_000 + '"\nDense { units: 1 }',
     "unreachable layers": _fill('Dense { units: 1  bottom: "x" }'),
 }  # fmt: skip
