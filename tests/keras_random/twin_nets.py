@@ -44,6 +44,13 @@ class TwinNet:
         """Whether a layer masks steps."""
         return any(isinstance(layer, L.Masking) for layer, _, _ in self.layers.values())
 
+    @property
+    def has_zeros(self) -> bool:
+        """Whether elements of several values may be equal: masked steps are 0, and what a ReLU cuts off."""
+        return self.is_masked or any(
+            "ReLU" in repr(layer) or "relu" in repr(layer) for layer, _, _ in self.layers.values()
+        )
+
     def input(self, shape: tuple[int, ...]) -> Twin:
         """A new input."""
         name = f"x{len(self.inputs)}"
@@ -116,7 +123,7 @@ def _grow(net: TwinNet) -> None:
     shared = [n for n, (layer, _, shape) in net.layers.items() if shape == value.shape and _can_share(layer)]
     if same and draw.chance(0.35):
         merges = ["Add", "Multiply", "Average", "Subtract", "Concatenate", "Maximum", "Minimum"]
-        has_ties = net.is_masked and differs("Gradient of a maximum of equal inputs")  # masked steps are 0
+        has_ties = net.has_zeros and differs("Gradient of a maximum of equal inputs")
         merge = draw.choice(merges[:-2] if has_ties else merges)
         layer = Layer.lookup(merge)(axis=-1) if merge == "Concatenate" else Layer.lookup(merge)()
         net.add(layer, value, draw.choice(same))
