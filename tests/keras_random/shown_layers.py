@@ -9,6 +9,7 @@ import torch
 from keras.src.backend import get_keras_mask, set_keras_mask
 
 import prototorch as pt
+from prototorch.errors import UsageError
 from tests.keras_random.showing import here, in_keras, last, normal, shows
 
 L, K = pt.layers, keras.layers
@@ -43,6 +44,25 @@ def normalization_axis():
 @shows("Axis of Concatenate")
 def concatenate_axis():
     assert (L.Concatenate().axis, K.Concatenate().axis) == (1, -1)
+
+
+@shows("Mean and variance of Normalization")
+def given_statistics():
+    assert not hasattr(L.Normalization, "adapt")
+    with pytest.raises(UsageError, match="mean"):
+        L.Normalization()
+    layer = K.Normalization(axis=1)
+    x = normal(50, 2) * 3 + 1
+    layer.adapt(x)
+    ours = here(L.Normalization(mean=x.mean(0).tolist(), variance=x.var(0).tolist()), x)[0]
+    np.testing.assert_allclose(ours, in_keras(layer, x)[0], rtol=1e-4, atol=1e-5)
+
+
+@shows("Window of average pooling")
+def average_pool_size():
+    assert L.AveragePooling2D().pool_size == (2, 2) == L.MaxPooling2D().pool_size == K.MaxPooling2D().pool_size
+    with pytest.raises(TypeError, match="pool_size"):
+        K.AveragePooling2D()
 
 
 @shows("Random numbers")
