@@ -148,6 +148,11 @@ def read_blocks(document: Document, report: Report) -> tuple[Net | None, dict[st
         field = sections.get(name)
         if field is not None and isinstance(field.value, Body):
             blocks[name] = block.from_fields(field.value.fields, report, field.name_span)
+    if isinstance(fit := blocks.get("fit"), Fit):
+        data = {
+            name: block.beside_text() for name in ("data", "validation") if (block := getattr(fit, name)) is not None
+        }
+        blocks["fit"] = fit.replace(**data) if any(data[name] is not getattr(fit, name) for name in data) else fit
     return net, blocks
 
 

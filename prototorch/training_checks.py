@@ -60,7 +60,7 @@ def find_source_errors(block: Fit | None, limits: ReadLimits | None = None) -> l
     for data in (block.data, block.validation) if block is not None else ():
         if data is not None:
             with _collected(errors), located(find_span(data, "source")):
-                find_source(data.source, limits)
+                find_source(data.source, limits, data.text_folder)
     return errors
 
 

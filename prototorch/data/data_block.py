@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal
 
 from prototorch.data.dataset import Dataset
 from prototorch.data.image_io import ImageReader
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.siamese_pairs import SiamesePairs
-from prototorch.data.sources import DatasetSplits, SourceOptions, open_source
+from prototorch.data.sources import DatasetSplits, SourceOptions, open_source, source_beside
 from prototorch.errors import DataError
 from prototorch.schema import Block, Ints, example, field
+from prototorch.schema.block_source import find_span
 
 __all__ = ["Data"]
 
@@ -25,7 +27,7 @@ class Data(Block):
 
     display_name = "data"
 
-    source: str = field(doc="name of a data set, or a path (relative to the working directory)")
+    source: str = field(doc="name of a data set, or a path: relative to the model file, else to the working directory")
     folder: str | None = field(
         None, doc="folder searched first for a named set; for a list of images, the folder its paths are in"
     )
@@ -61,6 +63,17 @@ class Data(Block):
         example('data { source: "table.csv"  label: "price" }'),
     ]
 
+    @property
+    def text_folder(self) -> str | None:
+        """The folder of the text that names the source; None where the command line or Python does."""
+        span = find_span(self, "source")
+        return os.path.dirname(span.path) if span is not None and os.path.isfile(span.path) else None
+
+    def beside_text(self) -> Data:
+        """The block with the path of a source that lies beside the text that names it, see `source_beside`."""
+        source = source_beside(self.source, self.text_folder or "")
+        return self if source == self.source else self.replace(source=source)
+
     def open_splits(
         self, shape: tuple[int | None, ...] | None = None, seed: int = 0, limits: ReadLimits | None = None
     ) -> DatasetSplits:
@@ -74,7 +87,8 @@ class Data(Block):
         Raises:
             DataError, ResourceError, UsageError: as `open_source`.
         """
-        options = SourceOptions(self.label, self.features, self.classes, self._reader(shape), self.folder, limits)
+        options = SourceOptions(self.label, self.features, self.classes, self._reader(shape), self.folder, limits,
+                                self.text_folder)  # fmt: skip
         return {split: self._limit(dataset, seed) for split, dataset in open_source(self.source, options).items()}
 
     def open(self, shape: tuple[int | None, ...] | None = None, seed: int = 0) -> Dataset:

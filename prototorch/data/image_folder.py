@@ -30,6 +30,7 @@ __all__ = [
     "open_image_list",
 ]
 
+MAX_MISSING = 100  # a list whose first images are all missing is refused when it is opened
 MAX_DEPTH = 16  # of nested folders inside a class folder
 MAX_LIST_BYTES = 1 << 30  # bytes of a list file
 MAX_LINE_BYTES = 1 << 16  # of a line of a list file
@@ -53,6 +54,7 @@ class ImageFileDataset(Dataset):
         name: for messages.
         sorted_by_class: as for `Dataset`.
         root: the folder, with links resolved, outside of which links to files are not followed; None: they are.
+        lines: the line of each file in a list file, for messages.
 
     Raises:
         DataError: no files, or (without a size) none of the first 100 can be read.
@@ -69,8 +71,9 @@ class ImageFileDataset(Dataset):
         name: str = "images",
         sorted_by_class: bool = False,
         root: str | None = None,
+        lines: Sequence[int] | None = None,
     ):
-        self.root = root
+        self.root, self.lines = root, lines
         if not len(paths):
             raise DataError(f"{name}: has no image files ({', '.join(sorted(IMAGE_SUFFIXES))})")
         self.name, self.paths, self.reader, self.sorted_by_class = name, paths, reader, sorted_by_class
@@ -128,7 +131,8 @@ class ImageFileDataset(Dataset):
         try:
             image = self._decode(self.paths[index])
         except DataError as error:
-            raise SampleError(str(error), index, self.origin(index)) from None
+            place = "" if self.lines is None else f"{self.name}, line {self.lines[index]}: "
+            raise SampleError(f"{place}{error}", index, self.origin(index)) from None
         if image.shape != self._shape:
             raise SampleError(
                 f"{self.origin(index)}: has {_format_image_size(image.shape)}, expected "
@@ -256,7 +260,18 @@ def open_image_list(
         words.append(parts[1])
         lines.append(number)
     labels, names = _encode_labels(words, lines, classes, printable_path(path))
-    return ImageFileDataset(paths, labels, reader, names, name or printable_path(path), root=images.resolved)
+    if paths and not any(map(os.path.lexists, paths[:MAX_MISSING])):
+        raise DataError(
+            f"{printable_path(path)}, line {lines[0]}: there is no image {printable_path(paths[0])}"
+            f"{_count_others(len(paths[:MAX_MISSING]) - 1)}; paths in a list are relative to its own folder, or to the "
+            "one that data { folder: ... } names"
+        )
+    name = name or printable_path(path)
+    return ImageFileDataset(paths, labels, reader, names, name, root=images.resolved, lines=lines)
+
+
+def _count_others(count: int) -> str:
+    return f" (nor the next {count})" if count else ""
 
 
 class _ImageRoot:

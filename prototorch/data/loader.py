@@ -203,6 +203,9 @@ class Loader:
             if self.on_error == "skip":
                 return self.dataset.read_valid(indices)
             return self.dataset.read(indices), indices, []
+        except SampleError as error:
+            hint = "; data { on_error: skip } leaves out what cannot be read, and counts it"
+            raise SampleError(f"{error}{hint}", error.index, error.origin) from None
         except (PrototorchError, MemoryError):
             raise
         except Exception as error:

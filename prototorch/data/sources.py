@@ -24,13 +24,21 @@ from prototorch.data.csv_reader import read_csv
 from prototorch.data.dataset import Dataset
 from prototorch.data.idx import is_idx, read_idx
 from prototorch.data.image_folder import find_splits, list_class_names, open_image_folder, open_image_list
-from prototorch.data.image_io import ImageReader
+from prototorch.data.image_io import IMAGE_SUFFIXES, ImageReader
 from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, printable_path, read_head
 from prototorch.errors import DataError, did_you_mean
 
-__all__ = ["DatasetSplits", "SourceOptions", "describe_source", "find_source", "open_source", "register_array_format"]
+__all__ = [
+    "DatasetSplits",
+    "SourceOptions",
+    "describe_source",
+    "find_source",
+    "open_source",
+    "register_array_format",
+    "source_beside",
+]
 
 DatasetSplits = dict[str, Dataset]
 ArrayFileReader = Callable[[Path], dict[str, np.ndarray]]
@@ -47,6 +55,7 @@ class SourceOptions:
     reader: decodes image files.
     folder: the folder that is searched first for a named set, and in which the images of a list lie.
     limits: on the data that a saved model names; None: none.
+    text_folder: the folder of the text that names the source, for messages; see `source_beside`.
     """
 
     labels: Sequence[str | int] = ()
@@ -55,6 +64,7 @@ class SourceOptions:
     reader: ImageReader = field(default_factory=ImageReader)
     folder: str | None = None
     limits: ReadLimits | None = None
+    text_folder: str | None = None
 
 
 _ARRAY_FORMATS: list[tuple[str, Callable[[bytes], bool], ArrayFileReader]] = [
@@ -90,7 +100,7 @@ def open_source(source: str | os.PathLike[str], options: SourceOptions | None = 
     options = options or SourceOptions()
     if options.limits is not None and options.folder is not None:
         options.limits.check(options.folder, expand_path(options.folder))
-    path = find_source(source, options.limits)
+    path = find_source(source, options.limits, options.text_folder)
     if path is None:
         return _with_targets(dict(load_builtin_dataset(str(source), options.folder)), options)
     if options.limits is not None and os.fspath(source) not in options.limits.declared_paths:
@@ -105,17 +115,36 @@ def _allow(path: Path) -> None:
     """The check of paths without limits."""
 
 
-def find_source(source: str | os.PathLike[str], limits: ReadLimits | None = None) -> Path | None:
-    """The path of a source; None for the name of a data set. Raises DataError if there is none, UsageError if it is
-    outside of the limits."""
+def source_beside(source: str, text_folder: str) -> str:
+    """A source that a text in this folder names: its path beside the text where it exists there, else as it is, so
+    relative to the working directory."""
+    if source in DATASET_NAMES or not text_folder:
+        return source
+    path = text_folder / expand_path(source)
+    return str(path) if os.path.lexists(path) else source
+
+
+def find_source(
+    source: str | os.PathLike[str], limits: ReadLimits | None = None, text_folder: str | None = None
+) -> Path | None:
+    """The path of a source; None for the name of a data set. Raises DataError if there is none, with the folders that
+    were searched (``text_folder``, of the text that names it, is one), UsageError if it is outside of the limits."""
     if isinstance(source, str) and source in DATASET_NAMES:
         return None
     path = expand_path(source)
     if limits is not None:
         limits.check(os.fspath(source), path)
     if not os.path.lexists(path):
-        hint = did_you_mean(str(source), [*DATASET_NAMES, *_list_siblings(path)])
-        raise DataError(f"{printable_path(path)}: there is no such file or folder, and no data set of this name.{hint}")
+        folders = [] if path.is_absolute() else [f for f in (text_folder, os.getcwd()) if f]
+        where = " or ".join(dict.fromkeys(printable_path(os.path.abspath(folder)) for folder in folders))
+        siblings = _list_siblings(path)
+        if text_folder:
+            siblings += [os.path.relpath(name, text_folder) for name in _list_siblings(text_folder / path)]
+        hint = did_you_mean(str(source), [*DATASET_NAMES, *dict.fromkeys(siblings)])
+        raise DataError(
+            f"{printable_path(path)}: there is no such file or folder{f' in {where}' if where else ''}, "
+            f"and no data set of this name.{hint}"
+        )
     return path
 
 
@@ -194,7 +223,10 @@ def _is_image_list(root: Path, head: bytes) -> bool:
     text = head.decode("utf-8-sig", "replace")
     line = next((line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     parts = line.rsplit(maxsplit=1)
-    return len(parts) == 2 and os.path.lexists(os.path.join(root, parts[0]))
+    if len(parts) < 2:
+        return False
+    is_image = os.path.splitext(parts[0])[1].lower() in IMAGE_SUFFIXES and not {",", ";", "\t"} & set(parts[0])
+    return is_image or os.path.lexists(os.path.join(root, parts[0]))
 
 
 def _list_siblings(path: Path) -> list[str]:
