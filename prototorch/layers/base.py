@@ -24,7 +24,7 @@ class Layer(Block, family="layer"):
     foreign_names = LAYER_HINTS
     foreign_fields = FIELD_HINTS
     neutral_arguments = LAYER_ARGUMENTS
-    keyword_only = ("name", "trainable", "weights", "lr_mult", "decay_mult")
+    keyword_only: ClassVar[tuple[str, ...]] = ("name", "trainable", "weights", "lr_mult", "decay_mult")
     #: the number of inputs: an integer, or a pair (minimum, maximum), maximum None for any number
     inputs: ClassVar[int | tuple[int, int | None]] = 1
     #: the number of outputs; `call` returns a tuple if there is more than one

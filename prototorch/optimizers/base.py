@@ -40,7 +40,7 @@ class Optimizer(Block, family="optimizer"):
     A subclass defines `create_slots` and `update`.
     """
 
-    keyword_only = ("l2", "l1")
+    keyword_only: ClassVar[tuple[str, ...]] = ("l2", "l1")
     neutral_arguments = {
         "name": neutral(hint="an optimizer has no name"),
         "loss_scale_factor": neutral(None, hint="compile(precision='fp16') scales the loss by itself"),

@@ -68,14 +68,11 @@ class Block:
     examples: ClassVar[Sequence[Example]] = ()
     #: names of this class in Caffe, PyTorch and old Keras, with what is written here: a name of ours, or a sentence
     foreign_names: ClassVar[Mapping[str, str]] = {}
-    #: the same for names of fields
-    foreign_fields: ClassVar[Mapping[str, str]] = {}
+    foreign_fields: ClassVar[Mapping[str, str]] = {}  # the same for names of fields
     #: the fields that may be given by position, in Keras' order, where that is not the order of their declaration
     positional: ClassVar[tuple[str, ...] | None] = None
-    #: fields that may not be given by position: those that Keras does not have
-    keyword_only: ClassVar[tuple[str, ...]] = ()
-    #: arguments of Keras that have no meaning here
-    neutral_arguments: ClassVar[Mapping[str, NeutralArgument]] = {}
+    keyword_only: ClassVar[tuple[str, ...]] = ()  # fields that may not be given by position: those Keras does not have
+    neutral_arguments: ClassVar[Mapping[str, NeutralArgument]] = {}  # arguments of Keras that have no meaning here
     adopted_root: ClassVar[Any] = None  # the root of another family, whose members `coerce` takes too
     written_fields: ClassVar[frozenset[str]] = frozenset()  # those that a text always states, defaults too
     setattr_hints: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from prototorch.schema import Block, example, field
 from prototorch.schema.neutral_arguments import neutral
@@ -15,7 +15,7 @@ class Schedule(Block, family="schedule"):
     all its numbers of steps are numbers of epochs, which `fit` counts with fractions within an epoch.
     """
 
-    keyword_only = ("unit",)
+    keyword_only: ClassVar[tuple[str, ...]] = ("unit",)
     neutral_arguments = {"name": neutral(hint="a schedule has no name")}
 
     unit: Literal["steps", "epochs"] = field(default="steps", doc="Unit of its numbers of steps.")
