@@ -21,7 +21,7 @@ class _Pooling(Layer):
     keeps_bounds = True
     foreign_names = {"Pooling": "Write MaxPooling2D or AveragePooling2D."}
     foreign_fields = {"kernel_size": "pool_size"}
-    keyword_only = ("ceil_mode", "count_include_pad")
+    keyword_only: ClassVar[tuple[str, ...]] = ("ceil_mode", "count_include_pad")
 
     rank: ClassVar[int]
     pool_size: Sizes

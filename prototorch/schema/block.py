@@ -20,7 +20,13 @@ from prototorch.schema.block_source import copy_source, set_source, without_sour
 from prototorch.schema.examples import Example
 from prototorch.schema.family import Family, to_typed_blocks
 from prototorch.schema.fields import MISSING, FieldDeclaration, FieldSpec, field_type
-from prototorch.schema.neutral_arguments import NeutralArgument, drop_neutral, neutral_arguments, positional_names
+from prototorch.schema.neutral_arguments import (
+    NeutralArgument,
+    drop_neutral,
+    name_arguments,
+    neutral_arguments,
+    positional_names,
+)
 from prototorch.schema.suggest import describe_foreign_name, suggest
 from prototorch.schema.validation import ReportedError, ValidationError, describe_value
 from prototorch.text.case_conversion import snake_case
@@ -149,17 +155,8 @@ class Block:
         cls = type(self)
         if cls.abstract and cls._family is not None:
             raise UsageError(f"{cls.__name__} is the root of a family: use one of {', '.join(cls.members())}.")
-        specs, positional = cls.specs(), positional_names(cls)
-        if len(args) > len(positional):
-            names = f" ({', '.join(positional)})" if positional else ""
-            raise UsageError(
-                f"{cls.__name__} takes at most {len(positional)} arguments by position{names}, got {len(args)}; "
-                "give the others by name."
-            )
-        for name, value in zip(positional, args, strict=False):
-            if name in kwargs:
-                raise UsageError(f"{cls.__name__}.{name} is given twice.")
-            kwargs[name] = value
+        specs = cls.specs()
+        name_arguments(cls, args, kwargs)
         if any(name not in specs for name in kwargs):
             drop_neutral(cls.__name__, neutral_arguments(cls), kwargs)
         for name in kwargs:

@@ -16,6 +16,7 @@ __all__ = [
     "NeutralArgument",
     "drop_neutral",
     "explain_arguments",
+    "name_arguments",
     "neutral",
     "neutral_arguments",
     "positional_names",
@@ -71,6 +72,21 @@ def positional_names(cls: Any) -> tuple[str, ...]:
     for base in cls.__mro__:
         keyword_only.update(vars(base).get("keyword_only", ()))
     return tuple(name for name in cls.specs() if name not in keyword_only)
+
+
+def name_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Enter arguments by position into those by name. Raises UsageError for too many, or one that is there already."""
+    positional = positional_names(cls) if args else ()
+    if len(args) > len(positional):
+        names = f" ({', '.join(positional)})" if positional else ""
+        raise UsageError(
+            f"{cls.__name__} takes at most {len(positional)} arguments by position{names}, got {len(args)}; "
+            "give the others by name."
+        )
+    for name, value in zip(positional, args, strict=False):
+        if name in kwargs:
+            raise UsageError(f"{cls.__name__}.{name} is given twice.")
+        kwargs[name] = value
 
 
 def explain_arguments(
