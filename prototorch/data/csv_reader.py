@@ -46,6 +46,8 @@ def read_csv(
     name = name or printable_path(path)
     rows, lines = _read_rows(path, name)
     labels = [label] if isinstance(label, str | int) else list(label)
+    if len(rows) == 1 and not any(_is_number(cell) for cell in rows[0]):
+        raise DataError(f"{name}: has no rows: its one line has no numbers (a header?)")
     header = _find_header(rows, any(isinstance(c, str) for c in [*labels, *features]))
     if header is not None:
         rows, lines = rows[1:], lines[1:]
@@ -160,7 +162,15 @@ def _parse_target(
     if len(targets) > 1:
         return np.stack([_parse_column(rows, lines, t, names, name) for t in targets], 1).astype(np.float32), ()
     cells = [row[targets[0]].strip() for row in rows]
-    if not all(_is_number(cell) for cell in cells) or all(cell in classes for cell in cells):
+    are_numbers = [_is_number(cell) for cell in cells]
+    if not classes and 2 * sum(are_numbers) >= len(cells) and not all(are_numbers):
+        at = are_numbers.index(False)
+        what = "the target is missing" if not cells[at] else f"expected a number, got {_describe_cell(cells[at])}"
+        raise DataError(
+            f"{name}, line {lines[at]}, column {names[targets[0]]!r}: {what} (most of the column are numbers; if they "
+            "are class names, list them in data { classes: [...] })"
+        )
+    if not all(are_numbers) or all(cell in classes for cell in cells):
         return _encode_classes(cells, lines, names[targets[0]], classes, name)
     values = _parse_column(rows, lines, targets[0], names, name)
     is_integer = np.isfinite(values).all() and (values == np.floor(values)).all() and (abs(values) < 2**53).all()
