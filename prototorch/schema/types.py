@@ -289,7 +289,9 @@ class Union(FieldType):
         for inner in self.inner:
             try:
                 if inner.convert(value) == value:
-                    return inner.write(value)
+                    node = inner.write(value)
+                    # a list of one is no scalar where both are possible: [0.5]
+                    return ListValue((node,)) if isinstance(value, tuple) and isinstance(node, Scalar) else node
             except ValidationError:
                 continue
         return to_value_node(value)

@@ -189,17 +189,17 @@ def test_messages(metric, target, output, words):
     assert words in str(caught.value)
 
 
-BARE = [c for c in M.Metric.members().values() if not any(s.required for s in c.specs().values())]
+BARE = [c() for c in M.Metric.members().values() if not any(s.required for s in c.specs().values())]
 
 
-@pytest.mark.parametrize("cls", BARE)
-def test_a_metric_is_the_same_after_a_text(cls):
-    block = Compile(loss="mse", metrics=[cls()])
+@pytest.mark.parametrize("metric", [*BARE, M.Precision(thresholds=[0.5]), M.Recall(thresholds=0.5)], ids=repr)
+def test_a_metric_is_the_same_after_a_text(metric):
+    block = Compile(loss="mse", metrics=[metric])
     report = Report()
     again = Compile.from_fields(block.to_fields(), report)
     report.raise_if_any()
     assert again == block
-    assert again.metrics[0].type.name == cls().name
+    assert again.metrics[0].type.name == metric.name
 
 
 @pytest.mark.parametrize(("activation", "threshold"), [("sigmoid", 0.5), ("linear", 0.0)])

@@ -16,7 +16,10 @@ from prototorch.load import model_from_text
 from tests.nets.random_nets import random_model
 from tests.nets.trained_levels import checked
 
-pytestmark = pytest.mark.filterwarnings("ignore::prototorch.errors.ModelWarning")  # a mask may end in a random net
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::prototorch.errors.ModelWarning"),  # a mask may end in a random net
+    pytest.mark.filterwarnings("ignore:data. the targets of:prototorch.data.checks.DataWarning"),  # they are random
+]
 needs_native = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")
 
 FIRST, LAST = (int(n) for n in os.environ.get("PROTOTORCH_NETS", "100:120").split(":"))

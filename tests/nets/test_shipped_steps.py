@@ -13,7 +13,10 @@ from prototorch.text.writer import format_fields
 from tests.nets.random_nets import RandomModel
 from tests.nets.trained_levels import Yard, data_of, run
 
-pytestmark = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")
+pytestmark = [
+    pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here"),
+    pytest.mark.filterwarnings("ignore:data. the targets of:prototorch.data.checks.DataWarning"),  # they are random
+]
 
 #: the size of pictures, where a model's own is more than a test needs; weights behind them become fewer too
 SMALLER = {
