@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph import plan_printer
 from prototorch.graph.plan_printer import PlanDescription
+from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.dense import Dense
+from prototorch.layers.merge import MergeLayer
+from prototorch.layers.pooling import AveragePooling2D, MaxPooling2D
+from prototorch.layers.random_layer import RandomLayer
+from prototorch.layers.weighted_layer import BiasedLayer
 from prototorch.load import check_text_file, find_model_file, is_saved, load_saved, make_model, read_blocks
 from prototorch.model import Model
 from prototorch.text.diagnostics import Diagnostic, Report
@@ -72,19 +77,32 @@ def find_warnings(model: Model) -> list[str]:
 
 
 def _dense_notes(model: Model) -> list[str]:
-    """Dense layers that read [channels, rows, columns], and so mix the pixels of a row."""
-    dense = [node for node in model.net.nodes if isinstance(node.layer, Dense)]
-    shapes: dict[str, tuple[int, ...]] = {}
-    if dense:
-        with warnings.catch_warnings(action="ignore"):  # the check of the shapes has issued them
-            shapes = {name: value.shape[1:] for name, value in trace_net(model.net, 1).values.items()}
-    return [
-        f"{node.span}: the layer {node.name!r} (Dense) works on the last axis of the image {list(shape)}, its columns; "
-        "Flatten { } or GlobalAveragePooling2D { } before it makes one vector of a sample, Conv2D with kernel_size: 1 "
-        "works on the channels"
-        for node in dense
-        if len(shape := shapes[node.bottoms[0]]) == 3
-    ]
+    """Dense layers that read images [channels, rows, columns], and so mix the pixels of a row."""
+    images = {node.name for node in model.net.inputs if len(node.shape) == 3}
+    notes = []
+    for node in model.net.nodes:
+        reads_image = bool(images.intersection(node.bottoms))
+        if isinstance(node.layer, Dense) and reads_image:
+            notes.append(
+                f"{node.span}: the layer {node.name!r} (Dense) reads an image and works on its last axis, the columns; "
+                "Flatten { } or GlobalAveragePooling2D { } before it makes one vector of a sample, Conv2D with "
+                "kernel_size: 1 works on the channels"
+            )
+        if reads_image and isinstance(node.layer, _KEEP_IMAGES):
+            images.update(node.tops)
+    return notes
+
+
+_KEEP_IMAGES = (
+    ActivationLayer,
+    AffineNormLayer,
+    BiasedLayer,
+    Dense,
+    MergeLayer,
+    RandomLayer,
+    MaxPooling2D,
+    AveragePooling2D,
+)
 
 
 def _find_layout_errors(model: Model) -> list[Diagnostic]:

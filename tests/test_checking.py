@@ -159,9 +159,12 @@ def test_check_notes_a_softmax_too_much_or_too_few(activation, loss, said):
 def test_a_dense_layer_on_an_image_is_noted():
     image = "input { shape: [1, 8, 8] }\n"
     (note,) = find_warnings(model_from_text(image + 'Dense { name: "a"  units: 2 }', "m.proto"))
-    assert note.startswith("m.proto:2:1: the layer 'a' (Dense) works on the last axis of the image [1, 8, 8]")
+    assert note.startswith("m.proto:2:1: the layer 'a' (Dense) reads an image")
     assert "Flatten { } or GlobalAveragePooling2D { }" in note
     assert find_warnings(model_from_text(image + "Flatten { }\nDense { units: 2 }")) == []
+    conv = "Conv2D { filters: 2  kernel_size: 3 }\nMaxPooling2D { }\n"
+    assert len(find_warnings(model_from_text(image + conv + "Dense { units: 2 }\nDense { units: 2 }"))) == 2
+    assert find_warnings(model_from_text(image + conv + "GlobalAveragePooling2D { }\nDense { units: 2 }")) == []
 
 
 @pytest.mark.parametrize(
