@@ -23,7 +23,12 @@ from prototorch.train.model_notes import find_model_notes
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import Summary, step_specs, trace_net
 from prototorch.train.summary import summarize as summarize_net
-from prototorch.training_checks import find_missing_blocks, find_source_errors, find_training_errors
+from prototorch.training_checks import (
+    find_missing_blocks,
+    find_preprocessing_errors,
+    find_source_errors,
+    find_training_errors,
+)
 
 __all__ = [
     "check_model",
@@ -46,12 +51,15 @@ def check_model(source: str, overrides: Sequence[str] = (), allow_read: Sequence
     """
     report = Report()
     model = _load(source, overrides, allow_read, report)
-    trace_net(model.net, 1, report)
-    if len(report):
+    shapes = Report()
+    trace_net(model.net, 1, shapes)
+    report.diagnostics.extend(shapes.diagnostics)
+    if len(shapes):
         report.diagnostics.extend(_find_layout_errors(model))
-        report.diagnostics.extend(find_source_errors(model.fit_block, model.read_limits))
+        errors = [*find_preprocessing_errors(model), *find_source_errors(model.fit_block, model.read_limits)]
     else:
-        report.diagnostics.extend(find_training_errors(model))
+        errors = find_training_errors(model)
+    report.diagnostics.extend(error for error in errors if not report.has_within(error.span))
     report.raise_if_any()
     return model
 
@@ -62,12 +70,12 @@ def _load(source: str, overrides: Sequence[str], allow_read: Sequence[str], repo
     if is_saved(path):
         return load_saved(path, overrides, allow_read)
     net, blocks = read_blocks(load_document(check_text_file(path), {}, overrides, report), report)
-    if len(report):
+    if net is None:
         missing = find_source_errors(blocks.get("fit"))
         report.diagnostics.extend(error for error in missing if not report.has_within(error.span))
         report.raise_if_any()
     assert net is not None
-    return make_model(net, blocks)
+    return make_model(net, blocks)  # without the blocks that have mistakes, which are in the report
 
 
 def find_warnings(model: Model) -> list[str]:

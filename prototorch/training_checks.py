@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from prototorch.data.binding import BoundDataset
 from prototorch.data.data_block import Data
@@ -32,7 +33,13 @@ from prototorch.train.preprocessing import Preprocessor
 from prototorch.train.step_inputs import TEST
 from prototorch.train.summary import probe_specs
 
-__all__ = ["MAX_READ_BYTES", "find_missing_blocks", "find_source_errors", "find_training_errors"]
+__all__ = [
+    "MAX_READ_BYTES",
+    "find_missing_blocks",
+    "find_preprocessing_errors",
+    "find_source_errors",
+    "find_training_errors",
+]
 
 MAX_READ_BYTES = 32 << 20  # of files of a data source; what is larger is not opened by a check
 
@@ -43,11 +50,9 @@ def find_training_errors(model: Model) -> list[Diagnostic]:
     with _collected(errors):
         trainer = model.trainer
         has_losses = _check_losses(trainer.plan_cache, errors)
-        data = _check_data(model, trainer.preprocessor, errors)
-        is_declared = model.fit_block is not None and model.fit_block.data is not None
-        if data or not is_declared:
-            with _collected(errors):
-                _check_preprocessing(trainer.preprocessor, data)
+        is_opened, data = _check_data(model, trainer.preprocessor, errors)
+        if data or not is_opened:
+            _check_preprocessing(trainer.preprocessor, data, errors)
         if has_losses:
             _check_callbacks(model, data, errors)
         return errors
@@ -61,6 +66,14 @@ def find_source_errors(block: Fit | None, limits: ReadLimits | None = None) -> l
         if data is not None:
             with _collected(errors), located(find_span(data, "source")):
                 find_source(data.source, limits, data.text_folder)
+    return errors
+
+
+def find_preprocessing_errors(model: Model) -> list[Diagnostic]:
+    """The mistakes in the preprocess and augment blocks of a model whose data are not known."""
+    errors: list[Diagnostic] = []
+    with _collected(errors):
+        _check_preprocessing(model.trainer.preprocessor, (), errors)
     return errors
 
 
@@ -104,24 +117,25 @@ def _check_losses(cache: PlanCache, errors: list[Diagnostic]) -> bool:
     return not found
 
 
-def _check_data(model: Model, preprocessor: Preprocessor, errors: list[Diagnostic]) -> list[BoundDataset]:
-    """The data sets of the fit block, bound to the model: the training data, and the validation data. Their values are
-    checked as far as they are in memory; sources that are large are not opened."""
+def _check_data(model: Model, preprocessor: Preprocessor, errors: list[Diagnostic]) -> tuple[bool, list[BoundDataset]]:
+    """Whether the data sets of the fit block were opened, and those that were bound to the model: the training data,
+    and the validation data. Their values are checked as far as they are in memory; large sources are not opened."""
     block = model.fit_block
     if block is None or block.data is None:
-        return []
+        return False, []
     if _source_bytes(block.data) + _source_bytes(block.validation) > MAX_READ_BYTES:
         errors.extend(find_source_errors(block, model.read_limits))
-        return []
-    cache, bound = model.trainer.plan_cache, []
+        return False, []
+    cache, bound, is_opened = model.trainer.plan_cache, list[BoundDataset](), False
     adapter = DataAdapter(cache, preprocessor, model.read_limits)
     with _collected(errors):
         sources: tuple[InputData | None, ...] = adapter.adapt_fit_data(None, None, None, block, None)
+        is_opened = True
         for data in sources:
             if data is not None:
                 with located(data.span):
                     bound.append(adapter.bind(data.source, bool(cache.loss_terms), warn=False).dataset)
-    return bound
+    return is_opened, bound
 
 
 def _source_bytes(data: Data | None) -> int:
@@ -138,7 +152,18 @@ def _source_bytes(data: Data | None) -> int:
         return 0
 
 
-def _check_preprocessing(preprocessor: Preprocessor, data: Sequence[BoundDataset]) -> None:
+def _check_preprocessing(preprocessor: Preprocessor, data: Sequence[BoundDataset], errors: list[Diagnostic]) -> None:
+    """Check preprocess and augment; where preprocess is wrong, augment alone on samples of the input's shape."""
+    count = len(errors)
+    with _collected(errors):
+        _apply_preprocessing(preprocessor, data)
+    net = preprocessor.net
+    if len(errors) > count and net.preprocess and net.augment:
+        with _collected(errors):
+            _apply_preprocessing(Preprocessor(replace(net, preprocess=()), preprocessor.backend), ())
+
+
+def _apply_preprocessing(preprocessor: Preprocessor, data: Sequence[BoundDataset]) -> None:
     """Apply preprocess and augment to samples of the data, or else to samples from which the input could be made."""
     if not preprocessor.has_layers:
         return

@@ -87,7 +87,7 @@ class _NetReader:
             is_empty = not self.document.statements
             message = f"The text {'is empty' if is_empty else 'has no layers'}. {_EXAMPLE}"
             self.report.add(message, Span(source, 0, 0) if source is not None else None)
-        if len(self.report):
+        if any(not error.is_provisional for error in self.report.diagnostics):
             return None
         nodes = tuple(entry.node() for entry in self.connections.layers)
         return Net(

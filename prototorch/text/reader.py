@@ -74,7 +74,7 @@ def parse(text: str, path: str | None = None, report: Report | None = None, *, t
         pass
     if len(mine) > before and _explain_foreign_text(source, mine, before):
         statements = ()  # what could be read means nothing
-    document = Document(statements or (), source, complete=len(mine) == before)
+    document = Document(statements or (), source, complete=all(e.is_provisional for e in mine.diagnostics[before:]))
     if trivia and not mine.diagnostics:
         document = attach_trivia(document, ctx.comments)
     if report is None:

@@ -118,6 +118,20 @@ def test_mistakes_of_the_text_the_shapes_and_the_data_come_in_one_run(shell):
         assert re.findall(r"^m\.proto:(\S+): ", err, re.MULTILINE) == [where, "4:22"]
 
 
+def test_preprocess_and_augment_are_checked_beside_wrong_data_shapes_and_losses(shell):
+    image = 'input { name: "image"  shape: [3, 32, 32] }\n'
+    preprocess = "preprocess { Normalization { mean: [1, 2]  variance: [1, 1]  axis: 1 } }\n"
+    augment = "augment { RandomCrop { height: 28  width: 28 } }\n"
+    data = 'fit { data { source: "nothing.csv" } }\n'
+    for net in ("Flatten { }\nDense { units: 2 }\n", "Flatten { }\nLSTM { units: 2 }\n"):
+        err = shell("check", image + preprocess + augment + net + "compile { loss: mse }\n" + data)[2]
+        places = re.findall(r"^m\.proto:(\S+): ", err, re.MULTILINE)
+        assert places == ["2:14", "3:11", *(["5:1"] if "LSTM" in net else []), "7:22"]
+    unknown = "compile { loss: cross_entropy }\nfit { data { source: no-thing } }\n"
+    err = shell("check", image + preprocess + "Flatten { }\nDense { units: 2 }\n" + unknown)[2]
+    assert re.findall(r"^m\.proto:(\S+): ", err, re.MULTILINE) == ["2:14", "5:17", "6:22"]
+
+
 def test_a_callback_that_writes_outside_of_the_run_folder_is_found(shell):
     callback = 'fit { data { source: "photos" }  callbacks: [CSVLogger { filename: "../a.csv" }] }\n'
     code, _, err = shell("check", IMAGE + NET + LOSS + callback)

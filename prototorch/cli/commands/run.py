@@ -27,9 +27,12 @@ from prototorch.cli.options import (
 from prototorch.cli.process_start import PROCESS_START
 from prototorch.cli.run_dirs import load_snapshot, open_run_folder
 from prototorch.cli.run_report import evaluate_saved
+from prototorch.data.sources import find_source
 from prototorch.errors import UsageError
 from prototorch.model import Model
+from prototorch.schema.block_source import find_span
 from prototorch.storage.run_folder import RunFolder
+from prototorch.text.diagnostics import located
 from prototorch.train.callbacks import Callback, Logs
 from prototorch.train.fit_state import EpochState
 from prototorch.train.log_names import LogNames
@@ -164,6 +167,10 @@ def _train(model: Model, folder: RunFolder, quiet: bool, as_json: bool, resume: 
     block = model.fit_block
     assert block is not None
     if not quiet:
+        for data in (block.data, block.validation):
+            if data is not None:
+                with located(find_span(data, "source")):
+                    find_source(data.source, model.read_limits)
         print_data_paths(block.data, block.validation)
     snapshots = _SnapshotCallback(folder, resume, quiet)
     if not any(None in node.shape for node in model.net.inputs):  # else the data determine the weights' shapes
