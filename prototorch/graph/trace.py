@@ -28,7 +28,7 @@ from prototorch.text.diagnostics import Report, format_chain
 from prototorch.text.gc_pause import pause_gc
 
 RANDOM_KEY = "random_key"
-MAX_NET_SIZE = 300_000  # ops and weights of a net
+MAX_NET_SIZE = 250_000  # ops and weights of a net
 
 
 @dataclass
