@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -105,6 +107,10 @@ def test_a_source_given_by_hand_is_evaluated_whole(tmp_path, monkeypatch, capsys
     with pytest.raises(SystemExit):
         main(["evaluate", "m.h5", "--data", "b.csv", "--json"])
     assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(expected["loss"])
+    if "split" in fit:  # in a process of its own, where nothing has been declared before
+        command = [sys.executable, "-m", "prototorch", "evaluate", "m.h5", "--data", "b.csv", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout)["loss"] == pytest.approx(expected["loss"])
 
 
 def classifier(classes=2):

@@ -62,4 +62,4 @@ def _without_split(block: Fit | None, overrides: tuple[str, ...]) -> Fit | None:
         return block
     has_limit = any(override.startswith("fit.data.limit") for override in overrides)
     data = block.data if has_limit else block.data.replace(limit=None)
-    return block.replace(data=data, validation=None, validation_split=Fit.specs()["validation_split"].default)
+    return block.replace(data=data, validation=None, validation_split=Fit().validation_split)
