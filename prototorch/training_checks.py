@@ -22,7 +22,7 @@ from prototorch.model import Model
 from prototorch.schema.block_source import find_span
 from prototorch.spec import Spec
 from prototorch.text.diagnostics import Diagnostic, located
-from prototorch.train.callback_list import check_callbacks
+from prototorch.train.callback_list import check_callbacks, check_output_names
 from prototorch.train.callbacks import bind_output_dirs
 from prototorch.train.config import Fit
 from prototorch.train.data_adapter import DataAdapter, InputData
@@ -217,3 +217,4 @@ def _check_callbacks(model: Model, data: Sequence[BoundDataset], errors: list[Di
     for callback in block.callbacks:
         with _collected(errors):
             check_callbacks([callback], names)
+            check_output_names([callback])

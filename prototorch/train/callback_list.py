@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from prototorch.errors import UsageError
 from prototorch.schema.block_source import find_span
+from prototorch.storage.run_folder import RunFolder
 from prototorch.text.diagnostics import located
 from prototorch.train.callbacks import Callback, LambdaCallback
 from prototorch.train.log_names import LogNames
 
-__all__ = ["CallbackList", "callback_list", "check_callbacks"]
+__all__ = ["CallbackList", "callback_list", "check_callbacks", "check_output_names"]
 
 #: hooks that have another name in old code
 _OTHER_NAMES = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
@@ -43,6 +45,20 @@ def check_callbacks(callbacks: Sequence[Callback], names: LogNames) -> None:
         is_own = not type(callback).__module__.startswith("prototorch.") or isinstance(callback, LambdaCallback)
         if is_own and _overrides(callback, "on_epoch_end"):
             names = replace(names, is_open=True)
+
+
+def check_output_names(callbacks: Sequence[Callback]) -> None:
+    """Check the callbacks that a text declares for ``prototorch run``, whose folder has files of its own. Raises
+    UsageError for the first that names one of them."""
+    for callback in callbacks:
+        for name in ("filepath", "filename"):
+            path = os.path.normpath(getattr(callback, name, "."))
+            with located(find_span(callback, name)):
+                if RunFolder.is_reserved(path):
+                    raise UsageError(
+                        f"{type(callback).__name__}.{name} {path!r} is the name of a file of the run folder itself: "
+                        "give another name"
+                    )
 
 
 class CallbackList:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import time
 
@@ -33,6 +32,7 @@ from prototorch.model import Model
 from prototorch.schema.block_source import find_span
 from prototorch.storage.run_folder import RunFolder
 from prototorch.text.diagnostics import located
+from prototorch.train.callback_list import check_output_names
 from prototorch.train.callbacks import Callback, Logs
 from prototorch.train.fit_state import EpochState
 from prototorch.train.log_names import LogNames
@@ -61,14 +61,7 @@ class _SnapshotCallback(Callback):
             self.folder.prepare(4 * weights)  # the weights with the slots of the hungriest optimiser
 
     def check_logs(self, names: LogNames) -> None:
-        for callback in self.model.fit_block.callbacks:
-            for name in ("filepath", "filename"):
-                path = os.path.normpath(getattr(callback, name, "."))
-                if RunFolder.is_reserved(path):
-                    raise UsageError(
-                        f"{type(callback).__name__}.{name} {path!r} is the name of a file of the run folder itself: "
-                        "give another name"
-                    )
+        check_output_names(self.model.fit_block.callbacks)
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.prepare(self.model)
