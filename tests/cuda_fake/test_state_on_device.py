@@ -280,6 +280,7 @@ def test_memory_that_runs_out_inside_a_step_names_the_layer():
         fit(compile_net(backend), x, y)
 
 
+@pytest.mark.filterwarnings("ignore:data. all targets of:prototorch.data.checks.DataWarning")
 def test_models_that_share_layers_train_each_other_on_the_device():
     """Each has its own arrays on the device: what one has changed is there before the other's next step."""
     x, y = make_data(8 * BATCH)
