@@ -57,6 +57,9 @@ class OutputMetric(Block):
     ]
 
 
+MAX_TERMS = 1000  # losses, or metrics, that a text declares
+
+
 class _PerOutput(FieldType):
     """A list of losses or metrics, each bare or in a block that names its output."""
 
@@ -95,7 +98,10 @@ class _PerOutput(FieldType):
 
     def read(self, value: Value, report: Report) -> tuple[Any, ...]:
         blocks = []
-        for item in value.items if isinstance(value, ListValue) else (value,):
+        items = value.items if isinstance(value, ListValue) else (value,)
+        if len(items) > MAX_TERMS:  # each becomes a part of the step's graph
+            raise ValidationError(f"must have at most {MAX_TERMS:,} items, and has {len(items):,}", right_kind=True)
+        for item in items:
             if isinstance(item, Body):
                 one = NestedBlock(self.block).read(item, report)
                 word = next((f.value for f in item.fields if f.name == "type"), None)

@@ -81,5 +81,7 @@ LARGE = {
     "layers": _fill("Dense { units: 8 }"),
     "layers of many ops": 'input { name: "x"  shape: [4, 8] }\nrepeat 60000 { MultiHeadAttention { num_heads: 2  key_dim: 4 } }',
     "comments and filled strings": INPUT + "#\n" * 100_000 + 'param a: "' + "${1}" * 50_000 + '"\nDense { units: 1 }',
+    "losses": _fill('loss { type: mse  output: "y" }', head=INPUT + 'Dense { name: "y"  units: 1 }\ncompile { ', tail=" }"),
+    "metrics": _fill("metrics: mae", head=DENSE + "compile { loss: mse ", tail=" }"),
     "unreachable layers": _fill('Dense { units: 1  bottom: "x" }'),
 }  # fmt: skip
