@@ -95,6 +95,14 @@ def fitted(library, callbacks=(), loss="mse", epochs=1, rate=0.01, x=None, **mor
     )
 
 
+@shows("Restarts of CosineDecayRestarts")
+def restarts():
+    steps = (0, 2, 5)  # periods of 2 and 3 steps
+    assert [pt.schedules.CosineDecayRestarts(0.1, 2, t_mul=1.5).value(step) for step in steps] == [0.1] * 3
+    theirs = keras.optimizers.schedules.CosineDecayRestarts(0.1, 2, t_mul=1.5)
+    assert [round(float(theirs(step)), 6) for step in steps] == [0.1, 0.1, 0.0]
+
+
 @shows("The learning rate in the logs")
 def rate_in_logs():
     assert set(fitted(pt)[1].history) == {"loss", "learning_rate"}

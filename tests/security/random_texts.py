@@ -20,6 +20,7 @@ HOSTILE = [
     '""', '"../../x"', '"/etc/passwd"', '"{epoch.__class__}"', '"{epoch:3000000000d}"', '"a;b"', '"\\u001b[31m"', "x",
     "Dense { units: 1 }", "{ }", "{ type: mse }", "[1, 2, 3, 4, 5, 6, 7, 8, 9]",
 ]  # fmt: skip
+LENGTHS = ("epochs", "steps_per_epoch", "validation_steps")  # a training of 2^31 steps is valid, and long
 WORDS = ["out", "loss", "val_loss", "accuracy", "x", "y", "data.npz", "w.h5", "log.csv", "{epoch:02d}.h5", "train"]
 
 
@@ -76,7 +77,9 @@ class TextGenerator:
         for name, spec in cls.specs().items():
             if name in fixed:
                 fields.append(f"{name}: {fixed[name]}" if not fixed[name].startswith("{") else f"{name} {fixed[name]}")
-            elif name not in skip and (spec.required or self.chance.random() < 0.15):
+            elif name in LENGTHS and self.chance.random() < 0.15:
+                fields.append(f"{name}: {self.chance.randint(1, 3)}")
+            elif name not in skip and name not in LENGTHS and (spec.required or self.chance.random() < 0.15):
                 fields.append(
                     f"{name}: {self._name() if isinstance(spec.type, Identifier) else self.value(spec.type, depth)}"
                 )
