@@ -27,11 +27,11 @@ def text_with(source: str, more: str = "") -> str:
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
     """The working directory, and the data of somebody else beside it."""
-    for name in ("work", "private"):
+    for name in ("mine", "private"):
         (tmp_path / name).mkdir()
         rows = np.random.default_rng(0).random((8, 3))
         np.savetxt(tmp_path / name / "data.csv", rows, delimiter=",")
-    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "mine")
     return tmp_path
 
 
@@ -56,8 +56,8 @@ OUTSIDE = ("{private}/data.csv", "../private/data.csv", "link.csv", "up/data.csv
 def outside(folders, monkeypatch):
     """Ways to name the private file."""
     private = folders / "private"
-    (folders / "work" / "link.csv").symlink_to(private / "data.csv")
-    (folders / "work" / "up").symlink_to(private)
+    (folders / "mine" / "link.csv").symlink_to(private / "data.csv")
+    (folders / "mine" / "up").symlink_to(private)
     monkeypatch.setenv("HOME", str(private))
     return private
 
@@ -65,7 +65,7 @@ def outside(folders, monkeypatch):
 @pytest.mark.parametrize("source", OUTSIDE)
 def test_saved_models_read_inside_the_working_directory_only(outside, source, capfd):
     file = saved(source.format(private=outside))
-    refusal = rf"model\.h5 names data .*{outside}/data\.csv.*outside of .*work.*--allow-read"
+    refusal = rf"model\.h5 names data .*{outside}/data\.csv.*outside of .*mine.*--allow-read"
     for use in (lambda model: model.fit(verbose=0), lambda model: model.evaluate()):
         with pytest.raises(UsageError, match=refusal):
             use(pt.load_model(file))
@@ -100,9 +100,9 @@ def test_data_given_by_the_user_are_always_read(outside, capfd):
 
 def test_data_inside_the_working_directory_need_no_option(folders, capfd):
     file = saved("data.csv")
-    shutil.copytree(folders / "work", folders / "work" / "moved")
+    shutil.copytree(folders / "mine", folders / "mine" / "moved")
     assert run("evaluate", file) == 0
-    assert capfd.readouterr().err.splitlines().count(f"data: {folders}/work/data.csv") == 1
+    assert capfd.readouterr().err.splitlines().count(f"data: {folders}/mine/data.csv") == 1
     assert run("run", "moved/model.h5", "--run-dir", "out") == 0
     assert run("evaluate", "out/model.h5") == 0
 
@@ -135,7 +135,7 @@ def test_snapshots_of_a_text_resume_on_the_data_of_the_text(outside, capfd):
         file.write(text_with("link.csv"))
     assert run("run", "net.proto", "--run-dir", "out") == 0
     assert run("run", "net.proto", "--run-dir", "out", "--resume", "--epochs", "2") == 0
-    snapshot = next((outside.parent / "work" / "out").glob("snapshot*.h5"))
+    snapshot = next((outside.parent / "mine" / "out").glob("snapshot*.h5"))
     capfd.readouterr()
     assert run("evaluate", str(snapshot)) == 2  # by itself it is a saved model from anywhere
 
@@ -144,7 +144,7 @@ def test_snapshots_of_a_text_resume_on_the_data_of_the_text(outside, capfd):
     "entry", ["{private}/a.png", "../private/a.png", "sub/../../private/a.png", "up/a.png", "a.png"]
 )
 def test_list_files_stay_inside_their_folder(folders, entry):
-    private, work = folders / "private", folders / "work"
+    private, work = folders / "private", folders / "mine"
     image = Image.fromarray(np.zeros((4, 4), np.uint8))
     image.save(private / "a.png")
     image.save(work / "b.png")
@@ -152,14 +152,14 @@ def test_list_files_stay_inside_their_folder(folders, entry):
     (work / "up").symlink_to(private)
     (work / "a.png").symlink_to(private / "a.png")
     (work / "list.txt").write_text(f"b.png 0\n{entry.format(private=private)} 1\n")
-    with pytest.raises(DataError, match=r"outside of .*work"):
+    with pytest.raises(DataError, match=r"outside of .*mine"):
         Data(source="list.txt", color="gray").open().read(np.arange(2))
 
 
 def test_list_files_may_name_another_root(folders):
     Image.fromarray(np.zeros((4, 4), np.uint8)).save(folders / "private" / "a.png")
     lines = f"a.png 0\n{folders}/private/a.png 1\n"
-    (folders / "work" / "list.txt").write_text(lines)
+    (folders / "mine" / "list.txt").write_text(lines)
     dataset = Data(source="list.txt", folder=str(folders / "private"), color="gray").open()
     assert len(dataset.read(np.arange(2))["image"]) == 2
 
@@ -201,8 +201,8 @@ def test_errors_of_data_quote_nothing_of_the_file(folders, name, more):
 @pytest.mark.parametrize("ending", ["", ".txt", ".env", ".yaml"])
 def test_errors_of_includes_quote_nothing_of_other_files(folders, name, ending):
     """Also of a file in the model's own folder, which may be included; a model text ends in .proto."""
-    (folders / "work" / f"{name}{ending}").write_text(SECRETS[name])
-    (folders / "work" / "net.proto").write_text(f'include "{name}{ending}"\n{NET}')
+    (folders / "mine" / f"{name}{ending}").write_text(SECRETS[name])
+    (folders / "mine" / "net.proto").write_text(f'include "{name}{ending}"\n{NET}')
     with pytest.raises(TextError) as caught:
         pt.load_model("net.proto")
     assert SECRET not in str(caught.value)
@@ -211,8 +211,8 @@ def test_errors_of_includes_quote_nothing_of_other_files(folders, name, ending):
 
 
 def test_includes_that_are_model_texts_show_their_lines(folders):
-    (folders / "work" / "part.proto").write_text("param a 3\n")
-    (folders / "work" / "net.proto").write_text(f'include "part.proto"\n{NET}')
+    (folders / "mine" / "part.proto").write_text("param a 3\n")
+    (folders / "mine" / "net.proto").write_text(f'include "part.proto"\n{NET}')
     with pytest.raises(TextError, match=r"part\.proto:1:7: .*\n   1 \| param a 3"):
         pt.load_model("net.proto")
 
@@ -220,7 +220,7 @@ def test_includes_that_are_model_texts_show_their_lines(folders):
 @pytest.mark.parametrize("path", ["/etc/passwd", "../private/b.proto", "link.proto", "up/b.proto", "link.csv"])
 def test_includes_stay_below_the_model(outside, path):
     (outside / "b.proto").write_text("param a: 3")
-    (outside.parent / "work" / "link.proto").symlink_to(outside / "b.proto")
+    (outside.parent / "mine" / "link.proto").symlink_to(outside / "b.proto")
     with open("net.proto", "w") as file:
         file.write(f'include "{path}"\n{NET}')
     with pytest.raises(TextError, match=r"must be|must end|cannot be included"):
@@ -240,7 +240,7 @@ def test_a_saved_text_includes_nothing(folders):
 
 @pytest.mark.parametrize("link", ["cat/b.png", "cat", "."])
 def test_links_inside_the_data_of_a_saved_model_lead_nowhere_else(folders, link):
-    work, private = folders / "work", folders / "private"
+    work, private = folders / "mine", folders / "private"
     for folder in (work / "photos", private / "photos"):
         for name in ("cat", "dog"):
             (folder / name).mkdir(parents=True)
