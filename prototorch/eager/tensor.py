@@ -150,7 +150,15 @@ class Tensor(OperatorMixin):
         return eager_interpreter.backend.to_numpy(self.data)
 
     def item(self) -> float:
-        """The only element as a Python number."""
+        """The only element as a Python number. Raises UsageError where there are more, or none."""
+        return self._only_element("item()")
+
+    def _only_element(self, what: str) -> Any:
+        if self.spec.size != 1:
+            raise UsageError(
+                f"{what} takes a tensor of one element, and this one has the shape {list(self.shape)}: reduce it "
+                "first, e.g. by sum() or mean(); numpy() gives all elements"
+            )
         return self.numpy().item()
 
     def detach(self) -> Tensor:
@@ -176,13 +184,32 @@ class Tensor(OperatorMixin):
             leaf.grad = g if leaf.grad is None else Tensor(leaf.grad.data + g.data)
 
     def __len__(self) -> int:
+        if not self.shape:
+            raise UsageError("len(): the tensor has no dimension; item() gives its number")
         return self.shape[0]
 
+    def __contains__(self, value: Any) -> bool:
+        return bool((self.numpy() == np.asarray(value)).any())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
     def __bool__(self) -> bool:
-        return bool(self.numpy())
+        return bool(self._only_element("bool()"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._only_element("float()"))
+
+    def __int__(self) -> int:
+        return int(self._only_element("int()"))
+
+    def __index__(self) -> int:
+        if self.spec.size != 1 or np.dtype(self.dtype).kind not in "iu":
+            raise UsageError(
+                f"an index is a tensor of one integer, and this one has the shape {list(self.shape)} and dtype "
+                f"{self.dtype}: take int(tensor)"
+            )
+        return int(self._only_element("an index"))
 
     def __repr__(self) -> str:
         return f"tensor({np.array2string(self.numpy(), separator=', ', prefix='tensor(')})"

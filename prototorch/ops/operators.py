@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
+
+from prototorch.errors import UsageError
 
 #: Ops by name. An op registers itself here when it is created; the operators look it up when they are called.
 OPS: dict[str, Callable[..., Any]] = {}
@@ -53,6 +55,7 @@ class OperatorMixin:
     """A mixin of operators for a class whose instances have `interpreter`, `shape` and `dtype`."""
 
     __slots__ = ()
+    shape: Any
     __array_priority__ = 1000  # NumPy leaves `array + value` to the value
     __array_ufunc__ = None
 
@@ -71,3 +74,9 @@ class OperatorMixin:
     def __getitem__(self, key: Any) -> Any:
         """Basic slicing: integers, slices with positive or negative steps, an ellipsis, None for a new axis."""
         return OPS["getitem"](self, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The values along the first dimension, in order. Raises UsageError where there is no dimension."""
+        if not self.shape:
+            raise UsageError("the value has no dimension to iterate over")
+        return (self[i] for i in range(self.shape[0]))
