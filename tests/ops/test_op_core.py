@@ -213,3 +213,10 @@ def test_nothing_overflows_far_from_zero(dtype):
     small = np.array([-1e9, -800.0, 800.0, 1e9], dtype)
     for name in ("gelu", "silu", "mish", "hard_swish", "softmax", "log_softmax"):
         assert np.isfinite(run_on_arrays(OPS[name], small)).all(), name
+
+
+def test_equal_extrema_share_the_gradient():
+    x = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
+    for reduction, want in ((ops.max, [[0, 0.5, 0.5], [1 / 3] * 3]), (ops.min, [[1, 0, 0], [1 / 3] * 3])):
+        (found,) = grad_of(lambda x, reduction=reduction: ops.sum(reduction(x, axis=1)), x)
+        np.testing.assert_allclose(found, want, rtol=1e-12)

@@ -225,3 +225,8 @@ def test_cross_entropy_of_a_label_that_is_no_class_is_nan():
     labels = np.array([0, -1, 3, 2], np.int32)
     loss = run_on_arrays(ops.sparse_softmax_cross_entropy, np.zeros((4, 3), np.float32), labels)
     np.testing.assert_allclose(loss, [np.log(3), np.nan, np.nan, np.log(3)], rtol=1e-6)
+
+
+def test_a_row_that_is_not_there_is_nan():
+    table = np.arange(6.0).reshape(3, 2)
+    same(ops.take, table, np.array([2, -1, 3, 0]), want=[[4, 5], [np.nan] * 2, [np.nan] * 2, [0, 1]])
