@@ -33,6 +33,7 @@ class TargetSpec:
     loss_bounds: bounds of the values that the loss is made for.
     layer: the layer that gives the output, with its place in the text, for messages.
     activation: what the output ends with, for messages; bounds: of its values.
+    max_classes: how many classes numbered targets may stand for; see `Loss.max_classes`.
     """
 
     shape: Shape
@@ -45,6 +46,7 @@ class TargetSpec:
     layer: str = ""
     activation: str = ""
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    max_classes: float = math.inf
 
 
 @dataclass(frozen=True)

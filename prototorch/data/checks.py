@@ -24,7 +24,11 @@ class DataWarning(UserWarning):
 
 
 def check_dataset(
-    dataset: BoundDataset, targets: Mapping[str, TargetSpec] | None = None, *, warn: bool = True
+    dataset: BoundDataset,
+    targets: Mapping[str, TargetSpec] | None = None,
+    *,
+    warn: bool = True,
+    training: bool = True,
 ) -> list[str]:
     """Check what needs no decoding of the whole set: all columns in memory, and one sample of the others.
 
@@ -32,18 +36,20 @@ def check_dataset(
         dataset: a set bound to the model, by `bind`.
         targets: output -> the target that its loss expects, as for `bind`.
         warn: whether to issue the notes as `DataWarning` too.
+        training: whether the set is to be learned; notes on what cannot be learned from it are for these only.
 
     Returns:
         Notes on suspicious data, see `prototorch.data.dataset_notes`.
 
     Raises:
-        DataError: an empty set, labels out of range, targets that are not integers or not distributions, values
-            that are not finite, columns that do not match their spec. The first one is reported with its row.
+        DataError: an empty set, class names at a loss of values, labels out of range, targets that are not integers or
+            not distributions, values that are not finite, columns that do not match their spec. The first one is
+            reported with its row.
     """
     if len(dataset):
         _check_sample(dataset)
     check_values(dataset, targets or {})
-    notes = find_dataset_notes(dataset, targets or {})
+    notes = find_dataset_notes(dataset, targets or {}, training)
     if warn:
         for note in notes:
             warn_user(note, DataWarning)
@@ -60,6 +66,7 @@ def check_values(dataset: BoundDataset, targets: Mapping[str, TargetSpec]) -> No
             check_finite(dataset, column, values)
     for output, target in targets.items():
         column = dataset.target_columns[output]
+        _check_class_names(dataset, column, target)
         values = dataset.column_array(column)
         if values is not None:
             check_target(dataset, column, values, target)
@@ -160,6 +167,20 @@ def _check_sample(dataset: Dataset) -> None:
             raise DataError(
                 f"{dataset.origin(0)}: column {name!r} is {array.dtype}{list(array.shape[1:])}, the set declares {spec}"
             )
+
+
+def _check_class_names(dataset: BoundDataset, column: str, target: TargetSpec) -> None:
+    """Labels that are numbers of class names are no values, and no yes or no of more than two classes."""
+    names, shape = dataset.classes.get(column, ()), dataset.columns[column].shape
+    if len(names) <= target.max_classes or (math.prod(shape) > 1 and len(names) in shape):  # one-hot targets
+        return
+    what = "takes at most 2 classes" if target.max_classes == 2 else "takes values, not class numbers"
+    binary = "binary_crossentropy with one unit, or " if len(names) <= 2 else ""
+    raise DataError(
+        f"{dataset.name}: the target {column!r} has the {len(names)} classes {', '.join(names[:8])}"
+        f"{', ...' if len(names) > 8 else ''}, but {target.loss} {what}: write {binary}sparse_categorical_crossentropy "
+        f"with units: {len(names)} in the last layer, or give numbers as targets"
+    )
 
 
 def _check_labels(dataset: Dataset, column: str, values: np.ndarray, target: TargetSpec) -> None:

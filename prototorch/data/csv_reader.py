@@ -5,21 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from prototorch.data.dataset import ArrayDataset
+from prototorch.data.label_words import describe_word, encode_labels, is_number, looks_like_data, parse_number
 from prototorch.data.safe_io import printable_path, read_lines
 from prototorch.errors import DataError, did_you_mean
 
 __all__ = ["read_csv"]
 
-MAX_CELL = 4096  # characters of a number
 MAX_COLUMNS = 1 << 20
 MAX_LINE_BYTES = 1 << 24
-_MISSING = ("na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", ".", "#n/a")
 
 
 def read_csv(
@@ -46,7 +44,7 @@ def read_csv(
     name = name or printable_path(path)
     rows, lines = _read_rows(path, name)
     labels = [label] if isinstance(label, str | int) else list(label)
-    if len(rows) == 1 and not any(_is_number(cell) for cell in rows[0]):
+    if len(rows) == 1 and not any(is_number(cell) for cell in rows[0]):
         raise DataError(f"{name}: has no rows: its one line has no numbers (a header?)")
     header = _find_header(rows, any(isinstance(c, str) for c in [*labels, *features]))
     if header is not None:
@@ -58,7 +56,7 @@ def read_csv(
         if len(row) != width:
             raise DataError(f"{name}, line {line}: has {len(row)} fields, expected {width} as in the lines before it")
     names = header or [str(i) for i in range(width)]
-    is_table = width > 1 and any(_is_number(cell) for cell in rows[0])
+    is_table = width > 1 and any(is_number(cell) for cell in rows[0]) and not any(map(looks_like_data, header or []))
     targets = [_column_index(c, names, name, is_table) for c in labels]
     inputs = [_column_index(c, names, name, is_table) for c in features] or [
         i for i in range(width) if i not in targets
@@ -120,9 +118,9 @@ def _find_header(rows: list[list[str]], has_header: bool) -> list[str] | None:
     first = [cell.strip() for cell in rows[0]]
     if has_header:
         return first
-    if any(_is_number(cell) for cell in first):
+    if any(is_number(cell) for cell in first):
         return None
-    return first if len(rows) > 1 and any(_is_number(cell) for cell in rows[1]) else None
+    return first if len(rows) > 1 and any(is_number(cell) for cell in rows[1]) else None
 
 
 def _column_index(column: str | int, names: list[str], name: str, is_table: bool) -> int:
@@ -134,7 +132,8 @@ def _column_index(column: str | int, names: list[str], name: str, is_table: bool
             return names.index(column)
         if not is_table:
             raise DataError(
-                f"{name}: has no column {column!r}; expected a header of column names and, in the next line, numbers"
+                f"{name}: has no column {column!r}; expected a header of column names and, in the next line, numbers. "
+                "Without a header columns are given by index: label: -1 is the last"
             )
         listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
         raise DataError(f"{name}: has no column {column!r}; it has {listing}.{did_you_mean(column, names)}")
@@ -147,11 +146,11 @@ def _parse_column(rows: list[list[str]], lines: list[int], column: int, names: l
     out = np.empty(len(rows), np.float64)
     for at, row in enumerate(rows):
         try:
-            out[at] = _parse_number(row[column])
+            out[at] = parse_number(row[column])
         except ValueError:
             raise DataError(
                 f"{name}, line {lines[at]}, column {names[column]!r}: expected a number, "
-                f"got {_describe_cell(row[column])}"
+                f"got {describe_word(row[column])}"
             ) from None
     return out
 
@@ -161,64 +160,6 @@ def _parse_target(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     if len(targets) > 1:
         return np.stack([_parse_column(rows, lines, t, names, name) for t in targets], 1).astype(np.float32), ()
+    column = names[targets[0]]
     cells = [row[targets[0]].strip() for row in rows]
-    are_numbers = [_is_number(cell) for cell in cells]
-    if not classes and 2 * sum(are_numbers) >= len(cells) and not all(are_numbers):
-        at = are_numbers.index(False)
-        what = "the target is missing" if not cells[at] else f"expected a number, got {_describe_cell(cells[at])}"
-        raise DataError(
-            f"{name}, line {lines[at]}, column {names[targets[0]]!r}: {what} (most of the column are numbers; if they "
-            "are class names, list them in data { classes: [...] })"
-        )
-    if not all(are_numbers) or all(cell in classes for cell in cells):
-        return _encode_classes(cells, lines, names[targets[0]], classes, name)
-    values = _parse_column(rows, lines, targets[0], names, name)
-    is_integer = np.isfinite(values).all() and (values == np.floor(values)).all() and (abs(values) < 2**53).all()
-    return values.astype(np.int64 if is_integer else np.float32), ()
-
-
-def _encode_classes(
-    cells: list[str], lines: list[int], column: str, classes: Sequence[str], name: str
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    class_names = tuple(classes) or tuple(sorted(set(cells)))
-    index = {word: i for i, word in enumerate(class_names)}
-    for cell, line in zip(cells, lines, strict=True):
-        if not cell:
-            raise DataError(f"{name}, line {line}, column {column!r}: the target is missing")
-        if cell not in index:
-            hint = did_you_mean(cell, class_names)
-            raise DataError(
-                f"{name}, line {line}, column {column!r}: expected one of the classes {_abbreviate(class_names)}, got "
-                f"{_describe_cell(cell)}.{hint}"
-            )
-    return np.array([index[cell] for cell in cells], np.int64), class_names
-
-
-def _describe_cell(cell: str) -> str:
-    """What a cell holds, not quoted: the file may be of another kind, and errors go into logs."""
-    text = cell.strip()
-    if not text:
-        return "an empty cell"
-    if text.lower() in _MISSING:
-        return f"{text!r}"
-    if re.fullmatch(r"[-+]?\d+,\d+", text):
-        return "a number with a decimal comma"
-    return f"text of {len(text):,} character{'s' * (len(text) != 1)}"
-
-
-def _abbreviate(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-
-
-def _parse_number(cell: str) -> float:
-    if len(cell) > MAX_CELL or "_" in cell:
-        raise ValueError(cell)
-    return float(cell)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        _parse_number(cell)
-    except ValueError:
-        return False
-    return True
+    return encode_labels(cells, classes, lambda at: f"{name}, line {lines[at]}, column {column!r}")

@@ -19,8 +19,9 @@ MAX_ROWS, MAX_BYTES = 200_000, 1 << 26  # larger tables are not searched for cop
 MAX_COPIES = 0.05  # share of samples that are copies of others; more than this is noted
 
 
-def find_dataset_notes(dataset: BoundDataset, targets: Mapping[str, TargetSpec]) -> list[str]:
-    """All notes on a set; only columns in memory are looked at."""
+def find_dataset_notes(dataset: BoundDataset, targets: Mapping[str, TargetSpec], training: bool = True) -> list[str]:
+    """All notes on a set; only columns in memory are looked at. training: whether it is to be learned, so that the
+    number of samples of each class, and targets that are all equal, are noted."""
     notes: list[str] = []
     for column in dataset.inputs:
         values = dataset.column_array(column)
@@ -32,11 +33,11 @@ def find_dataset_notes(dataset: BoundDataset, targets: Mapping[str, TargetSpec])
         values = dataset.column_array(column)
         if values is None or not len(values):
             continue
-        if target.kind == "classes":
+        if target.kind == "classes" and training:
             labels = values if target.ignored_class is None else values[values != target.ignored_class]
             notes += _class_notes(dataset, column, labels, target)
         elif target.kind == "values":
-            notes += _value_notes(dataset, output, values, target)
+            notes += _value_notes(dataset, output, values, target, training)
     return list(dict.fromkeys(notes))
 
 
@@ -67,9 +68,11 @@ def _class_notes(dataset: BoundDataset, column: str, values: np.ndarray, target:
     return notes
 
 
-def _value_notes(dataset: BoundDataset, output: str, values: np.ndarray, target: TargetSpec) -> list[str]:
+def _value_notes(
+    dataset: BoundDataset, output: str, values: np.ndarray, target: TargetSpec, training: bool
+) -> list[str]:
     low, high = float(values.min()), float(values.max())
-    if low == high and len(values) >= MIN_SAMPLES:
+    if training and low == high and len(values) >= MIN_SAMPLES:
         return [f"{dataset.name}: all targets of {output!r} are {low:g}: there is nothing to learn"]
     if low < target.loss_bounds[0]:
         return [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from prototorch.data.dataset import Columns, Dataset, SampleError
 from prototorch.data.fingerprint import update_with_array, update_with_files
 from prototorch.data.image_io import IMAGE_SUFFIXES, ImageReader
+from prototorch.data.label_words import encode_labels
 from prototorch.data.read_limits import is_inside
 from prototorch.data.safe_io import expand_path, printable_path, read_lines
 from prototorch.errors import DataError, did_you_mean
@@ -24,6 +24,7 @@ __all__ = [
     "ImageFileDataset",
     "find_image_files",
     "find_splits",
+    "is_list_line",
     "list_class_names",
     "open_image_files",
     "open_image_folder",
@@ -35,7 +36,6 @@ MAX_DEPTH = 16  # of nested folders inside a class folder
 MAX_LIST_BYTES = 1 << 30  # bytes of a list file
 MAX_LINE_BYTES = 1 << 16  # of a line of a list file
 TINY_FILE_BYTES = 1 << 12  # decoding files below this size is mostly Python code, which threads do not speed up
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 SPLIT_NAMES = {
     "train": "train", "training": "train",
     "val": "validation", "valid": "validation", "validation": "validation",
@@ -256,10 +256,21 @@ def open_image_list(
                 f"{printable_path(path)}, line {number}: the image is outside of {printable_path(images.resolved)}: "
                 "a list names images inside its own folder, or inside the one that data { folder: ... } names"
             )
+        if _has_image_name_inside(parts[0]) and not os.path.lexists(image):
+            raise DataError(
+                f"{printable_path(path)}, line {number}: there is no image {printable_path(image)}; a line is "
+                "`path label`: the last word alone is the label, and all before it the path"
+            )
         paths.append(image)
         words.append(parts[1])
         lines.append(number)
-    labels, names = _encode_labels(words, lines, classes, printable_path(path))
+    labels, names = encode_labels(words, classes, lambda at: f"{printable_path(path)}, line {lines[at]}")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        at = int(np.argmin(np.isfinite(labels)))
+        raise DataError(
+            f"{printable_path(path)}, line {lines[at]}: the label is {labels[at]}; expected finite numbers, or class "
+            "names listed in data { classes: [...] }"
+        )
     if paths and not any(map(os.path.lexists, paths[:MAX_MISSING])):
         raise DataError(
             f"{printable_path(path)}, line {lines[0]}: there is no image {printable_path(paths[0])}"
@@ -268,6 +279,25 @@ def open_image_list(
         )
     name = name or printable_path(path)
     return ImageFileDataset(paths, labels, reader, names, name, root=images.resolved, lines=lines)
+
+
+def _has_image_name_inside(path: str) -> bool:
+    """Whether the path ends in other words than its image, as where a line has several labels."""
+    *names, last = path.split()
+    return not _is_image_name(last) and any(map(_is_image_name, names))
+
+
+def _is_image_name(word: str) -> bool:
+    return os.path.splitext(word)[1].lower() in IMAGE_SUFFIXES
+
+
+def is_list_line(line: str, root: Path) -> bool:
+    """Whether a line names an image and a label, as in a list file whose images lie in this folder."""
+    parts = line.rsplit(maxsplit=1)
+    if len(parts) < 2:
+        return False
+    has_image = any(map(_is_image_name, parts[0].split())) and not {",", ";", "\t"} & set(parts[0])
+    return has_image or os.path.lexists(os.path.join(root, parts[0]))
 
 
 def _count_others(count: int) -> str:
@@ -301,23 +331,6 @@ def open_image_files(paths: Sequence[str | os.PathLike[str]], reader: ImageReade
         files += find_image_files(path) if path.is_dir() else [os.fspath(path)]
     name = printable_path(paths[0]) if len(paths) == 1 else f"{len(paths)} paths"
     return ImageFileDataset(files, None, reader, name=name)
-
-
-def _encode_labels(
-    words: list[str], lines: list[int], classes: Sequence[str], name: str
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    if not all(word in classes for word in words):
-        if all(word.lstrip("+-").isdecimal() and len(word) < 19 for word in words):
-            return np.array([int(word) for word in words], np.int64), tuple(classes)
-        if not classes and all(_NUMBER.fullmatch(word) for word in words):
-            return np.array([float(word) for word in words], np.float32), ()
-    classes = tuple(classes) or tuple(sorted(set(words)))
-    index = {word: i for i, word in enumerate(classes)}
-    for word, line in zip(words, lines, strict=True):
-        if word not in index:
-            hint = did_you_mean(word, classes)
-            raise DataError(f"{name}, line {line}: the label is not one of the classes {_abbreviate(classes)}.{hint}")
-    return np.array([index[word] for word in words], np.int64), classes
 
 
 def _list_subfolders(folder: Path) -> list[Path]:

@@ -41,7 +41,6 @@ class SiamesePairs(Dataset):
         self.columns = {"left": spec, "right": spec, "same": Spec((), "int64")}
         self.name = f"pairs of {dataset.name}"
         self.is_cheap, self.grain_size, self.max_threads = dataset.is_cheap, dataset.grain_size, dataset.max_threads
-        self.classes = {"same": ("different", "same")}
 
     def __len__(self) -> int:
         return len(self._dataset)

@@ -23,8 +23,14 @@ from prototorch.data.builtin_datasets import (
 from prototorch.data.csv_reader import read_csv
 from prototorch.data.dataset import Dataset
 from prototorch.data.idx import is_idx, read_idx
-from prototorch.data.image_folder import find_splits, list_class_names, open_image_folder, open_image_list
-from prototorch.data.image_io import IMAGE_SUFFIXES, ImageReader
+from prototorch.data.image_folder import (
+    find_splits,
+    is_list_line,
+    list_class_names,
+    open_image_folder,
+    open_image_list,
+)
+from prototorch.data.image_io import ImageReader
 from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, printable_path, read_head
@@ -222,11 +228,7 @@ def describe_source(source: str, folder: str | None = None) -> str:
 def _is_image_list(root: Path, head: bytes) -> bool:
     text = head.decode("utf-8-sig", "replace")
     line = next((line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
-    parts = line.rsplit(maxsplit=1)
-    if len(parts) < 2:
-        return False
-    is_image = os.path.splitext(parts[0])[1].lower() in IMAGE_SUFFIXES and not {",", ";", "\t"} & set(parts[0])
-    return is_image or os.path.lexists(os.path.join(root, parts[0]))
+    return is_list_line(line, root)
 
 
 def _list_siblings(path: Path) -> list[str]:

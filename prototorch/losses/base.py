@@ -35,6 +35,8 @@ class Loss(Block, family="loss"):
         target_kind: what targets are: "classes" integers from 0; "one_hot" a distribution over the class axis; "binary"
             values from 0 to 1; "values" any values.
         class_axis: the axis of the output along which the classes lie.
+        max_classes: how many classes numbered targets of one unit may stand for: any number for "classes", 2 for
+            "binary", 0 for "values", which are compared as numbers.
         target_bounds: bounds of the targets that the loss is made for.
         output_activation: the activation that gives such outputs; None: any.
     """
@@ -70,6 +72,11 @@ class Loss(Block, family="loss"):
     def output_bounds(self) -> tuple[float, float]:
         """Bounds of the outputs that the loss is made for: 0 and 1 for probabilities."""
         return (0.0, 1.0) if getattr(self, "from_logits", None) is False else (-inf, inf)
+
+    @property
+    def max_classes(self) -> float:
+        """How many classes numbered targets may stand for."""
+        return {"classes": inf, "binary": 2, "one_hot": 1}.get(self.target_kind, 0)
 
     @property
     def class_axis(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 from prototorch import ops
@@ -25,6 +26,7 @@ class FunctionLoss(Loss):
     A file holds its name alone: `load_model` takes it in ``custom_objects``. Python only.
     """
 
+    max_classes = inf
     function: PythonFunction = field(type=FunctionField(), doc="The function of target and output.")
 
     def match_target(self, target: Any, spec: Spec, output: Spec) -> Any:

@@ -13,6 +13,8 @@ from prototorch.spec import Spec
 class _HingeLoss(Loss):
     """Targets are -1 and 1. Where a batch has only 0 and 1 they stand for -1 and 1, as in Keras."""
 
+    max_classes = 2
+
     def to_signs(self, target: Any) -> Any:
         """The target as -1 and 1."""
         binary = ops.logical_or(ops.equal(target, 0.0), ops.equal(target, 1.0))

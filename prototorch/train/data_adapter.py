@@ -128,7 +128,7 @@ class DataAdapter:
         if data.is_stream:
             return self._stream_batches(data.source, supervised, steps)
         with located(data.span):
-            binding = self.bind(data.source, supervised)
+            binding = self.bind(data.source, supervised, training=training)
         options = data.loader_options
         if training:
             options = {**options, "shuffle": shuffle and options.get("shuffle", True)}
@@ -137,10 +137,11 @@ class DataAdapter:
         loader = Loader(binding.dataset, batch_size, seed=self.plan_cache.seed, **options)
         return BatchSource(binding.dataset, loader, binding.input_specs)
 
-    def bind(self, dataset: Dataset, supervised: bool, warn: bool = True) -> ModelBinding:
-        """The data set bound to the model, and checked. warn: also of what is unusual in a whole set."""
+    def bind(self, dataset: Dataset, supervised: bool, warn: bool = True, training: bool = False) -> ModelBinding:
+        """The data set bound to the model, and checked. warn: also of what is unusual in a whole set; training: and in
+        one that is to be learned."""
         binding = bind_dataset(self.plan_cache, self.preprocessor, dataset, supervised)
-        check_dataset(binding.dataset, binding.targets if supervised else None, warn=warn)
+        check_dataset(binding.dataset, binding.targets if supervised else None, warn=warn, training=training)
         return binding
 
     def _stream_batches(self, source: Any, supervised: bool, steps: int | None) -> BatchSource:

@@ -13,7 +13,7 @@ from prototorch.graph.net import Net
 from prototorch.losses.function_loss import FunctionLoss
 from prototorch.schema.block_source import find_span
 from prototorch.spec import Spec
-from prototorch.text.diagnostics import locate
+from prototorch.text.diagnostics import locate, located
 from prototorch.train.loss_terms import LossTerm
 from prototorch.train.model_notes import output_activation
 from prototorch.train.plan_cache import PlanCache
@@ -51,6 +51,10 @@ def bind_dataset(plan_cache: PlanCache, preprocessor: Preprocessor, dataset: Dat
     if not supervised:
         indices = index_inputs(net, preprocessor)
         return ModelBinding(bind(dataset, inputs, None, None, indices), {}, specs)
+    for term in terms:
+        if term.target is not None:
+            with located(term.target_span):
+                dataset.column_spec(term.target)
     outputs = plan_cache.output_specs(specs)
     from_inputs = input_targets(plan_cache, bound)
     terms = _with_target_shapes(plan_cache, dataset, outputs, from_inputs)
@@ -115,6 +119,7 @@ def make_target(term: LossTerm, output: Spec) -> TargetSpec:
         loss.class_axis,
         loss.ignored_class,
         loss.target_bounds,
+        max_classes=loss.max_classes,
     )
 
 

@@ -45,6 +45,7 @@ class LossTerm:
     target: str | None = None
     target_shape: tuple[int, ...] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    target_span: Span | None = field(default=None, compare=False, repr=False)
 
     def target_spec(self, output: Spec) -> Spec:
         """The spec of the targets for an output of this spec, see `Loss.target_spec`. Raises ShapeError."""
@@ -93,7 +94,17 @@ def resolve_loss_terms(net: Net, config: Compile) -> tuple[LossTerm, ...]:
             _check_output(net, output, "loss")
         before = sum(t.output == output for t in terms)
         name = f"{output}_loss_{before + 1}" if before else f"{output}_loss"
-        terms.append(LossTerm(output, item.type, item.weight, name, item.target, span=find_span(item)))
+        terms.append(
+            LossTerm(
+                output,
+                item.type,
+                item.weight,
+                name,
+                item.target,
+                span=find_span(item),
+                target_span=find_span(item, "target"),
+            )
+        )
     return tuple(terms)
 
 

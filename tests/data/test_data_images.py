@@ -311,7 +311,7 @@ def test_list_file(tmp_path):
     ("text", "classes", "words"),
     [
         ("cat/000.png\n", [], "line 1: expected a path and a label"),
-        ("cat/000.png cat\ncat/001.png cow\n", ["cat", "dog"], "line 2: the label is not one of the classes cat, dog"),
+        ("cat/000.png cat\ncat/001.png cow\n", ["cat", "dog"], "line 2: expected one of the classes cat, dog"),
         ("", [], "has no image files"),
     ],
 )

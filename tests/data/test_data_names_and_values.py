@@ -42,7 +42,7 @@ def test_numeric_labels_of_a_list_file_are_values(tmp_path, labels):
     assert not data.classes
 
 
-@pytest.mark.parametrize("labels", [["nan", "inf", "e5", "1_0"], ["0.25", "cat", "1", "2"]])
+@pytest.mark.parametrize("labels", [["nan", "inf", "e5", "1_0"], ["0.25", "cat", "dog", "ant"]])
 def test_other_labels_are_class_names(tmp_path, labels):
     for i in range(4):
         Image.fromarray(np.full((4, 4), i, np.uint8)).save(tmp_path / f"{i}.png")

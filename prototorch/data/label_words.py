@@ -1,0 +1,101 @@
+"""Labels as a text file writes them: numbers or class names; one rule for tables and lists of images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from prototorch.errors import DataError, did_you_mean
+
+__all__ = ["describe_word", "encode_labels", "is_number", "looks_like_data", "parse_number"]
+
+MAX_NUMBER = 4096  # characters of a number
+_MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", ".", "#n/a")
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
+
+
+def encode_labels(
+    words: Sequence[str], classes: Sequence[str], origin: Callable[[int], str]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The labels [n] of n words, and the class names: int64 of integers and of class names, float32 of other numbers.
+
+    Class names are numbered in the order of ``classes``, by default sorted. Words of which at least half (without
+    missing values) are meant as numbers are not taken for class names.
+
+    Args:
+        words: without spaces around them.
+        classes: the class names in label order; empty: those in the words, if they are not numbers.
+        origin: gives the file and line of the word with this index, for messages.
+
+    Raises:
+        DataError: a missing label, one that is not a number among numbers, or not one of ``classes``.
+    """
+    are_numbers = [is_number(word) for word in words]
+    if all(are_numbers) and not all(word in classes for word in words):
+        values = np.array([parse_number(word) for word in words])
+        if np.isfinite(values).all() and (values == np.floor(values)).all() and (abs(values) < 2**53).all():
+            return values.astype(np.int64), tuple(classes)
+        if not classes:
+            return values.astype(np.float32), ()
+    if not classes and not all(are_numbers):
+        _check_no_numbers(words, are_numbers, origin)
+    names = tuple(classes) or tuple(sorted(set(words)))
+    index = {name: label for label, name in enumerate(names)}
+    for at, word in enumerate(words):
+        if not word:
+            raise DataError(f"{origin(at)}: the target is missing")
+        if word not in index:
+            raise DataError(
+                f"{origin(at)}: expected one of the classes {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}, "
+                f"got {describe_word(word)}.{did_you_mean(word, names)}"
+            )
+    return np.array([index[word] for word in words], np.int64), names
+
+
+def _check_no_numbers(words: Sequence[str], are_numbers: Sequence[bool], origin: Callable[[int], str]) -> None:
+    """Raises DataError for the first word that is no number, where most words are meant as numbers."""
+    present = [word for word in words if word.lower() not in _MISSING]
+    if 2 * sum(is_number(word) or bool(_DECIMAL_COMMA.fullmatch(word)) for word in present) < max(len(present), 1):
+        return
+    at = are_numbers.index(False)
+    what = f"expected a number, got {describe_word(words[at])}" if words[at] else "the target is missing"
+    raise DataError(
+        f"{origin(at)}: {what} (most of the labels are numbers; if they are class names, list them in "
+        "data { classes: [...] })"
+    )
+
+
+def describe_word(word: str) -> str:
+    """What a word or a cell holds, not quoted: the file may be of another kind, and errors go into logs."""
+    text = word.strip()
+    if not text:
+        return "an empty cell"
+    if text.lower() in _MISSING:
+        return f"{text!r}"
+    if _DECIMAL_COMMA.fullmatch(text):
+        return "a number with a decimal comma"
+    return f"{'a number' if is_number(text) else 'text'} of {len(text):,} character{'s' * (len(text) != 1)}"
+
+
+def looks_like_data(cell: str) -> bool:
+    """Whether a cell holds a number or stands for a missing one, so that it is no column name."""
+    text = cell.strip()
+    return (bool(text) and text.lower() in _MISSING) or is_number(text) or bool(_DECIMAL_COMMA.fullmatch(text))
+
+
+def parse_number(word: str) -> float:
+    """Raises ValueError for what is not a number."""
+    if len(word) > MAX_NUMBER or "_" in word:
+        raise ValueError(word)
+    return float(word)
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number, NaN and infinity included."""
+    try:
+        parse_number(word)
+    except ValueError:
+        return False
+    return True
