@@ -142,7 +142,7 @@ class Model(ModelStructure, ModelWeights):
 
         Args:
             optimizer: a name or an `Optimizer`.
-            loss: a name, a `Loss`, a list (one for each output) or a dict by output.
+            loss: a name, a `Loss`, a list (one for each output; of one output, losses to add, as in Keras) or a dict.
             metrics: likewise; "accuracy" becomes a metric by the loss and the output's shape.
             weighted_metrics: likewise; metrics in which sample and class weights count.
             loss_weights: the factors of the losses in the total, in order or by output.

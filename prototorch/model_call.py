@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from prototorch.eager.layer_call import training as training_phase
 from prototorch.eager.tensor import Tensor, tensor
 from prototorch.errors import UsageError
@@ -50,7 +52,11 @@ def _as_tensor(node: InputNode, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         return value
     try:
+        if np.asarray(value).dtype.kind == "c":
+            raise UsageError(f"the input {node.name!r} holds complex numbers, expected real ones")
         return tensor(value, dtype=node.dtype)
+    except UsageError:
+        raise
     except (TypeError, ValueError) as exc:
         raise UsageError(f"the input {node.name!r} must be a tensor or an array, not {type(value).__name__}") from exc
 

@@ -18,6 +18,11 @@ __all__ = ["Sequential"]
 def Sequential(layers: Sequence[Any] = (), name: str = "sequential", *, preprocess: Sequence[Layer] = (),
                augment: Sequence[Layer] = ()) -> Model:  # fmt: skip
     """A model of layers in a row; the first item is an `Input`. preprocess, augment: see `Model`. Raises UsageError."""
+    if not isinstance(layers, list | tuple):
+        raise UsageError(
+            f"Sequential: expected a list, [pt.Input(shape), layer, ...], not {layers!r:.80}: put it in brackets, with "
+            "the Input first"
+        )
     if not layers or not isinstance(layers[0], SymbolicTensor):
         raise UsageError("Sequential: the first item must be pt.Input(shape)")
     value: Any = layers[0]

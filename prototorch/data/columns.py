@@ -44,7 +44,8 @@ def as_column(array: object, column: str, name: str) -> np.ndarray:
         where, value = next(_iter_values(out), ("", None))
         value = value.item() if isinstance(value, np.generic) else value
         example = f"; its first value{where} is {value!r:.60}" if value is not None else ""
-        raise DataError(f"{name}: {column} holds {_describe_dtype(out.dtype)}, not numbers{example}")
+        expected = "expected real ones" if out.dtype.kind == "c" else "not numbers"
+        raise DataError(f"{name}: {column} holds {_describe_dtype(out.dtype)}, {expected}{example}")
     if out.dtype.itemsize > 8:
         raise DataError(f"{name}: {column} has dtype {out.dtype}; convert it to float64 or float32")
     if out.ndim == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -16,7 +17,7 @@ from prototorch.data.binding import IndexRange, Shape, TargetSpec, bind
 from prototorch.data.checks import check_target
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.ordered_pool import OrderedPool, closing
-from prototorch.errors import DataError, PrototorchError
+from prototorch.errors import DataError, PrototorchError, UsageError
 
 __all__ = ["BatchStream"]
 
@@ -146,7 +147,19 @@ class BatchStream:
 
     def _new_iterator(self) -> Iterator[object]:
         if callable(self._source):
-            return iter(self._source())
+            try:
+                inspect.signature(self._source).bind()
+            except ValueError:
+                pass  # a function whose signature is not known
+            except TypeError as error:
+                raise UsageError(f"{self.name}: the function of batches is called without arguments: {error}") from None
+            made: Any = self._source()
+            if not isinstance(made, Iterable) and not hasattr(made, "__getitem__"):
+                raise UsageError(
+                    f"{self.name}: the function gives {made!r:.80}, expected an iterable of batches (x, y): let it "
+                    "`yield x, y` for each batch, or return a list of them"
+                )
+            return iter(made)
         source: Any = self._source
         if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
             return (source[i] for i in range(len(source)))

@@ -14,6 +14,7 @@ from typing import Any
 from prototorch.errors import UsageError
 from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, LayerNode, Net
+from prototorch.graph.symbolic_operators import SymbolicOperators
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_source import weight_source
 from prototorch.schema import find_name_error
@@ -23,7 +24,7 @@ from prototorch.text.case_conversion import snake_case
 _creation_order = count()
 
 
-class SymbolicTensor:
+class SymbolicTensor(SymbolicOperators):
     """One output of a layer, or an input of a net."""
 
     def __init__(self, call: LayerCall | None, index: int, input_node: InputNode | None = None):
@@ -42,6 +43,10 @@ class SymbolicTensor:
             raise UsageError(
                 f"{type(layer).__name__} is called with symbolic tensors and other values at the same time"
             )
+        wrong = layer.input_count_error(len(inputs))
+        if wrong is not None:
+            hint = " (join them first, by pt.layers.Concatenate or Add)" if layer.input_range()[1] == 1 else ""
+            raise UsageError(f"{layer!r}: {wrong}: {', '.join(map(repr, inputs))}{hint}")
         call = LayerCall(layer, inputs)
         outputs = tuple(SymbolicTensor(call, i) for i in range(layer.output_count()))
         return outputs if len(outputs) > 1 else outputs[0]
@@ -78,6 +83,16 @@ def Input(shape: Sequence[int | None], name: str | None = None, dtype: str | Non
 
 def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor], name: str) -> Net:
     """The net between symbolic tensors. Raises UsageError where an output depends on an input that is not listed."""
+    if not isinstance(name, str):
+        raise UsageError(f"the model's name must be a string, not {name!r:.80}")
+    for what, values in (("inputs", inputs), ("outputs", outputs)):
+        if not values:
+            raise UsageError(f"the model has no {what}: expected a symbolic tensor, or a list of them")
+        for value in values:
+            if not isinstance(value, SymbolicTensor):
+                raise UsageError(
+                    f"the model's {what} must be symbolic tensors (pt.Input(shape), or layer(x)), not {value!r:.80}"
+                )
     error = find_name_error(name, is_title=True)
     if error is not None:
         raise UsageError(f"the model's name {name!r} {error}")

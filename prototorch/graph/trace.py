@@ -245,10 +245,9 @@ class InputPreprocessing(Protocol):
 
 def record_layer(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
     """Record the ops of a layer, and give its outputs their masks by the layer's `mask_policy`."""
-    least, most = layer.input_range()
-    if len(inputs) < least or (most is not None and len(inputs) > most):
-        expected = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-        raise ShapeError(f"it reads {expected} input{'s' * (expected != '1')}, not {len(inputs)}")
+    wrong = layer.input_count_error(len(inputs))
+    if wrong is not None:
+        raise ShapeError(wrong)
     result = layer.call(ctx, *inputs)
     if layer.mask_policy != "use" and any(ctx.mask(x) is not None for x in inputs):
         _set_output_masks(ctx, layer, inputs, result if isinstance(result, tuple) else (result,))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any, ClassVar, Literal, Self
 
+from prototorch.errors import UsageError
 from prototorch.layers.context import Context
 from prototorch.layers.foreign_names import FIELD_HINTS, LAYER_HINTS
 from prototorch.layers.keras_arguments import LAYER_ARGUMENTS
@@ -91,11 +92,26 @@ class Layer(Block, family="layer"):
         """The minimum and maximum number of inputs; maximum None for any number."""
         return (cls.inputs, cls.inputs) if isinstance(cls.inputs, int) else cls.inputs
 
+    @classmethod
+    def input_count_error(cls, count: int) -> str | None:
+        """What is wrong with this number of inputs, None where it is right."""
+        least, most = cls.input_range()
+        if least <= count and (most is None or count <= most):
+            return None
+        expected = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        return f"it reads {expected} input{'s' * (expected != '1')}, not {count}"
+
     def __call__(self, *inputs: Any) -> Any:
-        """Apply the layer: to symbols (`Input`, outputs of other layers) it adds a node, to tensors it runs."""
+        """Apply the layer: to symbols (`Input`, outputs of other layers) it adds a node, to tensors it runs.
+
+        Raises UsageError for other values, and for another number of symbols than it reads.
+        """
         taker = next((t for x in _flatten(inputs) if (t := getattr(x, "apply_layer", None)) is not None), None)
         if taker is None:
-            raise TypeError(f"{type(self).__name__} is called with symbols or tensors, not {_type_names(inputs)}")
+            raise UsageError(
+                f"{type(self).__name__} is called with symbols (pt.Input(shape), outputs of layers) or tensors "
+                f"(pt.tensor(array)), not {_type_names(inputs)}"
+            )
         return taker(self, tuple(_flatten(inputs)))
 
 
@@ -104,4 +120,5 @@ def _flatten(inputs: Any) -> list[Any]:
 
 
 def _type_names(inputs: Any) -> str:
-    return ", ".join(type(x).__name__ for x in inputs) or "nothing"
+    names = ["an empty list" if isinstance(x, list | tuple) and not x else type(x).__name__ for x in inputs]
+    return ", ".join(names) or "nothing"

@@ -19,6 +19,7 @@ __all__ = ["CallbackList", "callback_list", "check_callbacks", "check_output_nam
 
 #: hooks that have another name in old code
 _OTHER_NAMES = {"on_train_batch_begin": "on_batch_begin", "on_train_batch_end": "on_batch_end"}
+_NEVER_RUN = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
 _WITHOUT_LOGS = ("on_snapshot_request",)
 
 
@@ -105,7 +106,8 @@ def _check_signature(callback: Callback, hook: str) -> None:
         return
     parameters = list(inspect.signature(getattr(Callback, hook)).parameters)[1:]
     try:
-        inspect.signature(getattr(callback, hook)).bind(*parameters)
+        function = getattr(callback, hook)
+        inspect.signature(function).bind(*parameters)
     except ValueError:
         return  # a function whose signature is not known
     except TypeError as error:
@@ -113,3 +115,8 @@ def _check_signature(callback: Callback, hook: str) -> None:
             f"{type(callback).__name__}.{hook} is called with ({', '.join(parameters)}), "
             f"but does not take them: {error}"
         ) from None
+    if any(test(function) for test in _NEVER_RUN):
+        raise UsageError(
+            f"{type(callback).__name__}.{hook} is a coroutine or a generator, whose body a call does not run: expected "
+            "a function; write `def` without `async` and without `yield` (asyncio.run(...) inside it runs a coroutine)"
+        )

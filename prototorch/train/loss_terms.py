@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
+
+import numpy as np
 
 from prototorch.errors import ModelWarning, ShapeError, UsageError, did_you_mean, warn_user
 from prototorch.graph.net import Net
@@ -195,6 +198,15 @@ def apply_loss_weights(
 
     Raises UsageError for another number of weights, or an output without a loss.
     """
+    if not isinstance(weights, Mapping | list | tuple):
+        raise UsageError(
+            f"loss_weights must be a list with a number for each loss, or a dict by output, not {weights!r:.80}; "
+            f"e.g. {{{net.outputs[0]!r}: 0.5}}"
+        )
+    for place, weight in weights.items() if isinstance(weights, Mapping) else enumerate(weights):
+        is_number = isinstance(weight, int | float | np.integer | np.floating) and not isinstance(weight, bool)
+        if not is_number or not isfinite(weight):
+            raise UsageError(f"loss_weights[{place!r}] must be a finite number, not {weight!r:.80}")
     if not isinstance(weights, Mapping):
         if len(weights) != len(config.loss):
             raise UsageError(f"loss_weights has {len(weights)} numbers for {len(config.loss)} losses")

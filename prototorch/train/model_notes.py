@@ -53,6 +53,11 @@ def find_model_notes(net: Net, loss_terms: Sequence[LossTerm]) -> list[str]:
     """All notes on a model, each one sentence with what was found, what is expected, and what to write."""
     notes = []
     for term in loss_terms:
+        if term.factor < 0:
+            notes.append(
+                f"the loss {term.name} has the weight {term.factor:g}: training maximises a loss of negative weight; "
+                "expected a weight of at least 0"
+            )
         end = output_activation(net, term.output)
         note = None if end is None else _loss_note(term.loss, end)
         if note is not None:

@@ -22,6 +22,11 @@ def model() -> pt.Model:
     return made
 
 
+class Coroutine(pt.Callback):
+    async def on_epoch_end(self, epoch, logs):
+        raise AssertionError
+
+
 WRONG = [
     (lambda m: m.fit(X, Y, class_weight=[1, 2, 3]), "class_weight must be a dict of a number for each class index"),
     (lambda m: m.fit(X, Y, callbacks="stop"), "callbacks must be a list of callbacks, not 'stop'"),
@@ -49,12 +54,85 @@ WRONG = [
     (lambda m: m.compile(pt.optimizers.Adam(math.inf), SPARSE), "Adam: learning_rate must be finite"),
     (lambda m: m.set_trainable(False, "c"), "the model has no layer 'c'"),
     (lambda m: m(X, X), "takes 1 input"),
+    (lambda m: m(X + 1j), "the input 'input' holds complex numbers, expected real ones"),
+    (lambda m: m.compile("sgd", SPARSE, loss_weights="a"), "loss_weights must be a list with a number for each loss"),
+    (lambda m: m.compile("sgd", SPARSE, loss_weights=["a"]), "loss_weights[0] must be a finite number, not 'a'"),
+    (lambda m: m.compile("sgd", SPARSE, loss_weights={"b": math.nan}), "loss_weights['b'] must be a finite number"),
+    (lambda m: m.fit(lambda: 1), "the function gives 1, expected an iterable of batches (x, y)"),
+    (lambda m: m.fit(lambda a: [a]), "the function of batches is called without arguments: missing a required"),
+    (lambda m: m.predict(lambda: None), "the function gives None, expected an iterable of batches (x, y)"),
+    (lambda m: m.fit(X, Y, callbacks=Coroutine()), "Coroutine.on_epoch_end is a coroutine or a generator"),
+    (
+        lambda m: m.fit(X, Y, callbacks=pt.callbacks.LambdaCallback(on_epoch_end=Coroutine().on_epoch_end)),
+        "LambdaCallback.on_epoch_end is a coroutine or a generator",
+    ),
     (lambda m: pt.Input(2.5), "input.shape must be a list of dimensions"),
     (lambda m: pt.Input((2.5,)), "input.shape must be a list of dimensions"),
     (lambda m: pt.Input("3"), "input.shape must be a list of dimensions"),
     (lambda m: pt.Input((-3,)), "input.shape must be a list of dimensions"),
     (lambda m: pt.Input((3,), dtype="float8"), "input.dtype must be 'float32'"),
 ]
+
+A, B = pt.Input((3,)), pt.Input((3,))
+LAYERS = pt.layers
+WITHOUT_MODEL = [
+    (
+        lambda: A + 1,
+        "<Input of shape [3]> + 1: operators are not possible on symbolic tensors; use pt",
+    ),
+    (lambda: 1 + A, "pt.layers.Rescaling(1, offset=number)(x)"),
+    (lambda: A + B, "pt.layers.Add()([a, b])"),
+    (lambda: A - B, "pt.layers.Subtract()([a, b])"),
+    (
+        lambda: 2 - A,
+        "2 - <Input of shape [3]>: operators are not possible on symbolic tensors; use pt",
+    ),
+    (lambda: A * B, "pt.layers.Multiply()([a, b])"),
+    (lambda: A / 2, "pt.layers.Rescaling(1 / number)(x)"),
+    (lambda: A**2, "pt.layers.Multiply()([x, x])"),
+    (lambda: A @ B, "pt.layers.Dot(axes)([a, b])"),
+    (lambda: A < B, "a layer of your own"),
+    (lambda: -A, "-x is not possible on a symbolic tensor, <Input of shape [3]>; use pt.layers.Rescaling(-1)(x)"),
+    (lambda: abs(A), "a layer of your own"),
+    (lambda: A[:, 0], "x[...] is not possible on a symbolic tensor"),
+    (lambda: list(A), "iteration is not possible on a symbolic tensor"),
+    (lambda: 3 in A, "in is not possible on a symbolic tensor"),
+    (lambda: bool(A), "bool(): <Input of shape [3]> is a symbolic tensor, stands for a value of the net"),
+    (lambda: len(A), "len(): <Input of shape [3]>"),
+    (lambda: float(A), "take model.predict(data)"),
+    (lambda: np.sum(A), "a NumPy function: <Input of shape [3]>"),
+    (lambda: np.exp(A), "a NumPy function: <Input of shape [3]>"),
+    (lambda: X + A, "a NumPy function: <Input of shape [3]>"),
+    (lambda: np.asarray(A), "a NumPy array: <Input of shape [3]>"),
+    (lambda: pt.ops.relu(A), "has no elements: use layers instead of functions of arrays"),
+    (lambda: pt.tensor(1.0) + A, "has no elements: use layers instead of functions of arrays"),
+    (
+        lambda: LAYERS.Dense(2)(A, B),
+        "Dense(2): it reads 1 input, not 2: <Input of shape [3]>",
+    ),
+    (lambda: LAYERS.Dense(2)([A, B]), "it reads 1 input, not 2"),
+    (lambda: LAYERS.Add()([A]), "Add(): it reads at least 2 inputs, not 1"),
+    (lambda: LAYERS.Subtract()([A, B, A]), "Subtract(): it reads 2 inputs, not 3"),
+    (lambda: LAYERS.Add()([]), "Add is called with symbols (pt.Input(shape), outputs of layers) or tensors"),
+    (lambda: LAYERS.Add()([]), "not an empty list"),
+    (lambda: LAYERS.Dense(2)(), "not nothing"),
+    (
+        lambda: pt.Sequential(LAYERS.Dense(3)),
+        "expected a list, [pt.Input(shape), layer, ...], not Dense(3)",
+    ),
+    (lambda: pt.Sequential(A), "expected a list, [pt.Input(shape), layer, ...], not <Input of shape [3]>"),
+    (lambda: pt.Model(A, LAYERS.Dense(1)(A), name=3), "the model's name must be a string, not 3"),
+    (lambda: pt.Model(A, LAYERS.Dense(1)), "the model's outputs must be symbolic tensors"),
+    (lambda: pt.Model(3, A), "the model's inputs must be symbolic tensors (pt.Input(shape), or layer(x)), not 3"),
+    (lambda: pt.Model(A, []), "the model has no outputs"),
+    (lambda: LAYERS.Dense(2)(X), "(pt.tensor(array)), not ndarray"),
+]
+
+
+@pytest.mark.parametrize(("do", "said"), WITHOUT_MODEL, ids=[said[:40] for _, said in WITHOUT_MODEL])
+def test_a_wrong_argument_of_a_layer_is_named(do, said):
+    with pytest.raises(UsageError, match=re.escape(said)):
+        do()
 
 
 @pytest.mark.parametrize(("do", "said"), WRONG, ids=[said[:40] for _, said in WRONG])
@@ -70,6 +148,7 @@ def test_a_wrong_argument_is_named(do, said):
     [
         (X[0], "it seems to be a single sample, which is given as an array of one: x[np.newaxis]"),
         ([(X[:5], Y[:5])] * 2, "pass batches (x, y) as a generator"),
+        (X + 1j, "holds complex numbers, expected real ones; its first value (row 0) is "),
         (np.full((2, 4), "0.5"), "holds text, not numbers; its first value (row 0) is '0.5'"),
     ],
 )
@@ -100,6 +179,12 @@ def test_several_losses_at_one_output_have_names_of_their_own():
     assert set(found) == {"loss", "b_loss", "b_loss_2", "mae"}
     assert found["loss"] == pytest.approx(found["b_loss"] + found["b_loss_2"], rel=1e-6)
     assert found["b_loss_2"] == pytest.approx(found["mae"], rel=1e-6)
+
+
+def test_a_loss_of_negative_weight_is_a_warning():
+    made = model()
+    with pytest.warns(pt.errors.ModelWarning, match="the loss b_loss has the weight -3: training maximises a loss"):
+        made.compile("sgd", SPARSE, loss_weights={"b": -3})
 
 
 def test_one_callback_needs_no_list():
