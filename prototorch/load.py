@@ -23,6 +23,7 @@ from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_document, load_text
 from prototorch.text.overrides import strings_in
 from prototorch.text.syntax_tree import Body, Document, TypedBlock, Word
+from prototorch.train.argument_checks import check_path
 from prototorch.train.config import Compile, Fit
 from prototorch.train.state_check import warn_of_loaded
 from prototorch.train.state_fields import StateError
@@ -46,6 +47,8 @@ def load_model(
     overrides: Sequence[str] = (),
     allow_read: Paths = (),
     custom_objects: Mapping[str, Any] | None = None,
+    compile: bool = True,
+    safe_mode: bool = True,
     **params: Any,
 ) -> Model:
     """A model from a text file, the name of a shipped model (``"alexnet"``), or a saved .h5, recognized by content.
@@ -54,8 +57,24 @@ def load_model(
     allow_read: a folder or file, or several, besides the working directory, in which a saved model may name data.
     custom_objects: the Python functions that the model was compiled with as losses or metrics, by name; without them it
     predicts, and raises UsageError where they are needed.
+    compile: False leaves out the compile block, the optimizer's state and the training state. safe_mode: True, since a
+    file never runs code. A text's own parameter of one of these names is given as an override, ``"compile=3"``.
     Raises TextError with all errors of the text, ModelFileError for a damaged file, FileError where there is no file.
     """
+    for name, value in (("compile", compile), ("safe_mode", safe_mode)):
+        if not isinstance(value, bool):
+            raise UsageError(
+                f"load_model: {name} must be True or False, not {value!r:.80}; a text's parameter of this name is "
+                f"given by overrides=['{name}=...']"
+            )
+    if not safe_mode:
+        raise UsageError(
+            "load_model: safe_mode=False is not possible: a file never runs code; leave it out, and give functions by "
+            "custom_objects={name: function}"
+        )
+    if custom_objects is not None and not isinstance(custom_objects, Mapping):
+        raise UsageError(f"load_model: custom_objects must be a dict {{name: function}}, not {custom_objects!r:.80}")
+    check_path(source, "lenet")
     path = find_model_file(source)
     with use_custom_objects(custom_objects):
         if is_saved(path):
@@ -63,9 +82,11 @@ def load_model(
                 raise UsageError(
                     f"{path} is a saved model, in which parameters are already substituted ({', '.join(params)})"
                 )
-            return load_saved(path, overrides, allow_read)
+            return load_saved(path, overrides, allow_read, compile)
         report = Report()
-        return _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
+        model = _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
+        model.compile_block = model.compile_block if compile else None
+        return model
 
 
 def is_saved(path: str) -> bool:
@@ -170,7 +191,8 @@ def make_model(net: Net, blocks: Mapping[str, Any]) -> Model:
     return model
 
 
-def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_read: Paths = ()) -> Model:
+def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_read: Paths = (),
+               compile: bool = True) -> Model:  # fmt: skip
     """A saved model with its weights, and with its training state where the file has one.
 
     The data that its text names are read inside the working directory of now, or ``allow_read``, only. The next `fit`
@@ -185,10 +207,13 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
     _check_training_state(model, saved, overrides, fspath(path))
+    if not compile:
+        model.compile_block = None
     model.input_ranges.training_ranges = {i.name: saved.input_ranges[i.name] for i in model.net.inputs
                                   if i.name in saved.input_ranges}  # fmt: skip
     for name, array in saved.arrays.items():
-        model.variables.create(name, array, own=True)
+        if compile or not name.startswith((SLOT_PREFIX, METRIC_PREFIX)):
+            model.variables.create(name, array, own=True)
     if saved.training is not None and model.compile_block is not None:
         trainer = model.trainer
         for name, array in saved.arrays.items():  # compiling has dropped the optimizer's slots

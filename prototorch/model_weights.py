@@ -16,7 +16,7 @@ from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.schema.neutral_arguments import explain_arguments
 from prototorch.spec import Spec
 from prototorch.storage import checkpoint
-from prototorch.train.argument_checks import SAVE_ARGUMENTS, WEIGHTS_ARGUMENTS
+from prototorch.train.argument_checks import SAVE_ARGUMENTS, WEIGHTS_ARGUMENTS, check_path
 from prototorch.train.config import Compile
 from prototorch.train.input_ranges import InputRanges
 from prototorch.train.state_check import describe_states, non_finite_states, warn_of_loaded
@@ -120,6 +120,7 @@ class ModelWeights:
         and an earlier file stays as it is. The file is HDF5, whatever its name; a name that ends as those of another
         format do (``model.keras``, ``model.pt``) is a UsageError.
         """
+        check_path(path)
         _ = self.weights
         self._check_before_save(path)
         training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
@@ -128,6 +129,7 @@ class ModelWeights:
     @explain_arguments(WEIGHTS_ARGUMENTS, {"filepath": "path"})
     def save_weights(self, path: str | PathLike[str]) -> None:
         """Write the weights alone (with the text) into an HDF5 file."""
+        check_path(path)
         _ = self.weights
         self._check_before_save(path)
         checkpoint.save(path, self.to_text(), self.variables, None, self.input_ranges.training_ranges)
@@ -151,6 +153,7 @@ class ModelWeights:
         unknown. skip_mismatch: shapes may differ as well. Weights that are not finite are a RuntimeWarning. Raises
         WeightsError, ModelFileError.
         """
+        check_path(path)
         report = checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
         warn_of_loaded(self.variables, fspath(path), slots=False)
         return report

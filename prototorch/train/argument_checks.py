@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 from prototorch.errors import UsageError
@@ -17,6 +18,7 @@ __all__ = [
     "WEIGHTS_ARGUMENTS",
     "check_integer",
     "check_optional_integer",
+    "check_path",
     "check_verbose",
     "values_of",
 ]
@@ -59,6 +61,12 @@ def check_verbose(value: Any) -> bool:
     if isinstance(value, str) != (value == "auto") or value not in ("auto", 0, 1, 2):
         raise UsageError(f"verbose must be 'auto', 0 (nothing), 1 or 2 (a line on standard error), not {value!r}")
     return value in (1, 2)
+
+
+def check_path(value: Any, example: str = "model.h5") -> None:
+    """Raise UsageError for what is no path of a file."""
+    if not isinstance(value, str | PathLike) or "\0" in str(value):
+        raise UsageError(f"expected the path of a file, e.g. {example!r}, not {value!r:.80}")
 
 
 def check_integer(name: str, value: Any, least: int = 1) -> int:

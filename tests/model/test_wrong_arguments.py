@@ -54,6 +54,9 @@ WRONG = [
     (lambda m: m.compile(pt.optimizers.Adam(math.inf), SPARSE), "Adam: learning_rate must be finite"),
     (lambda m: m.set_trainable(False, "c"), "the model has no layer 'c'"),
     (lambda m: m(X, X), "takes 1 input"),
+    (lambda m: m.save(1), "expected the path of a file, e.g. 'model.h5', not 1"),
+    (lambda m: m.save("a\0b"), "expected the path of a file"),
+    (lambda m: m.load_weights(None), "expected the path of a file, e.g. 'model.h5', not None"),
     (lambda m: m(X + 1j), "the input 'input' holds complex numbers, expected real ones"),
     (lambda m: m.compile("sgd", SPARSE, loss_weights="a"), "loss_weights must be a list with a number for each loss"),
     (lambda m: m.compile("sgd", SPARSE, loss_weights=["a"]), "loss_weights[0] must be a finite number, not 'a'"),
@@ -125,6 +128,10 @@ WITHOUT_MODEL = [
     (lambda: pt.Model(A, LAYERS.Dense(1)), "the model's outputs must be symbolic tensors"),
     (lambda: pt.Model(3, A), "the model's inputs must be symbolic tensors (pt.Input(shape), or layer(x)), not 3"),
     (lambda: pt.Model(A, []), "the model has no outputs"),
+    (lambda: pt.load_model(None), "expected the path of a file, e.g. 'lenet', not None"),
+    (lambda: pt.load_model("lenet", safe_mode=False), "safe_mode=False is not possible: a file never runs code"),
+    (lambda: pt.load_model("lenet", compile=3), "compile must be True or False, not 3; a text's parameter"),
+    (lambda: pt.load_model("lenet", custom_objects=3), "custom_objects must be a dict {name: function}, not 3"),
     (lambda: LAYERS.Dense(2)(X), "(pt.tensor(array)), not ndarray"),
 ]
 
@@ -279,3 +286,18 @@ def test_layers_are_not_frozen_in_the_middle_of_a_fit():
     freeze = pt.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: made.set_trainable(False))
     with pytest.raises(PrototorchError, match="set_trainable: the model is in the middle of a fit"):
         made.fit(X, Y, verbose=0, callbacks=[freeze])
+
+
+def test_a_model_is_loaded_without_its_compile_block(tmp_path):
+    made = model()
+    made.compile("adam", SPARSE)
+    made.fit(X, Y, verbose=0)
+    made.save(tmp_path / "m.h5")
+    bare = pt.load_model(tmp_path / "m.h5", compile=False, safe_mode=True)
+    assert bare.compile_block is None
+    np.testing.assert_array_equal(bare.predict(X), made.predict(X))
+    with pytest.raises(UsageError, match="compile"):
+        bare.fit(X, Y)
+    bare.save(tmp_path / "bare.h5")
+    assert (tmp_path / "bare.h5").stat().st_size < (tmp_path / "m.h5").stat().st_size
+    assert pt.load_model("lenet", compile=False).compile_block is None
