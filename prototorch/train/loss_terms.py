@@ -198,6 +198,10 @@ def apply_loss_weights(
 
     Raises UsageError for another number of weights, or an output without a loss.
     """
+    if isinstance(weights, np.ndarray):
+        weights = weights.tolist()
+    if isinstance(weights, float) and len(config.loss) == 1:  # Keras: of a single output
+        weights = [weights]
     if not isinstance(weights, Mapping | list | tuple):
         raise UsageError(
             f"loss_weights must be a list with a number for each loss, or a dict by output, not {weights!r:.80}; "

@@ -194,6 +194,13 @@ def test_a_loss_of_negative_weight_is_a_warning():
         made.compile("sgd", SPARSE, loss_weights={"b": -3})
 
 
+@pytest.mark.parametrize("weights", [0.5, [0.5], (0.5,), np.array([0.5]), {"b": 0.5}, {"b": np.float32(0.5)}])
+def test_loss_weights_are_given_in_each_form_of_keras_or_as_an_array(weights):
+    made = model()
+    made.compile("sgd", SPARSE, loss_weights=weights)
+    assert made.compile_block.loss[0].weight == 0.5
+
+
 def test_one_callback_needs_no_list():
     seen = []
     call = pt.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
