@@ -217,4 +217,5 @@ def _check_callbacks(model: Model, data: Sequence[BoundDataset], errors: list[Di
     for callback in block.callbacks:
         with _collected(errors):
             check_callbacks([callback], names)
-            check_output_names([callback])
+    with _collected(errors):
+        check_output_names(block.callbacks)

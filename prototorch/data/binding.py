@@ -57,7 +57,7 @@ class IndexRange:
     layer: str
 
     def is_out_of_range(self, values: np.ndarray) -> np.ndarray:
-        """True where a value is out of range; fractions are rounded towards 0, NaN is out of range."""
+        """True where a value is out of range; NaN is out of range."""
         return ~((values > -1) & (values < self.count))
 
 
@@ -130,9 +130,14 @@ class BoundDataset(Dataset):
     def _check_indices(self, column: str, values: np.ndarray, rows: np.ndarray | None = None) -> None:
         """Check table indices [n, ...]; ``rows`` are the sample indices of the values (None: all samples)."""
         valid = self.indices[column]
-        if not values.size or not (valid.is_out_of_range(values.min()) or valid.is_out_of_range(values.max())):
+        has_fractions = values.dtype.kind == "f" and bool((values != np.trunc(values)).any())  # NaN too
+        if not values.size or not (
+            has_fractions or valid.is_out_of_range(values.min()) or valid.is_out_of_range(values.max())
+        ):
             return
         invalid = valid.is_out_of_range(values)
+        if has_fractions:
+            invalid |= values != np.trunc(values)
         at = tuple(int(i) for i in np.argwhere(invalid)[0])
         element = f"{list(at[1:])}" if len(at) > 1 else ""
         others = int(invalid.sum()) - 1

@@ -32,6 +32,11 @@ def as_column(array: object, column: str, name: str) -> np.ndarray:
 
     ``column`` and ``name`` (of the data set) are for messages. Raises DataError for anything else.
     """
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise DataError(
+            f"{name}: {column} is a masked array with {np.ma.count_masked(array):,} masked elements, and a mask is not "
+            "taken over: fill them (array.filled(value)) or leave out their rows"
+        )
     try:
         out = np.asarray(array)
     except ValueError as error:

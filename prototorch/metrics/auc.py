@@ -26,7 +26,7 @@ class AUC(Metric):
 
     positional = ("num_thresholds", "curve", "summation_method")
     direction: ClassVar[Direction | None] = "max"
-    num_thresholds: int = field(default=200, min=2, doc="Points of the curve.")
+    num_thresholds: int = field(default=200, min=2, max=100_000, doc="Points of the curve.")
     curve: Literal["ROC", "PR"] = field(default="ROC", doc="The curve.")
     summation_method: Literal["interpolation", "minoring", "majoring"] = field(
         default="interpolation", doc="Between two points: interpolated, or the lower or the higher of the two."

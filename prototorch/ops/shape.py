@@ -108,7 +108,10 @@ class Slice(Op):
     flops = no_flops
 
     def infer_spec(self, x: Spec, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]) -> Spec:
-        shape = tuple(len(range(a, b, s)) for a, b, s in zip(start, stop, step, strict=True))
+        # not len(range(...)), which cannot be larger than 2 ** 63
+        shape = tuple(
+            max(0, (b - a + s - (1 if s > 0 else -1)) // s) for a, b, s in zip(start, stop, step, strict=True)
+        )
         return Spec(shape, x.dtype)
 
     def reference(self, xp: Any, x: Any, start: Any, stop: Any, step: Any) -> Any:

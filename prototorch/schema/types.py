@@ -126,7 +126,7 @@ class Float(FieldType):
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             raise ValidationError from None
-        if not self.bounds.contains(number):
+        if number != number or not self.bounds.contains(number):  # NaN is in no range
             raise ValidationError(right_kind=True)
         return number
 

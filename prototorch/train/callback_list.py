@@ -50,16 +50,22 @@ def check_callbacks(callbacks: Sequence[Callback], names: LogNames) -> None:
 
 def check_output_names(callbacks: Sequence[Callback]) -> None:
     """Check the callbacks that a text declares for ``prototorch run``, whose folder has files of its own. Raises
-    UsageError for the first that names one of them."""
+    UsageError for the first that names one of them, and for two that write the same file; letter case does not
+    distinguish names, as on some file systems."""
+    writers: dict[str, str] = {}
     for callback in callbacks:
         for name in ("filepath", "filename"):
-            path = os.path.normpath(getattr(callback, name, "."))
+            path = getattr(callback, name, None)
+            if not isinstance(path, str | os.PathLike):
+                continue
+            given = f"{type(callback).__name__}.{name} {os.fspath(path)!r}"
+            file = os.path.normpath(path).casefold()
             with located(find_span(callback, name)):
-                if RunFolder.is_reserved(path):
-                    raise UsageError(
-                        f"{type(callback).__name__}.{name} {path!r} is the name of a file of the run folder itself: "
-                        "give another name"
-                    )
+                if RunFolder.is_reserved(file):
+                    raise UsageError(f"{given} is the name of a file of the run folder itself: give another name")
+                if file in writers:
+                    raise UsageError(f"{given} is the file that {writers[file]} writes too: give each its own name")
+            writers[file] = given
 
 
 class CallbackList:

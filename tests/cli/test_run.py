@@ -253,6 +253,7 @@ def test_numbers_that_are_not_finite_are_null():
 @pytest.mark.parametrize(
     "callback",
     ['CSVLogger { filename: "log.jsonl" }', 'ModelCheckpoint { filepath: "./model.h5" }',
+     'ModelCheckpoint { filepath: "MODEL.H5" }',
      'ModelCheckpoint { filepath: "snapshot_step{epoch:06d}.h5" }', 'ModelCheckpoint { filepath: "before/x.h5" }'],
 )  # fmt: skip
 def test_names_of_the_run_folder_itself_are_refused(text, shell, callback):  # noqa: F811
@@ -261,6 +262,14 @@ def test_names_of_the_run_folder_itself_are_refused(text, shell, callback):  # n
     assert code == 2
     assert "is the name of a file of the run folder itself: give another name" in err
     assert not list(Path("runs/tiny").glob("*.h5"))
+
+
+@pytest.mark.parametrize("command", [("run", "t.proto", "--quiet"), ("check", "t.proto")])
+def test_two_callbacks_that_write_one_file_are_refused(text, shell, command):  # noqa: F811
+    text('CSVLogger { filename: "a.csv" }, CSVLogger { filename: "./A.csv" }')
+    code, _, err = shell(*command)
+    assert code == (3 if command[0] == "check" else 2)
+    assert "CSVLogger.filename './A.csv' is the file that CSVLogger.filename 'a.csv' writes too" in err
 
 
 def test_a_numbered_run_folder_that_leads_elsewhere_is_refused(text, shell):  # noqa: F811
