@@ -192,7 +192,7 @@ def make_model(net: Net, blocks: Mapping[str, Any]) -> Model:
 
 
 def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_read: Paths = (),
-               compile: bool = True) -> Model:  # fmt: skip
+               with_training: bool = True) -> Model:  # fmt: skip
     """A saved model with its weights, and with its training state where the file has one.
 
     The data that its text names are read inside the working directory of now, or ``allow_read``, only. The next `fit`
@@ -207,12 +207,12 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
     _check_training_state(model, saved, overrides, fspath(path))
-    if not compile:
+    if not with_training:
         model.compile_block = None
     model.input_ranges.training_ranges = {i.name: saved.input_ranges[i.name] for i in model.net.inputs
                                   if i.name in saved.input_ranges}  # fmt: skip
     for name, array in saved.arrays.items():
-        if compile or not name.startswith((SLOT_PREFIX, METRIC_PREFIX)):
+        if with_training or not name.startswith((SLOT_PREFIX, METRIC_PREFIX)):
             model.variables.create(name, array, own=True)
     if saved.training is not None and model.compile_block is not None:
         trainer = model.trainer
