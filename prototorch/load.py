@@ -225,7 +225,7 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
 
 def _state_defaults(fields: Sequence[Any]) -> None:
     """Give a bare word of a class whose fields a saved model always states the meaning of older files: the class's
-    defaults. (``leaky_relu`` is Keras' function with the slope 0.2; it was the layer with 0.3.)"""
+    defaults. (``leaky_relu`` is Keras' function of negative slope 0.2; it was the layer with 0.3.)"""
     for f in fields:
         value = getattr(f, "value", None)
         if isinstance(value, Word) and f.name.endswith("activation"):

@@ -11,7 +11,7 @@ from tests.keras_random.draw import drawing, seeds, set_keras_dtype
 from tests.keras_random.layer_cases import draw_case, layers_of_both
 from tests.keras_random.layer_sides import KerasRefusesError, keras_results, keras_takes, our_results
 
-# Keras computes matrix products and means in float32 whatever it is told: sums of at most a few hundred products.
+# Keras computes matrix products and means in float32 whatever its dtype policy: sums of at most a few hundred products.
 TOLERANCE = 2e-5
 LARGEST = 1e5  # a case that explodes (a power of a power) shows nothing but its rounding
 pytestmark = pytest.mark.filterwarnings("ignore")
