@@ -72,6 +72,10 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.evaluation",),
     ("prototorch.train.trainer",),
     ("prototorch.train.on_batch",),
+    # ---- files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
+    ("prototorch.interop",),
+    ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model"),
+    ("prototorch.interop.readers",),
     # ----
     ("prototorch.keras_members",),
     ("prototorch.model_structure", "prototorch.model_weights", "prototorch.model_call"),
@@ -79,7 +83,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.sequential",),
     ("prototorch.load",),
     ("prototorch.training_checks",),
-    ("prototorch.checking", "prototorch.prediction", "prototorch.docs_pages", "prototorch.interop"),
+    ("prototorch.checking", "prototorch.prediction", "prototorch.docs_pages"),
     ("prototorch.measure",),
     ("prototorch.testing",),
     ("prototorch",),

@@ -1,0 +1,72 @@
+"""A file of weights, whatever wrote it: arrays by name, read when they are asked for.
+
+Each format is a module in `prototorch.interop.readers` that recognizes its files by their content and opens them as a
+`WeightFile`. Nothing in a file is executed, and no memory is allocated that its bytes do not stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["StoredArray", "StoredLayer", "WeightFile"]
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array in a file. dtype: as the file names it; ``bfloat16`` is read as float32, which holds it exactly.
+
+    read: the array, read-only, in the machine's byte order; a memory map of the file where its format allows.
+    storage: equal for arrays that share their elements in the file; None where the format knows no sharing.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    read: Callable[[], np.ndarray]
+    storage: Any = None
+
+
+@dataclass(frozen=True)
+class StoredLayer:
+    """A layer as a file tells it, where its format does (Keras, Caffe, NNabla).
+
+    weights: the names of its arrays in `WeightFile`, in the layer's own order. kind: its class in that system, "" where
+    the file does not tell it.
+    """
+
+    name: str
+    kind: str
+    weights: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WeightFile(Mapping[str, np.ndarray]):
+    """The weights of a file by name, in its order; ``file[name]`` reads one.
+
+    path: the file. format: of the container ("PyTorch zip", "safetensors"). system: whose names and layouts the arrays
+    have: "torch", "keras", "onnx", "nnabla", "caffe", "prototorch", or "" where the file does not tell.
+    layers: in the file's order, where it tells them. config: a whole model's declaration (Keras' config), where the
+    file has one. metadata: what else it tells as text. skipped: what it holds besides weights, with the reason
+    ("optimizer": "the optimizer's state").
+    """
+
+    path: str
+    format: str
+    system: str
+    arrays: Mapping[str, StoredArray]
+    layers: tuple[StoredLayer, ...] = ()
+    config: Any = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.arrays[name].read()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
