@@ -23,6 +23,7 @@ __distribution__ = "prototorch-dl"  # by which the command line knows this packa
 #: public name -> its module and its name there; an empty name stands for the module itself
 _PUBLIC = {
     "load_model": ("prototorch.load", "load_model"),
+    "read_weights": ("prototorch.interop.readers", "read_weights"),
     "Model": ("prototorch.model", "Model"),
     "Sequential": ("prototorch.sequential", "Sequential"),
     "Input": ("prototorch.graph.symbolic", "Input"),

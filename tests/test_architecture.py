@@ -74,7 +74,8 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.on_batch",),
     # ---- files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
     ("prototorch.interop",),
-    ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model"),
+    ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model",
+     "prototorch.interop.element_types"),
     ("prototorch.interop.readers",),
     # ----
     ("prototorch.keras_members",),

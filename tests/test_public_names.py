@@ -14,7 +14,7 @@ NAMES = {
     "prototorch": """
         Callback Data Function Input Layer Model Module Sequential Tensor __version__ callbacks constraints
         data errors grad initializers layers load_model losses manual_seed metrics no_grad ops optimizers
-        regularizers schedules tensor training
+        read_weights regularizers schedules tensor training
     """,
     "layers": """
         Activation ActivityRegularization Add AlphaDropout Average AveragePooling1D AveragePooling2D
