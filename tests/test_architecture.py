@@ -77,6 +77,10 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model",
      "prototorch.interop.element_types"),
     ("prototorch.interop.readers",),
+    ("prototorch.interop.symbolic_batch",),
+    ("prototorch.interop.onnx",),
+    ("prototorch.interop.onnx.op_pairs", "prototorch.interop.onnx.recurrent_gates"),
+    ("prototorch.interop.onnx.export",),
     # ----
     ("prototorch.keras_members",),
     ("prototorch.model_structure", "prototorch.model_weights", "prototorch.model_call"),

@@ -1,0 +1,172 @@
+"""Layers recorded as ops for any batch size: exporters write the ops of a layer that has no counterpart of its own.
+
+A trace is made for one batch size. Two traces for different ones tell which integers of shapes and attributes follow
+the batch: those that are the same multiple of it in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prototorch.backends.cpu import cpu
+from prototorch.errors import UsageError
+from prototorch.graph.ir import Graph, Node, Value
+from prototorch.graph.net import LayerNode, Net
+from prototorch.graph.trace import InputPreprocessing, LayerContext, Trace, record_layer, trace
+from prototorch.layers.base import Layer
+from prototorch.ops.core import Op, use_interpreter
+from prototorch.spec import Spec
+from prototorch.train.preprocessing import Preprocessor
+
+__all__ = ["BatchMultiple", "Dim", "Preparation", "Recording", "layer_sections", "record_function", "record_net",
+           "record_sublayer"]  # fmt: skip
+
+PREPARATION = "\0preparation"  # the scope of what is recorded before the layers; no layer has this name
+
+# two primes: an integer that is the same multiple of both by chance does not occur among the sizes of a net
+_BATCHES = (1_000_003, 999_983)
+
+
+@dataclass(frozen=True)
+class BatchMultiple:
+    """An integer that is the batch size times a factor."""
+
+    factor: int = 1
+
+
+Dim = int | BatchMultiple
+
+
+class _ExportGraph(Graph):
+    """A graph whose composite ops are recorded as the ops that they are made of, but for those to keep."""
+
+    def __init__(self, keeps: Callable[[str], bool]):
+        super().__init__()
+        self.keeps = keeps
+
+    def apply(self, op: Op, inputs: Sequence[Value], attrs: dict[str, Any]) -> Any:
+        if not op.is_composite or self.keeps(op.name):
+            return super().apply(op, inputs, attrs)
+        with use_interpreter(self):
+            return op.decompose(*inputs, **attrs)
+
+
+@dataclass
+class Recording:
+    """Ops recorded for any batch size. ``inputs`` and ``outputs`` are values of ``graph``; ``values`` those of a net by
+    name; ``weights`` the names of the weights that are read."""
+
+    graph: Graph
+    inputs: list[Value]
+    outputs: list[Value]
+    values: Mapping[str, Value]
+    _others: Mapping[Value, Value]
+    _other_nodes: Mapping[Node, Node]
+
+    def dims(self, value: Value) -> tuple[Dim, ...]:
+        """The shape of a value."""
+        return _symbolic(value.shape, self._others[value].shape)
+
+    def attributes(self, node: Node) -> dict[str, Any]:
+        """The attributes of a node, with `BatchMultiple` for the integers that follow the batch."""
+        return {k: _symbolic(v, self._other_nodes[node].attrs[k]) for k, v in node.attrs.items()}
+
+
+def _symbolic(a: Any, b: Any) -> Any:
+    if isinstance(a, tuple | list):
+        return tuple(_symbolic(x, y) for x, y in zip(a, b, strict=True))
+    if type(a) is not int or a == b:
+        return a
+    first, second = _BATCHES
+    if a % first or b % second or a // first != b // second:
+        raise UsageError(
+            f"a size of {a} for {first} samples and of {b} for {second} follows the batch in no simple way"
+        )
+    return BatchMultiple(a // first)
+
+
+def _join(recordings: Sequence[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]]) -> Recording:
+    (graph, inputs, outputs, values), (other, *_) = recordings
+    nodes, others = graph.nodes, other.nodes
+    if [n.op.name for n in nodes] != [n.op.name for n in others]:
+        raise UsageError("its ops depend on the batch size")
+    pairs: dict[Value, Value] = {}
+    for mine, theirs in ((graph.inputs, other.inputs), (graph.states, other.states)):
+        pairs.update((value, theirs[name]) for name, value in mine.items())
+    for node, twin in zip(nodes, others, strict=True):
+        pairs.update(zip(node.inputs, twin.inputs, strict=True))
+        pairs.update(zip(node.outputs, twin.outputs, strict=True))
+    return Recording(graph, inputs, outputs, values, pairs, dict(zip(nodes, others, strict=True)))
+
+
+def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[str, str], keeps: Callable[[str], bool],
+               preparation: InputPreprocessing | None = None) -> Recording:  # fmt: skip
+    """A net as it predicts.
+
+    Args:
+        shapes: of the inputs, without the batch dimension. dtypes: of the inputs.
+        keeps: whether an op that is made of others is to be recorded as itself, by its name.
+        preparation: the layers of `preprocess`, recorded with the net.
+
+    Raises ShapeError, and UsageError for a net whose ops depend on the batch size.
+    """
+    recordings = []
+    for batch in _BATCHES:
+        graph = _ExportGraph(keeps)
+        specs = {name: Spec((batch, *shape), dtypes[name]) for name, shape in shapes.items()}
+        traced = trace(net, specs, False, graph, preparation=preparation)
+        inputs = [graph.inputs[node.name] for node in net.inputs]
+        recordings.append((graph, inputs, [traced.values[o] for o in net.outputs], traced.values))
+    return _join(recordings)
+
+
+def record_sublayer(layer: Layer, name: str, dims: Sequence[tuple[Dim, ...]], dtype: str,
+                    keeps: Callable[[str], bool]) -> Recording:  # fmt: skip
+    """A layer alone, as it predicts, on inputs of these shapes. Its weights have ``name/`` in front."""
+
+    def record(graph: Graph, inputs: list[Value]) -> Any:
+        traced = Trace(graph, False, dtype)
+        return record_layer(LayerContext(traced, name, name, layer, layer), layer, tuple(inputs))
+
+    return record_function(record, dims, [dtype] * len(dims), keeps)
+
+
+def record_function(function: Callable[[Graph, list[Value]], Any], dims: Sequence[tuple[Dim, ...]],
+                    dtypes: Sequence[str], keeps: Callable[[str], bool]) -> Recording:  # fmt: skip
+    """What a function of a graph and values of these shapes records there; it returns the outputs."""
+    recordings = []
+    for batch in _BATCHES:
+        graph = _ExportGraph(keeps)
+        shapes = [tuple(n.factor * batch if isinstance(n, BatchMultiple) else n for n in shape) for shape in dims]
+        inputs = [graph.input(f"x{i}", Spec(s, t)) for i, (s, t) in enumerate(zip(shapes, dtypes, strict=True))]
+        with use_interpreter(graph):
+            result = function(graph, inputs)
+        recordings.append((graph, inputs, list(result) if isinstance(result, tuple | list) else [result], {}))
+    return _join(recordings)
+
+
+def layer_sections(net: Net, graph: Graph) -> Iterator[tuple[LayerNode | None, list[Node]]]:
+    """The layers of a net in order with the nodes that each has recorded; first those of no layer."""
+    by_scope: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        by_scope.setdefault(node.scope, []).append(node)
+    yield None, by_scope.pop(PREPARATION, [])
+    for layer in net.nodes:
+        yield layer, by_scope.get(layer.name, [])
+
+
+class Preparation:
+    """The layers of `preprocess` as a part of the recorded net."""
+
+    def __init__(self, net: Net):
+        self.name = net.inputs[0].name
+        self._preprocessor = Preprocessor(net, cpu())
+
+    def record(self, traced: Trace, value: Value) -> Value:
+        """The preprocessed input."""
+        result, nodes = traced.graph.collect(lambda: self._preprocessor.record(traced, value))
+        for node in nodes:
+            node.scope = PREPARATION
+        return result
