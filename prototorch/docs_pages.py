@@ -18,6 +18,7 @@ from prototorch.optimizers.base import Optimizer
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.regularizers import Regularizer
 from prototorch.schema import Block
+from prototorch.schema.types import text_name
 from prototorch.text.case_conversion import snake_case
 from prototorch.train.callbacks import Callback
 from prototorch.train.config import Compile, Fit, OutputLoss, OutputMetric
@@ -58,7 +59,7 @@ class Page:
         for name, spec in self.block.specs().items():
             default = "required" if spec.required else _format_default(getattr(spec.default, "value", spec.default))
             kind = f"{spec.type.label()}{_format_bounds(spec.type)}"
-            rows.append({"name": name, "type": kind, "default": default, "doc": spec.doc})
+            rows.append({"name": text_name(name), "type": kind, "default": default, "doc": spec.doc})
         return rows
 
     @property

@@ -28,6 +28,7 @@ from prototorch.schema.neutral_arguments import (
     positional_names,
 )
 from prototorch.schema.suggest import describe_foreign_name, suggest
+from prototorch.schema.types import python_name, text_name
 from prototorch.schema.validation import ReportedError, ValidationError, describe_value
 from prototorch.text.case_conversion import snake_case
 from prototorch.text.diagnostics import Report
@@ -238,8 +239,8 @@ class Block:
                 values[name] = _convert_default(cls, spec)
             else:
                 values[name] = MISSING
-                if f"{name!r}?" not in suggestions and "?" not in by_name:
-                    report.add(f"{_display_name(cls)} needs {name!r} ({spec.type.describe()}).", span)
+                if f"{text_name(name)!r}?" not in suggestions and "?" not in by_name:
+                    report.add(f"{_display_name(cls)} needs {text_name(name)!r} ({spec.type.describe()}).", span)
         if suggestions or "?" in by_name or any(v is MISSING for v in values.values()):
             return None
         set_source(self, span, by_name)
@@ -263,8 +264,8 @@ class Block:
         for f in fields:
             if not f.name:
                 by_name["?"] = [f]  # a statement with a syntax error: its field is unknown
-            elif f.name in specs:
-                by_name.setdefault(f.name, []).append(f)
+            elif (name := python_name(f.name)) in specs:
+                by_name.setdefault(name, []).append(f)
             elif collector is not None and isinstance(f.value, Body):
                 children.append(f)
             else:
@@ -284,7 +285,7 @@ class Block:
                 children = value if isinstance(value, tuple) else (value,)
                 fields.extend(Field(type(v).__name__, Body(tuple(v.to_fields()))) for v in children)
             else:
-                fields.append(Field(name, spec.type.write(value)))
+                fields.append(Field(text_name(name), spec.type.write(value)))
         return fields
 
 
@@ -357,17 +358,18 @@ def _convert_value(cls: type, spec: FieldSpec, value: Any) -> Any:
 
 def _format_error(cls: type, spec: FieldSpec, wrong: ValidationError, value: Any) -> str:
     message = wrong.message or f"must be {spec.type.describe()}, not {describe_value(value)}"
-    return f"{_display_name(cls)}.{spec.name} {message}".rstrip(".") + "." + wrong.hint
+    return f"{_display_name(cls)}.{text_name(spec.name)} {message}".rstrip(".") + "." + wrong.hint
 
 
 def _unknown_field_message(cls: type[Block], name: str) -> str:
     foreign = next((h for base in cls.__mro__ if (h := vars(base).get("foreign_fields", {}).get(name))), None)
-    hint = describe_foreign_name(foreign, cls.specs()) or suggest(name, cls.specs())
+    names = [text_name(field) for field in cls.specs()]
+    hint = describe_foreign_name(foreign, names) or suggest(name, names)
     if not hint and name in (table := neutral_arguments(cls)):
         hint = f" {table[name].hint[:1].upper()}{table[name].hint[1:]}."
-    if not hint and cls.specs():
-        hint = f" It has {', '.join(list(cls.specs())[:12])}{', ...' * (len(cls.specs()) > 12)}."
-    return f"{_display_name(cls)} has no field {name!r}.{hint or ('' if cls.specs() else ' It has none.')}"
+    if not hint and names:
+        hint = f" It has {', '.join(names[:12])}{', ...' * (len(names) > 12)}."
+    return f"{_display_name(cls)} has no field {name!r}.{hint or ('' if names else ' It has none.')}"
 
 
 def _read_field(cls: type, spec: FieldSpec, fields: list[Field], report: Report) -> Any:
@@ -377,13 +379,13 @@ def _read_field(cls: type, spec: FieldSpec, fields: list[Field], report: Report)
         return MISSING
     if len(fields) > 1:
         if not spec.type.repeatable:
-            report.add(f"{_display_name(cls)}.{spec.name} is given twice.", fields[1].name_span)
+            report.add(f"{_display_name(cls)}.{fields[1].name} is given twice.", fields[1].name_span)
             return MISSING
-        bodies = [f.value for f in fields]
-        if all(isinstance(b, Body) for b in bodies) and not any(f.name == "type" for b in bodies for f in b.fields):
+        bodies = [] if spec.type.is_list_of_blocks else [f.value for f in fields]
+        if bodies and all(isinstance(b, Body) and not any(f.name == "type" for f in b.fields) for b in bodies):
             value = spec.type.merge_repeated([item for b in bodies for item in to_typed_blocks(b.fields)] or [value])
         else:
-            value = spec.type.merge_repeated(bodies)
+            value = spec.type.merge_repeated([f.value for f in fields])
     try:
         return spec.type.read(value, report)
     except ReportedError:

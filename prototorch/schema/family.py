@@ -8,7 +8,7 @@ from typing import Any
 
 from prototorch.errors import UsageError
 from prototorch.schema.suggest import describe_foreign_name, suggest
-from prototorch.schema.types import FieldType, is_word_or_string
+from prototorch.schema.types import FieldType, ListOf, is_word_or_string, text_name
 from prototorch.schema.validation import ReportedError, ValidationError
 from prototorch.text.case_conversion import snake_case
 from prototorch.text.diagnostics import Report
@@ -237,7 +237,7 @@ class NestedBlock(FieldType):
         coerced = self.block.coerce(value)
         if coerced is not None:
             return coerced
-        required = [name for name, spec in self.block.specs().items() if spec.required]
+        required = [text_name(name) for name, spec in self.block.specs().items() if spec.required]
         raise ValidationError(hint=f" Write {{ {required[0]}: ... }}." if required else "")
 
     def read(self, value: Value, report: Report) -> Any:
@@ -250,3 +250,10 @@ class NestedBlock(FieldType):
 
     def write(self, value: Any) -> Value:
         return Body(tuple(value.to_fields()))
+
+
+@dataclass(frozen=True)
+class NestedBlockList(ListOf):
+    """Blocks of one known class, each in a field of its own: ``map { ... }  map { ... }``."""
+
+    is_list_of_blocks = True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prototorch.errors import UsageError
-from prototorch.schema.family import FamilyMember, FamilyMemberList, NestedBlock
+from prototorch.schema.family import FamilyMember, FamilyMemberList, NestedBlock, NestedBlockList
 from prototorch.schema.types import (
     NO_BOUNDS,
     AnyValue,
@@ -135,4 +135,6 @@ def _list_type(origin: Any, args: tuple[Any, ...], bounds: Bounds, where: str) -
     if isinstance(inner, FamilyMember):
         return FamilyMemberList(inner)
     has_length = origin is tuple and Ellipsis not in args
+    if isinstance(inner, NestedBlock):
+        return NestedBlockList(inner, len(args) if has_length else None)
     return ListOf(inner, len(args) if has_length else None)

@@ -5,6 +5,7 @@ A type does not know its field; `Block` adds the names to the error messages.
 
 from __future__ import annotations
 
+import keyword
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ class FieldType(ABC):
     """The base of field types: subclasses describe the accepted values and convert to them."""
 
     repeatable = False  # whether a field given several times makes a list
+    is_list_of_blocks = False  # whether each of these is a block of its own
 
     @abstractmethod
     def describe(self) -> str:
@@ -345,6 +347,16 @@ def _iterate_items(value: Any) -> Iterable[Any]:
     if isinstance(value, list | tuple) or (getattr(value, "ndim", False) and hasattr(value, "tolist")):
         return value
     return (value,)
+
+
+def python_name(name: str) -> str:
+    """The name in Python of a field of a text: with ``_`` where Python has a keyword of that name (``except_``)."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def text_name(name: str) -> str:
+    """The name in a text of a field of a class, see `python_name`."""
+    return name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
 
 
 def is_word_or_string(value: Any) -> bool:
