@@ -1,67 +1,68 @@
 """How the weights of a layer are stored in another system: one table per system, read in both directions.
 
-A table maps each class of layers to a function of the layer and its weights' shapes that returns `WeightLayout`s. A
-`Transform` changes arrays to ours and back; none of them loses a bit, but for `Sum`, whose parts cannot be told apart
-again.
+A table maps each class of layers to a function of the layer and its weights' shapes that returns `WeightLayout`s. The
+table of a system is ``LAYOUTS`` in ``prototorch.interop.SYSTEM.layouts``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from prototorch.interop.transforms import Transform
 from prototorch.layers.base import Layer
 
-__all__ = ["LayoutTable", "NotExpressibleError", "Transform", "WeightLayout"]
+__all__ = ["LayoutTable", "NotExpressibleError", "Transform", "WeightLayout", "layout_table"]
 
-Arrays = tuple[np.ndarray, ...]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 class NotExpressibleError(Exception):
     """A layer, or a field of it, that the other system does not have; the text is the reason."""
 
 
-class Transform:
-    """Arrays of the other system to ours and back; this one leaves them as they are. Subclasses say what they do."""
-
-    def to_ours(self, arrays: Arrays) -> Arrays:
-        """Our weights, from the other system's arrays in the order of `WeightLayout.theirs`."""
-        return arrays
-
-    def to_theirs(self, arrays: Arrays) -> Arrays:
-        """The other system's arrays, from our weights in the order of `WeightLayout.ours`."""
-        return arrays
-
-    def __str__(self) -> str:
-        """For reports ("transposed (1, 0)"); "" for none."""
-        return ""
-
-
 @dataclass(frozen=True)
 class WeightLayout:
     """Some weights of a layer and where they are in the other system.
 
-    ours: names of the layer's weights ("kernel"). theirs: names below the other system's layer ("weight"); several on
-    either side where one is made of several.
+    ours: names of the layer's weights ("kernel"); none for arrays that only the other system has (`NeutralArray`,
+    `IgnoredArray` of `prototorch.interop.transforms`), which a file may lack. theirs: names below the other system's
+    layer ("weight"); several on either side where one is made of several. The layouts of a layer are in the other
+    system's order of its arrays.
     """
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
     transform: Transform = field(default_factory=Transform)
 
+    def under(self, ours: str = "", theirs: str = "") -> WeightLayout:
+        """The same layout with these texts in front of all names: that of a layer inside another."""
+        return replace(self, ours=tuple(ours + n for n in self.ours), theirs=tuple(theirs + n for n in self.theirs))
 
-LayoutFunction = Callable[[Any, Mapping[str, tuple[int, ...]]], Sequence[WeightLayout]]
+    def their_shapes(self, shapes: Shapes) -> tuple[tuple[int, ...], ...]:
+        """The shapes of `theirs` for the shapes of the layer's weights."""
+        return self.transform.their_shapes([shapes[name] for name in self.ours])
+
+
+LayoutFunction = Callable[[Any, Shapes], Sequence[WeightLayout]]
 
 
 class LayoutTable:
-    """The layouts of one system: layer class -> layouts. Registering two for one class is an error."""
+    """The layouts of one system: layer class -> layouts. Registering two for one class is an error.
 
-    def __init__(self, system: str):
+    separator: what divides the names of layers and weights in that system.
+    """
+
+    def __init__(self, system: str, separator: str = "."):
         self.system = system
+        self.separator = separator
         self._functions: dict[type[Layer], LayoutFunction] = {}
+        self._variants: dict[type[Layer], list[LayoutFunction]] = {}
 
     def register(self, *layers: type[Layer]) -> Callable[[LayoutFunction], LayoutFunction]:
         """Register a function ``(layer, shapes of its weights by name) -> layouts`` for these layer classes."""
@@ -75,9 +76,21 @@ class LayoutTable:
 
         return register
 
-    def layouts(self, layer: Layer, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[WeightLayout]:
+    def register_variant(self, *layers: type[Layer]) -> Callable[[LayoutFunction], LayoutFunction]:
+        """Register a further form in which files of that system have the weights of these layers; it is only read."""
+
+        def register(function: LayoutFunction) -> LayoutFunction:
+            for layer in layers:
+                self._variants.setdefault(layer, []).append(function)
+            return function
+
+        return register
+
+    def layouts(self, layer: Layer, shapes: Shapes) -> Sequence[WeightLayout]:
         """The layouts of a layer's weights; none for a layer without weights.
 
+        shapes: of its weights by their names below the layer; those of an activation with weights of its own
+        (``activation/alpha``) get the layouts of that layer, under the name ``activation``.
         Raises NotExpressibleError where the system has no such layer.
         """
         if not shapes:
@@ -85,8 +98,57 @@ class LayoutTable:
         function = self._functions.get(type(layer))
         if function is None:
             raise NotExpressibleError(f"{type(layer).__name__} has no counterpart in {self.system}")
-        return function(layer, shapes)
+        return self._with_activations(function, layer, shapes)
+
+    def variants(self, layer: Layer, shapes: Shapes) -> Iterator[Sequence[WeightLayout]]:
+        """All forms in which a file may have the layer's weights, that of `layouts` first."""
+        reason = None
+        try:
+            yield self.layouts(layer, shapes)
+        except NotExpressibleError as error:
+            reason = error
+        for function in self._variants.get(type(layer), ()):
+            try:
+                yield self._with_activations(function, layer, shapes)
+            except NotExpressibleError:
+                continue
+            reason = None
+        if reason is not None:
+            raise reason
 
     def knows(self, layer: type[Layer]) -> bool:
         """Whether the table has an entry for a layer class."""
         return layer in self._functions
+
+    def to_theirs(self, layer: Layer, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The other system's arrays by their names below its layer, for a layer's weights.
+
+        Raises NotExpressibleError.
+        """
+        shapes = {name: tuple(np.shape(array)) for name, array in weights.items()}
+        result: dict[str, np.ndarray] = {}
+        for layout in self.layouts(layer, shapes):
+            arrays = layout.transform.to_theirs(tuple(np.asarray(weights[name]) for name in layout.ours))
+            result.update(zip(layout.theirs, arrays, strict=True))
+        return result
+
+    def _with_activations(self, function: LayoutFunction, layer: Layer, shapes: Shapes) -> Sequence[WeightLayout]:
+        own = {n: s for n, s in shapes.items() if n.partition("/")[0] not in ("activation", "recurrent_activation")}
+        layouts = list(function(layer, own))
+        for name in ("activation", "recurrent_activation"):
+            inner = {n.partition("/")[2]: s for n, s in shapes.items() if n.partition("/")[0] == name}
+            below = self.layouts(getattr(layer, name), inner) if inner else ()
+            layouts += [layout.under(f"{name}/", f"{name}{self.separator}") for layout in below]
+        return layouts
+
+
+def layout_table(system: str) -> LayoutTable | None:
+    """The table of a system by its name ("torch", "keras"); None where there is none."""
+    name = f"prototorch.interop.{system}"
+    if not system.isidentifier() or importlib.util.find_spec(name) is None:
+        return None
+    if importlib.util.find_spec(f"{name}.layouts") is None:
+        return None
+    table = importlib.import_module(f"{name}.layouts").LAYOUTS
+    assert isinstance(table, LayoutTable)
+    return table

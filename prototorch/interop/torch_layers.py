@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -16,7 +17,6 @@ from prototorch.interop.torch_translator import (
     LayerInstance,
     UntranslatableError,
     register_translator,
-    set_parameter,
 )
 from prototorch.layers.conv_transpose import transposed_conv_shape
 from prototorch.layers.windows import Pads, resolve_padding
@@ -33,30 +33,24 @@ _BATCH = {0: nn.BatchNorm1d, 1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNo
 
 @register_translator(layers.Dense)
 def _dense(site: LayerInstance) -> nn.Module:
-    module = nn.Linear(site.shape[-1], site.layer.units, bias=site.layer.use_bias)
-    set_parameter(module.weight, site.weights["kernel"].T)
-    set_parameter(module.bias, site.weights.get("bias"))
-    return module
+    return site.load(nn.Linear(site.shape[-1], site.layer.units, bias=site.layer.use_bias))
 
 
 @register_translator(layers.Embedding)
 def _embedding(site: LayerInstance) -> nn.Module:
     if site.layer.mask_zero:
         raise UntranslatableError("masks are not translated")
-    module = nn.Embedding(site.layer.input_dim, site.layer.output_dim)
-    set_parameter(module.weight, site.weights["embeddings"])
-    return module
+    return site.load(nn.Embedding(site.layer.input_dim, site.layer.output_dim))
 
 
 class _PositionEmbedding(nn.Module):
     def __init__(self, site: LayerInstance):
         super().__init__()
-        table = site.weights["position_embeddings"]
-        self.table = nn.Parameter(torch.empty(table.shape))
-        set_parameter(self.table, table)
+        self.weight = nn.Parameter(torch.empty(site.weights["position_embeddings"].shape))
+        site.load(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.table[: x.shape[1]]
+        return x + self.weight[: x.shape[1]]
 
 
 @register_translator(layers.PositionEmbedding)
@@ -80,36 +74,36 @@ def _chain(*parts: nn.Module | None) -> nn.Module:
     return modules[0] if len(modules) == 1 else nn.Sequential(*modules)
 
 
-def _convolution(site: LayerInstance, kernel: str, filters: int, groups: int, bias: bool) -> nn.Module:
+def _convolution(site: LayerInstance, filters: int, groups: int, bias: bool) -> tuple[nn.Module | None, nn.Module]:
+    """A convolution without its weights, and the padding before it where it needs one."""
     layer = site.layer
     pads = resolve_padding(layer.padding, site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate)
     inside, before = _split_padding(pads)
     kind: Any = _CONV[site.rank]
-    module = kind(site.shape[1], filters, layer.kernel_size, layer.strides, inside, layer.dilation_rate, groups, bias)
-    set_parameter(module.weight, site.weights[kernel])
-    set_parameter(module.bias, site.weights.get("bias"))
-    return _chain(before, module)
+    return before, kind(
+        site.shape[1], filters, layer.kernel_size, layer.strides, inside, layer.dilation_rate, groups, bias
+    )
 
 
 @register_translator(layers.Conv1D, layers.Conv2D, layers.Conv3D)
 def _conv(site: LayerInstance) -> nn.Module:
-    return _convolution(site, "kernel", site.layer.filters, site.layer.groups, site.layer.use_bias)
+    before, module = _convolution(site, site.layer.filters, site.layer.groups, site.layer.use_bias)
+    return _chain(before, site.load(module))
 
 
 @register_translator(layers.DepthwiseConv1D, layers.DepthwiseConv2D)
 def _depthwise(site: LayerInstance) -> nn.Module:
     channels = site.shape[1]
-    return _convolution(site, "kernel", channels * site.layer.depth_multiplier, channels, site.layer.use_bias)
+    before, module = _convolution(site, channels * site.layer.depth_multiplier, channels, site.layer.use_bias)
+    return _chain(before, site.load(module))
 
 
 @register_translator(layers.SeparableConv1D, layers.SeparableConv2D)
 def _separable(site: LayerInstance) -> nn.Module:
     wide = site.shape[1] * site.layer.depth_multiplier
-    first = _convolution(site, "depthwise_kernel", wide, site.shape[1], False)
+    before, first = _convolution(site, wide, site.shape[1], False)
     second = _CONV[site.rank](wide, site.layer.filters, 1, bias=site.layer.use_bias)
-    set_parameter(second.weight, site.weights["pointwise_kernel"])
-    set_parameter(second.bias, site.weights.get("bias"))
-    return nn.Sequential(first, second)
+    return _chain(before, site.load(nn.Sequential(OrderedDict(depthwise=first, pointwise=second))))
 
 
 @register_translator(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
@@ -121,8 +115,7 @@ def _conv_transpose(site: LayerInstance) -> nn.Module:
     sizes, pads = zip(*(transposed_conv_shape(*one) for one in axes), strict=True)
     module = _CONV_TRANSPOSE[rank](site.shape[1], layer.filters, layer.kernel_size, layer.strides, 0, 0, layer.groups,
                          layer.use_bias, layer.dilation_rate)  # fmt: skip
-    set_parameter(module.weight, site.weights["kernel"])
-    set_parameter(module.bias, site.weights.get("bias"))
+    site.load(module)
     full_sizes = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in
              zip(site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, strict=True)]  # fmt: skip
     if any(a + size > n for (a, _), size, n in zip(pads, sizes, full_sizes, strict=True)):
@@ -182,20 +175,13 @@ def _global_max(site: LayerInstance) -> nn.Module:
 # ---------------------------------------------------------------- normalisation and dropout
 
 
-def _with_scale(module: Any, site: LayerInstance) -> nn.Module:
-    set_parameter(module.weight, site.weights.get("gamma"), 1.0)
-    set_parameter(module.bias, site.weights.get("beta"))
-    return module
-
-
 @register_translator(layers.BatchNormalization)
 def _batch_norm(site: LayerInstance) -> nn.Module:
     if site.layer.axis not in (1, 1 - len(site.shape)):
         raise UntranslatableError("only the axis of the channels is translated")
-    module: Any = _BATCH[site.rank](site.shape[1], eps=site.layer.epsilon, momentum=1 - site.layer.momentum)
-    module.running_mean.copy_(torch.from_numpy(site.weights["moving_mean"]))
-    module.running_var.copy_(torch.from_numpy(site.weights["moving_variance"]))
-    return _with_scale(module, site)
+    layer = site.layer
+    affine = layer.scale or layer.center
+    return site.load(_BATCH[site.rank](site.shape[1], eps=layer.epsilon, momentum=1 - layer.momentum, affine=affine))
 
 
 @register_translator(layers.LayerNormalization)
@@ -204,7 +190,8 @@ def _layer_norm(site: LayerInstance) -> nn.Module:
     over = sorted(a % rank for a in site.layer.axis)
     if over != list(range(rank - len(over), rank)):
         raise UntranslatableError("only the last axes are translated")
-    return _with_scale(nn.LayerNorm(site.shape[over[0] :], eps=site.layer.epsilon), site)
+    affine = site.layer.scale or site.layer.center
+    return site.load(nn.LayerNorm(site.shape[over[0] :], eps=site.layer.epsilon, elementwise_affine=affine))
 
 
 @register_translator(layers.GroupNormalization)
@@ -212,7 +199,8 @@ def _group_norm(site: LayerInstance) -> nn.Module:
     if site.layer.axis not in (1, 1 - len(site.shape)):
         raise UntranslatableError("only the axis of the channels is translated")
     groups = site.shape[1] if site.layer.groups == -1 else site.layer.groups
-    return _with_scale(nn.GroupNorm(groups, site.shape[1], eps=site.layer.epsilon), site)
+    affine = site.layer.scale or site.layer.center
+    return site.load(nn.GroupNorm(groups, site.shape[1], eps=site.layer.epsilon, affine=affine))
 
 
 @register_translator(layers.LRN)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from prototorch import layers
-from prototorch.interop.torch_translator import LayerInstance, UntranslatableError, register_translator, set_parameter
+from prototorch.interop.torch.layouts import attention_projections
+from prototorch.interop.torch_translator import LayerInstance, UntranslatableError, register_translator
 
 
 def _check_gates(layer: Any, activation: type, recurrent: type | None = None) -> None:
@@ -24,26 +24,14 @@ def _check_gates(layer: Any, activation: type, recurrent: type | None = None) ->
 
 
 class _Recurrent(nn.Module):
-    """One of PyTorch's recurrent layers, with prototorch's outputs. ``order``: PyTorch's gates as indices of ours."""
+    """One of PyTorch's recurrent layers, with prototorch's outputs."""
 
-    def __init__(
-        self, site: LayerInstance, inner: Any, order: tuple[int, ...], recurrent_bias: np.ndarray | None = None
-    ):
+    def __init__(self, site: LayerInstance, kind: Any, **options: Any):
         super().__init__()
-        self.layer, self.inner = site.layer, inner
-
-        def transpose_gates(array: np.ndarray | None) -> np.ndarray | None:
-            if array is None:
-                return None
-            parts = np.split(array, len(order), axis=-1)
-            return np.concatenate([parts[i] for i in order], axis=-1).T
-
-        weights = site.weights
-        bias = weights.get("bias")
-        set_parameter(inner.weight_ih_l0, transpose_gates(weights["kernel"]))
-        set_parameter(inner.weight_hh_l0, transpose_gates(weights["recurrent_kernel"]))
-        set_parameter(inner.bias_ih_l0, transpose_gates(bias if recurrent_bias is None or bias is None else bias[0]))
-        set_parameter(inner.bias_hh_l0, transpose_gates(recurrent_bias))
+        self.layer = site.layer
+        self.inner = site.load(
+            kind(site.shape[2], site.layer.units, bias=site.layer.use_bias, batch_first=True, **options)
+        )
 
     def forward(self, x: Tensor, *first: Tensor) -> Any:
         x = x.flip(1) if self.layer.go_backwards else x
@@ -58,8 +46,7 @@ class _Recurrent(nn.Module):
 @register_translator(layers.LSTM)
 def _lstm(site: LayerInstance) -> nn.Module:
     _check_gates(site.layer, layers.Tanh, layers.Sigmoid)
-    inner = nn.LSTM(site.shape[2], site.layer.units, batch_first=True)
-    return _Recurrent(site, inner, (0, 1, 2, 3))  # i, f, c, o in both
+    return _Recurrent(site, nn.LSTM)
 
 
 @register_translator(layers.GRU)
@@ -67,16 +54,14 @@ def _gru(site: LayerInstance) -> nn.Module:
     _check_gates(site.layer, layers.Tanh, layers.Sigmoid)
     if not site.layer.reset_after:
         raise UntranslatableError("reset_after: false is not translated")
-    bias = site.weights.get("bias")
-    inner = nn.GRU(site.shape[2], site.layer.units, batch_first=True)
-    return _Recurrent(site, inner, (1, 0, 2), None if bias is None else bias[1])  # ours z, r, h; PyTorch's r, z, n
+    return _Recurrent(site, nn.GRU)
 
 
 @register_translator(layers.SimpleRNN)
 def _simple_rnn(site: LayerInstance) -> nn.Module:
     kind = "relu" if type(site.layer.activation) is layers.ReLU else "tanh"
     _check_gates(site.layer, layers.ReLU if kind == "relu" else layers.Tanh)
-    return _Recurrent(site, nn.RNN(site.shape[2], site.layer.units, nonlinearity=kind, batch_first=True), (0,))
+    return _Recurrent(site, nn.RNN, nonlinearity=kind)
 
 
 class _Attention(nn.Module):
@@ -85,16 +70,13 @@ class _Attention(nn.Module):
     def __init__(self, site: LayerInstance):
         super().__init__()
         self.layer = layer = site.layer
-        for name in ("query", "key", "value", "attention_output"):
-            kernel, bias = site.weights[f"{name}/kernel"], site.weights.get(f"{name}/bias")
-            wide = (
-                bias.size if bias is not None else int(np.prod(kernel.shape[1 if name != "attention_output" else 2 :]))
-            )
-            flat = kernel.reshape(-1, wide)
-            linear = nn.Linear(*flat.shape, bias=layer.use_bias)
-            set_parameter(linear.weight, flat.T)
-            set_parameter(linear.bias, None if bias is None else bias.reshape(-1))
-            self.add_module(name, linear)
+        layouts = attention_projections(layer, {name: w.shape for name, w in site.weights.items()})
+        for layout in layouts:
+            name, _, kind = layout.theirs[0].partition(".")
+            if kind == "weight":
+                ((size, length),) = layout.their_shapes({n: site.weights[n].shape for n in layout.ours})
+                self.add_module(name, nn.Linear(length, size, bias=layer.use_bias))
+        site.load(self, layouts)
 
     def forward(self, query: Tensor, value: Tensor | None = None, key: Tensor | None = None) -> Tensor:
         value = query if value is None else value

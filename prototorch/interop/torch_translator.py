@@ -8,7 +8,7 @@ field gets the activation behind it. A layer without a translator, or with field
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from prototorch.interop.layouts import NotExpressibleError, WeightLayout
+from prototorch.interop.torch.layouts import LAYOUTS
 from prototorch.layers import Layer
 
 
@@ -41,6 +43,34 @@ class LayerInstance:
         """The number of spatial dimensions: those after the batch and the channels."""
         return len(self.shape) - 2
 
+    def load(self, module: nn.Module, layouts: Sequence[WeightLayout] | None = None) -> nn.Module:
+        """Copy the weights into a module, and return it. layouts: where they are in it; by default as in files.
+
+        Elements that our layer does not have (a second bias, a shift of 0) are not trained.
+        """
+        own = {name: w for name, w in self.weights.items() if not name.startswith("activation/")}
+        try:
+            layouts = layouts or LAYOUTS.layouts(self.layer, {name: w.shape for name, w in own.items()})
+        except NotExpressibleError as reason:
+            raise UntranslatableError(str(reason)) from None
+        for layout in layouts:
+            arrays = [own[name] for name in layout.ours]
+            theirs = layout.transform.to_theirs(tuple(arrays))
+            surplus = sum(a.size for a in theirs) - sum(a.size for a in arrays)
+            for name, array in reversed(list(zip(layout.theirs, theirs, strict=True))):
+                _assign(module, name, array, fixed=surplus > 0)
+                surplus -= array.size
+        return module
+
+
+def _assign(module: nn.Module, name: str, array: np.ndarray, fixed: bool) -> None:
+    parent, _, last = name.rpartition(".")
+    tensor: Tensor = getattr(module.get_submodule(parent), last)
+    with torch.no_grad():
+        tensor.copy_(torch.from_numpy(np.array(array)))
+    if fixed and isinstance(tensor, nn.Parameter):
+        tensor.requires_grad_(False)
+
 
 Translator = Callable[[LayerInstance], nn.Module]
 _TRANSLATORS: dict[type[Layer], Translator] = {}
@@ -65,18 +95,6 @@ class FunctionModule(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Any:
         return self.function(*inputs)
-
-
-def set_parameter(parameter: Tensor | None, array: np.ndarray | None, otherwise: float = 0.0) -> None:
-    """Copy a weight into a parameter; where the layer has no such weight the parameter is fixed at a constant."""
-    if parameter is None:
-        return
-    with torch.no_grad():
-        if array is None:
-            parameter.fill_(otherwise)
-            parameter.requires_grad_(False)
-        else:
-            parameter.copy_(torch.from_numpy(np.ascontiguousarray(array)))
 
 
 def translate(site: LayerInstance) -> nn.Module:

@@ -1,0 +1,1 @@
+"""PyTorch: how its layers store weights, and nets as its modules."""
