@@ -21,11 +21,15 @@ def as_float(x: ArrayValue) -> Any:
 
 def broadcast_along_axis(ctx: Context, x: ArrayValue, values: Sequence[float], axis: int, what: str) -> Any:
     """One value, or one per position along an axis, as an array that broadcasts to x."""
+    with np.errstate(over="ignore"):
+        constants = np.asarray(values, dtype=x.dtype)
+    if not np.isfinite(constants).all() and np.isfinite(values).all():
+        ctx.fail(f"{what} has values that are not finite in {x.dtype}: {max(values, key=abs)}")
     if len(values) == 1:
-        return np.asarray(values[0], dtype=x.dtype)
+        return constants.reshape(())
     if x.ndim <= axis or x.shape[axis] != len(values):
         ctx.fail(f"{what} has {len(values)} values, axis {axis} of {list(x.shape[1:])} another size")
-    return np.asarray(values, dtype=x.dtype).reshape(-1, *(1,) * (x.ndim - axis - 1))
+    return constants.reshape(-1, *(1,) * (x.ndim - axis - 1))
 
 
 def _affine_bounds(low: float, high: float, scale: np.ndarray, offset: np.ndarray) -> tuple[float, float]:

@@ -105,6 +105,7 @@ SHAPES = [
     ("UpSampling2D { }", [(4,)], "channels, rows, columns"),
     ("PReLU { shared_axes: [4] }", [(2, 3)], "shared_axes [4]"),
     ("Rescaling { scale: [1, 2, 3] }", [(2, 4)], "scale has 3 values"),
+    ("Rescaling { scale: 1e39 }", [(2, 4)], "scale has values that are not finite in float32: 1e+39"),
     ("Normalization { mean: 0  variance: [1, 2]  axis: -1 }", [(3,)], "variance has 2 values"),
     ("Dropout { rate: 0.5  noise_shape: [none, 1] }", [(2, 3)], "noise_shape has 2 sizes"),
     ("Dropout { rate: 0.5  noise_shape: [none, 2] }", [(3,)], "does not broadcast"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
@@ -88,3 +89,20 @@ def test_messages(make, words):
     with pytest.raises(UsageError) as caught:
         make()
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("factor", [1.0 + 1e-9, 1.0001, 1.5, 2.0, 3.0])
+def test_restarts_are_where_the_decays_end(factor):
+    schedule = S.CosineDecayRestarts(0.1, 5, t_mul=factor)
+    begin, length, ends = 0.0, 5.0, []
+    while begin < 3000:
+        begin, length = begin + length, length * factor
+        ends.append(begin)
+    for end in ends:
+        first = math.ceil(end - 1e-9)
+        assert schedule(first) > 0.05 > schedule(first - 1)
+
+
+def test_restarts_after_many_steps_take_no_time_and_a_growing_height_no_traceback():
+    assert 0 <= S.CosineDecayRestarts(0.1, 1, t_mul=1.0 + 1e-12)(10**12) <= 0.1
+    assert S.CosineDecayRestarts(0.1, 1, t_mul=1.0, m_mul=1e300)(5.5) == math.inf

@@ -59,15 +59,27 @@ class CosineDecayRestarts(Schedule):
         return self.first_decay_steps
 
     def value(self, step: float) -> float:
-        restart, begin, length = 0.0, 0.0, float(self.first_decay_steps)
-        if self.t_mul == 1.0:
-            restart = step // self.first_decay_steps
-            begin = restart * length
-        else:
-            while step >= begin + length:
-                restart, begin, length = restart + 1, begin + length, length * self.t_mul
-        height = self.m_mul**restart * half_cosine((step - begin) / length)
+        restart, begin, length = self._last_restart(step)
+        try:
+            height = self.m_mul**restart * half_cosine((step - begin) / length)
+        except OverflowError:
+            height = math.inf
         return self.initial_learning_rate * ((1 - self.alpha) * height + self.alpha)
+
+    def _last_restart(self, step: float) -> tuple[int, float, float]:
+        """The number of restarts before a step, and the begin and length of the decay that it is in."""
+        first, factor = float(self.first_decay_steps), self.t_mul
+        if step < first:
+            return 0, 0.0, first
+        if factor == 1.0:
+            return int(step // first), step // first * first, first
+        # the sum of the lengths is a geometric series; log1p and expm1 keep its digits where the factor is close to 1
+        growth = math.log1p(factor - 1)
+        restart = int(math.log1p(step / first * (factor - 1)) / growth)
+        begin, after = (first * math.expm1(n * growth) / (factor - 1) for n in (restart, restart + 1))
+        if step >= after * (1 - 1e-12):  # rounding: a step on the border belongs to the decay that begins there
+            restart, begin = restart + 1, after
+        return restart, min(begin, step), first * factor**restart
 
 
 class Warmup(Schedule):
