@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from prototorch.data.safe_io import open_file, printable_path, read_head
+from prototorch.data.safe_io import printable_path, read_head
 from prototorch.errors import DataError, ModelFileError
 from prototorch.interop.weight_file import WeightFile
+from prototorch.storage.mapped_file import MappedFile
 from prototorch.storage.tree_paths import find_name_error
+from prototorch.storage.zip_members import zip_members
 
 __all__ = ["Format", "UnknownFile", "check_weight_name"]
 
 _HEAD_BYTES = 4096
-_MAX_DIRECTORY_BYTES = 16 << 20  # of a zip archive whose names are looked at
 MAX_NAME_LENGTH = 1000
 
 
@@ -53,28 +52,13 @@ class UnknownFile:
         if not self.is_zip:
             return frozenset()
         try:
-            with open_file(self.path) as (handle, _), os.fdopen(handle, "rb", closefd=False) as file:
-                return frozenset(zipfile.ZipFile(_LimitedReads(file)).namelist())
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, EOFError, RuntimeError):
+            return frozenset(zip_members(MappedFile(self.path)))
+        except ModelFileError:
             return frozenset()
 
     def has_member(self, name: str) -> bool:
         """Whether a zip archive has a file of this name, at the top or in its one folder."""
         return any(member == name or member.partition("/")[2] == name for member in self.members)
-
-
-class _LimitedReads:
-    """A file that refuses to read a huge block at once, as the directory of a hostile archive would ask for."""
-
-    def __init__(self, file: io.BufferedReader):
-        self._file = file
-        self.tell, self.seek, self.close = file.tell, file.seek, file.close
-        self.seekable = file.seekable
-
-    def read(self, count: int = -1) -> bytes:
-        if count > _MAX_DIRECTORY_BYTES:
-            raise zipfile.BadZipFile(f"a directory of {count:,} bytes")
-        return self._file.read(count if count >= 0 else _MAX_DIRECTORY_BYTES)
 
 
 @dataclass(frozen=True)
