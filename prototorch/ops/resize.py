@@ -40,6 +40,25 @@ def interpolation_matrix(size: int, new_size: int, method: str, align_corners: b
     return matrix
 
 
+def antialiasing_matrix(size: int, new_size: int, method: str) -> np.ndarray:
+    """The matrix [wanted, size] of one axis, float64, of Pillow's resampling (src/libImaging/Resample.c).
+
+    The kernel is as wide as the pixels of the smaller image; it is cut off at the border, and normalized. Weights are
+    rounded to multiples of 2^-22, as Pillow does for images of 8 bits.
+    """
+    matrix = np.zeros((new_size, size))
+    scale = size / new_size
+    width = max(scale, 1.0)
+    support = (1 if method == "bilinear" else 2) * width
+    for i in range(new_size):
+        centre = (i + 0.5) * scale
+        first, last = max(int(centre - support + 0.5), 0), min(int(centre + support + 0.5), size)
+        distances = [abs((k - centre + 0.5) / width) for k in range(first, last)]
+        weights = np.array([max(1 - d, 0.0) if method == "bilinear" else _cubic(d) for d in distances])
+        matrix[i, first:last] = np.floor(weights / weights.sum() * 2.0**22 + 0.5) / 2.0**22
+    return matrix
+
+
 def _cubic(d: float, a: float = -0.5) -> float:
     if d <= 1:
         return (a + 2) * d**3 - (a + 3) * d**2 + 1
@@ -47,13 +66,17 @@ def _cubic(d: float, a: float = -0.5) -> float:
 
 
 @op_function
-def resize(x: Any, size: tuple[int, int], method: str = "bilinear", align_corners: bool = False) -> Any:
-    """x [N, C, H, W] resized to [N, C, *size]."""
+def resize(x: Any, size: tuple[int, int], method: str = "bilinear", align_corners: bool = False,
+           antialias: bool = False) -> Any:  # fmt: skip
+    """x [N, C, H, W] resized to [N, C, *size]. antialias: as Pillow does, for "bilinear" and "bicubic"."""
     for axis, new_size in ((2, size[0]), (3, size[1])):
         have = x.shape[axis]
         if have == new_size:
             continue
-        compute = partial(interpolation_matrix, have, new_size, method, align_corners)
+        if antialias and method != "nearest":
+            compute = partial(antialiasing_matrix, have, new_size, method)
+        else:
+            compute = partial(interpolation_matrix, have, new_size, method, align_corners)
         matrix = LazyArray((new_size, have), x.dtype, compute)
         x = matmul(matrix, x) if axis == 2 else matmul(x, matrix, transpose_b=True)
     return x
