@@ -75,7 +75,8 @@ RANKS: tuple[tuple[str, ...], ...] = (
     # ---- files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
     ("prototorch.interop.transforms", "prototorch.interop.element_types"),
     ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model"),
-    ("prototorch.interop.readers", "prototorch.interop.writers", "prototorch.interop.torch", "prototorch.interop.keras",
+    ("prototorch.interop.keras",),
+    ("prototorch.interop.readers", "prototorch.interop.writers", "prototorch.interop.torch",
      "prototorch.interop.matching.rules"),
     ("prototorch.interop.matching",),
     ("prototorch.interop.symbolic_batch",),

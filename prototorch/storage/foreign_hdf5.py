@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import IO, Protocol
@@ -23,9 +24,18 @@ import numpy as np
 
 from prototorch.errors import ModelFileError
 from prototorch.spec import Spec
+from prototorch.storage.mapped_file import MappedFile
 from prototorch.storage.tree_paths import find_path_error
 
-__all__ = ["map_datasets", "read_dataset_specs", "read_datasets", "read_tree"]
+__all__ = [
+    "HDF5Layout",
+    "StoredDataset",
+    "map_datasets",
+    "read_dataset_specs",
+    "read_datasets",
+    "read_layout",
+    "read_tree",
+]
 
 _INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
 _FIXED_VARIABLES = {
@@ -36,10 +46,68 @@ _FIXED_VARIABLES = {
 }
 _TYPES = {
     f"{order}{kind}" for order in "<>" for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
-}
+} | {"|b1", "|V2"}
+_OPAQUE = "|V2"
+_MAX_EXPANSION = 16  # bytes of arrays for each byte of a file of weights, where they are compressed
 _MAX_HEAD_BYTES = 256 << 20
 _BASE_TIMEOUT = 10  # seconds for an empty file
 _MIN_READ_SPEED = 20 << 20  # bytes per second, in the worst case
+
+
+@dataclass(frozen=True)
+class StoredDataset:
+    """A dataset in a file. dtype: NumPy's code; ``|V2`` for two bytes of no type (Keras' bfloat16), read as ``<u2``.
+    offset: of its bytes in the file; None where they are in chunks."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int | None
+
+
+@dataclass(frozen=True)
+class HDF5Layout:
+    """What a file holds without the arrays: `StoredDataset`s and attributes (see `HDF5Tree`) by path.
+
+    identity: of the file that was read. part: as in `read_layout`.
+    """
+
+    path: str
+    datasets: dict[str, StoredDataset]
+    attributes: dict[str, dict[str, object]]
+    identity: tuple[int, ...]
+    part: tuple[int, int] | None = None
+
+    def read(self, name: str) -> np.ndarray:
+        """A dataset, read-only, in native byte order: a memory map where its bytes are in one piece. Datasets in chunks
+        are read all at once, the first time one is asked for. Raises ModelFileError."""
+        dataset = self.datasets[name]
+        kind = np.dtype("<u2" if dataset.dtype == _OPAQUE else dataset.dtype)
+        if not prod(dataset.shape):
+            return np.zeros(dataset.shape, kind.newbyteorder("="))
+        if dataset.offset is None:
+            return self._chunked_arrays[name]
+        array = self._file.array(kind, dataset.shape, dataset.offset, name)
+        return array.astype(kind.newbyteorder("="), copy=False)
+
+    @cached_property
+    def _chunked_arrays(self) -> dict[str, np.ndarray]:
+        names = [name for name, dataset in self.datasets.items() if dataset.offset is None]
+        budget = _MAX_EXPANSION * self.identity[2] + (1 << 20)
+        with _ReaderSession(self.path, budget, names, attributes=False, arrays=True, part=self.part) as session:
+            rows, _ = session.read_head()
+            arrays = {name: session.read_array(name, dtype, shape) for name, dtype, shape, _ in rows}
+            session.finish()
+        if _file_identity(self.path) != self.identity or arrays.keys() != set(names):
+            raise ModelFileError(f"{self.path}: the file was changed while it was read")
+        for array in arrays.values():
+            array.flags.writeable = False
+        return arrays
+
+    @cached_property
+    def _file(self) -> MappedFile:
+        if _file_identity(self.path) != self.identity:
+            raise ModelFileError(f"{self.path}: the file was changed while it was read")
+        return MappedFile(self.path)
 
 
 @dataclass(frozen=True)
@@ -115,6 +183,24 @@ def map_datasets(path: str | os.PathLike[str], names: Sequence[str] | None = Non
     return arrays
 
 
+def read_layout(path: str | os.PathLike[str], start: int = 0, nbytes: int | None = None) -> HDF5Layout:
+    """Which datasets a file holds, and the attributes of its groups and datasets; no array is read.
+
+    start, nbytes: where the HDF5 file lies within the file, in bytes (that of a zip archive), the whole of it by
+    default. Raises ModelFileError as `read_datasets`.
+    """
+    identity = _file_identity(path)
+    part = None if nbytes is None else (start, nbytes)
+    with _ReaderSession(path, 1 << 60, None, attributes=True, arrays=False, part=part) as session:
+        rows, attributes = session.read_head()
+        session.finish()
+    datasets = {
+        name: StoredDataset(dtype, shape, None if offset is None else offset + start)
+        for name, dtype, shape, offset in rows
+    }
+    return HDF5Layout(os.fspath(path), datasets, attributes, identity, part)
+
+
 DatasetRow = tuple[str, str, tuple[int, ...], int | None]
 
 
@@ -154,13 +240,21 @@ class _ReaderSession:
     """A sandboxed process that reads one file. On exit the process has ended."""
 
     def __init__(
-        self, path: str | os.PathLike[str], budget: int, names: Sequence[str] | None, attributes: bool, arrays: bool
+        self,
+        path: str | os.PathLike[str],
+        budget: int,
+        names: Sequence[str] | None,
+        attributes: bool,
+        arrays: bool,
+        part: tuple[int, int] | None = None,
     ):
         self.path, self.remaining_budget, self.budget = os.fspath(path), budget, budget
         size = _file_identity(path)[2]
         self.seconds = _BASE_TIMEOUT + (min(budget, 8 * size) if arrays else 0) // _MIN_READ_SPEED
-        request = {
+        request: dict[str, object] = {
             "path": os.path.abspath(self.path),
+            "part": part,
+            "allow_opaque": attributes and not arrays,
             "budget": budget,
             "names": None if names is None else list(names),
             "attributes": attributes,
@@ -201,12 +295,7 @@ class _ReaderSession:
 
     def _row(self, name: str, dtype: str, shape: list[int], offset: int | None) -> DatasetRow:
         lengths = tuple(int(length) for length in shape)
-        if (
-            find_path_error(name)
-            or (dtype not in _TYPES and dtype != "|b1")
-            or len(lengths) > 32
-            or any(n < 0 for n in lengths)
-        ):
+        if find_path_error(name) or dtype not in _TYPES or len(lengths) > 32 or any(n < 0 for n in lengths):
             raise ValueError(f"row {name!r:.80}")
         self.remaining_budget -= prod(lengths) * np.dtype(dtype).itemsize
         if self.remaining_budget < 0 or prod(max(n, 1) for n in lengths) > 1 << 59:
@@ -216,7 +305,7 @@ class _ReaderSession:
     def read_array(self, name: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
         """The next array of the answer, in native byte order."""
         try:
-            data = np.empty(shape, np.uint8 if dtype == "|b1" else dtype)
+            data = np.empty(shape, {"|b1": "u1", _OPAQUE: "<u2"}.get(dtype, dtype))
         except MemoryError as error:
             raise self._error(f"{name}: not enough memory for an array of {list(shape)}") from error
         view = data.reshape(-1).view(np.uint8)

@@ -46,15 +46,21 @@ _ADDRESS_SPACE_SLACK = 192 << 20  # bytes of address space in addition to twice 
 def serve(request: dict[str, Any], answer: BinaryIO, refusal: BinaryIO) -> int:
     """Read one file as ``request`` describes; returns the exit status.
 
-    request: ``path``; ``budget``, the limit on the bytes of all arrays; ``names``, or None for all; ``attributes``,
-    whether to send them; ``arrays``, whether to send the arrays' bytes; ``seconds``, the limit on processor time.
+    request: ``path``; ``part``, None or the start and the size in bytes of the HDF5 file within it; ``allow_opaque``,
+    whether elements of two bytes of no type are accepted; ``budget``, the limit on the bytes of all arrays; ``names``,
+    or None for all; ``attributes``, whether to send them; ``arrays``, whether to send the arrays' bytes; ``seconds``,
+    the limit on processor time.
     """
     try:
         file = io.FileIO(request["path"], "rb")
         _drop_privileges(request["budget"], request["seconds"])
+        size = os.fstat(file.fileno()).st_size
+        if request.get("part"):
+            start, size = request["part"]
+            file = _FilePart(file, start, size)  # type: ignore[assignment]
         with h5py.File(file, "r") as tree:
-            size = os.fstat(file.fileno()).st_size
-            validator = HDF5Validator(tree, size, request["budget"], request["names"])
+            allow_opaque = bool(request.get("allow_opaque"))
+            validator = HDF5Validator(tree, size, request["budget"], request["names"], allow_opaque)
             head = json.dumps(
                 {
                     "arrays": [[f.path, f.dtype, f.shape, f.offset] for f in validator.datasets],
@@ -76,6 +82,33 @@ def serve(request: dict[str, Any], answer: BinaryIO, refusal: BinaryIO) -> int:
     except Exception as error:  # the library may raise any exception on a damaged file
         return _write_refusal(refusal, f"{type(error).__name__}: {error}")
     return 0
+
+
+class _FilePart(io.RawIOBase):
+    """Some bytes of a file as a file of their own, read-only."""
+
+    def __init__(self, file: io.FileIO, start: int, size: int):
+        self.file, self.start, self.size, self.position = file, start, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self.position = max(0, offset + (0, self.position, self.size)[whence])
+        return self.position
+
+    def tell(self) -> int:
+        return self.position
+
+    def readinto(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self.file.seek(self.start + self.position)
+        count = self.file.readinto(view[: max(0, min(len(view), self.size - self.position))]) or 0
+        self.position += count
+        return count
 
 
 def _write_refusal(refusal: BinaryIO, reason: str) -> int:

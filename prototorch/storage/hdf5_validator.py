@@ -65,11 +65,15 @@ class DatasetInfo:
 class HDF5Validator:
     """Validates a file, or only the datasets ``names`` and their groups, without reading any array.
 
+    allow_opaque: whether elements of two bytes of no type are accepted (bfloat16, as h5py writes it).
     datasets: the validated datasets. objects: (path, handle) of all groups and datasets met.
     """
 
-    def __init__(self, file: h5py.File, size: int, budget: int, names: Sequence[str] | None = None):
+    def __init__(
+        self, file: h5py.File, size: int, budget: int, names: Sequence[str] | None = None, allow_opaque: bool = False
+    ):
         self.file, self.size, self.budget, self.remaining_budget = file, size, budget, budget
+        self.allow_opaque = allow_opaque
         self.visited_addresses: set[int] = set()
         self.handles: dict[str, h5g.GroupID | h5d.DatasetID] = {}
         self.objects: list[tuple[str, h5g.GroupID | h5d.DatasetID]] = []
@@ -164,7 +168,7 @@ class HDF5Validator:
         if space.get_simple_extent_type() == h5s.NULL:
             raise UnsafeFileError(f"{path}: an empty dataspace")
         shape = tuple(int(length) for length in space.get_simple_extent_dims())
-        dtype = numpy_dtype_of(handle.get_type(), path)
+        dtype = numpy_dtype_of(handle.get_type(), path, self.allow_opaque)
         itemsize = int(dtype[2:])
         nbytes = prod(shape) * itemsize
         if nbytes > self.remaining_budget or prod(max(length, 1) for length in shape) * itemsize > 1 << 62:
@@ -229,8 +233,11 @@ class HDF5Validator:
             raise UnsafeFileError(f"{dataset.path}: {count:,} chunks declared, {num_stored:,} stored")
 
 
-def numpy_dtype_of(kind: h5t.TypeID, path: str) -> str:
-    """NumPy's code of an element type (``|b1`` for booleans). Raises UnsafeFileError for an unsupported one."""
+def numpy_dtype_of(kind: h5t.TypeID, path: str, allow_opaque: bool = False) -> str:
+    """NumPy's code of an element type (``|b1`` for booleans, ``|V2`` for two bytes of no type where they are allowed).
+
+    Raises UnsafeFileError for an unsupported one.
+    """
     code = kind.get_class()
     if code in (h5t.INTEGER, h5t.FLOAT):
         for dtype, number_type in _NUMBER_TYPES.items():
@@ -240,6 +247,8 @@ def numpy_dtype_of(kind: h5t.TypeID, path: str) -> str:
         members = {kind.get_member_name(i): kind.get_member_value(i) for i in range(2)}
         if members == {b"FALSE": 0, b"TRUE": 1}:
             return "|b1"
+    elif code == h5t.OPAQUE and kind.get_size() == 2 and allow_opaque:
+        return "|V2"
     raise UnsafeFileError(
         f"{path}: elements of an {_CLASS_NAMES.get(code, 'unknown')} type ({kind.get_size()} bytes); "
         "expected integers, IEEE floats or booleans"

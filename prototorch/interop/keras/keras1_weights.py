@@ -1,0 +1,126 @@
+"""Weights of Keras 1, and of Keras 2's layers for cuDNN, in the layout that Keras 2 and 3 have for the same layers.
+
+Theano's kernels are [out, in, *size] and its convolutions flip them; an LSTM had twelve arrays, a GRU nine, one of each
+kind for each gate. Source: what Keras 2 does when it loads such files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from prototorch.interop.keras.stored_arrays import computed_array
+from prototorch.interop.weight_file import StoredArray
+
+__all__ = ["converted_layer", "kernel_order"]
+
+_CLASSES = {
+    "Convolution1D": "Conv1D", "AtrousConvolution1D": "Conv1D", "Convolution2D": "Conv2D",
+    "AtrousConvolution2D": "Conv2D", "Convolution3D": "Conv3D", "Deconvolution2D": "Conv2DTranspose",
+    "SeparableConvolution2D": "SeparableConv2D", "CuDNNLSTM": "LSTM", "CuDNNGRU": "GRU",
+    "TimeDistributedDense": "TimeDistributed",
+}  # fmt: skip
+_RECURRENT = ("kernel", "recurrent_kernel", "bias")
+_LSTM_GATES = (0, 6, 3, 9)  # the first array of i, f, c, o among those of i, c, f, o
+_GRU_GATES = (0, 3, 6)
+
+
+def converted_layer(kind: str, arrays: Mapping[str, StoredArray], dims: str) -> tuple[str, dict[str, StoredArray]]:
+    """The class that Keras 2 has for a layer's, and its arrays in Keras 2's layout and names.
+
+    dims: "th" or "tf" for a file of Keras 1, "th flipped" for one that Theano trained, "" for a later one.
+    """
+    kind = _CLASSES.get(kind, kind)
+    parts = list(arrays.values())
+    are_gates = kind in ("", "LSTM", "GRU", "Bidirectional") and all(len(array.shape) <= 2 for array in parts)
+    if are_gates and kind == "Bidirectional" and len(parts) in (18, 24):
+        half = len(parts) // 2
+        both = {"forward_layer": parts[:half], "backward_layer": parts[half:]}
+        return kind, {f"{way}/{name}": array for way, one in both.items() for name, array in _joined_gates(one).items()}
+    if are_gates and len(parts) in (9, 12):
+        return kind or ("LSTM" if len(parts) == 12 else "GRU"), _joined_gates(parts)
+    if len(parts) == 3 and (gates := _gates_of_cudnn(parts)):
+        return kind or {4: "LSTM", 3: "GRU"}[gates], _from_cudnn(parts, gates)
+    if dims and parts and len(parts[0].shape) in (4, 5) and kind not in ("PReLU", "Embedding"):
+        first, *rest = arrays.items()
+        return kind, {first[0]: _converted_kernel(kind, first[1], dims), **dict(rest)}
+    return kind, dict(arrays)
+
+
+def _joined_gates(parts: list[StoredArray]) -> dict[str, StoredArray]:
+    firsts = _LSTM_GATES if len(parts) == 12 else _GRU_GATES
+    joined = {}
+    for offset, name in enumerate(_RECURRENT):
+        of_gates = [parts[first + offset] for first in firsts]
+        shape = (*of_gates[0].shape[:-1], sum(part.shape[-1] for part in of_gates))
+        joined[name] = computed_array(of_gates, shape, lambda *gates: np.concatenate(gates, axis=-1))
+    return joined
+
+
+def _gates_of_cudnn(parts: list[StoredArray]) -> int:
+    """How many gates a recurrent layer for cuDNN has whose weights these are: one bias vector of both; 0 for others."""
+    kernel, recurrent, bias = (array.shape for array in parts)
+    if len(kernel) != 2 or len(recurrent) != 2 or len(bias) != 1 or recurrent[1] != kernel[1]:
+        return 0
+    units = recurrent[0]
+    return next((n for n in (3, 4) if recurrent[1] == n * units and bias[0] == 2 * n * units), 0)
+
+
+def _from_cudnn(parts: list[StoredArray], gates: int) -> dict[str, StoredArray]:
+    kernel, recurrent, bias = parts
+
+    def input_kernel(array: np.ndarray) -> np.ndarray:
+        return np.hstack([gate.T.reshape(gate.shape, order="F") for gate in np.hsplit(array, gates)])
+
+    def state_kernel(array: np.ndarray) -> np.ndarray:
+        return np.hstack([gate.T for gate in np.hsplit(array, gates)])
+
+    def biases(array: np.ndarray) -> np.ndarray:
+        both = array.reshape(2, -1)
+        return both.sum(axis=0) if gates == 4 else both
+
+    half = bias.shape[0] // 2
+    return {
+        "kernel": computed_array([kernel], kernel.shape, input_kernel),
+        "recurrent_kernel": computed_array([recurrent], recurrent.shape, state_kernel),
+        "bias": computed_array([bias], (half,) if gates == 4 else (2, half), biases),
+    }
+
+
+def _converted_kernel(kind: str, kernel: StoredArray, dims: str) -> StoredArray:
+    if kind == "Conv1D" or (not kind and len(kernel.shape) == 4 and kernel.shape[3] == 1 != kernel.shape[1]):
+        return _converted_kernel_1d(kernel, dims)
+    axes = tuple(range(len(kernel.shape)))
+    if dims != "tf":
+        axes = (*axes[2:], 0, 1) if kind == "Conv2DTranspose" else (*axes[2:], 1, 0)
+    elif kind == "Conv2DTranspose":
+        axes = (0, 1, 3, 2)
+    flipped = tuple(range(len(axes) - 2)) if dims == "th flipped" else ()
+    if axes == tuple(range(len(axes))) and not flipped:
+        return kernel
+    shape = tuple(kernel.shape[axis] for axis in axes)
+    return computed_array([kernel], shape, lambda array: np.flip(array.transpose(axes), flipped))
+
+
+def _converted_kernel_1d(kernel: StoredArray, dims: str) -> StoredArray:
+    """[steps, 1, in, out] in the last versions of Keras 1, [out, in, steps, 1] before: [steps, in, out]."""
+    steps, one, channels, filters = kernel.shape
+    axes = (0, 1, 2, 3)
+    if one != 1:
+        axes, (filters, channels, steps, _) = (2, 3, 1, 0), kernel.shape
+    flipped = (0,) if dims == "th flipped" else ()
+    shape = (steps, channels, filters)
+    return computed_array([kernel], shape, lambda array: np.flip(array.transpose(axes).reshape(shape), flipped))
+
+
+def kernel_order(kernels: list[tuple[int, ...]]) -> str:
+    """Which order the kernels of a file of Keras 1 have that does not say it: "th" [out, in, *size] or "tf"
+    [*size, in, out], by their sizes, of which an image's are equal and smaller than its channels."""
+    votes = 0
+    for shape in kernels:
+        th, tf = shape[2:], shape[:-2]
+        fits_th, fits_tf = len(set(th)) == 1, len(set(tf)) == 1
+        votes += (fits_th and (not fits_tf or prod(th) < prod(tf))) - (fits_tf and (not fits_th or prod(tf) < prod(th)))
+    return "th" if votes > 0 else "tf"

@@ -1,0 +1,151 @@
+"""The HDF5 layout of Keras 1 and 2, which Keras 3 still writes to ``.h5``: `layer_names`, and in each layer's group
+`weight_names`, which are paths below it. Keras 0 numbers both: ``layer_0/param_0``.
+
+Weights of a model in a model are all in its group; they are given as the layers that their names tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from prototorch.errors import ModelFileError
+from prototorch.interop.keras.config_json import ConfigLayer
+from prototorch.interop.keras.keras1_weights import converted_layer
+from prototorch.interop.keras.stored_arrays import stored_array, text_list
+from prototorch.interop.keras.weight_names import renamed_weight
+from prototorch.interop.weight_file import StoredArray, StoredLayer
+from prototorch.storage.foreign_hdf5 import HDF5Layout
+
+__all__ = ["NamedArrays", "read_legacy_layers", "read_numbered_layers"]
+
+#: the layers of a file and its arrays by the names that the layers give
+NamedArrays = tuple[list[StoredLayer], dict[str, StoredArray]]
+
+_HEADS = ("query", "key", "value", "attention_output")
+_TOP_LEVEL = "top_level_model_weights"
+
+
+def read_legacy_layers(layout: HDF5Layout, root: str, config_layers: Sequence[ConfigLayer], dims: str) -> NamedArrays:
+    """The layers in a group of this layout ("" for the file's root). dims: "th" where Keras 1 wrote kernels in Theano's
+    order, "th flipped" with Theano's convolution, "tf" where it wrote TensorFlow's, "" for Keras 2 and 3."""
+    names = text_list(layout.attributes.get(root, {}), "layer_names")
+    if names is None:
+        raise ModelFileError(f"{layout.path}: the group {root or '/'} has no attribute layer_names")
+    kinds = {layer.path: layer for layer in config_layers if not layer.is_model}
+    inner = {layer.path for layer in config_layers if layer.is_model}
+    layers: list[StoredLayer] = []
+    arrays: dict[str, StoredArray] = {}
+    if f"{root}/{_TOP_LEVEL}".lstrip("/") in layout.attributes:
+        names = [*names, _TOP_LEVEL]
+    for name in names:
+        group = f"{root}/{name}".lstrip("/")
+        weight_names = text_list(layout.attributes.get(group, {}), "weight_names") or []
+        paths = [f"{group}/{weight}" for weight in weight_names]
+        for path in paths:
+            if path not in layout.datasets:
+                raise ModelFileError(f"{layout.path}: {group} lists the weight {path!r:.120}, which is not there")
+        for layer, weights in _split_layers(name, weight_names, kinds, name in inner).items():
+            in_file = {weight: stored_array(layout, f"{group}/{full}") for weight, full in weights.items()}
+            kind, of_layer = converted_layer(kinds[layer].kind if layer in kinds else "", in_file, dims)
+            names_of_layer = []
+            for weight, array in of_layer.items():
+                names_of_layer.append(_unused_name(f"{layer}/{weight}", arrays))
+                arrays[names_of_layer[-1]] = array
+            layers.append(StoredLayer(layer, kind, tuple(names_of_layer)))
+    return layers, arrays
+
+
+def _unused_name(name: str, names: Mapping[str, object]) -> str:
+    number = 1
+    unused = name
+    while unused in names:
+        unused, number = f"{name}_{number}", number + 1
+    return unused
+
+
+def _split_layers(
+    name: str, weight_names: Sequence[str], kinds: Mapping[str, ConfigLayer], is_model: bool
+) -> dict[str, dict[str, str]]:
+    """The layers in a group: name -> {weight: its path below the group}, in the file's order."""
+    parts = {full: [part.split(":")[0] for part in full.split("/")] for full in weight_names}
+    scopes = {full: tuple(names[:-1]) for full, names in parts.items()}
+    if not is_model and (name in kinds or len(set(scopes.values())) <= 1 or _is_one_layer(scopes.values())):
+        found: dict[str, str] = {}
+        for full, names in parts.items():
+            weight = _weight_name(name, names)
+            found[_unused_name(weight, found)] = full
+        return {name: found}
+    layers: dict[str, dict[str, str]] = {}
+    for full, names in parts.items():
+        layer, weight = _inner_layer(name, names, kinds)
+        inside = layers.setdefault(layer, {})
+        inside[_unused_name(weight, inside)] = full
+    return layers
+
+
+def _is_one_layer(scopes: object) -> bool:
+    """Whether the scopes are those within a bidirectional or an attention layer."""
+    ends = [[part for part in scope if not part.endswith("_cell")][-1:] for scope in scopes]  # type: ignore[attr-defined]
+    last = [end[0] if end else "" for end in ends]
+    return all(end in _HEADS for end in last) or all(end.startswith(("forward_", "backward_")) for end in last)
+
+
+def _weight_name(layer: str, parts: Sequence[str]) -> str:
+    """The name of a weight below its layer: its last part, behind the direction or the head that it belongs to."""
+    last = _short_name(layer, parts[-1])
+    for part in reversed(parts[:-1]):
+        if part in _HEADS and len(parts) > 2:
+            return f"{part}/{last}"
+        for direction in ("forward", "backward"):
+            if part.startswith(f"{direction}_") and part != layer:
+                return f"{direction}_layer/{last}"
+    return last
+
+
+def _short_name(layer: str, name: str) -> str:
+    """``conv_1_W`` of the layer ``conv_1`` in Keras 1: kernel."""
+    for prefix in (f"{layer}_", "param_"):
+        if name.startswith(prefix) and len(name) > len(prefix):
+            return renamed_weight(name.removeprefix(prefix), "")
+    return name
+
+
+def _inner_layer(model: str, parts: Sequence[str], kinds: Mapping[str, ConfigLayer]) -> tuple[str, str]:
+    """The layer of a weight of a model in a model, and the weight's name below it."""
+    scope = list(parts[:-1])
+    if model in scope:
+        scope = scope[scope.index(model) + 1 :]
+    for end in range(len(scope), 0, -1):
+        for start in range(end):
+            path = "/".join([model, *scope[start:end]])
+            if path in kinds:
+                return path, _weight_name(scope[end - 1], parts)
+    kept = [part for part in scope if not part.endswith("_cell")]
+    while kept and (kept[-1] in _HEADS or kept[-1].startswith(("forward_", "backward_"))):
+        kept.pop()
+    return "/".join([model, *kept]), _weight_name(kept[-1] if kept else model, parts)
+
+
+def read_numbered_layers(layout: HDF5Layout) -> NamedArrays:
+    """The layers of a file of Keras 0: ``layer_3/param_0``."""
+    layers: list[StoredLayer] = []
+    arrays: dict[str, StoredArray] = {}
+    total = layout.attributes.get("", {}).get("nb_layers")
+    if not isinstance(total, int) or not 0 <= total <= len(layout.attributes):
+        raise ModelFileError(f"{layout.path}: nb_layers is {total!r:.40}, but there are not as many layers")
+    for number in range(total):
+        name = f"layer_{number}"
+        count = layout.attributes.get(name, {}).get("nb_params", 0)
+        if not isinstance(count, int) or not 0 <= count <= len(layout.datasets):
+            raise ModelFileError(f"{layout.path}: {name}: nb_params is {count!r:.40}, but there are not as many arrays")
+        paths = [f"{name}/param_{k}" for k in range(count)]
+        missing = next((path for path in paths if path not in layout.datasets), None)
+        if missing is not None:
+            raise ModelFileError(f"{layout.path}: {missing} is not there")
+        if not paths:
+            continue
+        in_file = {str(k): stored_array(layout, path) for k, path in enumerate(paths)}
+        kind, of_layer = converted_layer("", in_file, "th flipped")
+        arrays |= {f"{name}/{weight}": array for weight, array in of_layer.items()}
+        layers.append(StoredLayer(name, kind, tuple(f"{name}/{weight}" for weight in of_layer)))
+    return layers, arrays

@@ -1,0 +1,45 @@
+"""HDF5 files of other systems: Keras (``.h5``, ``.hdf5``, ``.weights.h5``), NNabla, and trees of arrays of anybody.
+
+The HDF5 library sees such a file in a sandboxed process alone (`prototorch.storage.foreign_hdf5`).
+"""
+
+from __future__ import annotations
+
+from prototorch.errors import ModelFileError
+from prototorch.interop.keras.stored_arrays import stored_array
+from prototorch.interop.keras.weights_file import is_keras_layout, keras_weight_file
+from prototorch.interop.readers.file_format import Format, UnknownFile
+from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.storage.foreign_hdf5 import HDF5Layout, read_layout
+
+__all__ = ["FORMAT"]
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+def _recognize(file: UnknownFile) -> bool:
+    return file.head.startswith(SIGNATURE)
+
+
+def _open(path: str) -> WeightFile:
+    layout = read_layout(path)
+    if is_keras_layout(layout):
+        return keras_weight_file(layout)
+    if not layout.datasets:
+        raise ModelFileError(f"{path}: an HDF5 file without arrays")
+    names = list(layout.datasets)
+    is_nnabla = all("need_grad" in layout.attributes.get(name, {}) for name in names)
+    if is_nnabla:
+        names.sort(key=lambda name: _index(layout, name))
+    arrays: dict[str, StoredArray] = {name: stored_array(layout, name) for name in names}
+    if is_nnabla:
+        return WeightFile(path, "NNabla parameters", "nnabla", arrays)
+    return WeightFile(path, FORMAT.name, "", arrays)
+
+
+def _index(layout: HDF5Layout, name: str) -> int:
+    index = layout.attributes[name].get("index")
+    return index if isinstance(index, int) else 0
+
+
+FORMAT = Format("HDF5", _recognize, _open, (".h5", ".hdf5"))
