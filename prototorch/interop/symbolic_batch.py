@@ -6,7 +6,7 @@ the batch: those that are the same multiple of it in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,12 +56,13 @@ class _ExportGraph(Graph):
 @dataclass
 class Recording:
     """Ops recorded for any batch size. ``inputs`` and ``outputs`` are values of ``graph``; ``values`` those of a net by
-    name; ``weights`` the names of the weights that are read."""
+    name; ``masked`` the values that have a mask."""
 
     graph: Graph
     inputs: list[Value]
     outputs: list[Value]
     values: Mapping[str, Value]
+    masked: frozenset[Value]
     _others: Mapping[Value, Value]
     _other_nodes: Mapping[Node, Node]
 
@@ -87,7 +88,8 @@ def _symbolic(a: Any, b: Any) -> Any:
     return BatchMultiple(a // first)
 
 
-def _join(recordings: Sequence[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]]) -> Recording:
+def _join(recordings: Sequence[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]],
+          masked: Iterable[Value] = ()) -> Recording:  # fmt: skip
     (graph, inputs, outputs, values), (other, *_) = recordings
     nodes, others = graph.nodes, other.nodes
     if [n.op.name for n in nodes] != [n.op.name for n in others]:
@@ -98,7 +100,7 @@ def _join(recordings: Sequence[tuple[Graph, list[Value], list[Value], Mapping[st
     for node, twin in zip(nodes, others, strict=True):
         pairs.update(zip(node.inputs, twin.inputs, strict=True))
         pairs.update(zip(node.outputs, twin.outputs, strict=True))
-    return Recording(graph, inputs, outputs, values, pairs, dict(zip(nodes, others, strict=True)))
+    return Recording(graph, inputs, outputs, values, frozenset(masked), pairs, dict(zip(nodes, others, strict=True)))
 
 
 def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[str, str], keeps: Callable[[str], bool],
@@ -112,14 +114,15 @@ def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[st
 
     Raises ShapeError, and UsageError for a net whose ops depend on the batch size.
     """
-    recordings = []
+    recordings, masked = [], []
     for batch in _BATCHES:
         graph = _ExportGraph(keeps)
         specs = {name: Spec((batch, *shape), dtypes[name]) for name, shape in shapes.items()}
         traced = trace(net, specs, False, graph, preparation=preparation)
         inputs = [graph.inputs[node.name] for node in net.inputs]
         recordings.append((graph, inputs, [traced.values[o] for o in net.outputs], traced.values))
-    return _join(recordings)
+        masked.append(list(traced.masks))
+    return _join(recordings, masked[0])
 
 
 def record_sublayer(layer: Layer, name: str, dims: Sequence[tuple[Dim, ...]], dtype: str,

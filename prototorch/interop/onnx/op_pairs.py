@@ -87,7 +87,7 @@ OP_PAIRS: tuple[OpPair, ...] = (
     OpPair("Mish", "mish", layers.Mish, since=18),
     OpPair("Gelu", "gelu", layers.GELU, since=20,
            attributes={"approximate": AttributePair("approximate", "none", {"none": False, "tanh": True})}),
-    OpPair("Swish", "silu", layers.SiLU, fixed={"alpha": (1.0, 1.0)}, since=24),
+    OpPair("Swish", "", layers.SiLU, fixed={"alpha": (1.0, 1.0)}, since=24),
     OpPair("Tanh", "tanh", layers.Tanh),
     OpPair("Softplus", "softplus", layers.Softplus),
     OpPair("Softsign", "softsign", layers.Softsign),
@@ -99,7 +99,7 @@ OP_PAIRS: tuple[OpPair, ...] = (
     OpPair("LRN", "", layers.LRN, {"size": AttributePair("size", None), "alpha": AttributePair("alpha", 1e-4),
                                    "beta": AttributePair("beta", 0.75), "bias": AttributePair("k", 1.0)}),
     # several inputs; the ops have two, the layers any number
-    OpPair("Add", "add", layers.Add),
+    OpPair("Add", "", layers.Add),
     OpPair("Sub", "subtract", layers.Subtract),
     OpPair("Mul", "multiply", layers.Multiply),
     OpPair("Max", "maximum", layers.Maximum),

@@ -1,0 +1,149 @@
+"""A net and its weights as an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from prototorch.errors import UsageError
+from prototorch.graph.ir import Node, Value
+from prototorch.graph.net import LayerNode, Net
+from prototorch.interop.onnx import onnx_package
+from prototorch.interop.onnx.export import layers_dense, ops_elementwise, ops_products, ops_shape, recurrent
+from prototorch.interop.onnx.export.graph_builder import BATCH, GraphBuilder
+from prototorch.interop.onnx.export.layer_table import LayerExport, layer_exporter
+from prototorch.interop.onnx.export.walker import OpWalker, keeps_op
+from prototorch.interop.symbolic_batch import BatchMultiple, Preparation, Recording, layer_sections, record_net
+
+__all__ = ["DEFAULT_OPSET", "OPSETS", "OnnxSettings", "layers_dense", "onnx_model", "ops_elementwise", "ops_products",
+           "ops_shape", "recurrent"]  # fmt: skip
+
+DEFAULT_OPSET = 18  # what PyTorch's exporter writes, and what runtimes of the last years read
+OPSETS = range(13, 26)
+
+
+@dataclass(frozen=True)
+class OnnxSettings:
+    """What an export may say.
+
+    opset: of the default domain. include_preprocess: whether the layers of ``preprocess`` are a part of the graph; its
+    first input is then what they read. shapes: of inputs whose sizes the text leaves open, and of the first input
+    before ``preprocess``; without the batch dimension. metadata: pairs of text for the file.
+    """
+
+    opset: int = DEFAULT_OPSET
+    include_preprocess: bool = False
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def onnx_model(net: Net, weights: Mapping[str, np.ndarray], settings: OnnxSettings | None = None) -> Any:
+    """The net as it predicts, as an `onnx.ModelProto` with a symbolic batch dimension.
+
+    Inputs, outputs and values have the names of the net, nodes those of its layers, initialisers those of its weights.
+
+    Args:
+        weights: all weights by name. settings: default `OnnxSettings`.
+
+    Raises UsageError where onnx is not installed, for an opset that is not supported, an input of unknown size, and an
+    op that ONNX does not have; ShapeError for a net that does not fit its inputs.
+    """
+    settings = settings or OnnxSettings()
+    onnx = onnx_package()
+    if settings.opset not in OPSETS:
+        raise UsageError(f"opset {settings.opset} is not supported; use {OPSETS[0]} to {OPSETS[-1]}")
+    recording = _record(net, settings)
+    builder, walker = _write_layers(net, recording, weights, settings)
+    inputs = [_value_info(onnx, i.name, v, recording) for i, v in zip(net.inputs, recording.inputs, strict=True)]
+    outputs = [_output(onnx, builder, walker, name, value, recording)
+               for name, value in zip(net.outputs, recording.outputs, strict=True)]  # fmt: skip
+    tensors = [onnx.numpy_helper.from_array(a, name) for name, a in builder.initializers.items()]
+    graph = onnx.helper.make_graph(builder.nodes, net.name, inputs, outputs, tensors)
+    model = onnx.helper.make_model(graph, producer_name="prototorch",
+                                   opset_imports=[onnx.helper.make_opsetid("", settings.opset)])  # fmt: skip
+    model.ir_version = onnx.helper.find_min_ir_version_for(model.opset_import)
+    onnx.helper.set_model_props(model, dict(settings.metadata))
+    return model
+
+
+def _record(net: Net, settings: OnnxSettings) -> Recording:
+    shapes = {}
+    for node in net.inputs:
+        shape = tuple(settings.shapes.get(node.name, node.shape))
+        if None in shape:
+            raise UsageError(
+                f"the input {node.name!r} has an unknown size; give its shape: shapes={{{node.name!r}: ...}}"
+            )
+        shapes[node.name] = tuple(int(n) for n in shape if n is not None)
+    prepared = settings.include_preprocess and bool(net.preprocess)
+    return record_net(net, shapes, {n.name: n.dtype for n in net.inputs},
+                      lambda name: keeps_op(name, settings.opset), Preparation(net) if prepared else None)  # fmt: skip
+
+
+def _write_layers(net: Net, recording: Recording, weights: Mapping[str, np.ndarray],
+                  settings: OnnxSettings) -> tuple[GraphBuilder, OpWalker]:  # fmt: skip
+    inputs = [node.name for node in net.inputs]
+    tops = {top: recording.values[top] for node in net.nodes for top in node.tops}
+    builder = GraphBuilder(settings.opset, [*inputs, *tops])
+    walker = OpWalker(builder, recording, weights)
+    for name, value in zip(inputs, recording.inputs, strict=True):
+        walker.bind(value, name)
+    builder.batch_source(inputs[0])
+    for top, value in tops.items():
+        if value.kind == "node":
+            walker.preferred.setdefault(value, top)
+    walker.fold()
+    sections = list(layer_sections(net, recording.graph))
+    live = _live_nodes(recording)
+    walker.absorb([node for node in recording.graph.nodes if node in live])
+    for layer, nodes in sections:
+        if layer is not None:
+            _write_layer(walker, layer)
+        members, results = set(nodes), set(recording.outputs)
+        read_elsewhere = [v for n in nodes if n in live for v in n.outputs
+                          if v in results or any(u in live and u not in members for u in v.users)]  # fmt: skip
+        for node in walker.live_nodes(nodes, read_elsewhere):
+            walker.write(node, layer.name if layer is not None else "preprocess")
+    return builder, walker
+
+
+def _write_layer(walker: OpWalker, node: LayerNode) -> None:
+    """Write a layer that has an entry of its own; nothing for any other."""
+    exporter = layer_exporter(node.layer)
+    if exporter is None:
+        return
+    recording = walker.recording
+    values, outputs = ([recording.values[n] for n in names] for names in (node.bottoms, node.tops))
+    if all(v in walker.names for v in outputs):
+        return
+    exporter(LayerExport(walker, node.layer, node.weights_key, node.name, [walker.name(v) for v in values], values,
+                         outputs, any(v in recording.masked for v in values)))  # fmt: skip
+
+
+def _live_nodes(recording: Recording) -> set[Node]:
+    """The nodes that an output depends on."""
+    wanted, live = set(recording.outputs), set()
+    for node in reversed(recording.graph.nodes):
+        if not wanted.isdisjoint(node.outputs):
+            wanted.update(node.inputs)
+            live.add(node)
+    return live
+
+
+def _value_info(onnx: Any, name: str, value: Value, recording: Recording) -> Any:
+    """The declaration of an input or output."""
+    dims = [BATCH if n == BatchMultiple() else f"{n.factor} * {BATCH}" if isinstance(n, BatchMultiple) else n
+            for n in recording.dims(value)]  # fmt: skip
+    element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
+    return onnx.helper.make_tensor_value_info(name, element, dims)
+
+
+def _output(onnx: Any, builder: GraphBuilder, walker: OpWalker, name: str, value: Value, recording: Recording) -> Any:
+    """The declaration of an output; a value of another name gets a node that passes it on."""
+    current = walker.name(value)
+    if current != name:
+        builder.emit("Identity", [current], [name], name)
+    return _value_info(onnx, name, value, recording)

@@ -1,0 +1,112 @@
+"""Elementwise ops that are not one op of ONNX, or not in older opsets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from prototorch.interop.onnx import onnx_package
+from prototorch.interop.onnx.export.walker import NodeExport, exports_op
+
+
+def _number(export: NodeExport, value: float, index: int = 0) -> str:
+    """A scalar of an input's dtype."""
+    return export.constant(np.asarray(value, export.inputs[index].dtype), "number")
+
+
+@exports_op("square")
+def _square(export: NodeExport) -> None:
+    export.result("Mul", [export.name(0)] * 2)
+
+
+@exports_op("rsqrt")
+def _rsqrt(export: NodeExport) -> None:
+    export.result("Reciprocal", [export.emit("Sqrt", [export.name(0)])])
+
+
+@exports_op("expm1")
+def _expm1(export: NodeExport) -> None:
+    export.result("Sub", [export.emit("Exp", [export.name(0)]), _number(export, 1)])
+
+
+@exports_op("log1p")
+def _log1p(export: NodeExport) -> None:
+    export.result("Log", [export.emit("Add", [export.name(0), _number(export, 1)])])
+
+
+@exports_op("relu6")
+def _relu6(export: NodeExport) -> None:
+    export.result("Clip", [export.name(0), _number(export, 0), _number(export, 6)])
+
+
+@exports_op("prelu")
+def _prelu(export: NodeExport) -> None:
+    export.result("PRelu", [export.name(0), export.name(1)])
+
+
+@exports_op("log_sigmoid")
+def _log_sigmoid(export: NodeExport) -> None:
+    inner = export.emit("Softplus", [export.emit("Neg", [export.name(0)])])
+    export.result("Neg", [inner])
+
+
+@exports_op("silu")
+def _silu(export: NodeExport) -> None:
+    export.result("Mul", [export.name(0), export.emit("Sigmoid", [export.name(0)])])
+
+
+@exports_op("mish")
+def _mish(export: NodeExport) -> None:
+    inner = export.emit("Tanh", [export.emit("Softplus", [export.name(0)])])
+    export.result("Mul", [export.name(0), inner])
+
+
+@exports_op("hard_swish")
+def _hard_swish(export: NodeExport) -> None:
+    inner = export.emit("HardSigmoid", [export.name(0)], {"alpha": 1 / 6, "beta": 0.5})
+    export.result("Mul", [export.name(0), inner])
+
+
+@exports_op("gelu")
+def _gelu(export: NodeExport) -> None:
+    x = export.name(0)
+    if export.attributes_or_defaults()["approximate"]:
+        cube = export.emit("Mul", [export.emit("Mul", [x, x]), x])
+        inner = export.emit("Add", [x, export.emit("Mul", [cube, _number(export, 0.044715)])])
+        bend = export.emit("Tanh", [export.emit("Mul", [inner, _number(export, (2 / np.pi) ** 0.5)])])
+    else:
+        bend = export.emit("Erf", [export.emit("Mul", [x, _number(export, 0.5**0.5)])])
+    half = export.emit("Mul", [x, _number(export, 0.5)])
+    export.result("Mul", [half, export.emit("Add", [bend, _number(export, 1)])])
+
+
+@exports_op("not_equal")
+def _not_equal(export: NodeExport) -> None:
+    export.result("Not", [export.emit("Equal", export.elementwise_inputs())])
+
+
+@exports_op("floor_divide")
+def _floor_divide(export: NodeExport) -> None:
+    export.result("Floor", [export.emit("Div", export.elementwise_inputs())])
+
+
+@exports_op("remainder")
+def _remainder(export: NodeExport) -> None:
+    a, b = export.elementwise_inputs()
+    whole = export.emit("Floor", [export.emit("Div", [a, b])])
+    export.result("Sub", [a, export.emit("Mul", [whole, b])])
+
+
+@exports_op("is_finite")
+def _is_finite(export: NodeExport) -> None:
+    infinite, nan = export.emit("IsInf", [export.name(0)]), export.emit("IsNaN", [export.name(0)])
+    export.result("Not", [export.emit("Or", [infinite, nan])])
+
+
+@exports_op("cast")
+def _cast(export: NodeExport) -> None:
+    export.result("Cast", [export.name(0)], {"to": onnx_dtype(export.attributes["dtype"])})
+
+
+def onnx_dtype(name: str) -> int:
+    """ONNX' number of a dtype, from NumPy's name."""
+    return int(onnx_package("onnx.helper").np_dtype_to_tensor_dtype(np.dtype(name)))

@@ -1,0 +1,168 @@
+"""Ops that move elements: shapes, slices, lookups; and reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.interop.onnx.export.ops_elementwise import onnx_dtype
+from prototorch.interop.onnx.export.walker import NodeExport, exports_op, not_expressible
+from prototorch.interop.symbolic_batch import BatchMultiple, Dim
+from prototorch.ops.reduce import normalize_axes
+
+_INT64_MAX = 2**63 - 1
+
+not_expressible(
+    "it draws random numbers, which a net that predicts does not",
+    "random_bits", "random_uniform", "dropout", "affine_sample",
+)  # fmt: skip
+
+
+@exports_op("reshape")
+def _reshape(export: NodeExport) -> None:
+    dims, out = export.dims(), export.output_dims
+    if dims == out:
+        export.walker.bind(export.node.outputs[0], export.name(0))
+        if export.node.outputs[0] in export.walker.preferred:
+            export.result("Identity", [export.name(0)])
+    elif len(out) == 2 and len(dims) > 1 and dims[0] == out[0] == BatchMultiple():
+        export.result("Flatten", [export.name(0)])
+    else:
+        export.result("Reshape", [export.name(0), export.shape(out)])
+
+
+@exports_op("transpose")
+def _transpose(export: NodeExport) -> None:
+    export.result("Transpose", [export.name(0)], {"perm": list(export.attributes["order"])})
+
+
+@exports_op("slice")
+def _slice(export: NodeExport) -> None:
+    axes, starts, stops, steps = [], [], [], []
+    wanted = (export.attributes[k] for k in ("start", "stop", "step"))
+    for axis, (n, start, stop, step) in enumerate(zip(export.dims(), *wanted, strict=True)):
+        if start == 0 and stop == n and step == 1:
+            continue
+        axes.append(axis)
+        starts.append(start)
+        stops.append(_INT64_MAX if stop == n else stop)
+        steps.append(step)
+    names = [export.integers(starts), export.integers(stops), export.integers(axes)]
+    export.result("Slice", [export.name(0), *names, *([export.integers(steps)] if set(steps) != {1} else [])])
+
+
+@exports_op("flip")
+def _flip(export: NodeExport) -> None:
+    axis = export.attributes["axis"]
+    axes = [axis] if isinstance(axis, int) else list(axis)
+    export.result("Slice", [export.name(0), *flip_arguments(export, axes)])
+
+
+def flip_arguments(export: Any, axes: Sequence[int]) -> list[str]:
+    """The further inputs of a Slice that reverses axes."""
+    ends = ([-1] * len(axes), [-_INT64_MAX] * len(axes), list(axes), [-1] * len(axes))
+    return [export.constant(np.array(values, np.int64), "integers") for values in ends]
+
+
+@exports_op("pad")
+def _pad(export: NodeExport) -> None:
+    pads = export.attributes["pads"]
+    mode = export.attributes_or_defaults()["mode"]
+    amounts = export.integers([a for a, _ in pads] + [b for _, b in pads])
+    if mode != "constant":
+        export.result("Pad", [export.name(0), amounts], {"mode": mode})
+        return
+    value = export.attributes_or_defaults()["value"]
+    fill = [export.constant(np.asarray(value, export.inputs[0].dtype))] if value else []
+    export.result("Pad", [export.name(0), amounts, *fill])
+
+
+@exports_op("broadcast_to")
+def _broadcast_to(export: NodeExport) -> None:
+    dims, out = export.dims(), export.output_dims
+    lead: tuple[Dim, ...] = (1,) * (len(out) - len(dims))
+    repeated = [1 if n == m else m for n, m in zip(lead + dims, out, strict=True)]
+    export.result("Expand", [export.name(0), export.builder.shape(repeated, export.scope)])
+
+
+@exports_op("take")
+def _take(export: NodeExport) -> None:
+    export.result("Gather", [export.name(0), _indices(export, 1)])
+
+
+@exports_op("static_gather")
+def _static_gather(export: NodeExport) -> None:
+    positions = export.integers(export.attributes["indices"])
+    export.result("Gather", [export.name(0), positions], {"axis": export.attributes["axis"]})
+
+
+@exports_op("take_along_axis")
+def _take_along_axis(export: NodeExport) -> None:
+    export.result("GatherElements", [export.name(0), _indices(export, 1)], {"axis": -1})
+
+
+def _indices(export: NodeExport, index: int) -> str:
+    """An input as indices: int32 or int64."""
+    if export.inputs[index].dtype in ("int32", "int64"):
+        return export.name(index)
+    return export.emit("Cast", [export.name(index)], {"to": onnx_dtype("int64")})
+
+
+@exports_op("one_hot")
+def _one_hot(export: NodeExport) -> None:
+    column = export.emit("Unsqueeze", [_indices(export, 0), export.integers([-1])])
+    if export.inputs[0].dtype == "int32":
+        column = export.emit("Cast", [column], {"to": onnx_dtype("int64")})
+    hit = export.emit("Equal", [column, export.integers(range(export.attributes["classes"]))])
+    export.result("Cast", [hit], {"to": onnx_dtype(export.attributes_or_defaults()["dtype"])})
+
+
+@exports_op("argmax", "argmin")
+def _arg_extremum(export: NodeExport) -> None:
+    op = "ArgMax" if export.node.op.name == "argmax" else "ArgMin"
+    found = export.emit(op, [export.name(0)], {"axis": export.attributes["axis"], "keepdims": 0})
+    export.result("Cast", [found], {"to": onnx_dtype("int32")})
+
+
+@exports_op("cumsum")
+def _cumsum(export: NodeExport) -> None:
+    axis = export.constant(np.array(export.attributes["axis"], np.int64), "axis")
+    export.result("CumSum", [export.name(0), axis], {"reverse": int(export.attributes_or_defaults()["reverse"])})
+
+
+@exports_op("any", "all")
+def _bool_reduction(export: NodeExport) -> None:
+    op = "ReduceMax" if export.node.op.name == "any" else "ReduceMin"
+    numbers = export.emit("Cast", [export.name(0)], {"to": onnx_dtype("int32")})
+    found = export.emit(op, *_reduction_arguments(export, numbers, 18))
+    export.result("Cast", [found], {"to": onnx_dtype("bool")})
+
+
+#: ONNX' op, the first opset in which the axes are an input, and the op over all places of each channel
+_REDUCTIONS = {"sum": ("ReduceSum", 13, ""), "mean": ("ReduceMean", 18, "GlobalAveragePool"),
+               "max": ("ReduceMax", 18, "GlobalMaxPool"), "min": ("ReduceMin", 18, ""),
+               "prod": ("ReduceProd", 18, "")}  # fmt: skip
+
+
+@exports_op(*_REDUCTIONS)
+def _reduction(export: NodeExport) -> None:
+    op, since, pooling = _REDUCTIONS[export.node.op.name]
+    dims, given = export.dims(), export.attributes_or_defaults()
+    if pooling and len(dims) > 2 and normalize_axes(given["axis"], len(dims)) == tuple(range(2, len(dims))):
+        if given["keepdims"]:
+            export.result(pooling, [export.name(0)])
+        else:
+            export.result("Flatten", [export.emit(pooling, [export.name(0)])])
+        return
+    export.result(op, *_reduction_arguments(export, export.name(0), since))
+
+
+def _reduction_arguments(export: NodeExport, name: str, since: int) -> tuple[list[str], dict[str, Any]]:
+    given = export.attributes_or_defaults()
+    axes = normalize_axes(given["axis"], len(export.dims()))
+    keep = {"keepdims": int(given["keepdims"])}
+    if export.opset >= since:
+        return [name, export.integers(axes)], keep
+    return [name], {"axes": list(axes), **keep}
