@@ -21,6 +21,7 @@ from prototorch.graph.symbolic import SymbolicTensor, build_net
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
 from prototorch.model_call import call_model
+from prototorch.model_export import ModelExport
 from prototorch.model_structure import ModelStructure, layer_of
 from prototorch.model_weights import ModelWeights
 from prototorch.optimizers import Optimizer
@@ -56,7 +57,7 @@ from prototorch.train.summary import summarize
 from prototorch.train.trainer import Trainer
 
 
-class Model(ModelStructure, ModelWeights):
+class Model(ModelStructure, ModelWeights, ModelExport):
     """A net with its weights.
 
     Made from symbolic tensors (``Model(inputs, outputs)``), from a text or a file (`load_model`), or from a list of

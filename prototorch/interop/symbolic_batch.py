@@ -114,7 +114,8 @@ def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[st
 
     Raises ShapeError, and UsageError for a net whose ops depend on the batch size.
     """
-    recordings, masked = [], []
+    recordings: list[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]] = []
+    masked: list[list[Value]] = []
     for batch in _BATCHES:
         graph = _ExportGraph(keeps)
         specs = {name: Spec((batch, *shape), dtypes[name]) for name, shape in shapes.items()}
@@ -139,7 +140,7 @@ def record_sublayer(layer: Layer, name: str, dims: Sequence[tuple[Dim, ...]], dt
 def record_function(function: Callable[[Graph, list[Value]], Any], dims: Sequence[tuple[Dim, ...]],
                     dtypes: Sequence[str], keeps: Callable[[str], bool]) -> Recording:  # fmt: skip
     """What a function of a graph and values of these shapes records there; it returns the outputs."""
-    recordings = []
+    recordings: list[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]] = []
     for batch in _BATCHES:
         graph = _ExportGraph(keeps)
         shapes = [tuple(n.factor * batch if isinstance(n, BatchMultiple) else n for n in shape) for shape in dims]

@@ -41,9 +41,10 @@ def _same_meaning(export: LayerExport) -> bool:
 
 @exports_layer(layers.UpSampling1D, layers.UpSampling2D, layers.UpSampling3D)
 def _upsampling(export: LayerExport) -> bool:
-    if getattr(export.layer, "interpolation", "nearest") != "nearest":
+    layer: Any = export.layer
+    if getattr(layer, "interpolation", "nearest") != "nearest":
         return False
-    scales = export.constant(np.array([1, 1, *export.layer.size], np.float32), "scales")
+    scales = export.constant(np.array([1, 1, *layer.size], np.float32), "scales")
     attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     export.result("Resize", [export.inputs[0], "", scales], attributes)
     return True

@@ -40,10 +40,12 @@ class OnnxSettings:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-def onnx_model(net: Net, weights: Mapping[str, np.ndarray], settings: OnnxSettings | None = None) -> Any:
-    """The net as it predicts, as an `onnx.ModelProto` with a symbolic batch dimension.
+def onnx_model(net: Net, weights: Mapping[str, np.ndarray],
+               settings: OnnxSettings | None = None) -> tuple[Any, dict[str, np.ndarray]]:  # fmt: skip
+    """The net as it predicts, as an `onnx.ModelProto` with a symbolic batch dimension, and its initialisers by name.
 
     Inputs, outputs and values have the names of the net, nodes those of its layers, initialisers those of its weights.
+    The initialisers are not in the model yet: they may be written into it, or into a file beside it.
 
     Args:
         weights: all weights by name. settings: default `OnnxSettings`.
@@ -60,13 +62,12 @@ def onnx_model(net: Net, weights: Mapping[str, np.ndarray], settings: OnnxSettin
     inputs = [_value_info(onnx, i.name, v, recording) for i, v in zip(net.inputs, recording.inputs, strict=True)]
     outputs = [_output(onnx, builder, walker, name, value, recording)
                for name, value in zip(net.outputs, recording.outputs, strict=True)]  # fmt: skip
-    tensors = [onnx.numpy_helper.from_array(a, name) for name, a in builder.initializers.items()]
-    graph = onnx.helper.make_graph(builder.nodes, net.name, inputs, outputs, tensors)
+    graph = onnx.helper.make_graph(builder.nodes, net.name or "net", inputs, outputs)
     model = onnx.helper.make_model(graph, producer_name="prototorch",
                                    opset_imports=[onnx.helper.make_opsetid("", settings.opset)])  # fmt: skip
     model.ir_version = onnx.helper.find_min_ir_version_for(model.opset_import)
     onnx.helper.set_model_props(model, dict(settings.metadata))
-    return model
+    return model, builder.initializers
 
 
 def _record(net: Net, settings: OnnxSettings) -> Recording:

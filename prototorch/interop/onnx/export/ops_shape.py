@@ -166,3 +166,11 @@ def _reduction_arguments(export: NodeExport, name: str, since: int) -> tuple[lis
     if export.opset >= since:
         return [name, export.integers(axes)], keep
     return [name], {"axes": list(axes), **keep}
+
+
+@exports_op("top_k")
+def _top_k(export: NodeExport) -> None:
+    values, indices = export.node.outputs
+    names = [export.walker.output_name(values, f"{export.scope}/TopK"), export.builder.unique_name("TopK/indices")]
+    export.builder.emit("TopK", [export.name(0), export.integers([export.attributes["k"]])], names, export.scope)
+    export.result("Cast", [names[1]], {"to": onnx_dtype("int32")}, value=indices)

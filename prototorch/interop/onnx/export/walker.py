@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -274,12 +275,9 @@ class _Defaults(Mapping[str, Any]):
 def op_default(op: Op, name: str) -> Any:
     """The default of an attribute of an op, from the signatures of its methods. KeyError where there is none."""
     for method in (op.infer_spec, op.reference, op.decompose):
-        code, defaults = method.__func__.__code__, method.__func__.__defaults__ or ()  # type: ignore[attr-defined]
-        named = code.co_varnames[: code.co_argcount][-len(defaults) :] if defaults else ()
-        keywords = method.__func__.__kwdefaults__ or {}  # type: ignore[attr-defined]
-        found = dict(zip(named, defaults, strict=True)) | keywords
-        if name in found:
-            return found[name]
+        parameter = inspect.signature(method).parameters.get(name)
+        if parameter is not None and parameter.default is not parameter.empty:
+            return parameter.default
     raise KeyError(name)
 
 

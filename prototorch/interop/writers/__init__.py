@@ -1,0 +1,54 @@
+"""Writers of models and weights for other systems, one module a format; a module with a `FORMAT` is registered by being
+there."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from functools import cache
+from typing import Any
+
+from prototorch.errors import UsageError, did_you_mean
+from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+
+__all__ = ["find_output_format", "output_formats", "write_model"]
+
+
+def write_model(path: str | os.PathLike[str], model: ModelToWrite, format: str | None = None,
+                **options: Any) -> tuple[str, ...]:  # fmt: skip
+    """Write a model in a format, by its name or by the ending of the path; returns the paths of the files written.
+
+    Raises UsageError for an unknown format, and for an option that it does not have; what else the format raises.
+    """
+    found = find_output_format(os.fspath(path), format)
+    for name in options:
+        if name not in found.options:
+            known = ", ".join(found.options) or "none"
+            raise UsageError(
+                f"{found.title} has no option {name!r}; it has {known}.{did_you_mean(name, found.options)}"
+            )
+    return found.save(path, model, **options)
+
+
+def find_output_format(path: str, name: str | None = None) -> OutputFormat:
+    """The format of that name, else the one of the path's ending. Raises UsageError."""
+    formats = output_formats()
+    if name is not None:
+        for one in formats:
+            if one.name == name:
+                return one
+        names = [one.name for one in formats]
+        raise UsageError(f"there is no format {name!r}; there are {', '.join(names)}.{did_you_mean(name, names)}")
+    endings = [(ending, one) for one in formats for ending in one.endings if path.lower().endswith(ending)]
+    if not endings:
+        known = ", ".join(f"{'/'.join(one.endings)} ({one.title})" for one in formats)
+        raise UsageError(f"{path}: no format that is written has this ending; there are {known}")
+    return max(endings, key=lambda pair: len(pair[0]))[1]
+
+
+@cache
+def output_formats() -> tuple[OutputFormat, ...]:
+    """All formats, in the order of their modules' names."""
+    modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
+    return tuple(module.FORMAT for module in modules if hasattr(module, "FORMAT"))

@@ -1,0 +1,53 @@
+"""What a writer's module declares: `FORMAT`, with a function that writes a model or its weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from prototorch.graph.net import Net
+
+__all__ = ["ModelToWrite", "OutputFormat"]
+
+
+@dataclass(frozen=True)
+class ModelToWrite:
+    """A model for a writer.
+
+    weights: all weights of the net by name (``layer/weight``), in our layouts. text: the model as canonical text.
+    classes: the names of the classes, where they are known. shapes: of inputs whose sizes the text leaves open, without
+    the batch dimension. metadata: what else is known as text ("license", "author", "source").
+    """
+
+    net: Net
+    weights: Mapping[str, np.ndarray]
+    text: str = ""
+    classes: Sequence[str] = ()
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    """A format that is written.
+
+    name: what ``--to`` and ``format=`` call it ("onnx"). title: what messages call it ("ONNX"). endings: of its files,
+    in lower case with the dot; none of two formats are equal. holds_model: whether the file tells the net, not the
+    weights alone. write: ``(path, model, **options)`` writes the file, whole or not at all, and returns the paths of
+    all files that it has written. options: the names of the keyword arguments that it takes.
+    """
+
+    name: str
+    title: str
+    endings: tuple[str, ...]
+    holds_model: bool
+    write: Callable[..., Sequence[str]]
+    options: tuple[str, ...] = ()
+
+    def save(self, path: str | os.PathLike[str], model: ModelToWrite, **options: Any) -> tuple[str, ...]:
+        """Write a model; the paths of the files written."""
+        return tuple(self.write(os.fspath(path), model, **options))
