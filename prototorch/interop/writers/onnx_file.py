@@ -38,24 +38,24 @@ def write_onnx(path: str, model: ModelToWrite, *, opset: int | None = None, incl
                             shapes=model.shapes, metadata=onnx_metadata(model, include_preprocess))  # fmt: skip
     nbytes = sum(a.nbytes for a in model.weights.values())
     apart = nbytes > MAX_FILE_BYTES if external_data is None else external_data
-    made, arrays = onnx_model(model.net, model.weights, settings)
+    proto, arrays = onnx_model(model.net, model.weights, settings)
     files = []
     if apart:
-        files.append(_write_external(f"{path}.data", made, arrays))
+        files.append(_write_external(f"{path}.data", proto, arrays))
     else:
         tensors = (onnx_package("onnx.numpy_helper").from_array(a, name) for name, a in arrays.items())
-        made.graph.initializer.extend(tensors)
-    write_bytes(path, made.SerializeToString())
+        proto.graph.initializer.extend(tensors)
+    write_bytes(path, proto.SerializeToString())
     return (path, *files)
 
 
-def _write_external(path: str, made: Any, arrays: Mapping[str, np.ndarray]) -> str:
+def _write_external(path: str, proto: Any, arrays: Mapping[str, np.ndarray]) -> str:
     """The arrays in a file of their own, to which the graph's initialisers point; the file's path."""
     helper = onnx_package("onnx.helper")
     pieces: list[Any] = []
     position = 0
     for name, array in arrays.items():
-        tensor = made.graph.initializer.add()
+        tensor = proto.graph.initializer.add()
         tensor.name, tensor.data_type = name, helper.np_dtype_to_tensor_dtype(array.dtype)
         tensor.dims.extend(array.shape)
         tensor.data_location = onnx_package().TensorProto.EXTERNAL

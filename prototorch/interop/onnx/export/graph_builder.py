@@ -23,7 +23,7 @@ class GraphBuilder:
         self.onnx = onnx_package()
         self.nodes: list[Any] = []
         self.initializers: dict[str, np.ndarray] = {}
-        self._taken: set[str] = outer._taken if outer is not None else set(reserved)
+        self._value_names: set[str] = outer._value_names if outer is not None else set(reserved)
         self._node_names: set[str] = outer._node_names if outer is not None else set()
         self._constants: dict[tuple[Any, ...], str] = {}
         self._batch_source = ""
@@ -37,10 +37,10 @@ class GraphBuilder:
     def unique_name(self, hint: str) -> str:
         """A name for a value that no other has: the hint, or the hint and a number."""
         name, number = hint, 1
-        while name in self._taken:
+        while name in self._value_names:
             number += 1
             name = f"{hint}_{number}"
-        self._taken.add(name)
+        self._value_names.add(name)
         return name
 
     def emit(self, op: str, inputs: Sequence[str], outputs: Sequence[str], scope: str,

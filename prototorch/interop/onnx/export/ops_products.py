@@ -29,7 +29,7 @@ def _add(export: NodeExport) -> None:
     """The sum; with a product or a convolution that nothing else reads its bias."""
     for index in (0, 1):
         product, bias = export.inputs[index], export.inputs[1 - index]
-        if product.producer in export.walker.absorbed and export.walker.joins_bias(product, bias):
+        if product.producer in export.walker.product_nodes and export.walker.joins_bias(product, bias):
             assert product.producer is not None
             write_product(NodeExport(export.walker, product.producer, export.scope), bias, export.node.outputs[0])
             return

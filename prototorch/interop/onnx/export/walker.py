@@ -62,24 +62,24 @@ class OpWalker:
         self.builder, self.recording, self.weights = builder, recording, weights
         self.names: dict[Value, str] = {}
         self.preferred: dict[Value, str] = {}  # what a value is to be called
-        self.folded: dict[Value, tuple[np.ndarray, str]] = {}  # what is known now, with a name for it
-        self.absorbed: set[Node] = set()  # nodes that are a part of another
+        self.constants: dict[Value, tuple[np.ndarray, str]] = {}  # what is known now, with a name for it
+        self.product_nodes: set[Node] = set()  # nodes that are a part of another
 
     def fold(self) -> None:
         """Compute what depends on weights and constants alone."""
         for node in self.recording.graph.nodes:
-            if any(self._known(v) is None for v in node.inputs) or not _is_foldable(node, self.recording):
+            if any(self._constant_of(v) is None for v in node.inputs) or not _is_foldable(node, self.recording):
                 continue
-            arrays = [self._known(v) for v in node.inputs]
+            arrays = [self._constant_of(v) for v in node.inputs]
             made = node.op.reference(np, *(a for a, _ in arrays if a is not None), **node.attrs)  # type: ignore[misc]
             stems = {name for _, name in arrays if name}  # type: ignore[misc]
             hint = stems.pop() if len(stems) == 1 else ""
             for value, array in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True):
-                self.folded[value] = np.asarray(array), hint
+                self.constants[value] = np.asarray(array), hint
 
-    def _known(self, value: Value) -> tuple[np.ndarray, str] | None:
-        if value in self.folded:
-            return self.folded[value]
+    def _constant_of(self, value: Value) -> tuple[np.ndarray, str] | None:
+        if value in self.constants:
+            return self.constants[value]
         if value.kind == "constant":
             return np.asarray(value.array), ""
         if value.kind == "state":
@@ -88,15 +88,15 @@ class OpWalker:
 
     def known_array(self, value: Value) -> np.ndarray | None:
         """The elements of a value that weights and constants determine; None for others."""
-        known = self._known(value)
-        return None if known is None else known[0]
+        constant = self._constant_of(value)
+        return None if constant is None else constant[0]
 
     def name(self, value: Value) -> str:
         """The name of a value in the graph; a constant is written when it is asked for."""
         if value not in self.names:
-            known = self._known(value)
-            if known is not None:
-                array, hint = known
+            constant = self._constant_of(value)
+            if constant is not None:
+                array, hint = constant
                 self.names[value] = self.builder.initializer(hint, array) if hint else self.builder.constant(array)
             elif value.producer is not None and value.producer.op.name == "full":
                 self.names[value] = self._full(value)
@@ -128,9 +128,9 @@ class OpWalker:
 
     def write(self, node: Node, scope: str) -> None:
         """Emit the ONNX nodes of an op, unless its outputs are there already."""
-        if node in self.absorbed or node.op.name == "full" or any(v in self.names for v in node.outputs):
+        if node in self.product_nodes or node.op.name == "full" or any(v in self.names for v in node.outputs):
             return
-        if all(v in self.folded for v in node.outputs):
+        if all(v in self.constants for v in node.outputs):
             return
         export = NodeExport(self, node, scope)
         pair = pair_by_our_op(node.op.name)
@@ -157,7 +157,7 @@ class OpWalker:
                 for product, bias in (node.inputs, node.inputs[::-1]):
                     if self.joins_bias(product, bias):
                         assert product.producer is not None
-                        self.absorbed.add(product.producer)
+                        self.product_nodes.add(product.producer)
                         break
 
     def joins_bias(self, product: Value, bias: Value) -> bool:
@@ -165,7 +165,7 @@ class OpWalker:
         node, array = product.producer, self.known_array(bias)
         if node is None or array is None or sum(product.users.values()) != 1:
             return False
-        if product in self.preferred or product in self.names or product in self.folded:
+        if product in self.preferred or product in self.names or product in self.constants:
             return False
         if node.op.name in ("conv", "conv_input_grad"):
             return array.shape == (product.shape[1], *(1,) * (product.ndim - 2))
@@ -215,10 +215,10 @@ class NodeExport:
     def elementwise_inputs(self) -> list[str]:
         """The names of the inputs of an elementwise op: one that holds a single number is a scalar where it can be."""
         whole = self.output_dims
-        plain = [v for v in self.inputs if _filled(v) is None]
+        plain = [v for v in self.inputs if _fill_value(v) is None]
         names = []
         for v in self.inputs:
-            number = _filled(v)
+            number = _fill_value(v)
             others = any(p is not v and self.walker.recording.dims(p) == whole for p in plain)
             if number is not None and others and v not in self.walker.names:
                 names.append(self.constant(np.asarray(number, v.dtype)))
@@ -281,7 +281,7 @@ def op_default(op: Op, name: str) -> Any:
     raise KeyError(name)
 
 
-def _filled(value: Value) -> float | None:
+def _fill_value(value: Value) -> float | None:
     producer = value.producer
     return producer.attrs["value"] if producer is not None and producer.op.name == "full" else None
 
