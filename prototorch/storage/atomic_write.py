@@ -30,7 +30,7 @@ if sys.platform != "win32":
 if sys.platform == "darwin":
     import fcntl
 
-__all__ = ["check_writable", "remove_orphans", "sha256_hexdigest", "write_bytes"]
+__all__ = ["check_writable", "remove_orphans", "rename_durably", "sha256_hexdigest", "write_bytes"]
 
 BytesLike = bytes | bytearray | memoryview
 _Result = TypeVar("_Result")
@@ -111,6 +111,12 @@ def check_writable(folder: str | os.PathLike[str], size: int, count: int = 1) ->
         raise SnapshotError(
             f"{folder}: a checkpoint needs {size:,} bytes, but the limit on a file's size is {limit:,} (ulimit -f)"
         )
+
+
+def rename_durably(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Rename a file, whose bytes are synced already, within its file system, and sync the folder. Raises OSError."""
+    _retry_interrupted(os.replace, source, path)
+    _sync_folder(os.path.dirname(os.path.abspath(path)))
 
 
 def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:

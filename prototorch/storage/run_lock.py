@@ -25,10 +25,14 @@ from prototorch.storage.process_identity import ProcessIdentity
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["RunLock"]
+__all__ = ["FolderInUseError", "RunLock"]
 
 _CONTENTION_ERRORS = (errno.EAGAIN, errno.EACCES)
 _MAX_ATTEMPTS = 10  # to read the identity of a holder that has just started, 50 ms apart
+
+
+class FolderInUseError(FileError):
+    """Another process, or another lock of this one, holds the folder."""
 
 
 class RunLock:
@@ -182,10 +186,10 @@ def _holder_process(holder: dict[str, object]) -> ProcessIdentity | None:
     return None
 
 
-def _in_use_error(folder: Path, holder: dict[str, object]) -> FileError:
+def _in_use_error(folder: Path, holder: dict[str, object]) -> FolderInUseError:
     if not holder:
-        return FileError(f"{folder}: another process is using this run folder")
+        return FolderInUseError(f"{folder}: another process is using this run folder")
     description = f"process {holder.get('pid')} on {holder.get('host')}, since {holder.get('started')}"
     is_elsewhere = (process := _holder_process(holder)) is not None and process.is_elsewhere()
     hint = f"; if that process has ended, remove {folder / '.lock.json'}" if is_elsewhere else ""
-    return FileError(f"{folder}: this run folder is in use by {description}{hint}")
+    return FolderInUseError(f"{folder}: this run folder is in use by {description}{hint}")
