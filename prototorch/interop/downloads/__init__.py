@@ -14,7 +14,7 @@ from prototorch.data.safe_io import printable_path
 from prototorch.errors import FileError, UsageError, warn_user
 from prototorch.interop.downloads.cache import (
     PARTIAL,
-    Record,
+    DownloadRecord,
     home_folder,
     path_of_address,
     read_record,
@@ -67,7 +67,9 @@ def download(address: str, *, digest: str | None = None, name: str | None = None
     return path
 
 
-def verify_file(path: Path, address: str = "", expected: Digest | None = None, *, again: bool = False) -> Record:
+def verify_file(
+    path: Path, address: str = "", expected: Digest | None = None, *, again: bool = False
+) -> DownloadRecord:
     """Compare a cached file with the published digest, or with its first download's; its record, which is written where
     there was none. A file that has not changed since is not read, unless ``again``. Raises FileError."""
     record = read_record(path)
@@ -91,7 +93,9 @@ def verify_file(path: Path, address: str = "", expected: Digest | None = None, *
     return _record(path, address or (record.address if record else ""), digests, expected, status)
 
 
-def _record(path: Path, address: str, digests: FileDigests, expected: Digest | None, status: os.stat_result) -> Record:
+def _record(
+    path: Path, address: str, digests: FileDigests, expected: Digest | None, status: os.stat_result
+) -> DownloadRecord:
     """Write the record of a file. That its digest is none that was published is warned of, once."""
     if expected is None and read_record(path) is None:
         warn_user(
@@ -100,7 +104,7 @@ def _record(path: Path, address: str, digests: FileDigests, expected: Digest | N
             UserWarning,
         )
     date = datetime.now(UTC).strftime("%Y-%m-%d")
-    record = Record(
+    record = DownloadRecord(
         address, digests.sha256, expected is not None, status.st_size, status.st_mtime_ns, digests.md5, date
     )
     write_record(path, record)

@@ -20,7 +20,7 @@ from prototorch.errors import FileError, UsageError
 from prototorch.interop.downloads.digests import sha256_of_text
 from prototorch.storage.atomic_write import write_bytes
 
-__all__ = ["PARTIAL", "Record", "cached_files", "home_folder", "path_of_address", "read_record", "record_path",
+__all__ = ["PARTIAL", "DownloadRecord", "cached_files", "home_folder", "path_of_address", "read_record", "record_path",
            "relative_path", "weights_folder", "write_record"]  # fmt: skip
 
 PARTIAL = ".part"  # the ending of a file that is not complete
@@ -29,7 +29,7 @@ _MAX_PART_LENGTH = 150  # characters of a part of a path
 
 
 @dataclass(frozen=True)
-class Record:
+class DownloadRecord:
     """What is known of a file. sha256: of the first download. is_published: whether the digest was compared with one
     that its publisher declares. size in bytes, modified in nanoseconds: of the verified file."""
 
@@ -100,12 +100,12 @@ def record_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.json")
 
 
-def read_record(path: Path) -> Record | None:
+def read_record(path: Path) -> DownloadRecord | None:
     """The record of a file; None where there is none, or a damaged one."""
     try:
         with open(record_path(path), "rb") as file:
             content = json.loads(file.read(_RECORD_BYTES))
-        record = Record(**content)
+        record = DownloadRecord(**content)
     except (OSError, ValueError, TypeError, RecursionError):
         return None
     texts = (record.address, record.sha256, record.md5, record.date)
@@ -116,12 +116,12 @@ def read_record(path: Path) -> Record | None:
     return record if re.fullmatch("[0-9a-f]{64}", record.sha256) else None
 
 
-def write_record(path: Path, record: Record) -> None:
+def write_record(path: Path, record: DownloadRecord) -> None:
     """Write the record of a file. Raises FileError."""
     write_bytes(record_path(path), json.dumps(asdict(record), indent=1).encode())
 
 
-def cached_files() -> Iterator[tuple[Path, Record | None]]:
+def cached_files() -> Iterator[tuple[Path, DownloadRecord | None]]:
     """All downloaded files, with their records; files that are not complete are left out."""
     folder = weights_folder()
     for root, folders, names in os.walk(folder):
