@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph import plan_printer
 from prototorch.graph.plan_printer import PlanDescription
+from prototorch.graph.probe import trace_net
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.dense import Dense
@@ -21,7 +22,7 @@ from prototorch.text.gc_pause import pause_gc
 from prototorch.text.loader import load_document
 from prototorch.train.model_notes import find_model_notes
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
-from prototorch.train.summary import Summary, step_specs, trace_net
+from prototorch.train.summary import Summary, step_specs
 from prototorch.train.summary import summarize as summarize_net
 from prototorch.training_checks import (
     find_missing_blocks,

@@ -103,7 +103,7 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         return format_fields([*net_fields(self.net), *self._blocks()])
 
     def _blocks(self) -> list[Field]:
-        blocks = (("compile", self.compile_block), ("fit", self.fit_block))
+        blocks = {"compile": self.compile_block, "fit": self.fit_block}.items()
         return [Field(name, Body(tuple(block.to_fields()))) for name, block in blocks if block is not None]
 
     @explain_arguments(SUMMARY_ARGUMENTS)
@@ -138,7 +138,8 @@ class Model(ModelStructure, ModelWeights, ModelExport):
     def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *, weighted_metrics: Any = None,
                 loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
                 seed: int = 0, threads: int | None = None, precision: str = "auto", deterministic: bool = False,
-                autotune: bool = False, memory: str = "normal") -> None:  # fmt: skip
+                autotune: bool = False, memory: str = "normal", freeze: str | Sequence[str] = (),
+                lr_mult: Mapping[str, float] | None = None) -> None:  # fmt: skip
         """Configure the training, as in Keras. Existing weights stay; the optimizer's state is reset.
 
         Args:
@@ -147,8 +148,9 @@ class Model(ModelStructure, ModelWeights, ModelExport):
             metrics: likewise; "accuracy" becomes a metric by the loss and the output's shape.
             weighted_metrics: likewise; metrics in which sample and class weights count.
             loss_weights: the factors of the losses in the total, in order or by output.
-            seed: decides initial weights, the order of the data, dropout and augmentation.
-            device, threads, precision, deterministic, autotune, memory: see `Compile`.
+            seed: of initial weights, the order of the data, dropout and augmentation.
+            freeze: patterns of what is not trained, ``["**", "!logits"]``. lr_mult: factors on the learning rate by
+                pattern, ``{"stem/**": 0.1}``. device, threads, precision, ..., memory: see `Compile`.
 
         Raises UsageError for arguments that do not fit the net, BackendError for a device that is not available; warns
         (`ModelWarning`) of a loss that does not fit what the output ends with.
@@ -160,7 +162,8 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         )  # fmt: skip
         block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
                         weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
-                        seed=seed, threads=threads, deterministic=deterministic, autotune=autotune)  # fmt: skip
+                        seed=seed, threads=threads, deterministic=deterministic, autotune=autotune, freeze=freeze,
+                        lr_mult=lr_mult or ())  # fmt: skip
         if loss_weights is not None:
             block = block.replace(loss=apply_loss_weights(block, self.net, loss_weights))
         self.set_compile(block)
@@ -170,6 +173,7 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         """As `compile`, with a ``compile`` block."""
         if self._trainer is not None:
             self._trainer.ensure_idle("compile")
+        self._take_over_unfreezings()
         backend = backend_for(block.device, block.threads, block.precision, block.deterministic, block.autotune)
         plan_cache = PlanCache(self.net, self.variables, backend, block)
         self.variables.drop_prefix(SLOT_PREFIX)
@@ -245,10 +249,7 @@ class Model(ModelStructure, ModelWeights, ModelExport):
                 ended in this process. False: begin a new training with these weights.
             run_dir: the folder inside which callbacks of the fit block write their files; default: ``runs/NAME``.
 
-        Ctrl-C ends the fit after the current step, and returns the history; `save` then keeps the state to resume from.
-
-        Returns:
-            The `History`.
+        Returns the `History`. Ctrl-C ends the fit after the current step; `save` then keeps the state to resume from.
 
         Raises:
             UsageError: no loss, no data, arguments that exclude each other.

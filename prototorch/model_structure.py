@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NoReturn
 
 from prototorch.eager.layer_call import adopt_eager_weights
@@ -14,6 +14,9 @@ from prototorch.keras_members import KERAS_MEMBERS
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_source import WeightSource, set_weight_source, weight_source
 from prototorch.runtime.variables import Variables
+from prototorch.schema.patterns import check_matches
+from prototorch.train.config import Compile
+from prototorch.train.trained_weights import with_trainable
 from prototorch.train.trainer import Trainer
 
 __all__ = ["ModelStructure", "layer_of"]
@@ -25,8 +28,13 @@ class ModelStructure:
     net: Net
     _trainer: Trainer | None
     _weight_specs: dict[str, WeightSpec] | None
-
+    compile_block: Compile | None
     variables: Variables
+
+    @property
+    def trainer(self) -> Trainer:
+        """Runs the steps; see `prototorch.model.Model.trainer`."""
+        raise NotImplementedError
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raises AttributeError with what to use instead."""
@@ -110,22 +118,72 @@ class ModelStructure:
         self.set_trainable(value)
 
     def set_trainable(self, trainable: bool, *names: str) -> None:
-        """Set whether the layers of these names are trained; without names all of them.
+        """Set whether the layers of these names, or patterns (``"stage1/**"``), are trained; without names all of them.
 
         Layers that share their weights are changed together. Weights stay; a compiled model is compiled again, which
-        resets the optimizer's state. Raises UsageError for an unknown name, and in the middle of a fit.
+        resets the optimizer's state. Raises UsageError for what matches no layer, and in the middle of a fit.
         """
         if self._trainer is not None:
             self._trainer.ensure_idle("set_trainable")
-        for name in names:
-            self.get_layer(name)
-        keys = {node.weights_key for node in self.net.nodes if not names or node.name in names}
-        self.net = replace(self.net, nodes=tuple(
-            replace(node, layer=node.layer.replace(trainable=trainable)) if node.weights_key in keys else node
-            for node in self.net.nodes))  # fmt: skip
-        for node in self.net.nodes:
-            set_weight_source(node.layer, WeightSource(self.variables, f"{node.weights_key}/"))
+        patterns = names or ("**",)
+        self._check_layers(patterns)
+        self._take_over_unfreezings()
+        self._replace_net(with_trainable(self.net, trainable, patterns))
+        block = self.compile_block
+        if trainable and block is not None and block.freeze:
+            self.compile_block = block.replace(freeze=(*block.freeze, *(f"!{pattern}" for pattern in patterns)))
         self._weight_specs, self._trainer = None, None
+
+    def freeze(self, *patterns: str) -> None:
+        """Do not train the layers of these names or patterns; their normalization is in inference mode, as in Keras.
+
+        As ``set_trainable(False, ...)``, which resets the optimizer's state; ``compile(freeze=...)`` says it of one
+        compilation, and of single weights as well. Raises UsageError for what matches no layer, and in a fit.
+        """
+        self.set_trainable(False, *_check_patterns(patterns, "freeze"))
+
+    def unfreeze(self, *patterns: str) -> None:
+        """Train the layers of these names or patterns from the next step on, in the middle of a fit as well (from a
+        callback; `callbacks.Unfreeze` does it at an epoch).
+
+        The state of the optimizer stays; weights that are trained anew begin with fresh slots. The layers stay trained
+        when the model is compiled again. Raises UsageError for what matches no layer (nor weight, if it is compiled).
+        """
+        _check_patterns(patterns, "unfreeze")
+        if self.compile_block is None:
+            self.set_trainable(True, *patterns)
+            return
+        for pattern in patterns:
+            self.trainer.plan_cache.newly_trained(pattern)
+        self.trainer.unfreeze(patterns)
+
+    def _check_layers(self, patterns: Sequence[str]) -> None:
+        names = [name for node in self.net.nodes for name in {node.name, node.weights_key}]
+        for pattern in patterns:
+            try:
+                check_matches(pattern, names, "layer")
+            except UsageError as error:
+                raise UsageError(f"the model has no layer {pattern!r}: {error}") from None
+
+    def _take_over_unfreezings(self) -> None:
+        """Before a new compilation: what was unfrozen since the last one stays trained."""
+        unfrozen = () if self._trainer is None else [u.pattern for u in self._trainer.unfreezings]
+        if unfrozen:
+            self._replace_net(with_trainable(self.net, True, unfrozen))
+            block = self.compile_block
+            if block is not None and block.freeze:
+                self.compile_block = block.replace(freeze=(*block.freeze, *(f"!{pattern}" for pattern in unfrozen)))
+
+    def _replace_net(self, net: Net) -> None:
+        self.net = net
+        for node in net.nodes:
+            set_weight_source(node.layer, WeightSource(self.variables, f"{node.weights_key}/"))
+
+
+def _check_patterns(patterns: tuple[str, ...], method: str) -> tuple[str, ...]:
+    if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+        raise UsageError(f'{method}: expected names or patterns of layers, e.g. {method}("stage1/**", "conv*")')
+    return patterns
 
 
 def layer_of(node: LayerNode) -> Layer:

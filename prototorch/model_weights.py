@@ -10,6 +10,7 @@ import numpy as np
 
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
+from prototorch.graph.probe import trace_net
 from prototorch.graph.trace import Trace, trace
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
@@ -20,7 +21,6 @@ from prototorch.train.argument_checks import SAVE_ARGUMENTS, WEIGHTS_ARGUMENTS, 
 from prototorch.train.config import Compile
 from prototorch.train.input_ranges import InputRanges
 from prototorch.train.state_check import describe_states, non_finite_states, warn_of_loaded
-from prototorch.train.summary import trace_net
 from prototorch.train.trainer import Trainer
 
 __all__ = ["ModelWeights"]

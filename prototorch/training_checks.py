@@ -18,6 +18,7 @@ from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path
 from prototorch.data.sources import find_source
 from prototorch.errors import PrototorchError, ShapeError, TextError
+from prototorch.graph.probe import probe_specs
 from prototorch.model import Model
 from prototorch.schema.block_source import find_span
 from prototorch.spec import Spec
@@ -31,7 +32,6 @@ from prototorch.train.log_names import LogNames
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 from prototorch.train.step_inputs import TEST
-from prototorch.train.summary import probe_specs
 
 __all__ = [
     "MAX_READ_BYTES",

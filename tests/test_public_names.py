@@ -52,7 +52,7 @@ NAMES = {
     """,
     "callbacks": """
         CSVLogger Callback EarlyStopping History LambdaCallback LearningRateScheduler ModelCheckpoint
-        ReduceLROnPlateau TerminateOnNaN
+        ReduceLROnPlateau TerminateOnNaN Unfreeze
     """,
     "initializers": """
         Constant GlorotNormal GlorotUniform HeNormal HeUniform Identity Initializer LecunNormal LecunUniform

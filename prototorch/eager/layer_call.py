@@ -106,13 +106,18 @@ class EagerContext:
         self.make, self.state, self.root, self.layer, self.name, self.prefix = make, state, root, layer, name, prefix
         self.training, self._key, self._dtype, self._sites = on, key, dtype, 0
 
+    @property
+    def trainable(self) -> bool:
+        """See `Context.trainable`."""
+        return self.layer.trainable and self.root.trainable
+
     def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
                constraint: Any = None, trainable: bool = True, dtype: str | None = None,
                fans: tuple[int, int] | None = None) -> Any:  # fmt: skip
         """See `Context.weight`."""
         full = self.prefix + name
         source, key = self._source(name)
-        is_trained = trainable and self.layer.trainable and self.root.trainable
+        is_trained = trainable and self.trainable
         weight = self.state.weights.get(full)
         if source is not None and source.prefix + key in source.variables:
             is_float = source.variables.borrow(source.prefix + key).dtype.kind == "f"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -52,11 +52,12 @@ class Trace:
     weight_folders: dict[str, str] = field(default_factory=dict)  # a weight by each of the folders it is in, in a file
     used_weights: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # by weights key and layer
     compute_dtype: str | None = None
+    frozen_layers: Collection[str] = ()  # their normalization is in inference mode
     key_name: str = RANDOM_KEY  # the name of the input with the random key
 
     def regularization_losses(self) -> list[Value]:
-        """The regularization losses, one for each weight with a regularizer."""
-        regularized = [w for w in self.weights.values() if w.regularizer is not None]
+        """The regularization losses, one for each trained weight with a regularizer, as in Keras."""
+        regularized = [w for w in self.weights.values() if w.regularizer is not None and w.trainable]
         return [w.regularizer.penalty(self.graph.states[w.name]) for w in regularized if w.regularizer is not None]
 
     def key(self) -> Value:
@@ -75,6 +76,12 @@ class LayerContext:
         self.warnings: list[str] = []
         self.used_weights: set[str] = set()
         self._sites = 0
+
+    @property
+    def trainable(self) -> bool:
+        """See `Context.trainable`."""
+        is_frozen = self.node_name in self.trace.frozen_layers
+        return self.layer.trainable and self.root.trainable and not is_frozen
 
     def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
                constraint: Any = None, trainable: bool = True, dtype: str | None = None,
@@ -267,13 +274,14 @@ def _set_output_masks(ctx: Context, layer: Layer, inputs: tuple[Value, ...], out
 @pause_gc()
 def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | None = None,
           report: Report | None = None, compute_dtype: str | None = None,
-          preparation: InputPreprocessing | None = None) -> Trace:  # fmt: skip
-    """Trace a net for inputs of known specs (batch dimension included). low: see `Trace`. With a preparation the input
-    it is for is raw data, which is preprocessed in the graph.
+          preparation: InputPreprocessing | None = None, frozen_layers: Collection[str] = ()) -> Trace:  # fmt: skip
+    """Trace a net for inputs of known specs (batch dimension included). low, frozen_layers: see `Trace`. With a
+    preparation the input it is for is raw data, which is preprocessed in the graph.
 
     A mistake in a layer raises ShapeError, or, with a report, is noted there; what depends on it is then left out.
     """
-    result = Trace(graph if graph is not None else Graph(), training, compute_dtype=compute_dtype)
+    result = Trace(graph if graph is not None else Graph(), training, compute_dtype=compute_dtype,
+                   frozen_layers=frozen_layers)  # fmt: skip
     for node in net.inputs:
         value = result.graph.input(node.name, inputs[node.name])
         if preparation is not None and node.name == preparation.name:

@@ -17,8 +17,8 @@ class BatchNormalization(AffineNormLayer):
 
     Input [batch, ..., channels, ...], output the same shape; gamma, beta, moving_mean and moving_variance [channels].
     In training the batch's own mean and (biased) variance are used, and the moving ones become
-    ``moving * momentum + batch's * (1 - momentum)``; otherwise, and with ``trainable: false``, the moving ones are
-    used. Elements that a mask leaves out do not count in the batch's mean and variance.
+    ``moving * momentum + batch's * (1 - momentum)``; otherwise, and where the layer is frozen (``trainable: false``,
+    ``freeze``), the moving ones are used. Elements that a mask leaves out do not count in the batch's moments.
     """
 
     positional = ("axis", "momentum", "epsilon", "center", "scale")
@@ -44,7 +44,7 @@ class BatchNormalization(AffineNormLayer):
         moving_mean = ctx.weight("moving_mean", (n,), self.moving_mean_initializer, trainable=False)
         moving_variance = ctx.weight("moving_variance", (n,), self.moving_variance_initializer, trainable=False)
         gamma, beta = self.scale_param(ctx, "gamma", (n,), x.dtype), self.scale_param(ctx, "beta", (n,), x.dtype)
-        if not (ctx.training and self.trainable):
+        if not (ctx.training and ctx.trainable):
             return ops.batch_norm_inference(x, gamma, beta, moving_mean, moving_variance, eps=self.epsilon, axis=axis)
         mask = ctx.mask(x)
         if mask is None:

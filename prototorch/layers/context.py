@@ -46,6 +46,10 @@ class Context(Protocol):
     #: whether the graph being built is the training graph
     training: bool
 
+    @property
+    def trainable(self) -> bool:
+        """Whether the layer is trained: neither it nor the layer that it is in is frozen."""
+
     def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
                constraint: Any = None, trainable: bool = True, dtype: str | None = None,
                fans: tuple[int, int] | None = None) -> ArrayValue:  # fmt: skip

@@ -21,7 +21,7 @@ from prototorch.schema.types import Str
 from prototorch.schema.validation import ValidationError
 from prototorch.text.limits import MAX_NAME_LENGTH
 
-__all__ = ["Pattern", "check_matches", "check_patterns", "includes", "matches", "matches_below"]
+__all__ = ["Pattern", "check_matches", "check_patterns", "find_pattern_error", "includes", "matches", "matches_below"]
 
 _TOKEN = re.compile(r"(?:(?<=/)|^)\*\*/|\*\*+|\*|\?|\[[!^]?[^\[\]/]+\]|.", re.DOTALL)
 _Step = Callable[[int, str], int]
@@ -62,11 +62,20 @@ def check_patterns(patterns: Sequence[str], names: Iterable[str], kind: str) -> 
     every = list(names)
     if patterns and patterns[0].startswith("!"):
         raise UsageError(
-            f"{patterns[0]!r} takes out of a list in which nothing is yet: write ['**', {patterns[0]!r}] for all "
-            f"{kind}s but these"
+            f"{patterns[0]!r} takes out of a list in which nothing is yet: write ['**', {patterns[0]!r}] for all but "
+            "these"
         )
     for pattern in patterns:
         check_matches(pattern.removeprefix("!"), every, kind)
+
+
+def find_pattern_error(pattern: str) -> str | None:
+    """Why a pattern is invalid, None if it is valid."""
+    try:
+        _compiled(pattern)
+    except UsageError as error:
+        return str(error)
+    return None
 
 
 class Pattern(Str):
@@ -80,10 +89,9 @@ class Pattern(Str):
 
     def convert(self, value: Any) -> str:
         text = super().convert(value)
-        try:
-            _compiled(text.removeprefix("!"))
-        except UsageError as error:
-            raise ValidationError(f"is no pattern of names: {error}", right_kind=True) from None
+        error = find_pattern_error(text.removeprefix("!"))
+        if error is not None:
+            raise ValidationError(f"is no pattern of names: {error}", right_kind=True)
         return text
 
 

@@ -37,7 +37,7 @@ class BatchFeeder:
         self.plan_cache, self.data, self.preprocessor, self.training = plan_cache, data, preprocessor, training
         self.class_weight = check_class_weights(plan_cache.loss_terms, {} if class_weight is None else class_weight)
         self._specs: dict[int, dict[str, Spec]] = {}
-        self._executors: dict[tuple[str, int], Executor] = {}
+        self._executors: dict[tuple[str, int, int], Executor] = {}
         self._unit_weights: dict[int, np.ndarray] = {}
         self._input_targets = input_targets(plan_cache, data) if plan_cache.loss_terms else {}
         self._target_columns = {**data.target_columns, **self._input_targets}
@@ -109,18 +109,21 @@ class BatchFeeder:
 
     def executor(self, phase: str, batch: int) -> Executor | None:
         """The executor for batches of this size; None where it has not been prepared."""
-        return self._executors.get((phase, batch))
+        return self._executors.get(self._executor_key(phase, batch))
+
+    def _executor_key(self, phase: str, batch: int) -> tuple[str, int, int]:
+        return phase, batch, self.plan_cache.train_revision if phase == TRAIN else 0
 
     def prepare_executor(self, phase: str, batch: int) -> Executor:
         """The executor for batches of this size. Raises ResourceError where its plan would not fit in memory."""
         preprocessor = self.preprocessor if self.preprocesses_on_device else None
         size = self.plan_batch_size(phase, batch)
-        executor = self._executors.get((phase, size))
+        executor = self._executors.get(self._executor_key(phase, size))
         if executor is None:
             with_mask = size == self.full_batch and self._pads(phase)
             executor = self.plan_cache.executor(phase, self.fed_specs(size), preprocessor, with_mask)
-            self._executors[phase, size] = executor
-        self._executors[phase, batch] = executor
+            self._executors[self._executor_key(phase, size)] = executor
+        self._executors[self._executor_key(phase, batch)] = executor
         if self.preprocessor.has_layers and not self.preprocesses_on_device:
             self.preprocessor.prepare(self._raw_spec(batch), self.training)
         return executor

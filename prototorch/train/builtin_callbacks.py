@@ -31,6 +31,7 @@ from prototorch.train.state_fields import (
     Record,
     Text,
 )
+from prototorch.train.unfreeze import Unfreeze
 
 __all__ = [
     "CSVLogger",
@@ -42,6 +43,7 @@ __all__ = [
     "ModelCheckpoint",
     "ReduceLROnPlateau",
     "TerminateOnNaN",
+    "Unfreeze",
 ]
 
 

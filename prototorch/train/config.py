@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any, Literal
 
@@ -14,7 +15,9 @@ from prototorch.metrics import Metric
 from prototorch.optimizers import Optimizer
 from prototorch.schema import Block, Choice, FieldType, example, field
 from prototorch.schema.block_source import set_source
-from prototorch.schema.family import NestedBlock
+from prototorch.schema.family import NestedBlock, NestedBlockList
+from prototorch.schema.patterns import Pattern
+from prototorch.schema.types import ListOf
 from prototorch.schema.validation import ValidationError
 from prototorch.text.case_conversion import snake_case
 from prototorch.text.diagnostics import Report
@@ -140,6 +143,29 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
+class LearningRateFactor(Block):
+    """A factor on the learning rate of some layers: ``lr_mult { layers: "stage4/**"  factor: 0.1 }``.
+
+    It multiplies the ``lr_mult`` that the layer has itself. Of several blocks the last that matches counts.
+    """
+
+    display_name = "lr_mult"
+
+    layers: tuple[str, ...] = field(type=ListOf(Pattern()), doc="Patterns of the layers or weights.")
+    factor: float = field(min=0, doc="The factor; with 0 gradients are computed, and nothing changes.")
+
+    examples = [example('lr_mult { layers: ["backbone/**", "!**/bias"]  factor: 0.1 }')]
+
+
+class _FactorsByPattern(NestedBlockList):
+    """A list of blocks; in Python also a dict of factors by pattern."""
+
+    def convert(self, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, Mapping) and "factor" not in value:
+            value = [LearningRateFactor(layers=pattern, factor=factor) for pattern, factor in value.items()]
+        return super().convert(value)
+
+
 class Compile(Block):
     """How the model is trained: ``compile { loss optimizer metrics ... }``, the arguments of `Model.compile`."""
 
@@ -150,6 +176,17 @@ class Compile(Block):
     metrics: tuple[OutputMetric, ...] = field(default=(), type=_PerOutput(OutputMetric), doc="What is also measured.")
     weighted_metrics: tuple[OutputMetric, ...] = field(
         default=(), type=_PerOutput(OutputMetric), doc="What is also measured, with the samples' and classes' weights."
+    )
+    freeze: tuple[str, ...] = field(
+        default=(),
+        type=ListOf(Pattern()),
+        doc="Patterns of the layers (or weights) that are not trained; their normalization uses its moving statistics. "
+        'The last pattern that matches decides, and "!logits" takes out again.',
+    )
+    lr_mult: tuple[LearningRateFactor, ...] = field(
+        default=(),
+        type=_FactorsByPattern(NestedBlock(LearningRateFactor)),
+        doc="Factors on the learning rate of layers or weights, by patterns.",
     )
     device: str = field(default="auto", type=Choice(NAMES),
                         doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "auto": a GPU where one is.')  # fmt: skip
@@ -169,6 +206,7 @@ class Compile(Block):
     examples = [
         example("compile { loss: mse  optimizer: sgd  metrics: [mae] }"),
         example("compile { loss: hinge  optimizer: Adam { learning_rate: 1e-3 } }"),
+        example('compile { loss: mse  freeze: ["**", "!logits"]  lr_mult { layers: "**/bias"  factor: 2 } }'),
     ]
 
 

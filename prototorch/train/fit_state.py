@@ -13,6 +13,7 @@ from prototorch.data.loader import Loader
 from prototorch.data.stream import BatchStream
 from prototorch.errors import TrainingError, UsageError
 from prototorch.train.callbacks import Callback
+from prototorch.train.trained_weights import Unfreezing
 
 __all__ = ["EpochState", "FitState"]
 
@@ -58,6 +59,7 @@ class FitState:
         epoch_state: the progress within the epoch.
         steps_per_epoch: the number of steps of an epoch of the last fit; None if it is not known.
         learning_rate_override: a learning rate that was set by hand or by a callback, None for the optimizer's own.
+        unfreezings: layers that are trained although they were frozen when the model was compiled.
         stop_training: set to end the epoch after this step, and the fit after the epoch.
         stop_reason: why the callback that set ``stop_training`` did so, or None.
         interrupt_signal: the signal that ended the last fit, or None.
@@ -74,6 +76,7 @@ class FitState:
         self.epoch_state = EpochState.BETWEEN_EPOCHS
         self.steps_per_epoch: int | None = None
         self.learning_rate_override: float | None = None
+        self.unfreezings: tuple[Unfreezing, ...] = ()
         self.stop_training = False
         self.stop_reason: str | None = None
         self.interrupt_signal: int | None = None
@@ -94,7 +97,9 @@ class FitState:
     def state(self) -> dict[str, Any]:
         """The state as a checkpoint keeps it: with the variables, enough to continue bit for bit."""
         before = self.before_epoch_end
+        unfrozen = {"unfrozen": [u._asdict() for u in self.unfreezings]} if self.unfreezings else {}
         return {
+            **unfrozen,
             "step": self.step,
             "passes": self.dataset_epochs,
             "set_rate": before.learning_rate_override if before is not None else self.learning_rate_override,
@@ -104,6 +109,7 @@ class FitState:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over a `state`; the next fit continues from there."""
         self.step, self.dataset_epochs, self.learning_rate_override = state["step"], state["passes"], state["set_rate"]
+        self.unfreezings = tuple(Unfreezing(u["pattern"], u["step"]) for u in state.get("unfrozen", ()))
         self.resume_state = state["fit"]
 
     def _fit_state(self, loader: Loader | BatchStream) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from prototorch.backends.core import Backend
 from prototorch.backends.executable_plan import GUARD, LOSS
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.net import LayerNode, Net
-from prototorch.graph.trace import InputPreprocessing, Trace, trace
+from prototorch.graph.trace import InputPreprocessing, Trace
 from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache
-from prototorch.train.step_inputs import SAMPLE_WEIGHT_PREFIX, TARGET_PREFIX
+from prototorch.train.step_inputs import SAMPLE_WEIGHT_PREFIX, TARGET_PREFIX, TRAIN
 
 __all__ = [
     "ADVICE",
@@ -76,8 +76,7 @@ def find_cause(plan_cache: PlanCache, specs: Mapping[str, Spec], inputs: Mapping
         if elements.dtype.kind == "f" and not np.isfinite(elements).all():
             return Cause(f"{_describe_input(name)} is not finite: {_describe_extent(elements, batch, name_samples)}")
     graph, net = Graph(), plan_cache.net
-    dtype = plan_cache.backend.precision.low_dtype
-    net_trace = trace(net, specs, True, graph, compute_dtype=dtype, preparation=preprocessing)
+    net_trace = plan_cache.steps.trace(specs, TRAIN, graph, preprocessing)
     with use_interpreter(graph):
         losses = plan_cache.steps.build_losses(graph, net_trace)
         gradients = _record_gradients(graph, net_trace, losses.total)

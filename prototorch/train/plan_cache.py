@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Event
 from typing import Any
 
@@ -11,6 +11,7 @@ from prototorch.backends.executor import Executor
 from prototorch.errors import ResourceError
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
+from prototorch.graph.probe import probe_specs, trace_net
 from prototorch.graph.trace import InputPreprocessing, trace
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.optimizers import Optimizer
@@ -29,6 +30,7 @@ from prototorch.train.memory_estimate import (
 from prototorch.train.metric_totals import MetricTotals
 from prototorch.train.step_graph import StepGraphBuilder
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
+from prototorch.train.trained_weights import Unfreezing
 from prototorch.train.variable_inits import VariableInits
 
 __all__ = ["PlanCache"]
@@ -49,6 +51,8 @@ class PlanCache:
         self.net, self.variables, self.backend = net, variables, backend
         self.steps = StepGraphBuilder(net, backend, config)
         self.metrics = MetricTotals(variables, self.steps.loss_terms, lambda: self.steps.metric_terms)
+        if not self.steps.trained_weights.check():
+            self.steps.trained_weights.check(trace_net(net, 1).weights)
         self._low_memory = config is not None and config.memory == "low"
         self._autotune = config is not None and config.autotune
         self._executors: dict[PlanKey, Executor] = {}
@@ -56,6 +60,7 @@ class PlanCache:
         self._precompiled: dict[PlanKey, tuple[Plan, VariableInits]] = {}  # made ahead of need
         self._can_pad: dict[Any, bool] = {}
         self._output_specs: dict[Any, dict[str, Spec]] = {}
+        self.train_revision = 0  # counts the changes of what a training step is
         self._arena: Any = None
         self._scratch_bytes = 0  # of the kernels of all executors
 
@@ -104,6 +109,26 @@ class PlanCache:
         """The plan that `executor` has bound for a phase and inputs of these specs."""
         return self._plans[_plan_key(phase, specs, False, False)]
 
+    def set_unfreezings(self, unfreezings: Sequence[Unfreezing]) -> None:
+        """Train these layers or weights, too: plans of training steps are made anew, and the slots of the weights."""
+        self.steps.set_unfreezings(unfreezings)
+        self.train_revision += 1
+        specs = self._train_specs()
+        for plans in (self._executors, self._plans, self._precompiled, self._can_pad):
+            for key in [key for key in plans if key[0] in (TRAIN, True)]:
+                del plans[key]
+        if specs is not None:
+            self.steps.build(TRAIN, specs).inits.create_missing(self.variables, self.backend.threads)
+
+    def newly_trained(self, pattern: str) -> list[str]:
+        """The weights that unfreezing a pattern adds to those that are trained as compiled. Raises UsageError for one
+        that matches no layer and no weight."""
+        return self.steps.newly_trained(pattern, self._train_specs() or probe_specs(self.net, 1))
+
+    def _train_specs(self) -> dict[str, Spec] | None:
+        """The input specs of some training step that has a plan."""
+        return next((dict(key[1][0]) for key in self._plans if key[0] == TRAIN), None)
+
     def executors(self) -> list[Executor]:
         """All executors made so far."""
         return list(self._executors.values())
@@ -126,10 +151,12 @@ class PlanCache:
         key = _plan_key(phase, specs, False, False)
         if key in self._executors or key in self._precompiled:
             return
+        revision = self.train_revision
         plan, inits = self._make_plan(phase, specs)
         if not stop.is_set():
             self.backend.precompile([self.backend.prepare(*signature) for signature in plan.signatures()], stop)
-            self._precompiled[key] = plan, inits
+            if revision == self.train_revision:
+                self._precompiled[key] = plan, inits
 
     def can_pad(self, phase: str, specs: Mapping[str, Spec]) -> bool:
         """Whether a smaller batch may be padded to these specs; see `StepGraphBuilder.is_samplewise`."""

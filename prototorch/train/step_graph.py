@@ -15,7 +15,7 @@ import numpy as np
 from prototorch import ops
 from prototorch.backends.core import Backend
 from prototorch.backends.executable_plan import APPLY, GUARD, LOSS
-from prototorch.errors import ShapeError, UsageError
+from prototorch.errors import ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.batch_analysis import BATCHED, INDEPENDENT, UNIFORM, analyze_graph, is_batch_size_independent
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.net import Net
@@ -25,6 +25,7 @@ from prototorch.metrics.function_metric import FunctionMetric
 from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, initial_value
+from prototorch.schema.patterns import check_patterns
 from prototorch.spec import Spec
 from prototorch.text.diagnostics import located
 from prototorch.train.config import Compile
@@ -40,6 +41,7 @@ from prototorch.train.step_inputs import (
     TARGET_PREFIX,
     TRAIN,
 )
+from prototorch.train.trained_weights import TrainedWeights, Unfreezing
 from prototorch.train.variable_inits import VariableInits, initial_slot
 
 __all__ = ["LossValues", "StepGraph", "StepGraphBuilder"]
@@ -72,6 +74,7 @@ class StepGraphBuilder:
 
     def __init__(self, net: Net, backend: Backend, config: Compile | None):
         self.net, self.backend, self.config = net, backend, config
+        self.trained_weights = TrainedWeights(net, config)
         self.seed = config.seed if config is not None else 0
         self.loss_terms = resolve_loss_terms(net, config) if config is not None else ()
         if config is not None:
@@ -93,7 +96,7 @@ class StepGraphBuilder:
         Raises UsageError where the phase needs a loss and there is none.
         """
         graph, inits = Graph(), VariableInits()
-        net_trace = trace(self.net, specs, phase == TRAIN, graph, None, self.backend.precision.low_dtype, preprocessing)
+        net_trace = self.trace(specs, phase, graph, preprocessing)
         for weight in net_trace.weights.values():
             inits[weight.name] = weight.spec, partial(initial_value, weight, self.seed)
         if phase == PREDICT:
@@ -103,6 +106,30 @@ class StepGraphBuilder:
         step = StepGraph(graph, {}, {}, frozenset(), inits)
         with use_interpreter(graph):
             return self._add_step(step, net_trace, phase, with_mask)
+
+    def trace(self, specs: Mapping[str, Spec], phase: str, graph: Graph | None = None,
+              preprocessing: InputPreprocessing | None = None) -> Trace:  # fmt: skip
+        """The net traced for a phase; its weights are trained as the compile block says. Raises UsageError for a
+        pattern of it that matches nothing."""
+        chosen = self.trained_weights
+        net_trace = trace(chosen.net, specs, phase == TRAIN, graph, None, self.backend.precision.low_dtype,
+                          preprocessing, chosen.frozen_layers)  # fmt: skip
+        chosen.check(net_trace.weights)
+        net_trace.weights = chosen.select(net_trace)
+        return net_trace
+
+    def set_unfreezings(self, unfreezings: Sequence[Unfreezing]) -> None:
+        """Train these layers or weights as well."""
+        self.trained_weights = TrainedWeights(self.net, self.config, unfreezings)
+
+    def newly_trained(self, pattern: str, specs: Mapping[str, Spec]) -> list[str]:
+        """The weights that unfreezing a pattern adds to those that are trained as compiled."""
+        before, after = (TrainedWeights(self.net, self.config, u) for u in ((), (Unfreezing(pattern, 0),)))
+        net_trace = trace(after.net, specs, False)
+        names = [name for node in self.net.nodes for name in (node.name, node.weights_key)]
+        check_patterns([pattern], [*names, *net_trace.weights], "layer or weight")
+        weights = after.select(net_trace), before.select(trace(before.net, specs, False))
+        return [name for name, weight in weights[0].items() if weight.trainable and not weights[1][name].trainable]
 
     def build_losses(self, graph: Graph, net_trace: Trace, count: Value | float | None = None) -> LossValues:
         """The loss of a traced net, in its graph; ``count`` is the number of samples that count (None: all)."""
@@ -150,7 +177,8 @@ class StepGraphBuilder:
         for size in (batch, batch + 1):
             graph = Graph()
             size_specs = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
-            net_trace = trace(self.net, size_specs, phase == TRAIN, graph)
+            chosen = self.trained_weights
+            net_trace = trace(chosen.net, size_specs, phase == TRAIN, graph, frozen_layers=chosen.frozen_layers)
             batched, uniform = [net_trace.values[name] for name in self.net.outputs], list[Value]()
             with use_interpreter(graph):
                 if phase != PREDICT:
@@ -224,6 +252,8 @@ class StepGraphBuilder:
         """The backward pass and the optimizer's updates; gives the names of the states that the optimizer changes."""
         optimizer, graph = self.optimizer, step.graph
         weights = [w for w in net_trace.weights.values() if w.trainable]
+        if not weights:
+            warn_user("no weight is trained: all layers are frozen, or have no weights", ModelWarning)
         values = [graph.states[w.name] for w in weights]
         with graph.phase("backward"):
             entries = list(graph.nodes)
@@ -249,7 +279,9 @@ class StepGraphBuilder:
                         array, slot = np.asarray(start), f"{SLOT_PREFIX}{weight.name}:{name}"
                         step.inits[slot] = Spec(array.shape, str(array.dtype)), partial(initial_slot, array)
                         slots[name] = graph.state(slot, step.inits[slot][0])
-                    new, new_slots = optimizer.apply(value, gradient, slots, rate, number, weight)
+                    first_step = self.trained_weights.first_step(weight.name, net_trace)
+                    steps = number - first_step if first_step else number
+                    new, new_slots = optimizer.apply(value, gradient, slots, rate, steps, weight)
                     step.updates[weight.name] = new if weight.constraint is None else weight.constraint.project(new)
                     step.updates.update({slots[k].name: v for k, v in new_slots.items()})
         return frozenset(step.updates.keys() - unguarded_names)

@@ -39,6 +39,7 @@ from prototorch.train.preprocessing import AUGMENT_KEY, Preprocessor
 from prototorch.train.profiler import CALLBACKS, PREPARE, Profiler
 from prototorch.train.state_check import INTERVAL, describe_states, non_finite_states
 from prototorch.train.step_inputs import LEARNING_RATE, PREDICT, STEP, TRAIN, random_key
+from prototorch.train.trained_weights import Unfreezing
 
 __all__ = ["StepRunner"]
 
@@ -73,7 +74,6 @@ class StepRunner(FitState):
         lock: held while a step runs; hold it from a step until its outputs have been read.
         profiler: seconds of the last fit by purpose. They are in no state.
         is_fitting: whether a fit is running in some thread.
-        skipped_samples: samples that the last fit could not read, the numbers of "training" and "validation".
         skipped_samples: samples that the last fit could not read, the numbers of "training" and "validation".
     """
 
@@ -132,6 +132,21 @@ class StepRunner(FitState):
                 f"{what}: the model is in the middle of a fit (this is called by a callback, or another thread trains "
                 "it); set model.stop_training = True to end that one, and wait for it"
             )
+
+    def unfreeze(self, patterns: Sequence[str]) -> bool:
+        """Train layers or weights that were frozen, from the next step on; whether any pattern is new. The optimizer's
+        state stays, that of the weights is created."""
+        new = [p for p in dict.fromkeys(patterns) if p not in {u.pattern for u in self.unfreezings}]
+        if new:
+            self.synchronize()
+            with self.lock:
+                self.unfreezings = (*self.unfreezings, *(Unfreezing(pattern, self.step) for pattern in new))
+                self.plan_cache.set_unfreezings(self.unfreezings)
+        return bool(new)
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        super().load_state(state)
+        self.plan_cache.set_unfreezings(self.unfreezings)
 
     def make_feeder(
         self, data: BatchSource, training: bool, class_weight: Mapping[int, float] | None = None

@@ -5,44 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from prototorch.errors import ShapeError
 from prototorch.graph.net import Net
-from prototorch.graph.trace import Trace, trace
+from prototorch.graph.probe import PROBE_SIZES, probe_specs, trace_net
+from prototorch.graph.trace import trace
 from prototorch.spec import Spec
-from prototorch.text.diagnostics import Report
 from prototorch.train.memory_estimate import SCRATCH, bytes_by_purpose, format_bytes
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.step_inputs import PREDICT, TRAIN
 
-__all__ = ["LayerSummary", "Summary", "memory_by_purpose", "probe_specs", "step_specs", "summarize", "trace_net"]
-
-_PROBE_SIZES = (32, 64, 128, 224, 256)  # tried for a dimension whose size only the data determine
-_MAX_PROBED_LAYERS = 10_000  # of a net for which several are tried
-
-
-def probe_specs(net: Net, batch: int, size: int = 64) -> dict[str, Spec]:
-    """Input specs with ``size`` for each dimension that only the data determine."""
-    return {i.name: Spec((batch, *(size if n is None else n for n in i.shape)), i.dtype) for i in net.inputs}
-
-
-def trace_net(net: Net, batch: int, report: Report | None = None, training: bool = False) -> Trace:
-    """The trace of a net; where sizes are unknown, with the first size that every layer accepts.
-
-    Raises TextError with all errors, or adds them to ``report``.
-    """
-    if not any(net.unknown_sizes()):
-        return trace(net, probe_specs(net, batch), training, report=report)
-    sizes = _PROBE_SIZES if len(net.nodes) <= _MAX_PROBED_LAYERS else _PROBE_SIZES[-1:]
-    for size in sizes:
-        try:
-            return trace(net, probe_specs(net, batch, size), training)
-        except ShapeError:
-            continue
-    every_error = Report() if report is None else report
-    net_trace = trace(net, probe_specs(net, batch, sizes[-1]), training, report=every_error)
-    if report is None:
-        every_error.raise_if_any()
-    return net_trace
+__all__ = ["LayerSummary", "Summary", "memory_by_purpose", "step_specs", "summarize"]
 
 
 @dataclass
@@ -108,7 +79,7 @@ def summarize(net: Net, plan_cache: PlanCache | None = None, batch: int | None =
     prediction, where there is no loss), known from the plan: nothing runs."""
     one, two = trace_net(net, 1), None
     if any(net.unknown_sizes()):
-        two = trace(net, probe_specs(net, 1, _PROBE_SIZES[-1]), False)
+        two = trace(net, probe_specs(net, 1, PROBE_SIZES[-1]), False)
     rows: list[LayerSummary] = []
     for node in net.nodes:
         weights = [w for w in one.weights.values() if w.layer == node.name]
@@ -119,7 +90,8 @@ def summarize(net: Net, plan_cache: PlanCache | None = None, batch: int | None =
         rows.append(
             LayerSummary(node.name, type(node.layer).__name__, shape, sum(w.spec.size for w in weights), node.bottoms)
         )
-    trainable = sum(w.spec.size for w in one.weights.values() if w.trainable)
+    selected = one.weights if plan_cache is None else plan_cache.steps.trained_weights.select(one)
+    trainable = sum(w.spec.size for w in selected.values() if w.trainable)
     total = sum(w.spec.size for w in one.weights.values())
     result = Summary(net.name, rows, trainable, total - trainable, batch)
     if batch is not None and plan_cache is not None:

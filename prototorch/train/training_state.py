@@ -14,6 +14,8 @@ import numpy as np
 
 from prototorch.data.loader import Loader
 from prototorch.data.stream import BatchStream
+from prototorch.schema.patterns import find_pattern_error
+from prototorch.text.limits import MAX_NAME_LENGTH
 from prototorch.train.callbacks import Callback
 from prototorch.train.state_fields import (
     AnyState,
@@ -58,7 +60,10 @@ _FIT = Record(
         "validation": OptionalField(_DIGEST),
     },
 )  # fmt: skip
-_STATE = Record({"step": Integer(), "passes": Integer(), "set_rate": OptionalField(_RATE), "fit": OptionalField(_FIT)})
+_STATE = Record(
+    {"step": Integer(), "passes": Integer(), "set_rate": OptionalField(_RATE), "fit": OptionalField(_FIT)},
+    {"unfrozen": ListField(Record({"pattern": Text(MAX_NAME_LENGTH), "step": Integer()}))},
+)
 
 
 def check_training_state(state: Any, weights: Mapping[str, np.ndarray], seed: int | None) -> None:
@@ -67,6 +72,10 @@ def check_training_state(state: Any, weights: Mapping[str, np.ndarray], seed: in
     weights: those of the same file, by name. seed: of the model's compile block; None where it has been overridden.
     """
     _STATE.check(state, "")
+    for index, entry in enumerate(state.get("unfrozen", ())):
+        _at_most(entry["step"], state["step"], f"unfrozen[{index}].step", "the steps so far")
+        error = find_pattern_error(entry["pattern"])
+        _require(error is None, f"unfrozen[{index}].pattern", entry["pattern"], f"a pattern: {error}")
     fit = state["fit"]
     if fit is None:
         return

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.errors import DataError, FileError, PrototorchError, UsageError, WeightsError
+from prototorch.errors import DataError, FileError, ModelWarning, PrototorchError, UsageError, WeightsError
 
 X = np.random.default_rng(0).normal(size=(10, 4)).astype(np.float32)
 Y = np.arange(10) % 3
@@ -263,7 +263,8 @@ def test_layers_are_frozen_and_trained_again_after_compile():
     assert changed(made, before) == {"b/kernel", "b/bias"}
     made.trainable = False
     before = made.get_weights()
-    made.fit(X, Y, verbose=0)
+    with pytest.warns(ModelWarning, match="no weight is trained"):
+        made.fit(X, Y, verbose=0)
     assert changed(made, before) == set()
     made.trainable = True
     made.fit(X, Y, verbose=0)
