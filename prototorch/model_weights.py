@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +14,17 @@ from prototorch.graph.net import Net
 from prototorch.graph.probe import trace_net
 from prototorch.graph.trace import Trace, trace
 from prototorch.graph.weight_spec import WeightSpec
+from prototorch.interop.matching import match_weights
+from prototorch.interop.matching.assign import assign_match
+from prototorch.interop.matching.report import check_match, load_report
+from prototorch.interop.matching.rules_file import as_rules
+from prototorch.interop.readers import read_weights
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.schema.neutral_arguments import explain_arguments
 from prototorch.spec import Spec
 from prototorch.storage import checkpoint
+from prototorch.storage.container import is_container
+from prototorch.storage.load_report import LoadReport
 from prototorch.train.argument_checks import SAVE_ARGUMENTS, WEIGHTS_ARGUMENTS, check_path
 from prototorch.train.config import Compile
 from prototorch.train.input_ranges import InputRanges
@@ -145,15 +153,32 @@ class ModelWeights:
             )  # fmt: skip
 
     @explain_arguments(aliases={"filepath": "path"})
-    def load_weights(self, path: str | PathLike[str], *, by_name: bool = False,
-                     skip_mismatch: bool = False) -> checkpoint.LoadReport:  # fmt: skip
-        """Read weights from a file of `save` or `save_weights`; returns a report of what was loaded and what was not.
+    def load_weights(self, path: str | PathLike[str], *, by_name: bool = False, skip_mismatch: bool = False,
+                     rules: Any = None, except_: str | Sequence[str] = (), system: str | None = None,
+                     by_order: bool = False) -> LoadReport:  # fmt: skip
+        """Read weights from a file: of prototorch, PyTorch, safetensors, Keras or NumPy (see `pt.read_weights`).
 
-        By default the file must have exactly the model's weights, with their shapes. by_name: weights may be missing or
-        unknown. skip_mismatch: shapes may differ as well. Weights that are not finite are a RuntimeWarning. Raises
-        WeightsError, ModelFileError.
+        By default the file must have exactly the model's weights, with their shapes; the names of another system are
+        matched with the model's, and its layouts are changed to ours. by_name: weights may be missing or unknown.
+        skip_mismatch: shapes may differ as well. rules: which names of the file are others in the model: a dict, or the
+        path of a rules file. except_: patterns of the model's weights that keep their values (``"logits/*"``).
+        system: "torch", "keras" or "prototorch", for a file that does not tell. by_order: pair layers by their order,
+        kinds and shapes instead of names; the error without it shows the pairs.
+
+        Returns a report of what was loaded and what was not; after an error nothing has been changed. Weights that are
+        not finite are a RuntimeWarning. Raises WeightsError, ModelFileError.
         """
         check_path(path)
-        report = checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
+        patterns = [except_] if isinstance(except_, str) else list(except_)
+        if is_container(path) and rules is None and not patterns and system is None and not by_order:
+            report = checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
+        else:
+            weights = self.weights
+            specs = self._weight_specs or trace_net(self.net, 1).weights
+            match = match_weights(read_weights(path), specs, self.net, as_rules(rules), system=system,
+                                  by_order=by_order, except_=patterns)  # fmt: skip
+            check_match(match, by_name=by_name, skip_mismatch=skip_mismatch)
+            assign_match(match, weights)
+            report = load_report(match)
         warn_of_loaded(self.variables, fspath(path), slots=False)
         return report

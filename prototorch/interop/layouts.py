@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from prototorch.graph.net import Net
 from prototorch.interop.transforms import Transform
 from prototorch.layers.base import Layer
 
@@ -50,19 +52,30 @@ class WeightLayout:
 
 
 LayoutFunction = Callable[[Any, Shapes], Sequence[WeightLayout]]
+NetLayoutFunction = Callable[[Net, Shapes, Mapping[str, str]], Mapping[str, Sequence[WeightLayout]]]
 
 
 class LayoutTable:
     """The layouts of one system: layer class -> layouts. Registering two for one class is an error.
 
-    separator: what divides the names of layers and weights in that system.
+    separator: what divides the names of layers and weights in that system. split_name: the parts of an array's name,
+    by default those between ``.`` and ``/``. ignored: last parts of the names of arrays that change no output.
     """
 
-    def __init__(self, system: str, separator: str = "."):
+    def __init__(
+        self,
+        system: str,
+        separator: str = ".",
+        split_name: Callable[[str], tuple[str, ...]] | None = None,
+        ignored: tuple[str, ...] = (),
+    ):
         self.system = system
         self.separator = separator
+        self.split_name = split_name or _split_name
+        self.ignored = ignored
         self._functions: dict[type[Layer], LayoutFunction] = {}
         self._variants: dict[type[Layer], list[LayoutFunction]] = {}
+        self._net_function: NetLayoutFunction | None = None
 
     def register(self, *layers: type[Layer]) -> Callable[[LayoutFunction], LayoutFunction]:
         """Register a function ``(layer, shapes of its weights by name) -> layouts`` for these layer classes."""
@@ -85,6 +98,21 @@ class LayoutTable:
             return function
 
         return register
+
+    def register_net(self, function: NetLayoutFunction) -> NetLayoutFunction:
+        """Register the function of `net_layouts`."""
+        self._net_function = function
+        return function
+
+    def net_layouts(
+        self, net: Net, shapes: Shapes, metadata: Mapping[str, str]
+    ) -> Mapping[str, Sequence[WeightLayout]]:
+        """The layouts that follow from a layer's place in its net, by the names of its nodes; they replace those of
+        `layouts`. (Dense after Flatten, where the other system has channels last.)
+
+        shapes: of all weights of the net by name. metadata: of the file, see `WeightFile`.
+        """
+        return {} if self._net_function is None else self._net_function(net, shapes, metadata)
 
     def layouts(self, layer: Layer, shapes: Shapes) -> Sequence[WeightLayout]:
         """The layouts of a layer's weights; none for a layer without weights.
@@ -110,9 +138,9 @@ class LayoutTable:
         for function in self._variants.get(type(layer), ()):
             try:
                 yield self._with_activations(function, layer, shapes)
+                reason = None
             except NotExpressibleError:
                 continue
-            reason = None
         if reason is not None:
             raise reason
 
@@ -142,8 +170,24 @@ class LayoutTable:
         return layouts
 
 
+def _split_name(name: str) -> tuple[str, ...]:
+    return tuple(re.split(r"[./]", name))
+
+
+class _OwnLayouts(LayoutTable):
+    """Weights as we have them."""
+
+    def layouts(self, layer: Layer, shapes: Shapes) -> Sequence[WeightLayout]:
+        return [WeightLayout((name,), (name,)) for name in shapes]
+
+
+_OWN_LAYOUTS = _OwnLayouts("prototorch", separator="/")
+
+
 def layout_table(system: str) -> LayoutTable | None:
-    """The table of a system by its name ("torch", "keras"); None where there is none."""
+    """The table of a system by its name ("torch", "keras", "prototorch"); None where there is none."""
+    if system == _OWN_LAYOUTS.system:
+        return _OWN_LAYOUTS
     name = f"prototorch.interop.{system}"
     if not system.isidentifier() or importlib.util.find_spec(name) is None:
         return None

@@ -35,6 +35,7 @@ class TransformError(Exception):
     """Arrays that cannot be those of the layer; the text is the reason."""
 
 
+@dataclass(frozen=True)
 class Transform:
     """Arrays of the other system to ours and back; this one leaves them as they are. Subclasses say what they do."""
 

@@ -23,6 +23,7 @@ from prototorch.errors import ModelFileError, UsageError, WeightsError, did_you_
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
 from prototorch.storage import container
 from prototorch.storage.atomic_write import remove_orphans
+from prototorch.storage.load_report import LoadReport
 
 __all__ = [
     "Checkpoint",
@@ -129,33 +130,6 @@ def load(path: str | PathLike[str]) -> Checkpoint:
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelFileError(f"{path}: its input ranges cannot be read: {error!s:.200}") from error
     return Checkpoint(meta["model_text"], variables, training, input_ranges)
-
-
-@dataclass(frozen=True)
-class LoadReport:
-    """The result of loading weights: names of weights; for mismatches also the shapes in the file and in the model."""
-
-    loaded: tuple[str, ...]
-    missing: tuple[str, ...]
-    unexpected: tuple[str, ...]
-    mismatched: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
-
-    def __str__(self) -> str:
-        return self.format("in the file")
-
-    def format(self, where: str) -> str:
-        """The report as text; ``where`` names the source of the new weights."""
-        lines = [f"{len(self.loaded)} weights loaded"]
-        for problem, names in ((f"missing {where}", self.missing), ("not in the model", self.unexpected)):
-            if names:
-                lines.append(f"{len(names)} {problem}: {_abbreviate(names)}")
-        for name, new, current in self.mismatched[:10]:
-            lines.append(f"{name}: {list(new)} {where}, {list(current)} in the model")
-        return "\n".join(lines)
-
-
-def _abbreviate(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def compare_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray]) -> LoadReport:

@@ -11,8 +11,9 @@ from prototorch.text.syntax_tree import Field, ListValue, Scalar, Value
 
 # Names that may be followed by braces at the top level of a text without being a layer.
 TOP_LEVEL_BLOCKS = frozenset(
-    {"input", "Input", "output", "preprocess", "augment", "compile", "fit", "data", "layer", "layers"}
-)
+    ("input", "Input", "output", "preprocess", "augment", "weights", "weight_set", "rules", "compile", "fit", "data",
+     "layer", "layers")
+)  # fmt: skip
 
 
 class NameResolver:

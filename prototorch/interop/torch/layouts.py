@@ -12,6 +12,7 @@ from typing import Any
 
 from prototorch import layers
 from prototorch.interop.layouts import LayoutTable, NotExpressibleError, Shapes, WeightLayout
+from prototorch.interop.torch.names import canonical_parts
 from prototorch.interop.transforms import (
     Chain,
     EachArray,
@@ -28,7 +29,7 @@ from prototorch.interop.transforms import (
 
 __all__ = ["LAYOUTS", "attention_projections"]
 
-LAYOUTS = LayoutTable("torch")
+LAYOUTS = LayoutTable("torch", split_name=canonical_parts, ignored=("num_batches_tracked",))
 _TRANSPOSED = TransposeArray((1, 0))
 _Layouts = Sequence[WeightLayout]
 

@@ -1,0 +1,70 @@
+"""The weights of a match copied into a model's arrays: all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch.errors import ModelFileError
+from prototorch.interop.matching.match import Match
+from prototorch.interop.matching.pairing import Assignment
+from prototorch.interop.transforms import TransformError
+from prototorch.interop.weight_file import WeightFile
+
+__all__ = ["assign_match"]
+
+_HELD_BYTES = 64 << 20  # of arrays that are no memory maps: read once up to this size in all, above it twice
+
+
+def assign_match(match: Match, weights: Mapping[str, Any]) -> None:
+    """Copy the arrays of a match into ``weights``, one by one; after an error nothing has been copied.
+
+    Whatever can fail is done for all of them before the first is written: arrays that are no memory maps are read, and
+    held where they are small. Raises ModelFileError.
+    """
+    held: dict[int, tuple[np.ndarray, ...]] = {}
+    free = _HELD_BYTES
+    for number, assignment in enumerate(match.assignments):
+        arrays = _read(assignment, match.file)
+        size = sum(a.nbytes for a in arrays)
+        for name, array in zip(assignment.ours, arrays, strict=True):
+            _check_kind(array, name, weights[name], assignment, match.file)
+        if all(_is_mapped(a) for a in arrays) or size > free:
+            continue
+        held[number] = arrays
+        free -= size
+    for number, assignment in enumerate(match.assignments):
+        arrays = held.pop(number) if number in held else _read(assignment, match.file)
+        for name, array in zip(assignment.ours, arrays, strict=True):
+            weights[name][...] = array
+
+
+def _check_kind(array: np.ndarray, name: str, weight: Any, assignment: Assignment, file: WeightFile) -> None:
+    where = f"{file.path}: {', '.join(assignment.theirs)}"
+    if array.shape != np.shape(weight):
+        raise ModelFileError(f"{where} gave {list(array.shape)} for {name}, expected {list(np.shape(weight))}")
+    if array.dtype.kind != "f" and array.dtype != weight.dtype:
+        raise ModelFileError(
+            f"{where} is {array.dtype.name}, and {name} is {weight.dtype.name}: quantized weights must be converted to "
+            "floating point first"
+        )
+
+
+def _read(assignment: Assignment, file: WeightFile) -> tuple[np.ndarray, ...]:
+    try:
+        return assignment.read(file)
+    except TransformError as reason:
+        raise ModelFileError(f"{file.path}: {', '.join(assignment.theirs)}: {reason}") from None
+
+
+def _is_mapped(array: np.ndarray) -> bool:
+    """Whether the array is a view of a memory map, which costs no memory to read again."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return True
+        base = base.base
+    return base is not None and prod(array.shape) > 0

@@ -1,0 +1,108 @@
+"""Matching by name: the file's names, renamed by rules, beside the net's, with what wraps them left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from prototorch.errors import WeightsError
+from prototorch.interop.layouts import LayoutTable
+from prototorch.interop.matching.file_layers import FileNames, Parts, split_name
+from prototorch.interop.matching.net_layers import NetLayer
+from prototorch.interop.matching.pairing import Pairing, pair_layer
+from prototorch.interop.matching.renaming import Renaming
+from prototorch.interop.weight_file import WeightFile
+
+__all__ = ["NameMatch", "match_names"]
+
+_MAX_PREFIX, _MAX_CANDIDATES = 3, 8
+
+
+@dataclass
+class NameMatch:
+    """The pairings of all layers. prefix: what stands before all names of the file ("module"), and outer: what stands
+    before all names of the net; both are left out."""
+
+    pairings: list[Pairing]
+    prefix: Parts = ()
+    outer: Parts = ()
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The larger the better: see `Pairing.rank`."""
+        found, fitting = zip(*(p.rank for p in self.pairings), strict=True) if self.pairings else ((0,), (0,))
+        return sum(found), sum(fitting)
+
+
+def match_names(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile, renaming: Renaming) -> NameMatch:
+    """The best match over the prefixes that may stand before the names.
+
+    Raises WeightsError where two prefixes match as well ("model", "ema"): `strip` of the rules chooses one.
+    """
+    best = _match(layers, table, file, renaming, (), ())
+    if all(p.is_complete for p in best.pairings):
+        return best
+    rivals: list[NameMatch] = []
+    for prefix in _common_prefixes(file, table):
+        try:
+            match = _match(layers, table, file, renaming, prefix, ())
+        except WeightsError:  # names that are different but for this prefix: it wraps nothing
+            continue
+        if match.rank > best.rank:
+            best, rivals = match, []
+        elif match.rank == best.rank and best.prefix and match.rank > (0, 0):
+            rivals.append(match)
+    if rivals:
+        names = ", ".join(repr(".".join(m.prefix) + ".") for m in (best, *rivals))
+        raise WeightsError(
+            f"{file.path}: the weights of the net are there more than once, under {names}; say which to take: "
+            f'rules {{ strip: "{".".join(best.prefix)}." }}'
+        )
+    if best.rank == (0, 0) and (outer := _outer_parts(layers)):
+        return _match(layers, table, file, renaming, (), outer)
+    return best
+
+
+def _match(
+    layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile, renaming: Renaming, prefix: Parts, outer: Parts
+) -> NameMatch:
+    names = FileNames(file, table, renaming.under(prefix))
+    pairings = []
+    for layer in layers:
+        pairing = Pairing(missing=layer.weight_names())
+        for name in layer.names:
+            parts = split_name(name)[len(outer) :]
+            other = pair_layer(layer, table, file, _finder(names, parts))
+            if other.rank > pairing.rank:
+                pairing = other
+        pairings.append(pairing)
+    used = {name for pairing in pairings for name in pairing.arrays}
+    for first, second in names.clashes:
+        if first in used:
+            raise WeightsError(f"{file.path}: {first!r} and {second!r} are one name here; rules may map each of them")
+    return NameMatch(pairings, prefix, outer)
+
+
+def _finder(names: FileNames, parts: Parts) -> Callable[..., dict[str, str]]:
+    return lambda layouts: names.find(parts, layouts)
+
+
+def _common_prefixes(file: WeightFile, table: LayoutTable) -> list[Parts]:
+    """The beginnings that most names of the file have."""
+    counts: Counter[Parts] = Counter()
+    for name in file.arrays:
+        parts = table.split_name(name)
+        counts.update(parts[:end] for end in range(1, min(_MAX_PREFIX, len(parts) - 1) + 1))
+    return [parts for parts, _ in counts.most_common(_MAX_CANDIDATES)]
+
+
+def _outer_parts(layers: Sequence[NetLayer]) -> Parts:
+    """The beginning that the names of all layers of the net have, but for their last parts."""
+    parts = [split_name(layer.key)[:-1] for layer in layers]
+    common: list[str] = []
+    for column in zip(*parts, strict=False):
+        if len(set(column)) > 1:
+            break
+        common.append(column[0])
+    return tuple(common)

@@ -1,0 +1,159 @@
+"""Matching by order and shape: a proposal where names say nothing. It is shown, and taken only when asked for."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from prototorch.interop.layouts import LayoutTable
+from prototorch.interop.matching.file_layers import FileLayer, Parts, find_file_layers, split_name
+from prototorch.interop.matching.net_layers import NetLayer
+from prototorch.interop.matching.pairing import Pairing, pair_layer
+from prototorch.interop.weight_file import WeightFile
+
+__all__ = ["OrderMatch", "match_class_order", "match_order"]
+
+_Fit = Callable[[int, int], bool]
+_MAX_CELLS = 4_000_000  # layers of the net times layers of the file: the time of an alignment
+
+
+@dataclass
+class OrderMatch:
+    """Pairs of a layer of the net and one of the file, by their indices, in the net's order.
+
+    pairings: of all layers of the net; those without a partner are missing.
+    """
+
+    layers: Sequence[NetLayer]
+    file_layers: Sequence[FileLayer]
+    pairs: dict[int, int]
+    pairings: list[Pairing]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every layer of the net and of the file has its partner."""
+        return len(self.pairs) == len(self.layers) == len(self.file_layers)
+
+    @property
+    def crossing(self) -> bool:
+        """Whether the pairs come in another order in the file than in the net."""
+        partners = list(self.pairs.values())
+        return partners != sorted(partners)
+
+    def ambiguous(self) -> list[list[str]]:
+        """Groups of layers of the net that have the same class and shapes."""
+        groups: dict[object, list[str]] = defaultdict(list)
+        for index in self.pairs:
+            layer = self.layers[index]
+            groups[layer.kind, tuple(layer.shapes.items())].append(layer.key)
+        return [names for names in groups.values() if len(names) > 1]
+
+    def names(self) -> list[tuple[str, str]]:
+        """The names in the file and in the net of each pair."""
+        return [(self.file_layers[theirs].name, self.layers[ours].key) for ours, theirs in self.pairs.items()]
+
+
+def match_order(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile) -> OrderMatch:
+    """The longest alignment of the layers of both in which each pair fits in kind and shapes.
+
+    Where the layers of each kind and shape are as many in both, the order within these decides instead, so that
+    branches may come in another order.
+    """
+    theirs = find_file_layers(file, table, _submodules(layers, table))
+    theirs = [one for one in theirs if any(key[-1] not in table.ignored for key in one.arrays)]
+    ours = [(one.kind, tuple(one.shapes.items()), tuple(tuple(v) for v in one.variants(table))) for one in layers]
+    fits: dict[object, Pairing | None] = {}
+
+    def fit(i: int, j: int) -> bool:
+        key = ours[i], _signature(theirs[j], file)
+        if key not in fits:
+            fits[key] = _pairing(layers[i], theirs[j], table, file)
+        return fits[key] is not None
+
+    pairs = _by_buckets(len(layers), len(theirs), fit)
+    if pairs is None:
+        pairs = _longest_alignment(len(layers), len(theirs), fit)
+    return _order_match(layers, theirs, pairs, table, file)
+
+
+def match_class_order(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile) -> OrderMatch | None:
+    """The k-th layer of a class in the file is the k-th of that class in the net (Keras' rule for files without
+    names); None unless there are as many of each class in both."""
+    theirs = [layer for layer in find_file_layers(file, table, ()) if layer.arrays]
+    if Counter(layer.kind for layer in layers) != Counter(layer.kind for layer in theirs):
+        return None
+    places: dict[str, list[int]] = defaultdict(list)
+    for j, layer in enumerate(theirs):
+        places[layer.kind].append(j)
+    pairs = {i: places[layer.kind].pop(0) for i, layer in enumerate(layers)}
+    return _order_match(layers, theirs, pairs, table, file)
+
+
+def _order_match(
+    layers: Sequence[NetLayer], theirs: Sequence[FileLayer], pairs: dict[int, int], table: LayoutTable, file: WeightFile
+) -> OrderMatch:
+    pairings = []
+    for i, layer in enumerate(layers):
+        found = pair_layer(layer, table, file, theirs[pairs[i]].find) if i in pairs else None
+        pairings.append(found or Pairing(missing=layer.weight_names()))
+    return OrderMatch(layers, theirs, pairs, pairings)
+
+
+def _submodules(layers: Sequence[NetLayer], table: LayoutTable) -> list[Parts]:
+    """The names of modules that are part of a layer of the net in that system."""
+    tails: dict[Parts, None] = {}
+    for layer in layers:
+        for layouts in layer.variants(table):
+            names = (split_name(name)[:-1] for layout in layouts for name in layout.theirs)
+            tails.update(dict.fromkeys(tail for tail in names if tail))
+    return sorted(tails, key=len, reverse=True)
+
+
+def _signature(layer: FileLayer, file: WeightFile) -> object:
+    return layer.kind, layer.is_ordered, tuple((key, file.arrays[name].shape) for key, name in layer.arrays.items())
+
+
+def _pairing(layer: NetLayer, other: FileLayer, table: LayoutTable, file: WeightFile) -> Pairing | None:
+    """The pairing of two layers, None unless all weights of one are all arrays of the other."""
+    if other.kind and other.kind != layer.kind:
+        return None
+    pairing = pair_layer(layer, table, file, other.find)
+    rest = [key for key, name in other.arrays.items() if name not in pairing.arrays and key[-1] not in table.ignored]
+    return pairing if pairing.is_complete and not rest and not pairing.rejected else None
+
+
+def _by_buckets(ours: int, theirs: int, fit: _Fit) -> dict[int, int] | None:
+    """Each layer's first free partner; None unless that gives every layer of both a partner."""
+    if ours != theirs:
+        return None
+    free = list(range(theirs))
+    pairs = {}
+    for i in range(ours):
+        j = next((j for j in free if fit(i, j)), None)
+        if j is None:
+            return None
+        free.remove(j)
+        pairs[i] = j
+    return pairs
+
+
+def _longest_alignment(ours: int, theirs: int, fit: _Fit) -> dict[int, int]:
+    """The longest common subsequence."""
+    if ours * theirs > _MAX_CELLS:
+        return {}
+    lengths = [[0] * (theirs + 1) for _ in range(ours + 1)]
+    for i in reversed(range(ours)):
+        for j in reversed(range(theirs)):
+            lengths[i][j] = lengths[i + 1][j + 1] + 1 if fit(i, j) else max(lengths[i + 1][j], lengths[i][j + 1])
+    pairs: dict[int, int] = {}
+    i = j = 0
+    while i < ours and j < theirs:
+        if fit(i, j) and lengths[i][j] == lengths[i + 1][j + 1] + 1:
+            pairs[i] = j
+            i, j = i + 1, j + 1
+        elif lengths[i + 1][j] >= lengths[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return pairs

@@ -1,0 +1,74 @@
+"""The layers of a net that have weights, as matching sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from prototorch.graph.net import Net
+from prototorch.graph.weight_spec import WeightSpec
+from prototorch.interop.layouts import LayoutTable, NotExpressibleError, WeightLayout
+from prototorch.layers.base import Layer
+
+__all__ = ["NetLayer", "find_net_layers"]
+
+
+@dataclass(frozen=True)
+class NetLayer:
+    """A layer with weights. key: what their names begin with. names: the key, and those of the layers that share the
+    weights. shapes: of its weights by their names below the key."""
+
+    key: str
+    names: tuple[str, ...]
+    layer: Layer
+    shapes: Mapping[str, tuple[int, ...]]
+    _replacement: Sequence[WeightLayout] | None = field(default=None, compare=False)
+
+    @property
+    def kind(self) -> str:
+        """The class of the layer."""
+        return type(self.layer).__name__
+
+    def weight_names(self) -> list[str]:
+        """The full names of its weights."""
+        return [f"{self.key}/{name}" for name in self.shapes]
+
+    def reason(self, table: LayoutTable) -> str | None:
+        """Why the system has no such layer; None where it has."""
+        try:
+            return None if any(True for _ in table.variants(self.layer, self.shapes)) else ""
+        except NotExpressibleError as error:
+            return str(error)
+
+    def variants(self, table: LayoutTable) -> Iterator[Sequence[WeightLayout]]:
+        """The forms in which a file of the system may have the weights; none where the system has no such layer."""
+        if self._replacement is not None:
+            yield self._replacement
+            return
+        try:
+            for layouts in table.variants(self.layer, self.shapes):
+                yield [layout for layout in layouts if all(name in self.shapes for name in layout.ours)]
+        except NotExpressibleError:
+            return
+
+
+def find_net_layers(
+    net: Net, weights: Mapping[str, WeightSpec], replacements: Mapping[str, Sequence[WeightLayout]]
+) -> list[NetLayer]:
+    """The layers with weights in the order of the net. replacements: layouts by the names of nodes, see
+    `LayoutTable.net_layouts`."""
+    nodes = {node.name: node for node in net.nodes}
+    sharing: dict[str, list[str]] = {}
+    for node in net.nodes:
+        sharing.setdefault(node.weights_key, []).append(node.name)
+    groups: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, weight in weights.items():
+        key = nodes[weight.layer].weights_key
+        groups.setdefault(weight.layer, {})[name.removeprefix(f"{key}/")] = weight.spec.shape
+    order = {name: number for number, name in enumerate(nodes)}
+    result = []
+    for name in sorted(groups, key=order.__getitem__):
+        node = nodes[name]
+        names = (node.weights_key, *(n for n in sharing[node.weights_key] if n != node.weights_key))
+        result.append(NetLayer(node.weights_key, names, node.layer, groups[name], replacements.get(name)))
+    return result
