@@ -1,0 +1,67 @@
+"""Names of blocks: after the layers' common names where these have one, else after the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prototorch.interop.text_generation.name_parts import block_name
+from prototorch.interop.text_generation.statements import REPEAT, USE, Statement
+from prototorch.layers.base import Layer
+from prototorch.text.case_conversion import snake_case
+from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS
+
+__all__ = ["BlockNames"]
+
+_RESERVED = TOP_LEVEL_BLOCKS | {"branch", "param", "block", "repeat", "if", "else", "in", "include", "name", "output"}
+_SHORT = {
+    "BatchNormalization": "bn",
+    "DepthwiseConv2D": "depthwise",
+    "LayerNormalization": "norm",
+    "GroupNormalization": "norm",
+    "MultiHeadAttention": "attention",
+    "GlobalAveragePooling2D": "pool",
+    "Conv2DTranspose": "upconv",
+}
+_MERGES = {"Add": "residual", "Concatenate": "concat", "Multiply": "gate", "Average": "mean"}
+
+
+class BlockNames:
+    """The names that blocks of a text have."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def name_for(self, items: Sequence[Statement], prefixes: Sequence[tuple[str, ...]]) -> str:
+        """A new name for a block of these statements, whose uses have these names (none: no names)."""
+        name = (block_name(prefixes) if prefixes else None) or _describe(items)
+        if name in _RESERVED or _is_layer(name):
+            name += "_block"
+        number, base = 1, name
+        while name in self.names:
+            number += 1
+            name = f"{base}_{number}"
+        self.names.add(name)
+        return name
+
+
+def _is_layer(name: str) -> bool:
+    return name in {form for layer in Layer.members() for form in (layer, snake_case(layer), layer.lower())}
+
+
+def _describe(items: Sequence[Statement]) -> str:
+    """``conv_bn_relu``, ``residual``."""
+    if any(item.kind == REPEAT or item.head.startswith("stage") for item in items):
+        return "stage"
+    merge = next((_MERGES.get(item.head) for item in items if item.bodies and item.head in _MERGES), None)
+    if merge == "concat" and len(next(i for i in items if i.bodies).bodies) > 2:
+        merge = "inception"
+    if merge is not None:
+        return merge
+    words: list[str] = []
+    for item in items:
+        word = item.head.rstrip("0123456789") if item.kind == USE else _SHORT.get(item.head)
+        word = word or snake_case(item.head).replace("max_pooling", "pool").rstrip("123d").rstrip("_")
+        words.extend(w for w in [word.strip("_")] if w and (not words or words[-1] != w))
+    if len(words) > 3 and "depthwise" in words:
+        return "depthwise_block"
+    return "_".join(words[:3]) if len(words) <= 3 else f"{words[0]}_{words[1]}_block"
