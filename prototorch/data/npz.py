@@ -16,7 +16,7 @@ import numpy as np
 from prototorch.data.safe_io import DEFLATE_RATIO, check_memory, open_file, printable_path, read_file
 from prototorch.errors import DataError
 
-__all__ = ["is_npy", "is_zip", "read_npy", "read_npz"]
+__all__ = ["MAX_HEADER_LENGTH", "check_npy_header", "is_npy", "is_zip", "read_npy", "read_npz"]
 
 MAX_MEMBERS = 1000
 MAX_HEADER_LENGTH = 10_000  # characters of an array's header
@@ -99,22 +99,31 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -
 
 def _decode_npy(content: bytes | bytearray, name: str) -> np.ndarray:
     """The array in the bytes of an ``.npy`` file, a read-only view of them where its memory layout allows."""
-    shape, is_fortran, dtype, offset = _read_header(content, name)
-    if dtype.hasobject:
-        raise DataError(f"{name}: holds Python objects, which are never loaded; save an array of numbers")
-    if dtype.kind not in "buif" or dtype.itemsize > 8:
-        raise DataError(f"{name}: holds elements of dtype {dtype}, not numbers")
-    if len(shape) > MAX_DIMENSIONS or any(not isinstance(n, int) or n < 0 for n in shape):
-        raise DataError(f"{name}: has the impossible shape {str(shape)[:80]}")
-    nbytes, available = prod(shape) * dtype.itemsize, len(content) - offset
-    if nbytes != available:
-        problem = "truncated" if nbytes > available else "too long"
-        raise DataError(f"{name}: {problem}: shape {list(shape)} of {dtype} needs {nbytes:,} bytes, got {available:,}")
+    shape, is_fortran, dtype, offset = check_npy_header(content, len(content), name)
     array = np.frombuffer(content, dtype, offset=offset)
     array = array.reshape(shape[::-1]).T if is_fortran else array.reshape(shape)
     array = np.require(array, dtype.newbyteorder("="), ["C", "ALIGNED"]).reshape(shape)
     array.flags.writeable = False
     return array
+
+
+def check_npy_header(
+    content: bytes | bytearray, size: int, name: str, kinds: str = "buif"
+) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Shape, whether in Fortran order, dtype, and the offset of the elements of an ``.npy`` file of ``size`` bytes, of
+    which ``content`` has the first 40,000 at least. kinds: of dtypes, as NumPy names them. Raises DataError."""
+    shape, is_fortran, dtype, offset = _read_header(content, name)
+    if dtype.hasobject:
+        raise DataError(f"{name}: holds Python objects, which are never loaded; save an array of numbers")
+    if dtype.kind not in kinds or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        raise DataError(f"{name}: holds elements of dtype {dtype}, not numbers")
+    if len(shape) > MAX_DIMENSIONS or any(not isinstance(n, int) or not 0 <= n < 1 << 48 for n in shape):
+        raise DataError(f"{name}: has the impossible shape {str(shape)[:80]}")
+    nbytes, available = prod(shape) * dtype.itemsize, size - offset
+    if nbytes != available:
+        problem = "truncated" if nbytes > available else "too long"
+        raise DataError(f"{name}: {problem}: shape {list(shape)} of {dtype} needs {nbytes:,} bytes, got {available:,}")
+    return shape, is_fortran, dtype, offset
 
 
 def _read_header(content: bytes | bytearray, name: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:

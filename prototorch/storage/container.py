@@ -29,9 +29,19 @@ from prototorch.errors import ModelFileError
 from prototorch.spec import Spec
 from prototorch.storage.atomic_write import sha256_hexdigest, write_bytes
 from prototorch.storage.hdf5_decoder import DatasetEntry, HDF5FormatError, read_entries
+from prototorch.storage.mapped_file import MappedFile
 from prototorch.storage.tree_paths import META_GROUP, Scalar
 
-__all__ = ["ContainerContents", "has_container_header", "is_container", "peek", "read", "verify", "write"]
+__all__ = [
+    "ContainerContents",
+    "has_container_header",
+    "is_container",
+    "map_contents",
+    "peek",
+    "read",
+    "verify",
+    "write",
+]
 
 VERSION = 1
 USER_BLOCK = 512
@@ -92,8 +102,27 @@ def read(path: str | os.PathLike[str]) -> ContainerContents:
             if not count:
                 raise _truncation_error(path, size, offset)
             offset += count
+    return _decode_contents(path, memory, digest)
+
+
+def map_contents(path: str | os.PathLike[str]) -> ContainerContents:
+    """As `read`, with arrays that are views of the mapped file: they take no memory of their own.
+
+    The digest is verified first. A file that `write` replaces later keeps its content for those who have it mapped.
+    """
+    with _open(path) as file:
+        digest, size = _check_header(path, file)
+        mapped = MappedFile(path, file.fileno())
+    if mapped.size != size:
+        raise _truncation_error(path, size, mapped.size)
+    return _decode_contents(path, np.frombuffer(mapped.data, np.uint8), digest)
+
+
+def _decode_contents(path: str | os.PathLike[str], memory: np.ndarray, digest: str) -> ContainerContents:
+    """The content of a file whose bytes are ``memory``, after verifying its digest."""
+    view = memory.data
     _check_digest(path, digest, hashlib.sha256(view[USER_BLOCK:]).hexdigest())
-    entries = _read_entries(path, lambda offset, count: view[offset : offset + count].tobytes(), size)
+    entries = _read_entries(path, lambda offset, count: view[offset : offset + count].tobytes(), memory.size)
     arrays, meta = {}, {}
     for name, entry in entries.items():
         part = memory[entry.offset : entry.offset + entry.nbytes]

@@ -21,15 +21,18 @@ __all__ = ["MappedFile"]
 class MappedFile:
     """The bytes of a regular file, read-only: ``data``, and the file's ``size`` and printable ``path``.
 
-    Raises ModelFileError for a file that is missing, unreadable, or not a regular file.
+    descriptor: of the file if it is open already; it may be closed afterwards. Raises ModelFileError for a file that is
+    missing, unreadable, or not a regular file.
     """
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(self, path: str | os.PathLike[str], descriptor: int | None = None):
         self.path = printable_path(path)
         try:
-            with open_file(path) as (handle, size):
-                self.size = size
-                self._map = mmap.mmap(handle, size, access=mmap.ACCESS_READ) if size else b""
+            if descriptor is not None:
+                self.size, self._map = _map(descriptor, os.fstat(descriptor).st_size)
+            else:
+                with open_file(path) as (handle, size):
+                    self.size, self._map = _map(handle, size)
         except DataError as error:
             raise ModelFileError(str(error)) from None
         except (ValueError, OverflowError) as error:
@@ -55,3 +58,8 @@ class MappedFile:
             raise ModelFileError(
                 f"{self.path}: {what}: {count:,} bytes at {offset:,} are not within the file ({self.size:,} bytes)"
             )
+
+
+def _map(handle: int, size: int) -> tuple[int, mmap.mmap | bytes]:
+    """The size and the mapped bytes of an open file; an empty one cannot be mapped."""
+    return size, mmap.mmap(handle, size, access=mmap.ACCESS_READ) if size else b""

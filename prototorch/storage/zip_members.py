@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prototorch.data.safe_io import DEFLATE_RATIO
@@ -17,11 +18,12 @@ from prototorch.errors import ModelFileError
 from prototorch.storage.mapped_file import MappedFile
 from prototorch.storage.tree_paths import find_path_error
 
-__all__ = ["ZipMember", "check_crc", "read_member", "zip_members"]
+__all__ = ["ZipMember", "check_crc", "inflate_start", "read_member", "zip_members"]
 
 MAX_MEMBERS = 100_000
 MAX_DIRECTORY_BYTES = 16 << 20
 _LOCAL_HEADER_BYTES = 30
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -61,26 +63,58 @@ def zip_members(file: MappedFile) -> dict[str, ZipMember]:
     return {name: member for name, member in members.items() if not name.endswith("/")}
 
 
-def read_member(file: MappedFile, member: ZipMember, limit: int) -> memoryview | bytes:
+def read_member(file: MappedFile, member: ZipMember, limit: int) -> memoryview:
     """The bytes of a member of at most ``limit`` bytes, its checksum verified; a view of the file where it is stored
     without compression. Raises ModelFileError."""
     where = f"{file.path}, member {member.name[:100]!r}"
     if member.size > limit:
         raise ModelFileError(f"{where}: has {member.size:,} bytes; the limit is {limit:,}")
-    stored = file.data[member.offset : member.offset + member.stored_size]
     if not member.is_compressed:
         check_crc(file, member)
-        return stored
-    decompressor = zlib.decompressobj(wbits=-15)
-    try:
-        content = decompressor.decompress(stored, member.size + 1)
-    except zlib.error as error:
-        raise ModelFileError(f"{where}: damaged: {error}") from None
-    if len(content) != member.size or not decompressor.eof:
-        raise ModelFileError(f"{where}: damaged: expected {member.size:,} bytes, found {len(content):,} or more")
+        return file.data[member.offset : member.offset + member.stored_size]
+    content = bytearray(member.size)
+    size = 0
+    for block in _inflate(file, member):
+        if size + len(block) > member.size:
+            raise ModelFileError(f"{where}: damaged: more than the {member.size:,} bytes that are declared")
+        content[size : size + len(block)] = block
+        size += len(block)
+    if size != member.size:
+        raise ModelFileError(f"{where}: damaged: expected {member.size:,} bytes, found {size:,}")
     if member.crc and zlib.crc32(content) != member.crc:
         raise ModelFileError(f"{where}: damaged: its checksum is wrong")
-    return content
+    return memoryview(content).toreadonly()
+
+
+def inflate_start(file: MappedFile, member: ZipMember, count: int) -> bytes:
+    """The first ``count`` bytes of a compressed member. Raises ModelFileError."""
+    start = b""
+    for block in _inflate(file, member):
+        start += block
+        if len(start) >= count:
+            break
+    return start[:count]
+
+
+def _inflate(file: MappedFile, member: ZipMember) -> Iterator[bytes]:
+    """The decompressed bytes of a member, in blocks of at most 1 MiB."""
+    decompressor = zlib.decompressobj(wbits=-15)
+    end = member.offset + member.stored_size
+    try:
+        for start in range(member.offset, end, _BLOCK_BYTES):
+            rest: memoryview | bytes = file.data[start : min(start + _BLOCK_BYTES, end)]
+            while len(rest):
+                yield decompressor.decompress(rest, _BLOCK_BYTES)
+                rest = decompressor.unconsumed_tail
+                if decompressor.eof:
+                    break
+        while block := decompressor.decompress(b"", _BLOCK_BYTES):
+            yield block
+        is_whole = decompressor.eof and not decompressor.unused_data
+    except zlib.error as error:
+        raise ModelFileError(f"{file.path}, member {member.name[:100]!r}: damaged: {error}") from None
+    if not is_whole:
+        raise ModelFileError(f"{file.path}, member {member.name[:100]!r}: damaged: its compressed bytes are truncated")
 
 
 def check_crc(file: MappedFile, member: ZipMember) -> None:
