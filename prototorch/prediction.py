@@ -184,7 +184,8 @@ def _format_shape(shape: Sequence[int | None]) -> str:
 
 def _class_names(model: Model) -> Sequence[str]:
     block = model.fit_block
-    return () if block is None or block.data is None else tuple(block.data.classes)
+    names = () if block is None or block.data is None else tuple(block.data.classes)
+    return names or model.net.class_names
 
 
 def output_kinds(model: Model) -> dict[str, str]:

@@ -43,6 +43,7 @@ class Net:
     """Inputs, layers in an order in which each reads only outputs of layers before it, and the names of the outputs.
 
     ``preprocess`` layers run before the net in training and use alike, ``augment`` layers in training only.
+    ``class_names`` are the classes that an output with as many elements tells apart, where they are known.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Net:
     outputs: tuple[str, ...]
     preprocess: tuple[Layer, ...] = ()
     augment: tuple[Layer, ...] = ()
+    class_names: tuple[str, ...] = ()
 
     def node(self, name: str) -> LayerNode:
         """The layer of that name; KeyError if there is none."""

@@ -17,7 +17,7 @@ from prototorch.text.name_resolution import string_values
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Body, Document, Field, InvalidValue, Scalar, to_python_value
 
-SECTIONS = ("compile", "fit")
+SECTIONS = ("weights", "compile", "fit")
 LISTS = ("preprocess", "augment")
 # fields that are often written at the top level, and the block they belong to
 _BLOCK_OF_FIELD = {
@@ -28,7 +28,7 @@ _BLOCK_OF_FIELD = {
     **dict.fromkeys(("source", "dataset"), "fit { data"),
 }
 _EXAMPLE = "A model has an input and layers: input { shape: [4] }  Dense { units: 2 }"
-_TOP_LEVEL_FIELDS = ("name", "input", "output", *LISTS, *SECTIONS)
+_TOP_LEVEL_FIELDS = ("name", "input", "output", "class_names", *LISTS, *SECTIONS)
 _CAFFE_FIELDS = (
     "layer",
     "layers",
@@ -58,6 +58,7 @@ class _NetReader:
         self.lists: dict[str, tuple[Layer, ...]] = {}
         self.name = ""
         self.output: Field | None = None
+        self.class_names: Field | None = None
         self.connections = Connections(report, _all_names(document.fields), document.complete)
         self.current: str | None = None  # the output of the layer before
         self.reported_no_input = False  # it was reported that there is no input
@@ -80,6 +81,7 @@ class _NetReader:
         for f in fields:
             self.read_field(f)
         outputs = self.read_outputs()
+        class_names = self.read_class_names()
         if self.connections.layers:
             self.connections.report_unreachable(outputs)
         elif self.connections.strict and not len(self.report):
@@ -96,6 +98,7 @@ class _NetReader:
             nodes,
             tuple(outputs),
             **self.lists,
+            class_names=class_names,
         )
 
     def default_name(self) -> str:
@@ -116,6 +119,9 @@ class _NetReader:
         elif f.name == "output":
             self.check_given_once(f, self.output)
             self.output = f
+        elif f.name == "class_names":
+            self.check_given_once(f, self.class_names)
+            self.class_names = f
         elif f.name in SECTIONS + LISTS:
             self.read_section(f)
         elif isinstance(f.value, Body):
@@ -145,6 +151,17 @@ class _NetReader:
             shown = word if isinstance(word, str) and word.lower() not in ("none", "null") else "lenet"
             self.report.add(f'The {f.name} is a string in quotes: {f.name}: "{shown}".', f.value.span, f.chain)
         return ""
+
+    def read_class_names(self) -> tuple[str, ...]:
+        f = self.class_names
+        if f is None or isinstance(f.value, InvalidValue):
+            return ()
+        names = string_values(f.value)
+        if len(names) != len(getattr(f.value, "items", (f.value,))):
+            self.report.add(
+                'The class_names are strings in quotes: class_names: ["cat", "dog"].', f.value.span, f.chain
+            )
+        return tuple(names)
 
     def check_name(self, name: str, f: Field, is_title: bool = False) -> None:
         error = find_name_error(name, is_title)

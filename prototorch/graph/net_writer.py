@@ -19,6 +19,8 @@ def net_fields(net: Net) -> list[Field]:
     for name, layers in (("preprocess", net.preprocess), ("augment", net.augment)):
         if layers:
             fields.append(Field(name, Body(tuple(_block_field(layer, layer.to_fields()) for layer in layers))))
+    if net.class_names:
+        fields.append(Field("class_names", to_value_node(list(net.class_names))))
     before = net.inputs[0].name if len(net.inputs) == 1 else None
     for one in net.nodes:
         fields.append(_layer_field(one, before))

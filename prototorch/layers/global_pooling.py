@@ -107,7 +107,6 @@ class GlobalAveragePooling2D(_GlobalAverage):
     """The mean of each channel (Keras). Input [batch, channels, rows, columns], output [batch, channels]."""
 
     positional = ()
-    foreign_names = {"AdaptiveAvgPool2d": "GlobalAveragePooling2D"}
 
     rank = 2
     aliases = ("GlobalAvgPool2D",)

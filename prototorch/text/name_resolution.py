@@ -10,10 +10,8 @@ from prototorch.text.evaluator import ScopedString
 from prototorch.text.syntax_tree import Field, ListValue, Scalar, Value
 
 # Names that may be followed by braces at the top level of a text without being a layer.
-TOP_LEVEL_BLOCKS = frozenset(
-    ("input", "Input", "output", "preprocess", "augment", "weights", "weight_set", "rules", "compile", "fit", "data",
-     "layer", "layers")
-)  # fmt: skip
+TOP_LEVEL_BLOCKS = frozenset(("input", "Input", "output", "preprocess", "augment", "weights", "weight_set", "rules",
+                              "compile", "fit", "data", "layer", "layers"))  # fmt: skip
 
 
 class NameResolver:

@@ -27,7 +27,7 @@ from prototorch.text.syntax_tree import (
     Word,
 )
 
-BLOCKS = ("preprocess", "augment", "compile", "fit", "data")  # made where the text has none
+BLOCKS = ("preprocess", "augment", "weights", "compile", "fit", "data")  # made where the text has none
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,30 @@
+"""What a net takes over from a weight set besides the weights: its preprocessing, and the names of its classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from prototorch.graph.net import Net
+from prototorch.interop.weight_sets.declaration import describe_layers
+from prototorch.interop.weight_sets.registry import DeclaredSet
+
+__all__ = ["adopt_set"]
+
+
+def adopt_set(net: Net, declared: DeclaredSet, except_: Sequence[str] = (), preprocess: bool = True) -> tuple[Net, str]:
+    """The net with the preprocessing and the class names of a weight set, and a line that says so.
+
+    The names of the classes are left out where weights are, by ``except_``: what the outputs mean is then not known.
+    preprocess: whether the set's preprocessing replaces the net's, where it declares one.
+    """
+    weights = declared.weights
+    notes = [f"weights: {weights.name} ({weights.describe()})"]
+    if preprocess and weights.preprocess and tuple(weights.preprocess) != net.preprocess:
+        replaced = " replaces that of the text" if net.preprocess else ""
+        notes.append(f"preprocess: {describe_layers(tuple(weights.preprocess))}{replaced}")
+        net = replace(net, preprocess=tuple(weights.preprocess))
+    names = () if except_ else declared.class_names()
+    if names:
+        net = replace(net, class_names=names)
+    return net, "\n".join(notes)
