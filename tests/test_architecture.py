@@ -80,6 +80,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.interop.readers", "prototorch.interop.writers.output_format", "prototorch.interop.torch",
      "prototorch.interop.matching.rules"),
     ("prototorch.interop.matching",),
+    ("prototorch.interop.weight_sets",),
     ("prototorch.interop.symbolic_batch",),
     ("prototorch.interop.onnx",),
     ("prototorch.interop.onnx.op_pairs", "prototorch.interop.onnx.recurrent_gates"),

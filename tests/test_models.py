@@ -16,9 +16,11 @@ from prototorch.text.writer import format_document
 #: trained parameters, all at the models' defaults; for the published nets the numbers of their papers' reference code
 PARAMETERS = {
     "alexnet": 60_965_224,
+    "alexnet_torchvision": 61_100_840,
     "autoencoder": 111_521,
     "densenet121": 7_978_856,
     "googlenet": 13_378_280,
+    "googlenet_torchvision": 13_004_888,
     "lenet": 431_080,
     "lstm": 213_258,
     "mlp": 669_706,
@@ -30,6 +32,7 @@ PARAMETERS = {
     "resnet50": 25_557_032,
     "siamese": 217_473,
     "squeezenet": 1_248_424,
+    "squeezenet1_1": 1_235_496,
     "transformer": 8_312_834,
     "two_layer": 166_110,
     "vgg16": 138_357_544,

@@ -19,7 +19,7 @@ from prototorch.text.loader import load_document
 
 __all__ = ["check_belongs"]
 
-_SHOWN = 3  # weights that a message names
+_MAX_LISTED = 3  # weights that a message names
 
 
 def check_belongs(declared: DeclaredSet, net: Net, except_: Sequence[str] = ()) -> None:
@@ -51,16 +51,18 @@ def check_belongs(declared: DeclaredSet, net: Net, except_: Sequence[str] = ()) 
             f'"{weights.model}", weights="{weights.name}"), or except_ for layers that are initialized anew'
         )
     layers = dict.fromkeys(name.rpartition("/")[0] for name in other)
-    shapes = ", ".join(f"{n} {list(expected[n])} there and {list(actual[n])} here" for n in other[:_SHOWN])
+    shapes = ", ".join(f"{n} {list(expected[n])} there and {list(actual[n])} here" for n in other[:_MAX_LISTED])
     pattern = ", ".join(f'"{layer}/*"' for layer in layers)
     raise UsageError(
-        f"{start}, whose weights have other shapes: {shapes}{', ...' * (len(other) > _SHOWN)}. "
+        f"{start}, whose weights have other shapes: {shapes}{', ...' * (len(other) > _MAX_LISTED)}. "
         f"To initialize these anew, leave them out: except: [{pattern}]"
     )
 
 
 def _list(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return ", ".join(names[:_MAX_LISTED]) + (
+        f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    )
 
 
 def _shapes(net: Net) -> dict[str, tuple[int, ...]] | None:
