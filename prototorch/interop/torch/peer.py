@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from prototorch.graph.net import Net
-from prototorch.interop.torch_loss import torch_losses
-from prototorch.interop.torch_net import torch_net
+from prototorch.interop.torch.live_loss import torch_losses
+from prototorch.interop.torch.live_net import torch_net
 from prototorch.spec import Spec
 from prototorch.train.loss_terms import LossTerm
 

@@ -1,0 +1,134 @@
+"""Dense layers, tables of vectors, convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prototorch import layers
+from prototorch.interop.layouts import NotExpressibleError
+from prototorch.interop.torch.layer_table import (
+    LayerSite,
+    ModuleCall,
+    TorchLayer,
+    in_torch,
+    module_call,
+    single_module,
+)
+from prototorch.layers.conv_transpose import transposed_conv_shape
+from prototorch.layers.windows import Pads, resolve_padding
+
+
+@in_torch(layers.Dense)
+def _dense(site: LayerSite) -> TorchLayer:
+    return single_module(module_call("Linear", site.shape[-1], site.layer.units, **without_bias(site.layer.use_bias)))
+
+
+def without_bias(use_bias: bool) -> dict[str, Any]:
+    """The argument that leaves out the bias; nothing where there is one."""
+    return {} if use_bias else {"bias": False}
+
+
+@in_torch(layers.Embedding)
+def _embedding(site: LayerSite) -> TorchLayer:
+    call = module_call("Embedding", site.layer.input_dim, site.layer.output_dim)
+    return single_module(call, before=lambda t, x: x.long())
+
+
+@in_torch(layers.PositionEmbedding)
+def _positions(site: LayerSite) -> TorchLayer:
+    (rows, length), steps = site.weight_shapes["position_embeddings"], site.shape[1]
+    call = module_call("Embedding", rows, length)
+    if steps == rows:
+        return TorchLayer(lambda t, m, x: x + m("").weight, {"": call})
+    return TorchLayer(lambda t, m, x: x + m("").weight[:steps], {"": call})
+
+
+# ---------------------------------------------------------------- convolution
+
+
+def plain_sizes(sizes: Sequence[int]) -> Any:
+    """One integer where all dimensions have the same."""
+    return sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
+
+
+def window_options(**sizes: Sequence[int] | int) -> dict[str, Any]:
+    """Arguments of a module over windows; those that are its defaults are left out."""
+    defaults = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "output_padding": 0}
+    given = {n: v if isinstance(v, int) else plain_sizes(v) for n, v in sizes.items()}
+    return {n: v for n, v in given.items() if v != defaults[n]}
+
+
+def flat_pads(pads: Pads) -> list[int]:
+    """((before, after), ...) as F.pad takes it: the last dimension first."""
+    return [n for pair in reversed(pads) for n in pair]
+
+
+def split_padding(pads: Pads, value: float = 0.0) -> tuple[tuple[int, ...], Any]:
+    """Padding as a module's own argument; where the two sides differ, as a function of the input before it."""
+    if all(a == b for a, b in pads):
+        return tuple(a for a, _ in pads), None
+    flat, options = flat_pads(pads), {} if value == 0 else {"value": value}
+    return (0,) * len(pads), lambda t, x: t.F.pad(x, flat, **options)
+
+
+def _convolution(site: LayerSite, filters: int, groups: int, bias: bool) -> tuple[ModuleCall, Any]:
+    """A convolution, and the padding before it where it needs one."""
+    layer = site.layer
+    pads = resolve_padding(layer.padding, site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate)
+    inside, before = split_padding(pads)
+    options = window_options(stride=layer.strides, padding=inside, dilation=layer.dilation_rate, groups=groups)
+    return module_call(f"Conv{site.rank}d", site.shape[1], filters, plain_sizes(layer.kernel_size), **options,
+                       **without_bias(bias)), before  # fmt: skip
+
+
+@in_torch(layers.Conv1D, layers.Conv2D, layers.Conv3D)
+def _conv(site: LayerSite) -> TorchLayer:
+    return single_module(*_convolution(site, site.layer.filters, site.layer.groups, site.layer.use_bias))
+
+
+@in_torch(layers.DepthwiseConv1D, layers.DepthwiseConv2D)
+def _depthwise(site: LayerSite) -> TorchLayer:
+    channels = site.shape[1]
+    return single_module(*_convolution(site, channels * site.layer.depth_multiplier, channels, site.layer.use_bias))
+
+
+@in_torch(layers.SeparableConv1D, layers.SeparableConv2D)
+def _separable(site: LayerSite) -> TorchLayer:
+    wide = site.shape[1] * site.layer.depth_multiplier
+    first, before = _convolution(site, wide, site.shape[1], False)
+    second = module_call(f"Conv{site.rank}d", wide, site.layer.filters, 1, **without_bias(site.layer.use_bias))
+
+    def compute(t: Any, m: Any, x: Any) -> Any:
+        return m("pointwise")(m("depthwise")(x if before is None else before(t, x)))
+
+    return TorchLayer(compute, {"depthwise": first, "pointwise": second})
+
+
+@in_torch(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
+def _conv_transpose(site: LayerSite) -> TorchLayer:
+    layer, rank = site.layer, site.rank
+    paddings = (layer.padding,) * rank if isinstance(layer.padding, str) else layer.padding
+    extras = layer.output_padding or (None,) * rank
+    axes = zip(site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, paddings, extras, strict=True)
+    sizes, pads = zip(*(transposed_conv_shape(*one) for one in axes), strict=True)
+    full_sizes = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in
+                  zip(site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, strict=True)]  # fmt: skip
+    # the end of what PyTorch's module gives, cut off evenly at both ends and with what it adds at the end
+    inside = tuple(a for a, _ in pads) if all(a + n >= size - a for (a, _), size, n in
+                                              zip(pads, full_sizes, sizes, strict=True)) else (0,) * rank  # fmt: skip
+    more = [max(size - (n - 2 * p), 0) if any(inside) else max(a + size - n, 0)
+            for (a, _), size, n, p in zip(pads, sizes, full_sizes, inside, strict=True)]  # fmt: skip
+    limits = [max(s, d) for s, d in zip(layer.strides, layer.dilation_rate, strict=True)]
+    if any(extra >= limit for extra, limit in zip(more, limits, strict=True)):
+        raise NotExpressibleError("an output that reaches further beyond its windows than a stride")
+    options = window_options(stride=layer.strides, padding=inside, output_padding=more, groups=layer.groups,
+                             dilation=layer.dilation_rate)  # fmt: skip
+    call = module_call(f"ConvTranspose{rank}d", site.shape[1], layer.filters, plain_sizes(layer.kernel_size),
+                       **options, **without_bias(layer.use_bias))  # fmt: skip
+    got = [n - 2 * p + extra for n, p, extra in zip(full_sizes, inside, more, strict=True)]
+    starts = [a - p for (a, _), p in zip(pads, inside, strict=True)]
+    if got == list(sizes) and not any(starts):
+        return single_module(call)
+    inner = (..., *(slice(a, a + size) for a, size in zip(starts, sizes, strict=True)))
+    return single_module(call, after=lambda t, y: y[inner])
