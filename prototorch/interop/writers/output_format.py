@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import Net
 
 __all__ = ["ModelToWrite", "OutputFormat"]
@@ -38,7 +39,8 @@ class OutputFormat:
     name: what ``--to`` and ``format=`` call it ("onnx"). title: what messages call it ("ONNX"). endings: of its files,
     in lower case with the dot; none of two formats are equal. holds_model: whether the file tells the net, not the
     weights alone. write: ``(path, model, **options)`` writes the file, whole or not at all, and returns the paths of
-    all files that it has written. options: the names of the keyword arguments that it takes.
+    all files that it has written. options: the names of the keyword arguments that it takes. write_arrays:
+    ``(path, arrays by name, metadata)`` writes arrays as they are, without a net; None for a format that needs one.
     """
 
     name: str
@@ -47,7 +49,14 @@ class OutputFormat:
     holds_model: bool
     write: Callable[..., Sequence[str]]
     options: tuple[str, ...] = ()
+    write_arrays: Callable[[str, Mapping[str, np.ndarray], Mapping[str, str]], Sequence[str]] | None = None
 
     def save(self, path: str | os.PathLike[str], model: ModelToWrite, **options: Any) -> tuple[str, ...]:
-        """Write a model; the paths of the files written."""
+        """Write a model; the paths of the files written. Raises UsageError for an option that the format has not."""
+        for name in options:
+            if name not in self.options:
+                known = ", ".join(self.options) or "none"
+                raise UsageError(
+                    f"{self.title} has no option {name!r}; it has {known}.{did_you_mean(name, self.options)}"
+                )
         return tuple(self.write(os.fspath(path), model, **options))
