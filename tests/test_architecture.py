@@ -86,7 +86,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.interop.onnx",),
     ("prototorch.interop.onnx.op_pairs", "prototorch.interop.onnx.recurrent_gates"),
     ("prototorch.interop.onnx.export",),
-    ("prototorch.interop.writers",),
+    ("prototorch.interop.writers", "prototorch.interop.importers"),
     ("prototorch.interop",),
     # ----
     ("prototorch.keras_members",),
@@ -96,6 +96,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.sequential",),
     ("prototorch.load",),
     ("prototorch.training_checks",),
+    ("prototorch.conversion",),
     ("prototorch.checking", "prototorch.prediction", "prototorch.docs_pages"),
     ("prototorch.measure",),
     ("prototorch.testing",),

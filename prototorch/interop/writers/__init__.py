@@ -21,14 +21,7 @@ def write_model(path: str | os.PathLike[str], model: ModelToWrite, format: str |
 
     Raises UsageError for an unknown format, and for an option that it does not have; what else the format raises.
     """
-    found = find_output_format(os.fspath(path), format)
-    for name in options:
-        if name not in found.options:
-            known = ", ".join(found.options) or "none"
-            raise UsageError(
-                f"{found.title} has no option {name!r}; it has {known}.{did_you_mean(name, found.options)}"
-            )
-    return found.save(path, model, **options)
+    return find_output_format(os.fspath(path), format).save(path, model, **options)
 
 
 def find_output_format(path: str, name: str | None = None) -> OutputFormat:

@@ -1,0 +1,137 @@
+"""What a conversion reads: a model of ours, a whole model of another system, or a file of weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from prototorch.data.safe_io import printable_path
+from prototorch.errors import ModelFileError, UsageError
+from prototorch.graph.net import Net
+from prototorch.graph.probe import trace_net
+from prototorch.interop.imported_model import ImportedModel
+from prototorch.interop.importers import find_importer
+from prototorch.interop.matching import Match, match_weights
+from prototorch.interop.matching.assign import assign_match
+from prototorch.interop.matching.report import check_match, load_report
+from prototorch.interop.matching.rules import Rules
+from prototorch.interop.readers import read_weights
+from prototorch.interop.text_generation import generate_text
+from prototorch.interop.weight_file import WeightFile
+from prototorch.load import find_model_file, is_saved, load_model, make_model
+from prototorch.model import Model
+
+__all__ = ["ConversionSource", "WeightOptions", "open_source"]
+
+
+@dataclass(frozen=True)
+class WeightOptions:
+    """How weights are matched with ``--model``: see `Model.load_weights`."""
+
+    rules: Rules | None = None
+    system: str | None = None
+    by_order: bool = False
+    by_name: bool = False
+    skip_mismatch: bool = False
+    except_: Sequence[str] = ()
+
+
+@dataclass
+class ConversionSource:
+    """What was read. model: ours, with its weights; None for weights without a net. text: the model's text, where that
+    is not what `Model.to_text` gives. has_weights: False for a text, whose weights are initial ones. file, match: of
+    weights. notes: what a user must know, a sentence each."""
+
+    path: str
+    model: Model | None = None
+    text: str | None = None
+    has_weights: bool = True
+    file: WeightFile | None = None
+    match: Match | None = None
+    classes: Sequence[str] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def open_source(
+    path: str, model: str | None, overrides: Sequence[str], options: WeightOptions, match_only: bool = False
+) -> ConversionSource:
+    """Open what is to be converted. model: the text or saved model whose weights the file has; None where the file
+    itself tells the net, or where only its arrays are wanted. match_only: weights are matched, and not loaded, so that
+    they need not fit.
+
+    Raises FileError, ModelFileError, TextError, WeightsError, as the readers do.
+    """
+    if model is not None:
+        return _weights_for(path, model, overrides, options, match_only)
+    if not os.path.exists(path) or _is_own(path):
+        own = find_model_file(path)
+        return ConversionSource(path, load_model(own, overrides=overrides), has_weights=is_saved(own))
+    if overrides:
+        raise UsageError("--set needs a text of ours: it sets its params")
+    importer = find_importer(path)
+    if importer is not None:
+        return _imported(path, importer.load(path))
+    file = read_weights(path)
+    return ConversionSource(
+        path, file=file, notes=[f"left out: {name} ({reason})" for name, reason in file.skipped.items()]
+    )
+
+
+def _is_own(path: str) -> bool:
+    """Whether a file is a saved model or a text of ours."""
+    return is_saved(path) or path.endswith((".proto", ".prototxt"))
+
+
+def _weights_for(
+    path: str, model: str, overrides: Sequence[str], options: WeightOptions, match_only: bool
+) -> ConversionSource:
+    target = load_model(model, overrides=overrides)
+    weights = target.weights
+    file = read_weights(path)
+    specs = trace_net(target.net, 1).weights
+    match = match_weights(file, specs, target.net, options.rules, system=options.system, by_order=options.by_order,
+                          except_=options.except_)  # fmt: skip
+    source = ConversionSource(path, target, file=file, match=match)
+    if not match_only:
+        check_match(match, by_name=options.by_name, skip_mismatch=options.skip_mismatch)
+        assign_match(match, weights)
+    source.notes = str(load_report(match)).splitlines()
+    return source
+
+
+def _imported(path: str, imported: ImportedModel) -> ConversionSource:
+    generated = generate_text(imported.net, comments=[f"From {printable_path(path)}.", *imported.notes])
+    keys = {n.name: generated.names.get(n.name, n.name) for n in imported.net.nodes if n.layer.weights is None}
+    weights = {_new_name(name, keys): array for name, array in imported.weights.items()}
+    model = _model_with(generated.net, weights, path)
+    return ConversionSource(path, model, generated.text, classes=imported.classes, notes=list(imported.notes))
+
+
+def _new_name(name: str, keys: Mapping[str, str]) -> str:
+    """The name of a weight whose layer has another name now; the longest name that begins it is its layer's."""
+    parts = name.split("/")
+    for end in range(len(parts) - 1, 0, -1):
+        key = "/".join(parts[:end])
+        if key in keys:
+            return "/".join((keys[key], *parts[end:]))
+    return name
+
+
+def _model_with(net: Net, weights: Mapping[str, Any], path: str) -> Model:
+    """A model of a net with these weights. Raises ModelFileError unless they are all of the net's."""
+    model = make_model(net, {})
+    for name, array in weights.items():
+        model.variables.create(name, np.array(array), own=True)
+    if not any(net.unknown_sizes()):
+        expected = trace_net(net, 1).weights
+        if wrong := sorted(set(weights) ^ set(expected)):
+            raise ModelFileError(
+                f"{printable_path(path)}: its weights are not those of its net: {', '.join(wrong[:5])}"
+            )
+        model.build()
+    return model
