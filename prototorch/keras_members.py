@@ -22,8 +22,6 @@ KERAS_MEMBERS = {
     **dict.fromkeys(("call", "apply"), "model(x) and model.predict(x) give the outputs"),
     **dict.fromkeys(("state_dict", "load_state_dict", "parameters", "modules", "to", "train", "eval"), _TORCH),
     "export": "model.save(path) writes the model with its weights",
-    "input": "model.inputs are the names of the inputs",
-    "output": "model.outputs are the names of the outputs",
     "input_shape": "model.input_specs(1) are the specs of the inputs for one sample",
     "output_shape": "model.summary() shows all shapes",
     "quantize": "there is no quantization",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from prototorch.data.read_limits import ReadLimits
 from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.graph.net import Net
 from prototorch.graph.net_writer import net_fields
-from prototorch.graph.symbolic import SymbolicTensor, build_net
+from prototorch.graph.symbolic import SymbolicTensor, build_net, inputs_by_name
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
 from prototorch.model_call import call_model
@@ -64,7 +64,8 @@ class Model(ModelStructure, ModelWeights, ModelExport):
     layers (`Sequential`). ``compile_block`` and ``fit_block`` are the blocks of its text, None where there are none.
 
     Args:
-        inputs, outputs: symbolic tensors, or lists of them; or a `Net` alone.
+        inputs, outputs: symbolic tensors, or lists of them; or a `Net` alone. ``model.input`` and
+            ``model.get_layer(name).output`` are those of another model, whose weights and preprocessing are shared.
         name: the net's name.
         preprocess: layers that are applied to every sample before the net; augment: layers that are applied next, to
             training samples only.
@@ -84,7 +85,10 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         elif outputs is None:
             raise UsageError("Model: expected inputs and outputs, got inputs alone")
         else:
-            net = build_net(_as_list(inputs), _as_list(outputs), name)
+            symbols = inputs_by_name(_as_list(inputs), _as_list(outputs))
+            net = build_net(symbols, _as_list(outputs), name)
+            if symbols[0].net is not None and not (preprocess or augment):
+                preprocess, augment = symbols[0].net.preprocess, symbols[0].net.augment
             self.net = replace(net, nodes=tuple(replace(node, layer=layer_of(node)) for node in net.nodes))
         if preprocess or augment:
             self.net = replace(self.net, preprocess=tuple(preprocess), augment=tuple(augment))
@@ -111,11 +115,6 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         """Print layers, shapes and parameters; with a batch size also the memory of a training step."""
         (print_fn or print)(str(summarize(self.net, self.trainer.plan_cache, check_optional_integer("batch", batch))))
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "Model cannot be pickled, because opening a pickle runs code; use model.save(path) and load_model(path)"
-        )
-
     def __call__(self, *inputs: Any, training: bool = False) -> Any:
         """The outputs for inputs in order, or a dict of them by name: one, or a tuple where there are several.
 
@@ -127,10 +126,6 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         Raises UsageError for another number of inputs, or for inputs of several kinds.
         """
         return call_model(self, inputs, training)
-
-    def __repr__(self) -> str:
-        ends = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
-        return f"<Model {self.name!r}: {len(self.net.nodes)} layers, {ends}>"
 
     # ---------------------------------------------------------------- compile
 
@@ -180,6 +175,11 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         self.variables.drop_prefix(METRIC_PREFIX)
         self.compile_block = block
         self._make_trainer(plan_cache)
+
+    def _from_net(self, net: Net) -> Model:
+        if not any(self.net.unknown_sizes()):
+            self.build()  # so that the seed of this model decides its first weights
+        return Model(net)
 
     def _make_trainer(self, plan_cache: PlanCache) -> None:
         self._trainer = Trainer(plan_cache, Preprocessor(self.net, backend_for("cpu")))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from prototorch.eager.layer_call import adopt_eager_weights
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import LayerNode, Net
+from prototorch.graph.subnet import find_outputs, subnet
+from prototorch.graph.symbolic import SymbolicTensor, net_symbols
 from prototorch.graph.trace import Trace
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.keras_members import KERAS_MEMBERS
 from prototorch.layers.base import Layer
+from prototorch.layers.layer_output import set_layer_model
 from prototorch.layers.weight_source import WeightSource, set_weight_source, weight_source
 from prototorch.runtime.variables import Variables
 from prototorch.schema.patterns import check_matches
@@ -29,6 +32,7 @@ class ModelStructure:
     _trainer: Trainer | None
     _weight_specs: dict[str, WeightSpec] | None
     compile_block: Compile | None
+    _symbols_of_net: tuple[Net, dict[str, SymbolicTensor]] | None = None
     variables: Variables
 
     @property
@@ -45,6 +49,15 @@ class ModelStructure:
         raise AttributeError(
             f"{type(self).__name__} has no attribute {name!r}{f': {hint}' if hint else f'.{did_you_mean(name, names)}'}"
         )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "Model cannot be pickled, because opening a pickle runs code; use model.save(path) and load_model(path)"
+        )
+
+    def __repr__(self) -> str:
+        ends = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
+        return f"<Model {self.name!r}: {len(self.net.nodes)} layers, {ends}>"
 
     def _bind_layers(self) -> None:
         """Take the weights that layers of other models bring along, and enter these layers for models to come."""
@@ -91,9 +104,51 @@ class ModelStructure:
         return self.net.outputs
 
     @property
+    def input(self) -> Any:
+        """The input as a symbolic tensor, as in Keras (several: a list); see `submodel` for the short form."""
+        values = [self._symbols()[name] for name in self.inputs]
+        return values[0] if len(values) == 1 else values
+
+    @property
+    def output(self) -> Any:
+        """The output as a symbolic tensor, as in Keras (several: a list)."""
+        values = [self._symbols()[name] for name in self.outputs]
+        return values[0] if len(values) == 1 else values
+
+    def _symbols(self) -> dict[str, SymbolicTensor]:
+        if self._symbols_of_net is None or self._symbols_of_net[0] is not self.net:
+            self._symbols_of_net = self.net, net_symbols(self.net)
+        return self._symbols_of_net[1]
+
+    def symbols_of_layer(self, name: str) -> tuple[tuple[SymbolicTensor, ...], tuple[SymbolicTensor, ...]]:
+        """The symbolic tensors that the layer of that name reads, and those that it gives."""
+        values, node = self._symbols(), self.net.node(name)
+        return tuple(values[b] for b in node.bottoms), tuple(values[t] for t in node.tops)
+
+    def submodel(self, output: str | Sequence[str]) -> Any:
+        """The model from the inputs to these layers: names, patterns (``"conv*"``), or blocks (their last layer).
+
+        It shares the weights (training one changes the other) and has the same ``preprocess``; it is not compiled. Its
+        outputs have the names of the layers. Raises UsageError for what matches no layer.
+        """
+        patterns: list[Any] = list(output) if isinstance(output, list | tuple) else [output]
+        if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+            raise UsageError(f"submodel: expected the name of a layer, or several, not {output!r:.80}")
+        return self._from_net(subnet(self.net, find_outputs(self.net, patterns)))
+
+    def _from_net(self, net: Net) -> Any:
+        """A model of a part of this one's net."""
+        raise NotImplementedError
+
+    @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers in order, each with its name in this net."""
-        return tuple(layer_of(node) for node in self.net.nodes)
+        return tuple(self._layer_of(node) for node in self.net.nodes)
+
+    def _layer_of(self, node: LayerNode) -> Layer:
+        layer = layer_of(node)
+        set_layer_model(layer, self, node.name)
+        return layer
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
         """A layer by its name or its index. Raises UsageError where there is none."""
@@ -103,10 +158,10 @@ class ModelStructure:
         if index is not None:
             if not -len(names) <= index < len(names):
                 raise UsageError(f"there is no layer {index}; the model has {len(names)} layers")
-            return layer_of(self.net.nodes[index])
+            return self._layer_of(self.net.nodes[index])
         if name not in names:
             raise UsageError(f"the model has no layer {name!r}.{did_you_mean(str(name), names)}")
-        return layer_of(self.net.node(str(name)))
+        return self._layer_of(self.net.node(str(name)))
 
     @property
     def trainable(self) -> bool:

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.data.image_folder import find_image_files
+from prototorch.data.array_conversion import TARGET_NAMES
+from prototorch.data.csv_reader import read_csv
+from prototorch.data.image_folder import IMAGE_SUFFIXES, find_image_files, folder_labels
 from prototorch.data.image_io import ImageReader
 from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
-from prototorch.data.safe_io import read_head
+from prototorch.data.safe_io import is_text, read_head
 from prototorch.errors import DataError, UsageError
 from prototorch.model import Model
+from prototorch.storage.hdf5_source import is_hdf5, read_hdf5
 from prototorch.terminal import escape_line
 
 __all__ = ["Predictions", "output_kinds", "predict_files"]
@@ -26,7 +29,8 @@ class Predictions:
 
     classes: the names of the classes, if known. kinds: the kind of each output's elements by its loss: "softmax" or
     "sigmoid" for logits of probabilities, "scores" for probabilities of classes, else "values". read_errors: an error
-    message for each image that could not be read.
+    message for each image that could not be read. targets: what the source says of the samples, by column;
+    target_classes: the names of their classes, those of the folders; splits: the split of each sample, as "train".
     """
 
     names: list[str]
@@ -34,6 +38,9 @@ class Predictions:
     classes: Sequence[str] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
     read_errors: Sequence[str] = ()
+    targets: Mapping[str, np.ndarray] = field(default_factory=dict)
+    target_classes: Sequence[str] = ()
+    splits: Sequence[str] = ()
 
     def format_lines(self, top: int) -> list[str]:
         """One line per sample: the most probable classes of an output that ranks classes, else its values."""
@@ -74,6 +81,15 @@ class Predictions:
             results.append(one)
         return results
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The outputs by name, with the targets, as a data source of named arrays: ``pool5``, ``y``; where the samples
+        belong to splits ``pool5_train``, ``y_train``, ..."""
+        columns = {**self.outputs, **self.targets}
+        if not self.splits:
+            return columns
+        at = np.array(self.splits)
+        return {f"{k}_{split}": v[at == split] for split in dict.fromkeys(self.splits) for k, v in columns.items()}
+
     def _format_values(self, output: str, sample: int) -> str:
         row = np.asarray(self.outputs[output][sample], np.float64)
         if self.kinds.get(output) == "sigmoid":
@@ -81,14 +97,16 @@ class Predictions:
         return np.array2string(row, precision=4, threshold=20, suppress_small=True).replace("\n", "")
 
 
-def predict_files(model: Model, what: Sequence[str], batch_size: int = 32) -> Predictions:
-    """Predictions for image files, folders of images, or one array file.
+def predict_files(model: Model, what: Sequence[str], batch_size: int = 32, outputs: Sequence[str] = ()) -> Predictions:
+    """Predictions for image files, folders of images, one array file (npy, npz, HDF5), or one CSV table.
 
+    outputs: names or patterns of layers whose outputs are given in the place of the model's, see `Model.submodel`.
     An image that cannot be read is skipped and reported in ``read_errors``. Raises DataError if no image could be read,
-    for a missing path, and for an array of another shape; UsageError for a mixture of images and arrays.
+    for a missing path, and for an array of another shape; UsageError for a mixture of kinds.
     """
+    part = model.submodel(outputs) if outputs else model
     paths: list[str] = []
-    array_files: list[Path] = []
+    tables: list[Path] = []
     for item in what:
         path = Path(item)
         if path.is_dir():
@@ -99,39 +117,79 @@ def predict_files(model: Model, what: Sequence[str], batch_size: int = 32) -> Pr
         elif not path.exists():
             raise DataError(f"{item}: no such file or folder")
         else:
-            head = read_head(path, 16)
-            (array_files if is_npy(head) or is_zip(head) else paths).append(path)  # type: ignore[arg-type]
-    if array_files:
-        if paths or len(array_files) > 1:
-            raise UsageError("predict takes images and folders of images, or one array file, not both")
-        return _predict_array(model, array_files[0], batch_size)
-    return _predict_images(model, [str(p) for p in paths], batch_size)
+            (tables if _is_table(path) else paths).append(path)  # type: ignore[arg-type]
+    if tables:
+        if paths or len(tables) > 1:
+            raise UsageError("predict takes images and folders of images, or one array file or table, not both")
+        columns, targets = _read_table(model, tables[0])
+        predictions = _predict_arrays(part, tables[0], columns, batch_size)
+        predictions.targets = targets
+    else:
+        predictions = _predict_images(model, part, [str(p) for p in paths], batch_size)
+        if len(what) == 1 and Path(what[0]).is_dir():
+            labels, predictions.target_classes, predictions.splits = folder_labels(Path(what[0]), predictions.names)
+            predictions.targets = {"y": np.array(labels, np.int64)} if labels else {}
+    predictions.classes = class_names(model)
+    kinds = output_kinds(model)
+    predictions.kinds = {name: kinds.get(name, "values" if outputs else "scores") for name in predictions.outputs}
+    return predictions
 
 
-def _predict_array(model: Model, path: Path, batch_size: int) -> Predictions:
-    arrays: Any = read_npy(path) if is_npy(read_head(path, 16)) else read_npz(path)
-    if isinstance(arrays, Mapping):
-        input_names = [i.name for i in model.net.inputs]
-        if all(name in arrays for name in input_names):
-            arrays = {name: arrays[name] for name in input_names}
-        elif "x" in arrays or len(arrays) == 1:
-            arrays = arrays["x"] if "x" in arrays else next(iter(arrays.values()))
-        else:
-            wanted = ", ".join(input_names)
-            raise DataError(f"{path}: holds {', '.join(arrays)}; the model reads {wanted} (or one array 'x')")
+def _is_table(path: Path) -> bool:
+    head = read_head(path, 4096)
+    is_table_text = is_text(head) and path.suffix.lower() not in IMAGE_SUFFIXES
+    return is_npy(head) or is_zip(head) or is_hdf5(head) or is_table_text
+
+
+def _read_table(model: Model, path: Path) -> tuple[Any, dict[str, np.ndarray]]:
+    """The arrays of a file that the model reads, and those that are targets."""
+    head = read_head(path, 16)
+    if is_npy(head):
+        return read_npy(path), {}
+    if not (is_zip(head) or is_hdf5(head)):
+        return _read_csv(model, path)
+    arrays = read_npz(path) if is_zip(head) else read_hdf5(path)
+    input_names = [i.name for i in model.net.inputs]
+    targets = {name: arrays[name] for name in TARGET_NAMES if name in arrays and name not in input_names}
+    rest = [name for name in arrays if name not in targets]
+    if all(name in arrays for name in input_names):
+        return {name: arrays[name] for name in input_names}, targets
+    if "x" in arrays or len(arrays) == 1 or (len(rest) == 1 and len(input_names) == 1):
+        return arrays["x"] if "x" in arrays else arrays[(rest or list(arrays))[0]], targets
+    wanted = ", ".join(input_names)
+    raise DataError(f"{path}: holds {', '.join(arrays)}; the model reads {wanted} (or one array 'x')")
+
+
+def _read_csv(model: Model, path: Path) -> tuple[Any, dict[str, np.ndarray]]:
+    """The columns of a table that the model was trained on; without their names all, or all but the target's."""
+    block = model.fit_block.data if model.fit_block is not None else None
+    features, label = ([*block.features], [*block.label]) if block is not None else ([], [])
+    if features:
+        table = read_csv(path, label=[], features=features)
+    else:
+        table = read_csv(path, label=[])
+        size = model.net.inputs[0].shape[-1:] if len(model.net.inputs) == 1 else ()
+        if size and size[0] is not None and table.columns["x"].shape[0] == size[0] + 1:
+            table = read_csv(path, label=label or -1)
+    target = table.column_array(table.targets[0]) if table.targets else None
+    return table.column_array("x"), {} if target is None else {"y": target}
+
+
+def _predict_arrays(model: Model, path: Path, arrays: Any, batch_size: int) -> Predictions:
     try:
         outputs = _name_outputs(model, model.predict(arrays, batch_size=batch_size))
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
-    names = [str(i) for i in range(len(next(iter(outputs.values()))))]
-    return Predictions(names, outputs, _class_names(model), output_kinds(model))
+    return Predictions([str(i) for i in range(len(next(iter(outputs.values()))))], outputs)
 
 
-def _predict_images(model: Model, paths: Sequence[str], batch_size: int) -> Predictions:
-    inputs = model.net.inputs
+def _predict_images(model: Model, part: Model, paths: Sequence[str], batch_size: int) -> Predictions:
+    inputs = part.net.inputs
     if len(inputs) != 1 or len(inputs[0].shape) != 3 or inputs[0].shape[0] not in (1, 3, None):
         inputs_text = ", ".join(f"{i.name} {_format_shape(i.shape)}" for i in inputs)
-        raise DataError(f"{paths[0]}: the model's input is not an image but {inputs_text}; give a .npy or .npz file")
+        raise DataError(
+            f"{paths[0]}: the model's input is not an image but {inputs_text}; give a .npy, .npz, .h5 or .csv file"
+        )
     reader = _image_reader(model)
     names: list[str] = []
     read_errors: list[str] = []
@@ -140,7 +198,7 @@ def _predict_images(model: Model, paths: Sequence[str], batch_size: int) -> Pred
 
     def flush() -> None:
         if pending:
-            batches.append(_name_outputs(model, model.predict(np.stack(pending), batch_size=batch_size)))
+            batches.append(_name_outputs(part, part.predict(np.stack(pending), batch_size=batch_size)))
             pending.clear()
 
     for path in paths:
@@ -157,7 +215,7 @@ def _predict_images(model: Model, paths: Sequence[str], batch_size: int) -> Pred
     if not batches:
         raise DataError("\n".join(read_errors))
     outputs: dict[str, np.ndarray] = {k: np.concatenate([e[k] for e in batches]) for k in batches[0]}
-    return Predictions(names, outputs, _class_names(model), output_kinds(model), read_errors)
+    return Predictions(names, outputs, read_errors=read_errors)
 
 
 def _image_reader(model: Model) -> ImageReader:
@@ -182,7 +240,7 @@ def _format_shape(shape: Sequence[int | None]) -> str:
     return "[" + ", ".join("none" if n is None else str(n) for n in shape) + "]"
 
 
-def _class_names(model: Model) -> Sequence[str]:
+def class_names(model: Model) -> Sequence[str]:
     block = model.fit_block
     names = () if block is None or block.data is None else tuple(block.data.classes)
     return names or model.net.class_names

@@ -31,7 +31,8 @@ def read_csv(
 
     Args:
         path: UTF-8 text; the delimiter is comma, semicolon or tab, whichever is most frequent in the first line.
-        label: the target column by name or by index (negative from the end); several columns form one target [n].
+        label: the target column by name or by index (negative from the end); several columns form one target [n], none
+            (an empty list) a table without a target.
         classes: class names in label order, for a target of text; default: the distinct values, sorted.
         features: the columns that the model reads; default: all except the target.
 
@@ -67,6 +68,10 @@ def read_csv(
     x = np.empty((len(rows), len(inputs)), np.float32)
     for at, column in enumerate(inputs):
         x[:, at] = _parse_column(rows, lines, column, titles, name)
+    if not targets:
+        dataset = ArrayDataset({"x": x}, ["x"], [], name=name)
+        dataset.feature_names = tuple(header[i] for i in inputs) if header is not None else ()
+        return dataset
     target_name = names[targets[0]] if header and len(targets) == 1 else "y"
     if target_name == "x":
         target_name = "y"

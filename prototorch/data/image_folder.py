@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,11 @@ from prototorch.spec import Spec
 
 __all__ = [
     "TINY_FILE_BYTES",
+    "FolderLabels",
     "ImageFileDataset",
     "find_image_files",
     "find_splits",
+    "folder_labels",
     "is_list_line",
     "list_class_names",
     "open_image_files",
@@ -177,6 +179,29 @@ def find_splits(folder: Path) -> dict[str, Path]:
 def list_class_names(folder: Path) -> tuple[str, ...]:
     """The names of the class folders inside a folder, sorted."""
     return tuple(path.name for path in _list_subfolders(folder))
+
+
+class FolderLabels(NamedTuple):
+    """What a folder of images says of files in it: the number of each one's class, the names of the classes, and the
+    split of each ("train", "test"); all empty where it has no class folders."""
+
+    labels: list[int]
+    classes: tuple[str, ...]
+    splits: list[str]
+
+
+def folder_labels(folder: Path, files: Sequence[str]) -> FolderLabels:
+    """The classes of image files in a folder with one subfolder per class, or with splits of that form."""
+    parts = find_splits(folder) or {"": folder}
+    classes = list_class_names(parts.get("train", folder))
+    inside: list[tuple[str, str]] = []
+    for file in files:
+        split, root = next(((s, p) for s, p in parts.items() if PurePath(file).is_relative_to(p)), ("", folder))
+        names = PurePath(file).relative_to(root).parts
+        inside.append((split, names[0] if len(names) > 1 else ""))
+    if len(classes) < 2 or any(name not in classes for _, name in inside) or (len(parts) > 1 and "" in dict(inside)):
+        return FolderLabels([], (), [])
+    return FolderLabels([classes.index(name) for _, name in inside], classes, [split for split, _ in inside if split])
 
 
 def open_image_folder(

@@ -27,6 +27,9 @@ _creation_order = count()
 class SymbolicTensor(SymbolicOperators):
     """One output of a layer, or an input of a net."""
 
+    #: the net whose input it is, of which a model that begins with it takes over ``preprocess`` and ``augment``
+    net: Net | None = None
+
     def __init__(self, call: LayerCall | None, index: int, input_node: InputNode | None = None):
         self.call, self.index, self.input_node = call, index, input_node
         self.number = next(_creation_order)
@@ -146,6 +149,36 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
             raise UsageError("an output of the model is an Input that is not among its inputs")
         output_names.append(source)
     return Net(name, tuple(input_nodes), tuple(nodes), tuple(output_names))
+
+
+def net_symbols(net: Net) -> dict[str, SymbolicTensor]:
+    """Symbolic tensors of the inputs and of all outputs of layers of a net, by name. Their layers have its weights."""
+    values: dict[str, SymbolicTensor] = {}
+    for input_node in net.inputs:
+        symbol = values[input_node.name] = SymbolicTensor(None, 0, input_node)
+        symbol.net = net if input_node is net.inputs[0] else None
+    for node in net.nodes:
+        layer = node.layer.replace(name=node.name)
+        call = LayerCall(layer, tuple(values[name] for name in node.bottoms))
+        values.update({top: SymbolicTensor(call, index) for index, top in enumerate(node.tops)})
+    return values
+
+
+def inputs_by_name(names: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """The inputs on which outputs depend, by their names in the model that they come from; other values as they are."""
+    found: dict[str, SymbolicTensor] = {}
+    pending, seen = [s for s in outputs if isinstance(s, SymbolicTensor)], set()
+    while pending:
+        symbol = pending.pop()
+        if symbol.input_node is not None:
+            found[symbol.input_node.name] = symbol
+        elif symbol.call is not None and symbol.call.number not in seen:
+            seen.add(symbol.call.number)
+            pending.extend(symbol.call.inputs)
+    missing = [name for name in names if isinstance(name, str) and name not in found]
+    if missing:
+        raise UsageError(f"the model's outputs depend on no input {missing[0]!r}; they read {', '.join(found)}")
+    return [found[name] if isinstance(name, str) else name for name in names]
 
 
 def _weights_owner(layer: Layer) -> Any:

@@ -13,6 +13,7 @@ from prototorch.errors import UsageError
 from prototorch.layers.context import Context
 from prototorch.layers.foreign_names import FIELD_HINTS, LAYER_HINTS
 from prototorch.layers.keras_arguments import LAYER_ARGUMENTS
+from prototorch.layers.layer_output import layer_symbols
 from prototorch.layers.weight_source import set_weight_source, weight_source
 from prototorch.schema import Block, Identifier, field
 
@@ -52,6 +53,20 @@ class Layer(Block, family="layer"):
     )
     lr_mult: float = field(default=1.0, min=0, doc="A factor on the learning rate of its weights.")
     decay_mult: float = field(default=1.0, min=0, doc="A factor on the weight decay of its weights.")
+
+    @property
+    def output(self) -> Any:
+        """What the layer of a model gives, as a symbolic tensor (several: a list); for ``pt.Model(model.input, ...)``.
+
+        Raises UsageError for a layer that is not from ``model.get_layer`` or ``model.layers``."""
+        outputs = layer_symbols(self)[1]
+        return outputs[0] if len(outputs) == 1 else list(outputs)
+
+    @property
+    def input(self) -> Any:
+        """What the layer of a model reads, as a symbolic tensor (several: a list); as `output`."""
+        inputs = layer_symbols(self)[0]
+        return inputs[0] if len(inputs) == 1 else list(inputs)
 
     def call(self, ctx: Context, *inputs: Any) -> Any:
         """The outputs, computed with ops. Inputs have the batch dimension first, channels second."""

@@ -72,11 +72,12 @@ class _SparseFile(io.RawIOBase):
 
 
 def encode_hdf5(
-    arrays: Mapping[str, np.ndarray], meta: Mapping[str, Scalar], version: int, user_block: int
+    arrays: Mapping[str, np.ndarray], meta: Mapping[str, Scalar], version: int | None, user_block: int
 ) -> list[memoryview | bytes]:
     """The HDF5 file of ``arrays`` by path, with ``meta`` in the group ``@meta``, as a list of buffers to concatenate.
 
-    The first buffer follows the user block of ``user_block`` bytes, which the caller writes. Arrays may have any shape
+    The first buffer follows the user block of ``user_block`` bytes, which the caller writes. version: of the format, in
+    an attribute; None for a file of arrays alone. Arrays may have any shape
     (also ``()`` and empty) and the dtypes in `DTYPES`. Raises UsageError for a name or value that cannot be stored.
     """
     values = [(name, _to_little_endian(name, array)) for name, array in arrays.items()]
@@ -92,7 +93,8 @@ def encode_hdf5(
         alignment_threshold=1024,
         alignment_interval=64,
     ) as file:
-        file.attrs.create("prototorch_format", version, dtype="<i8")
+        if version is not None:
+            file.attrs.create("prototorch_format", version, dtype="<i8")
         for name, value in values + texts:
             data = value.reshape(-1).view(np.uint8).data if value.nbytes else None
             offset = _reserve_dataset(file, name, value)

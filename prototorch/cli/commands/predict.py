@@ -1,8 +1,8 @@
-"""`prototorch predict`: a saved model on images or arrays."""
+"""`prototorch predict`: a saved model on images, arrays or tables; the outputs of its layers as features."""
 
 from __future__ import annotations
 
-import io
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,40 +20,53 @@ from prototorch.cli.options import (
     warn_untrained,
 )
 from prototorch.errors import DataError, UsageError
-from prototorch.prediction import predict_files
-from prototorch.storage.atomic_write import write_bytes
+from prototorch.prediction import Predictions, predict_files
+from prototorch.storage.array_writer import ARRAY_SUFFIXES, write_arrays
 
 
 @click.command()
 @model_argument
 @click.argument("what", nargs=-1, required=True, metavar="WHAT...")
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many classes are shown.")
-@click.option("--output", type=click.Path(dir_okay=False), help="Write the outputs to a .npy or .npz file instead.")
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="LAYER",
+    help="Give the outputs of these layers in the place of the model's: a name, a pattern, a block. May be repeated.",
+)
+@click.option(
+    "--to", type=click.Path(dir_okay=False), metavar="FILE", help="Write the outputs to a .h5, .npz or .npy file."
+)
 @click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True, help="Samples in one step.")
 @device_option
 @threads_option
 @json_option
-def command(file: str, what: tuple[str, ...], top: int, output: str | None, batch_size: int, device: str | None,
-            threads: int | None, as_json: bool) -> int:  # fmt: skip
-    """Use the saved model FILE on WHAT: image files, a folder of images, or an array (.npy, .npz).
+def command(file: str, what: tuple[str, ...], top: int, outputs: tuple[str, ...], to: str | None, batch_size: int,
+            device: str | None, threads: int | None, as_json: bool) -> int:  # fmt: skip
+    """Use the saved model FILE on WHAT: image files, a folder of images, an array file (.npy, .npz, .h5), or a table
+    (.csv).
 
-    The model's own preprocess layers prepare the images; nothing else is needed.
+    The model's own preprocess layers prepare the images; nothing else is needed. A file of --to is a data source of
+    named arrays: the outputs and, where WHAT has them (a folder per class, an array or column of labels), the labels.
 
     \b
     Examples:
       prototorch predict runs/alexnet/model.h5 cat.png dog.jpg
-      prototorch predict runs/lenet/model.h5 digits.npy --output scores.npy
+      prototorch predict runs/lenet/model.h5 digits.npy --to scores.npy
+      prototorch predict runs/alexnet/model.h5 photos --output pool5 --to features.h5
     """
-    if output is not None and Path(output).suffix not in (".npy", ".npz"):
-        raise UsageError(f"--output {output}: its name must end in .npy or .npz")
+    files = [name for name in outputs if Path(name).suffix in ARRAY_SUFFIXES]
+    if files and to is None:  # as --output was before it named layers
+        to, outputs = files[-1], tuple(name for name in outputs if name not in files)
+        click.echo(f"note: --output names a layer; a file is written by --to {to}", err=True)
+    if to is not None and Path(to).suffix not in ARRAY_SUFFIXES:
+        raise UsageError(f"--to {to}: its name must end in {', '.join(ARRAY_SUFFIXES[:-1])} or {ARRAY_SUFFIXES[-1]}")
     model = open_model(file, add_device_overrides((), threads, device))
-    if output is not None and output.endswith(".npy") and len(model.net.outputs) > 1:
-        raise UsageError(f"--output {output}: the model has several outputs, which go into a .npz file")
-    predictions = predict_files(model, what, batch_size)
+    predictions = predict_files(model, what, batch_size, outputs)
     warn_untrained(file, "predicts")
-    if output is not None:
-        _write(output, predictions.outputs)
-        click.echo(f"{len(predictions.names)} predictions in {output}", err=True)
+    if to is not None:
+        _write(to, predictions)
     elif as_json:
         print_json(predictions.as_dicts(top))
     else:
@@ -64,11 +77,18 @@ def command(file: str, what: tuple[str, ...], top: int, output: str | None, batc
     return DataError.exit_code if predictions.read_errors else 0
 
 
-def _write(path: str, outputs: Mapping[str, np.ndarray]) -> None:
-    """The outputs as one file, whole or not at all."""
-    buffer = io.BytesIO()
-    if path.endswith(".npz"):
-        np.savez(buffer, **outputs)  # type: ignore[arg-type]
-    else:
-        np.save(buffer, next(iter(outputs.values())))
-    write_bytes(Path(path), buffer.getvalue())
+def _write(path: str, predictions: Predictions) -> None:
+    arrays = predictions.arrays()
+    if path.endswith(".npy"):
+        if len(predictions.outputs) > 1:
+            raise UsageError(f"--to {path}: several outputs go into a .npz or .h5 file")
+        arrays = predictions.outputs
+    write_arrays(path, arrays)
+    click.echo(f"{len(predictions.names)} predictions in {path}: {_list_shapes(arrays)}", err=True)
+    if predictions.target_classes and "y" in predictions.targets and not path.endswith(".npy"):
+        names = json.dumps(list(predictions.target_classes), ensure_ascii=False)
+        click.echo(f"the labels are the numbers of these: data {{ classes: {names} }}", err=True)
+
+
+def _list_shapes(arrays: Mapping[str, np.ndarray]) -> str:
+    return ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
