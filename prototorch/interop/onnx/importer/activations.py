@@ -1,0 +1,157 @@
+"""Functions of one value, element by element, and softmax."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from prototorch import layers
+from prototorch.interop.onnx.importer.builder import NetBuilder
+from prototorch.interop.onnx.importer.node import OnnxNode
+from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand
+from prototorch.interop.onnx.importer.registry import NoLayerError, imports
+from prototorch.interop.onnx.op_pairs import OpPair, pairs_by_op
+from prototorch.interop.onnx.tensors import ELEMENT_TYPES
+
+__all__: list[str] = []
+
+_SOFTMAX = ("Softmax", "LogSoftmax")
+
+
+def _fields(pair: OpPair, node: OnnxNode) -> dict[str, Any]:
+    if not pair.fits(node.attributes):
+        raise NoLayerError(
+            f"attributes { ({n: node.get(n) for n in pair.fixed}) } differ from those that the layer has"
+        )
+    try:
+        return pair.fields(node.attributes)
+    except KeyError as error:
+        raise NoLayerError(f"an attribute has the value {error}, which no layer has") from None
+
+
+def _pair_importer(pair: OpPair) -> Any:
+    def run(b: NetBuilder, node: OnnxNode) -> Operand:
+        assert pair.layer is not None
+        return b.add(b.make(pair.layer, **_fields(pair, node)), node.value(0))
+
+    return run
+
+
+for _pair in pairs_by_op().values():
+    if (
+        _pair.layer is not None
+        and _pair.layer.input_range() == (1, 1)
+        and _pair.op not in (*_SOFTMAX, "Identity", "LRN", "HardSigmoid")
+    ):
+        imports(_pair.op)(_pair_importer(_pair))
+
+
+@imports("Identity")
+def _identity(b: NetBuilder, node: OnnxNode) -> Operand:
+    return node.required(0)
+
+
+@imports("HardSigmoid")
+def _hard_sigmoid(b: NetBuilder, node: OnnxNode) -> Operand:
+    pair = pairs_by_op()["HardSigmoid"]
+    if pair.fits(node.attributes):
+        return b.add(layers.HardSigmoid(), node.value(0))
+    scaled = b.add(b.make(layers.Rescaling, scale=node.get("alpha", 0.2), offset=node.get("beta", 0.5)), node.value(0))
+    return b.add(layers.Clip(min=0.0, max=1.0), scaled)
+
+
+@imports("LRN")
+def _lrn(b: NetBuilder, node: OnnxNode) -> Operand:
+    return b.add(b.make(layers.LRN, **_fields(pairs_by_op()["LRN"], node)), node.batch_first(0))
+
+
+@imports(*_SOFTMAX)
+def _softmax(b: NetBuilder, node: OnnxNode) -> Operand:
+    x = node.value(0)
+    kind: Any = pairs_by_op()[node.op].layer
+    if node.version >= 13:
+        axis = x.axis(node.get("axis", -1))
+        return b.add(kind(axis=-1 if axis == len(x.dims) else axis), x)
+    # before opset 13: along all dimensions from the axis on, taken as one
+    axis = node.get("axis", 1) % x.ndim
+    if x.batch_axis is not None and x.batch_axis >= axis:
+        raise NoLayerError("it works along the batch dimension, in which samples are independent")
+    tail = [int(n) for n in x.shape[axis:]]
+    if prod(tail) == tail[-1]:
+        return b.add(kind(axis=-1), x)
+    flat = b.reshape(x, [*x.shape[:axis], prod(tail)])
+    return b.reshape(b.add(kind(axis=-1), flat), list(x.shape))
+
+
+@imports("PRelu")
+def _prelu(b: NetBuilder, node: OnnxNode) -> Operand:
+    x, slope = node.value(0), node.weight(1, "slope")
+    value, constant = b.aligned([x, slope], materialize=False)
+    alpha = np.asarray(constant.array)
+    if alpha.ndim > len(value.dims):
+        raise NoLayerError(f"slopes of shape {list(slope.shape)} do not fit {list(value.dims)}")
+    shared = [i + 1 for i, n in enumerate(alpha.shape) if n == 1 and value.dims[i] != 1]
+    return b.add(layers.PReLU(shared_axes=shared or None), value, alpha=KnownArray(alpha, constant.name))
+
+
+@imports("ThresholdedRelu")
+def _thresholded_relu(b: NetBuilder, node: OnnxNode) -> Operand:
+    return b.add(b.make(layers.Threshold, threshold=node.get("alpha", 1.0)), node.value(0))
+
+
+@imports("Shrink")
+def _shrink(b: NetBuilder, node: OnnxNode) -> Operand:
+    threshold, bias = node.get("lambd", 0.5), node.get("bias", 0.0)
+    if bias not in (0.0, threshold):
+        raise NoLayerError(f"lambd {threshold} and bias {bias}: layers have a bias of 0 (HardShrink) or lambd")
+    kind = layers.HardShrink if bias == 0.0 else layers.SoftShrink
+    return b.add(b.make(kind, threshold=threshold), node.value(0))
+
+
+@imports("Clip")
+def _clip(b: NetBuilder, node: OnnxNode) -> Operand:
+    x = node.value(0)
+    low, high = (None if c is None else c.scalar() for c in _bounds(node))
+    if node.version < 11:
+        low, high = node.get("min"), node.get("max")
+    info = np.finfo(x.dtype) if x.dtype.startswith("float") else np.iinfo(x.dtype)
+    low = None if low is None or low <= float(info.min) else low
+    high = None if high is None or high >= float(info.max) else high
+    if x.dtype.startswith("float") and (low, high) == (0.0, 6.0):
+        return b.add(layers.ReLU6(), x)
+    if low is None and high is None:
+        return x
+    return b.add(b.make(layers.Clip, min=low, max=high), x)
+
+
+def _bounds(node: OnnxNode) -> tuple[KnownArray | None, KnownArray | None]:
+    return node.constant(1, "min"), node.constant(2, "max")
+
+
+@imports("Dropout")
+def _dropout(b: NetBuilder, node: OnnxNode) -> Operand:
+    x = node.value(0)
+    ratio = node.get("ratio", 0.5)
+    if node.version >= 12:
+        given, training = node.constant(1, "ratio"), node.constant(2, "training_mode")
+        ratio = 0.5 if given is None else given.scalar()
+        if training is not None and training.scalar() and ratio:
+            raise NoLayerError("a dropout in training mode; export the model for inference")
+    return b.add(b.make(layers.Dropout, rate=ratio), x) if 0 < ratio < 1 else x
+
+
+@imports("Cast")
+def _cast(b: NetBuilder, node: OnnxNode) -> Operand:
+    return cast(b, node.value(0), ELEMENT_TYPES.get(node.get("to"), f"type {node.get('to')}"))
+
+
+@imports("CastLike")
+def _cast_like(b: NetBuilder, node: OnnxNode) -> Operand:
+    return cast(b, node.value(0), node.required(1).dtype)
+
+
+def cast(b: NetBuilder, x: NetValue, dtype: str) -> NetValue:
+    """The value with other elements."""
+    return x if x.dtype == dtype else b.add(b.make(layers.Cast, dtype=dtype), x)

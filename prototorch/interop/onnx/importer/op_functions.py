@@ -1,0 +1,61 @@
+"""Ops that the ONNX standard itself defines by other ops: their bodies stand in for a layer of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.interop.onnx import onnx_package
+from prototorch.interop.onnx.importer.node import OnnxNode
+from prototorch.interop.onnx.importer.operands import BatchSize
+from prototorch.interop.onnx.tensors import ELEMENT_TYPES
+
+__all__ = ["op_function_body"]
+
+_TYPE_NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
+
+
+def op_function_body(node: OnnxNode, version: int) -> Any | None:
+    """The FunctionProto of an op for a node; None for an op that is not defined by others, and an unknown one."""
+    if node.domain or node.proto is None:
+        return None
+    defs = onnx_package("onnx.defs")
+    try:
+        schema = defs.get_schema(node.op, min(version, defs.onnx_opset_version()) or 1)
+    except Exception:  # onnx.defs.SchemaError: an unknown op
+        return None
+    if schema.has_function:
+        body = schema.function_body
+    elif schema.has_context_dependent_function and node.args:
+        body = _context_dependent_body(node, schema)
+    else:
+        return None
+    return body if body is not None and len(body.node) else None
+
+
+def _context_dependent_body(node: OnnxNode, schema: Any) -> Any | None:
+    """The body of an op whose function depends on the types of its inputs."""
+    onnx = onnx_package()
+    types = []
+    for arg in node.args:
+        kind = onnx.TypeProto()
+        if arg is not None:
+            kind.tensor_type.elem_type = _TYPE_NUMBERS.get(arg.dtype, 1)
+            for n in arg.shape:
+                dim = kind.tensor_type.shape.dim.add()
+                if isinstance(n, BatchSize):
+                    dim.dim_param = "batch"
+                else:
+                    dim.dim_value = int(n)
+        types.append(kind.SerializeToString())
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= max(node.version, 1)]
+    if not versions:
+        return None
+    try:
+        body = schema.get_context_dependent_function_with_opset_version(
+            max(versions), node.proto.SerializeToString(), types
+        )
+        function = onnx.FunctionProto()
+        function.ParseFromString(body)
+    except Exception:  # the schema's own checks of the node
+        return None
+    return function

@@ -1,0 +1,195 @@
+"""Functions of each element by itself, without weights: absolute values, roots, logarithms, bounds."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from prototorch import ops
+from prototorch.layers.base import Layer
+from prototorch.layers.context import ArrayValue, Context
+from prototorch.schema import example, field
+
+_SHAPES = [(3,), (2, 1, 3)]
+
+
+class _Function(Layer):
+    """One op of one input; the classes below name it."""
+
+    mask_policy = "keep"
+    function: ClassVar[Any]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return type(self).function(x)
+
+
+class Abs(_Function):
+    """The absolute value of each element (keras.ops.abs)."""
+
+    function = staticmethod(ops.abs)
+    examples = [example("Abs { }", inputs=[s]) for s in _SHAPES]
+
+
+class Square(_Function):
+    """x * x (keras.ops.square)."""
+
+    function = staticmethod(ops.square)
+    examples = [example("Square { }", inputs=[s]) for s in _SHAPES]
+
+
+class Sqrt(_Function):
+    """The square root of each element, NaN below 0 (keras.ops.sqrt)."""
+
+    function = staticmethod(ops.sqrt)
+    examples = [example("Sqrt { }", inputs=[s], range=(0.5, 3)) for s in _SHAPES]
+
+
+class Log(_Function):
+    """The natural logarithm of each element, NaN below 0 (keras.ops.log)."""
+
+    function = staticmethod(ops.log)
+    examples = [example("Log { }", inputs=[s], range=(0.5, 3)) for s in _SHAPES]
+
+
+class Reciprocal(_Function):
+    """1 / x (keras.ops.reciprocal)."""
+
+    function = staticmethod(lambda x: 1.0 / x)
+    examples = [example("Reciprocal { }", inputs=[s], range=(0.5, 3)) for s in _SHAPES]
+
+
+class Negative(_Function):
+    """-x (keras.ops.negative)."""
+
+    function = staticmethod(ops.negative)
+    examples = [example("Negative { }", inputs=[s]) for s in _SHAPES]
+
+
+class Floor(_Function):
+    """The largest integer that is not above each element (keras.ops.floor). Its derivative is 0."""
+
+    function = staticmethod(ops.floor)
+    examples = [example("Floor { }", inputs=[(4,)], range=(-3, 3))]
+
+
+class Ceil(_Function):
+    """The smallest integer that is not below each element (keras.ops.ceil). Its derivative is 0."""
+
+    function = staticmethod(ops.ceil)
+    examples = [example("Ceil { }", inputs=[(4,)], range=(-3, 3))]
+
+
+class Round(_Function):
+    """The nearest integer of each element, the even one of two (keras.ops.round). Its derivative is 0."""
+
+    function = staticmethod(ops.round)
+    examples = [example("Round { }", inputs=[(4,)], range=(-3, 3))]
+
+
+class Sign(_Function):
+    """-1, 0 or 1 by the sign of each element (keras.ops.sign). Its derivative is 0."""
+
+    function = staticmethod(ops.sign)
+    examples = [example("Sign { }", inputs=[s]) for s in _SHAPES]
+
+
+class Sin(_Function):
+    """The sine of each element (keras.ops.sin)."""
+
+    function = staticmethod(ops.sin)
+    examples = [example("Sin { }", inputs=[s]) for s in _SHAPES]
+
+
+class Cos(_Function):
+    """The cosine of each element (keras.ops.cos)."""
+
+    function = staticmethod(ops.cos)
+    examples = [example("Cos { }", inputs=[s]) for s in _SHAPES]
+
+
+class Erf(_Function):
+    """The error function of each element (keras.ops.erf)."""
+
+    function = staticmethod(ops.erf)
+    examples = [example("Erf { }", inputs=[s]) for s in _SHAPES]
+
+
+class Clip(Layer):
+    """Each element brought between two bounds (keras.ops.clip). Input and output [batch, ...]."""
+
+    mask_policy = "keep"
+    min: float | None = field(default=None, doc="The lower bound; none for no bound.")
+    max: float | None = field(default=None, doc="The upper bound; none for no bound.")
+    examples = [
+        example("Clip { min: -0.5  max: 0.5 }", inputs=[(5,)]),
+        example("Clip { max: 0.25 }", inputs=[(2, 3)]),
+    ]
+
+    def check(self) -> None:
+        """The bounds are in order."""
+        if self.min is not None and self.max is not None and self.min > self.max:
+            self.refuse(f"min {self.min} is larger than max {self.max}", "max")
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        if x.dtype.startswith("float"):
+            return ops.clip(x, self.min, self.max)
+        return ops.clip(x, *(None if bound is None else int(bound) for bound in (self.min, self.max)))
+
+
+class Threshold(Layer):
+    """x where x > threshold, else ``value`` (Keras, PyTorch)."""
+
+    mask_policy = "keep"
+    threshold: float = field(default=0.0, doc="The threshold.")
+    value: float = field(default=0.0, doc="What stands in for elements that are not above it.")
+    examples = [
+        example("Threshold { threshold: 0.25 }", inputs=[(5,)]),
+        example("Threshold { threshold: -0.5  value: 2 }", inputs=[(2, 3)]),
+    ]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return ops.where(
+            ops.greater(x, self.threshold), x, ops.full(shape=tuple(x.shape), value=self.value, dtype=x.dtype)
+        )
+
+
+class HardShrink(Layer):
+    """x where abs(x) > threshold, else 0 (Keras, PyTorch)."""
+
+    mask_policy = "keep"
+    threshold: float = field(default=0.5, min=0, doc="The threshold.")
+    examples = [
+        example("HardShrink { }", inputs=[(5,)]),
+        example("HardShrink { threshold: 0.2 }", inputs=[(2, 3)]),
+    ]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return ops.where(ops.greater(ops.abs(x), self.threshold), x, ops.zeros_like(x))
+
+
+class SoftShrink(Layer):
+    """x moved towards 0 by the threshold, 0 within it (Keras, PyTorch)."""
+
+    mask_policy = "keep"
+    threshold: float = field(default=0.5, min=0, doc="The threshold.")
+    examples = [
+        example("SoftShrink { }", inputs=[(5,)]),
+        example("SoftShrink { threshold: 0.2 }", inputs=[(2, 3)]),
+    ]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return ops.maximum(x - self.threshold, 0.0) + ops.minimum(x + self.threshold, 0.0)
+
+
+class Cast(Layer):
+    """The elements as another type (keras.ops.cast). Floating-point numbers become integers by cutting off."""
+
+    mask_policy = "keep"
+    dtype: Literal["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16",
+                   "uint8", "bool"] = field(doc="The type of the output's elements.")  # fmt: skip
+    examples = [
+        example("Cast { dtype: float32 }", inputs=[(3,)], dtype="uint8"),
+        example("Cast { dtype: int32 }", inputs=[(2, 2)]),
+    ]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return ops.cast(x, dtype=self.dtype)
