@@ -41,7 +41,10 @@ def assert_nothing_was_kept(address):
     assert not path_of_address(address).exists()
 
 
-@pytest.mark.parametrize("digest", [DIGEST, DIGEST[:15], f"md5:{hashlib.md5(CONTENT).hexdigest()}"])
+@pytest.mark.parametrize(
+    "digest",
+    [DIGEST, DIGEST[:15], f"md5:{hashlib.md5(CONTENT).hexdigest()}", f"sha1:{hashlib.sha1(CONTENT).hexdigest()}"],
+)
 def test_a_file_is_downloaded_once_and_verified(digest):
     with HTTPServer(content=CONTENT) as server:
         path = download(f"{server.url}/w.pth", digest=digest)
@@ -306,7 +309,7 @@ def test_http_needs_a_digest_and_no_password():
         download("https://me:secret@host.invalid/w", digest=DIGEST)
 
 
-@pytest.mark.parametrize("digest", ["", "sha256:123", "sha1:" + "0" * 40, "md5:00", DIGEST + "0", DIGEST.upper()])
+@pytest.mark.parametrize("digest", ["", "sha256:123", "sha1:" + "0" * 39, "md5:00", DIGEST + "0", DIGEST.upper()])
 def test_what_is_no_digest_is_refused(digest):
     with pytest.raises(UsageError, match="must be 'sha256:'"):
         parse_digest(digest)

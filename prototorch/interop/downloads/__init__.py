@@ -38,8 +38,8 @@ def download(address: str, *, digest: str | None = None, name: str | None = None
 
     address: https:, http: where there is a digest, or file:, which is read where it is. PROTOTORCH_MIRROR names an
     address, or a folder, that has the files as ``HOST/PATH`` and is asked instead.
-    digest: as published, "sha256:" with 8 to 64 hexadecimal digits, or "md5:" with 32. Without one the SHA-256 of the
-    first download is recorded, which is warned of, and later downloads are compared with it.
+    digest: as published, "sha256:" with 8 to 64 hexadecimal digits, "sha1:" with 40, "md5:" with 32. Without one the
+    SHA-256 of the first download is recorded, which is warned of, and later downloads are compared with it.
     name: of the file, instead of the address's last part. size: in bytes, where it is published, for messages.
 
     Several processes at once download a file once. Raises UsageError for what is no address or digest, FileError where
@@ -75,13 +75,13 @@ def verify_file(
     record = read_record(path)
     status = path.stat()
     is_same = record is not None and (record.size, record.modified) == (status.st_size, status.st_mtime_ns)
-    if record is not None and is_same and not again and (expected is None or expected.kind == "sha256" or record.md5):
-        digests = FileDigests(record.sha256, record.md5)
+    if record is not None and is_same and not again and (expected is None or getattr(record, expected.kind)):
+        digests = FileDigests(record.sha256, record.sha1, record.md5)
     else:
         digests = digests_of_file(path)
     remedy = f"; remove it (prototorch weights remove {printable_path(path.name)}) to have it downloaded again"
     if expected is not None and not expected.matches(digests):
-        found = digests.md5 if expected.kind == "md5" else digests.sha256
+        found = expected.of(digests)
         raise FileError(f"{printable_path(path)}: expected {expected} as published, found {found}{remedy}")
     if expected is None and record is not None and record.sha256 != digests.sha256:
         raise FileError(
@@ -97,15 +97,23 @@ def _record(
     path: Path, address: str, digests: FileDigests, expected: Digest | None, status: os.stat_result
 ) -> DownloadRecord:
     """Write the record of a file. That its digest is none that was published is warned of, once."""
-    if expected is None and read_record(path) is None:
+    old = read_record(path)
+    if expected is None and old is None:
         warn_user(
             f"{path.name}: no digest of it is published; recorded sha256 {digests.sha256}, with which later downloads "
             "are compared",
             UserWarning,
         )
-    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    is_known = old is not None and old.sha256 == digests.sha256
     record = DownloadRecord(
-        address, digests.sha256, expected is not None, status.st_size, status.st_mtime_ns, digests.md5, date
+        address=address,
+        sha256=digests.sha256,
+        sha1=digests.sha1,
+        md5=digests.md5,
+        is_published=expected is not None or (old is not None and is_known and old.is_published),
+        size=status.st_size,
+        modified=status.st_mtime_ns,
+        date=old.date if old is not None and is_known else datetime.now(UTC).strftime("%Y-%m-%d"),
     )
     write_record(path, record)
     return record
@@ -152,7 +160,7 @@ def _check_digest(file: Path, address: str, path: Path, expected: Digest | None)
     """The digests of a file. Raises FileError unless it is what was published, or was downloaded first."""
     digests = digests_of_file(file)
     if expected is not None and not expected.matches(digests):
-        found = digests.md5 if expected.kind == "md5" else digests.sha256
+        found = expected.of(digests)
         raise FileError(
             f"{address}: expected {expected} as published, got {found}: what came is another file, or damaged"
         )
@@ -194,7 +202,7 @@ def _local_file(address: str, expected: Digest | None) -> Path:
     if not path.is_file():
         raise FileError(f"{printable_path(path)}: no such file ({address})")
     if expected is not None and not expected.matches(digests := digests_of_file(path)):
-        found = digests.md5 if expected.kind == "md5" else digests.sha256
+        found = expected.of(digests)
         raise FileError(f"{printable_path(path)}: expected {expected} as published, found {found}")
     return path
 

@@ -38,6 +38,7 @@ class DownloadRecord:
     is_published: bool
     size: int
     modified: int
+    sha1: str = ""
     md5: str = ""
     date: str = ""
 
@@ -108,7 +109,7 @@ def read_record(path: Path) -> DownloadRecord | None:
         record = DownloadRecord(**content)
     except (OSError, ValueError, TypeError, RecursionError):
         return None
-    texts = (record.address, record.sha256, record.md5, record.date)
+    texts = (record.address, record.sha256, record.sha1, record.md5, record.date)
     if not all(isinstance(text, str) for text in texts) or not all(
         isinstance(n, int) for n in (record.size, record.modified)
     ):
