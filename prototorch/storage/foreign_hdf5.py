@@ -103,6 +103,13 @@ class HDF5Layout:
             array.flags.writeable = False
         return arrays
 
+    def load(self) -> None:
+        """Map the file, and read what is in chunks: what `read` needs, should the file be removed."""
+        if self.identity[2]:
+            _ = self._file
+        if any(dataset.offset is None and prod(dataset.shape) for dataset in self.datasets.values()):
+            _ = self._chunked_arrays
+
     @cached_property
     def _file(self) -> MappedFile:
         if _file_identity(self.path) != self.identity:

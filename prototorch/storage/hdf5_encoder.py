@@ -18,7 +18,7 @@ from h5py import h5d, h5p, h5s, h5t
 from prototorch.errors import UsageError
 from prototorch.storage.tree_paths import META_GROUP, Scalar, find_path_error
 
-__all__ = ["DTYPES"]
+__all__ = ["DTYPES", "encode_hdf5", "encode_tree"]
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
@@ -101,6 +101,35 @@ def encode_hdf5(
             if data is not None and offset is not None:
                 spans.append((offset, data))
     return _interleave(pages, sorted(spans, key=lambda span: span[0]), user_block)
+
+
+def encode_tree(
+    arrays: Mapping[str, np.ndarray], attributes: Mapping[str, Mapping[str, str | Sequence[str]]]
+) -> list[memoryview | bytes]:
+    """The HDF5 file of arrays by path, and of the attributes of groups by path ("" is the root; those without arrays
+    are made, too), as a list of buffers to concatenate: as other systems have them, without a user block.
+
+    Raises UsageError for a name that cannot be stored.
+    """
+    values = [(name, _to_little_endian(name, array)) for name, array in arrays.items()]
+    _check_names(list(arrays), [])
+    for path in attributes:
+        if path and (error := find_path_error(path)):
+            raise UsageError(f"the name {path!r:.80} {error}")
+    pages = _SparseFile()
+    spans: list[tuple[int, memoryview]] = []
+    with h5py.File(pages, "w", libver=("earliest", "v108"), alignment_threshold=1024, alignment_interval=64) as file:
+        for name, value in values:
+            data = value.reshape(-1).view(np.uint8).data if value.nbytes else None
+            offset = _reserve_dataset(file, name, value)
+            if data is not None and offset is not None:
+                spans.append((offset, data))
+        for path, entries in attributes.items():
+            group = file.require_group(path) if path else file
+            for name, entry in entries.items():
+                is_text = isinstance(entry, str)
+                group.attrs[name] = entry if is_text else np.array([item.encode() for item in entry], "S")
+    return _interleave(pages, sorted(spans, key=lambda span: span[0]), 0)
 
 
 def _interleave(pages: _SparseFile, spans: Sequence[tuple[int, memoryview]], start: int) -> list[memoryview | bytes]:

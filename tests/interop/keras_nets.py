@@ -145,6 +145,7 @@ WRITERS = {
     "weights before 3.6": (".weights.h5", _before_3_6),
     "weights of 2.15": (".weights.h5", _of_2_15),
     "legacy model": (".h5", lambda model, path: model.save(path)),
+    "model": (".keras", lambda model, path: model.save(path)),
 }
 
 

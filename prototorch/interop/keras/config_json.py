@@ -9,7 +9,7 @@ from typing import Any
 
 from prototorch.errors import ModelFileError
 
-__all__ = ["MODEL_CLASSES", "ConfigLayer", "data_format_of", "iter_config_layers", "parse_config"]
+__all__ = ["MODEL_CLASSES", "ConfigLayer", "data_format_of", "flatten_order_of", "iter_config_layers", "parse_config"]
 
 MAX_CONFIG_BYTES = 16 << 20
 MAX_CONFIG_DEPTH = 200
@@ -101,3 +101,10 @@ def data_format_of(layers: list[ConfigLayer]) -> str:
     ]
     first = sum(value in ("channels_first", "th") for value in formats)
     return "channels_first" if first and 2 * first >= len(formats) else "channels_last"
+
+
+def flatten_order_of(layers: list[ConfigLayer], data_format: str) -> str:
+    """The order in which a model's Flatten layers give an image's elements: "channels_last", which Flatten brings about
+    for either order of the axes, or "channels_first" where it leaves such images as they are."""
+    formats = {layer.config.get("data_format") for layer in layers if layer.kind == "Flatten"}
+    return "channels_last" if data_format == "channels_last" or "channels_first" in formats else "channels_first"

@@ -18,7 +18,7 @@ from prototorch.interop.keras.weight_names import class_of_key, key_of_class, ow
 from prototorch.interop.weight_file import StoredArray, StoredLayer
 from prototorch.storage.foreign_hdf5 import HDF5Layout
 
-__all__ = ["VarsTree", "read_vars_tree"]
+__all__ = ["VarsTree", "parts_of_weight", "read_vars_tree"]
 
 CONTAINERS = ("layers", "_layer_checkpoint_dependencies")
 #: attributes of layers that are objects with weights of their own -> what their weights' names begin with
@@ -26,12 +26,13 @@ _PARTS = {
     "cell": "", "forward_layer": "forward_layer/", "backward_layer": "backward_layer/", "layer": "layer/",
     "query_dense": "query/", "key_dense": "key/", "value_dense": "value/", "output_dense": "attention_output/",
     "_query_dense": "query/", "_key_dense": "key/", "_value_dense": "value/", "_output_dense": "attention_output/",
-    "activation": "activation/",
+    "activation": "activation/", "recurrent_activation": "recurrent_activation/",
 }  # fmt: skip
 _PART_ORDER = ("", "forward_layer/", "backward_layer/", "layer/", "query/", "key/", "value/", "attention_output/",
-               "activation/")  # fmt: skip
+               "activation/", "recurrent_activation/")  # fmt: skip
 _PART_CLASSES = {"query/": "EinsumDense", "key/": "EinsumDense", "value/": "EinsumDense",
-                 "attention_output/": "EinsumDense", "activation/": "PReLU"}  # fmt: skip
+                 "attention_output/": "EinsumDense", "activation/": "PReLU",
+                 "recurrent_activation/": "PReLU"}  # fmt: skip
 _OPTIMIZERS = ("optimizer", "_optimizer")
 
 
@@ -158,3 +159,17 @@ def _keys_of_config(config_layers: Sequence[ConfigLayer]) -> dict[str, ConfigLay
         if layer.is_model:
             containers[layer.path] = f"{key}/layers"
     return keys
+
+
+def parts_of_weight(kind: str, weight: str) -> str:
+    """The path of the object within a layer that holds one of its weights, with a "/" at the end: ``cell/``."""
+    head, _, rest = weight.rpartition("/")
+    if kind in ("LSTM", "GRU", "SimpleRNN"):
+        return "cell/"
+    if kind == "Bidirectional":
+        return f"{head}/cell/"
+    if kind == "MultiHeadAttention":
+        return {"attention_output": "output_dense/"}.get(head, f"{head}_dense/")
+    if kind == "TimeDistributed" and head:
+        return f"{head}/"
+    return f"{head}/" if head and rest else ""

@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from prototorch.errors import ModelFileError
-from prototorch.interop.keras.config_json import ConfigLayer, data_format_of, iter_config_layers, parse_config
+from prototorch.interop.keras.config_json import (
+    ConfigLayer,
+    data_format_of,
+    flatten_order_of,
+    iter_config_layers,
+    parse_config,
+)
 from prototorch.interop.keras.keras1_weights import kernel_order
 from prototorch.interop.keras.legacy_weights import read_legacy_layers, read_numbered_layers
 from prototorch.interop.keras.vars_tree import CONTAINERS, read_vars_tree
 from prototorch.interop.weight_file import WeightFile
 from prototorch.storage.foreign_hdf5 import HDF5Layout
+from prototorch.storage.tree_paths import find_path_error
 
 __all__ = ["is_keras_layout", "keras_weight_file"]
 
@@ -31,17 +38,30 @@ def is_keras_layout(layout: HDF5Layout) -> bool:
 def keras_weight_file(layout: HDF5Layout, config: Mapping[str, Any] | None = None) -> WeightFile:
     """The weights of a file. config: the model's, where it is not in the file itself.
 
-    Its ``metadata``: keras_version and backend; ``data_format`` where the config tells it; ``names``: "class order"
-    where layers have no names but their classes' with a number, in the order of the model's layers.
+    Its ``metadata``: keras_version, backend and training_config (a JSON text) as they are there; ``data_format`` and
+    ``flatten``, the orders of images and of what Flatten makes of them, where the config tells them; ``names``: "class
+    order" where layers have no names but their classes' with a number, in the order of the model's layers.
     Raises ModelFileError.
     """
+    weights = _open_layout(layout, config)
+    for name in weights.arrays:
+        problem = find_path_error(name)
+        if problem:
+            raise ModelFileError(f"{layout.path}: the weight's name {name!r:.80} {problem}")
+    return weights
+
+
+def _open_layout(layout: HDF5Layout, config: Mapping[str, Any] | None) -> WeightFile:
     root = layout.attributes.get("", {})
     if config is None and isinstance(root.get("model_config"), str):
         config = parse_config(str(root["model_config"]), f"{layout.path}: model_config")
     layers_of_config = list(iter_config_layers(config, layout.path)) if config is not None else []
     metadata: dict[str, str] = {}
+    if isinstance(root.get("training_config"), str):
+        metadata["training_config"] = str(root["training_config"])
     if config is not None:
         metadata["data_format"] = data_format_of(layers_of_config)
+        metadata["flatten"] = flatten_order_of(layers_of_config, metadata["data_format"])
     if any(path.split("/")[-2:-1] == ["vars"] for path in layout.datasets):
         tree = read_vars_tree(layout, layers_of_config)
         if not tree.has_names:
@@ -76,5 +96,5 @@ def _keras1_dims(layout: HDF5Layout, group: str, layers: list[ConfigLayer], meta
     else:
         weights = [path for path in layout.datasets if path.startswith(group)]
         dims = kernel_order([layout.datasets[p].shape for p in weights if len(layout.datasets[p].shape) == 4])
-        metadata["data_format"] = "channels_first" if dims == "th" else "channels_last"
+        metadata["data_format"] = metadata["flatten"] = "channels_first" if dims == "th" else "channels_last"
     return "th flipped" if dims == "th" and metadata.get("backend") == "theano" else dims

@@ -1,0 +1,107 @@
+"""What Keras' files hold: arrays by their paths in HDF5, and the attributes of its groups."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from prototorch.graph.net import Net
+from prototorch.interop.keras.layouts import LAYOUTS
+from prototorch.interop.keras.model_layers import KerasLayer
+from prototorch.interop.keras.vars_tree import parts_of_weight
+from prototorch.interop.keras.weight_names import key_of_class
+
+__all__ = ["KERAS_VERSION", "KerasWeights", "TreeContents", "legacy_contents", "vars_contents"]
+
+KERAS_VERSION = "3.15.1"  # whose files these are
+
+
+@dataclass
+class TreeContents:
+    """The content of an HDF5 file: arrays and attributes by path, groups without either as well."""
+
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class KerasWeights:
+    """The weights of a net as Keras' layers have them.
+
+    data_format: the order of the axes of images in the model that they are for, "channels_first" or "channels_last"
+    (Keras' default).
+    """
+
+    def __init__(self, net: Net, weights: Mapping[str, np.ndarray], data_format: str):
+        self.weights = weights
+        shapes = {name: tuple(array.shape) for name, array in weights.items()}
+        metadata = {"data_format": data_format, "flatten": data_format}
+        self.of_nodes = LAYOUTS.net_layouts(net, shapes, metadata)
+
+    def of_layer(self, layer: KerasLayer) -> dict[str, np.ndarray]:
+        """A layer's arrays by Keras' names for them, in its order. Raises NotExpressibleError."""
+        if layer.node is None:
+            return {}
+        prefix, node = f"{layer.node.weights_key}/", layer.node
+        own = {name.removeprefix(prefix): array for name, array in self.weights.items() if name.startswith(prefix)}
+        layouts = self.of_nodes.get(node.name) or LAYOUTS.layouts(node.layer, {n: a.shape for n, a in own.items()})
+        arrays: dict[str, np.ndarray] = {}
+        for layout in layouts:
+            names = layout.theirs
+            if (names[0].partition("/")[0] == "activation") != layer.is_activation:
+                continue
+            if layer.is_activation:
+                names = tuple(name.removeprefix("activation/") for name in names)
+            found = layout.transform.to_theirs(tuple(own[name] for name in layout.ours))
+            arrays |= dict(zip(names, found, strict=True))
+        return arrays
+
+
+def vars_contents(layers: Iterable[KerasLayer], weights: KerasWeights, name: str) -> TreeContents:
+    """The content of a ``.weights.h5`` for layers in Keras' order."""
+    contents = TreeContents(attributes={"vars": {"name": name}})
+    counts: dict[str, int] = defaultdict(int)
+    for layer in layers:
+        key = key_of_class(layer.kind)
+        number, counts[key] = counts[key], counts[key] + 1
+        group = f"layers/{key}_{number}" if number else f"layers/{key}"
+        contents.attributes[f"{group}/vars"] = {"name": layer.name}
+        numbers: dict[str, int] = defaultdict(int)
+        for weight, array in weights.of_layer(layer).items():
+            below = parts_of_weight(layer.kind, weight)
+            place = f"{group}/{below}vars"
+            contents.attributes.setdefault(place, {"name": below.strip("/").split("/")[-1] or layer.name})
+            contents.arrays[f"{place}/{numbers[place]}"] = array
+            numbers[place] += 1
+    return contents
+
+
+def legacy_contents(layers: Iterable[KerasLayer], weights: KerasWeights, root: str) -> TreeContents:
+    """The content of a legacy ``.h5`` below a group ("" for the file's root) for layers in Keras' order."""
+    contents = TreeContents()
+    prefix = f"{root}/" if root else ""
+    names = []
+    for layer in layers:
+        names.append(layer.name)
+        arrays = weights.of_layer(layer)
+        paths = [f"{layer.name}/{weight}" for weight in arrays]
+        contents.attributes[f"{prefix}{layer.name}"] = _split_lists("weight_names", paths)
+        contents.arrays |= {f"{prefix}{layer.name}/{path}": a for path, a in zip(paths, arrays.values(), strict=True)}
+    contents.attributes[f"{prefix}top_level_model_weights"] = {"weight_names": []}
+    contents.attributes[root] = _split_lists("layer_names", names) | {
+        "backend": "torch",
+        "keras_version": KERAS_VERSION,
+    }
+    return contents
+
+
+def _split_lists(name: str, items: list[str]) -> dict[str, list[str]]:
+    """The attribute, in pieces below HDF5's limit of 64 KiB for one."""
+    longest = max((len(item.encode()) for item in items), default=0)
+    count = max(1, 60_000 // max(longest, 1))
+    if len(items) <= count:
+        return {name: items}
+    return {f"{name}{k}": items[k * count : (k + 1) * count] for k in range(-(-len(items) // count))}

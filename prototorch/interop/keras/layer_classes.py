@@ -1,0 +1,62 @@
+"""Our layers and their classes in Keras: one table for both directions. Most have the same name and the same arguments.
+
+A layer that is in neither table has the name that it has here. What a class of Keras has for a field of ours differs
+only where a table says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = [
+    "ACTIVATIONS",
+    "FUNCTION_SETTINGS",
+    "IMAGE_LAYERS",
+    "NOT_IN_KERAS",
+    "NO_DATA_FORMAT",
+    "OUR_ACTIVATIONS",
+    "SAME_IN_KERAS",
+]
+
+#: our activation layers -> the names of Keras' functions, which `Activation` and the argument ``activation`` take
+ACTIVATIONS: Mapping[str, str] = {
+    "CELU": "celu", "ELU": "elu", "Exponential": "exponential", "GELU": "gelu", "HardSigmoid": "hard_sigmoid",
+    "HardSwish": "hard_silu", "LeakyReLU": "leaky_relu", "Linear": "linear", "LogSigmoid": "log_sigmoid",
+    "LogSoftmax": "log_softmax", "Mish": "mish", "ReLU": "relu", "ReLU6": "relu6", "SELU": "selu",
+    "SiLU": "silu", "Sigmoid": "sigmoid", "Softmax": "softmax", "Softplus": "softplus", "Softsign": "softsign",
+    "Tanh": "tanh",
+}  # fmt: skip
+#: activation layers whose function has other settings there than the layer's defaults
+FUNCTION_SETTINGS: Mapping[str, Mapping[str, float]] = {"LeakyReLU": {"negative_slope": 0.2}}
+#: the names of Keras' functions, with their aliases -> our activation layers
+OUR_ACTIVATIONS: Mapping[str, str] = {theirs: ours for ours, theirs in ACTIVATIONS.items()} | {
+    "swish": "SiLU", "hard_swish": "HardSwish", "log_softmax": "LogSoftmax",
+}  # fmt: skip
+#: layers that Keras has under the same name
+SAME_IN_KERAS = frozenset({
+    "ActivityRegularization", "Add", "AlphaDropout", "Average", "AveragePooling1D", "AveragePooling2D",
+    "AveragePooling3D", "BatchNormalization", "Bidirectional", "CenterCrop", "Concatenate", "Conv1D",
+    "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Cropping1D", "Cropping2D",
+    "Cropping3D", "Dense", "DepthwiseConv1D", "DepthwiseConv2D", "Dot", "Dropout", "ELU", "Embedding", "Flatten",
+    "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D", "GlobalAveragePooling2D",
+    "GlobalAveragePooling3D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization",
+    "LSTM", "LayerNormalization", "LeakyReLU", "Masking", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum",
+    "Minimum", "MultiHeadAttention", "Multiply", "Normalization", "PReLU", "Permute", "RandomBrightness",
+    "RandomContrast", "RandomFlip", "RandomRotation", "RandomTranslation", "RandomZoom", "ReLU", "RepeatVector",
+    "Rescaling", "Reshape", "Resizing", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "Softmax",
+    "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "Subtract", "TimeDistributed", "UpSampling1D",
+    "UpSampling2D", "UpSampling3D", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D",
+})  # fmt: skip
+#: layers over images that take ``data_format`` there besides those over windows
+IMAGE_LAYERS = frozenset({"CenterCrop", "RandomFlip", "RandomRotation", "RandomTranslation",
+                          "RandomZoom", "Resizing"})  # fmt: skip
+#: layers that Keras does not have -> what can be said of it
+NOT_IN_KERAS: Mapping[str, str] = {
+    "LRN": "Keras has no local response normalization",
+    "ColorChannels": "Keras has no layer that reorders color channels; it belongs into the preprocessing of the images",
+    "RandomCrop": "Keras' RandomCrop does not crop outside training as this one does",
+    "PositionEmbedding": "Keras itself has no position embedding (KerasHub has)",
+    "SinePositionEncoding": "Keras itself has no position encoding (KerasHub has)",
+}
+#: layers over channels whose class in Keras takes no ``data_format``: its channels are last
+NO_DATA_FORMAT = frozenset({"SpatialDropout1D", "Cropping1D", "UpSampling1D"})

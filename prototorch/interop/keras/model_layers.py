@@ -1,0 +1,309 @@
+"""A net as the layers of a functional model of Keras.
+
+Most of our layers are one of Keras'; an activation with settings and an explicit padding become layers of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from prototorch import layers
+from prototorch.graph.net import LayerNode, Net
+from prototorch.interop.keras.feature_orders import NetOrders
+from prototorch.interop.keras.layer_classes import NO_DATA_FORMAT
+from prototorch.interop.keras.layer_config import activation_function, layer_config
+from prototorch.interop.layouts import NotExpressibleError
+from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.base import Layer
+from prototorch.layers.recurrent import RecurrentLayer
+
+__all__ = ["KerasCall", "KerasLayer", "KerasTensor", "keras_layers"]
+
+
+@dataclass(frozen=True)
+class KerasTensor:
+    """An output of a call of a layer: the layer's name, the number of the call and of the output. shape: with None for
+    the batch and for sizes that are open."""
+
+    layer: str
+    call: int = 0
+    output: int = 0
+    shape: tuple[int | None, ...] = (None,)
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class KerasCall:
+    """A call of a layer: positional and named arguments are tensors, lists of them, or numbers."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class KerasLayer:
+    """A layer of a model of Keras. node: that of our net whose weights it has; is_activation: whether these are the
+    weights of its activation alone, which is a layer of its own."""
+
+    name: str
+    kind: str
+    config: dict[str, Any]
+    calls: list[KerasCall]
+    node: LayerNode | None = None
+    is_activation: bool = False
+
+
+@dataclass
+class KerasModel:
+    """The layers of a model in the order of the net, its inputs and outputs."""
+
+    layers: dict[str, KerasLayer]
+    inputs: list[KerasTensor]
+    outputs: list[KerasTensor]
+
+
+def keras_layers(net: Net) -> KerasModel:
+    """The layers of a net for Keras. Raises NotExpressibleError that lists every layer that cannot be one."""
+    return _Conversion(net).run()
+
+
+class _Conversion:
+    def __init__(self, net: Net):
+        self.net = net
+        self.values = NetOrders(net, reorders_vectors=False)
+        self.tensors: dict[str, KerasTensor] = {}
+        self.bounds: dict[str, tuple[float, float]] = {}
+        self.layers: dict[str, KerasLayer] = {}
+        self.shared: dict[str, tuple[LayerNode, str]] = {}
+        self.problems: list[str] = []
+
+    def run(self) -> KerasModel:
+        inputs = []
+        for node in self.net.inputs:
+            name = self._name(node.name)
+            config = {"name": name, "batch_shape": [None, *node.shape], "dtype": node.dtype}
+            self.layers[name] = KerasLayer(name, "InputLayer", config, [])
+            self.tensors[node.name] = KerasTensor(name, shape=(None, *node.shape), dtype=node.dtype)
+            inputs.append(self.tensors[node.name])
+        for layer_node in self.net.nodes:
+            try:
+                self._add(layer_node)
+            except NotExpressibleError as error:
+                self.problems.append(f"{layer_node.name} ({type(layer_node.layer).__name__}): {error}")
+                for top in layer_node.tops:
+                    self.tensors[top] = KerasTensor("")
+        if self.problems:
+            raise NotExpressibleError("; ".join(self.problems))
+        return KerasModel(self.layers, inputs, [self.tensors[name] for name in self.net.outputs])
+
+    def _outputs(self, node: LayerNode, name: str, call: int = 0) -> list[KerasTensor]:
+        """The tensors of a call of a layer for a node's outputs."""
+        shapes = [self.values.shape(top) for top in node.tops]
+        return [
+            KerasTensor(name, call, number, (None,) if shape is None else (None, *shape[1:]))
+            for number, shape in enumerate(shapes)
+        ]
+
+    def _name(self, name: str) -> str:
+        """A name that Keras takes, which no layer has."""
+        plain = re.sub(r"[^A-Za-z0-9_\-]", "_", name)
+        number, unused = 1, plain
+        while unused in self.layers:
+            unused, number = f"{plain}_{number}", number + 1
+        return unused
+
+    def _add(self, node: LayerNode) -> None:
+        layer = node.layer
+        inputs = [self.tensors[name] for name in node.bottoms]
+        low, high = self._bounds(node)
+        if layer.weights is not None:
+            first = self.shared.get(layer.weights)
+            if first is not None:
+                self._add_call(node, *first, inputs)
+                return
+        layer, inputs = self._with_padding(node, layer, inputs, self._input_bounds(node)[0])
+        after = getattr(layer, "activation", None)
+        if isinstance(layer, RecurrentLayer | layers.Activation) or (after and activation_function(after) is not None):
+            after = None
+        if after is not None:
+            layer = layer.replace(activation="linear")
+        there, back = self._transpositions(node, layer)
+        if there:
+            inputs = [self._add_transposition(f"{node.name}_before", inputs[0], there)]
+            layer = layer.replace(axis=-1) if isinstance(layer, layers.LayerNormalization) else layer
+        kind, config = layer_config(layer, self._name(node.name))
+        name = config["name"]
+        self.layers[name] = KerasLayer(name, kind, config, [_call(layer, inputs)], node,
+                                       is_activation=isinstance(layer, layers.Activation))  # fmt: skip
+        if node.layer.weights is not None:
+            self.shared[node.layer.weights] = (node, name)
+        tensors = self._outputs(node, name)
+        if back:
+            tensors = [self._add_transposition(f"{node.name}_after", tensors[0], back)]
+        if after is not None:
+            tensors = [self._add_activation(node, after, tensors[0])]
+        self._finish(node, layer, tensors)
+        self.bounds.update(dict.fromkeys(node.tops, (low, high)))
+
+    def _add_activation(self, node: LayerNode, activation: ActivationLayer, tensor: KerasTensor) -> KerasTensor:
+        kind, config = layer_config(activation, self._name(f"{node.name}_activation"))
+        name = config["name"]
+        self.layers[name] = KerasLayer(name, kind, config, [KerasCall((tensor,))], node, is_activation=True)
+        return self._outputs(node, name)[0]
+
+    def _finish(self, node: LayerNode, layer: Layer, tensors: Sequence[KerasTensor]) -> None:
+        """Enter the outputs; a cropping behind a transposed convolution with explicit padding comes first."""
+        if isinstance(node.layer, layers.Conv1DTranspose | layers.Conv2DTranspose | layers.Conv3DTranspose):
+            crops = _transposed_crops(node.layer)
+            if crops is not None:
+                tensors = [self._add_windows(f"{node.name}_crop", "Cropping", crops, tensors[0])]
+        self.tensors.update(zip(node.tops, tensors, strict=True))
+
+    def _add_windows(self, name: str, kind: str, sizes: Sequence[tuple[int, int]], tensor: KerasTensor) -> KerasTensor:
+        """A ZeroPadding or Cropping of these sizes (before, after)."""
+        rank = len(sizes)
+        field_name = "padding" if kind == "ZeroPadding" else "cropping"
+        name = self._name(name)
+        config: dict[str, Any] = {"name": name, "trainable": True, "dtype": "float32"}
+        config[field_name] = list(sizes[0]) if rank == 1 else [list(pair) for pair in sizes]
+        if rank == 1 and kind == "Cropping":
+            tensor = self._add_transposition(f"{name}_before", tensor)
+        else:
+            config["data_format"] = "channels_first"
+        self.layers[name] = KerasLayer(name, f"{kind}{rank}D", config, [KerasCall((tensor,))])
+        last = KerasTensor(name)
+        return self._add_transposition(f"{name}_after", last) if rank == 1 and kind == "Cropping" else last
+
+    def _transpositions(self, node: LayerNode, layer: Layer) -> tuple[list[int], list[int]]:
+        """The axes of Permute before and after a layer that has its channels last there; none for other layers."""
+        if type(layer).__name__ in NO_DATA_FORMAT:
+            return [2, 1], [2, 1]
+        shape = self.values.shape(node.bottoms[0])
+        if not isinstance(layer, layers.LayerNormalization) or shape is None or len(layer.axis) != 1:
+            return [], []
+        rank = len(shape)
+        axis = layer.axis[0] % rank
+        if axis == rank - 1:
+            return [], []
+        there = [*(i for i in range(1, rank) if i != axis), axis]
+        return there, [there.index(i) + 1 for i in range(1, rank)]
+
+    def _add_transposition(self, name: str, tensor: KerasTensor, dims: Sequence[int] = (2, 1)) -> KerasTensor:
+        """A Permute."""
+        config = {"name": self._name(name), "trainable": True, "dtype": "float32", "dims": list(dims)}
+        name = str(config["name"])
+        self.layers[name] = KerasLayer(name, "Permute", config, [KerasCall((tensor,))])
+        return KerasTensor(name)
+
+    def _with_padding(
+        self, node: LayerNode, layer: Layer, inputs: list[KerasTensor], low: float
+    ) -> tuple[Layer, list[KerasTensor]]:
+        """The layer without explicit padding, behind a layer that pads; a transposed convolution is cropped later."""
+        padding = getattr(layer, "padding", None)
+        is_window = hasattr(type(layer), "rank") and not type(layer).__name__.startswith("ZeroPadding")
+        if not is_window or (isinstance(padding, str) and not getattr(layer, "ceil_mode", False)):
+            return layer, inputs
+        if padding is None:
+            return layer, inputs
+        if isinstance(layer, layers.Conv1DTranspose | layers.Conv2DTranspose | layers.Conv3DTranspose):
+            return layer.replace(padding="valid", output_padding=None), inputs
+        rank: int = type(layer).rank  # type: ignore[attr-defined]
+        pads = [tuple(pair) for pair in padding] if not isinstance(padding, str) else [(0, 0)] * rank
+        changes: dict[str, Any] = {"padding": "valid"}
+        if "Pooling" in type(layer).__name__:
+            pads = self._pool_pads(node, layer, pads, low)
+            changes["ceil_mode"] = False
+        new = layer.replace(**changes)
+        if not any(map(any, pads)):
+            return new, inputs
+        return new, [self._add_windows(f"{node.name}_pad", "ZeroPadding", pads, inputs[0])]
+
+    def _pool_pads(self, node: LayerNode, layer: Any, pads: list[Any], low: float) -> list[Any]:
+        """The padding of a pooling as zeros around its input, with what `ceil_mode` adds at the end."""
+        pads = list(pads)
+        if isinstance(layer.padding, str) and layer.padding != "valid":
+            raise NotExpressibleError(f"ceil_mode with padding: {layer.padding}")
+        if layer.ceil_mode:
+            shape = self.values.shape(node.bottoms[0])
+            if shape is None:
+                raise NotExpressibleError("ceil_mode with an input whose size is open")
+            strides = layer.strides or layer.pool_size
+            for axis, (size, kernel, stride) in enumerate(zip(shape[2:], layer.pool_size, strides, strict=True)):
+                before, after = pads[axis]
+                rest = (size + before + after - kernel) % stride
+                starts_inside = rest and size + before > ((size + before + after - kernel) // stride + 1) * stride
+                pads[axis] = (before, after + (stride - rest if starts_inside else 0))
+        padded = any(map(any, pads))
+        if padded and "Max" in type(layer).__name__ and low < 0:
+            raise NotExpressibleError(
+                "its padding is never the largest; Keras has zeros, which are the same behind a ReLU alone"
+            )
+        if padded and "Average" in type(layer).__name__ and (not layer.count_include_pad or layer.ceil_mode):
+            raise NotExpressibleError("its padding does not count in the mean; Keras has zeros, which count")
+        return pads
+
+    def _input_bounds(self, node: LayerNode) -> tuple[float, float]:
+        return self.bounds.get(node.bottoms[0], (-inf, inf)) if len(node.bottoms) == 1 else (-inf, inf)
+
+    def _bounds(self, node: LayerNode) -> tuple[float, float]:
+        """Bounds of the layer's outputs, where they follow from the layers."""
+        found = [self.bounds.get(name, (-inf, inf)) for name in node.bottoms]
+        low, high = min(b[0] for b in found), max(b[1] for b in found)
+        if len(found) > 1 and not isinstance(node.layer, layers.Concatenate):
+            return -inf, inf
+        return node.layer.output_bounds(low, high) or (-inf, inf) if len(found) == 1 else (low, high)
+
+    def _add_call(self, node: LayerNode, first: LayerNode, name: str, inputs: list[KerasTensor]) -> None:
+        """A further call of a layer whose weights are shared."""
+        same = first.layer.replace(name=None) == node.layer.replace(name=None)
+        if not same:
+            raise NotExpressibleError(
+                f"it shares the weights of {first.name!r}, but is another layer; Keras shares whole layers"
+            )
+        if f"{name}_activation" in self.layers or any(key.startswith(f"{name}_pad") for key in self.layers):
+            raise NotExpressibleError("a shared layer with an activation with settings, or with explicit padding")
+        keras_layer = self.layers[name]
+        number = len(keras_layer.calls)
+        keras_layer.calls.append(_call(node.layer, inputs))
+        self.tensors.update(zip(node.tops, self._outputs(node, name, number), strict=True))
+        self.bounds.update(dict.fromkeys(node.tops, self._bounds(node)))
+
+
+def _transposed_crops(layer: Any) -> list[tuple[int, int]] | None:
+    """What is cut from a transposed convolution with padding "valid" to have that with explicit padding."""
+    if isinstance(layer.padding, str):
+        return None
+    crops = []
+    extras = layer.output_padding or (0,) * type(layer).rank
+    sizes = zip(layer.kernel_size, layer.strides, layer.dilation_rate, layer.padding, extras, strict=True)
+    for kernel, stride, dilation, (before, after), extra in sizes:
+        reach = (kernel - 1) * dilation + 1
+        cut = after - extra + max(stride - reach, 0)
+        if cut < 0:
+            raise NotExpressibleError("output_padding is larger than the padding at the end")
+        crops.append((before, cut))
+    return crops if any(map(any, crops)) else None
+
+
+def _call(layer: Layer, inputs: list[KerasTensor]) -> KerasCall:
+    """How Keras calls the layer on its inputs."""
+    if isinstance(layer, layers.MultiHeadAttention):
+        query, *rest = inputs
+        value = rest[0] if rest else query
+        kwargs: dict[str, Any] = {"use_causal_mask": layer.causal}
+        if layer.return_attention_scores:
+            kwargs["return_attention_scores"] = True
+        names = zip(("key", "attention_mask"), rest[1:], strict=False)
+        return KerasCall((query, value), kwargs | dict(names))
+    if isinstance(layer, RecurrentLayer | layers.Bidirectional) and len(inputs) > 1:
+        states = inputs[1:]
+        return KerasCall((inputs[0],), {"initial_state": states[0] if len(states) == 1 else states})
+    if type(layer).input_range()[1] != 1 and not isinstance(layer, RecurrentLayer | layers.Bidirectional):
+        if isinstance(layer, layers.TimeDistributed) and len(inputs) == 1:
+            return KerasCall((inputs[0],))
+        return KerasCall((list(inputs),))
+    return KerasCall((inputs[0],))

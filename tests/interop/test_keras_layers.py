@@ -1,0 +1,127 @@
+"""Every layer, from its own examples, in files that we write for Keras: Keras loads them and gives equal outputs, and
+what Keras saves of it then is loaded here and gives the same again."""
+
+import numpy as np
+import pytest
+
+import prototorch as pt
+from prototorch import layers
+from prototorch.errors import UsageError
+from prototorch.interop.keras.layer_classes import ACTIVATIONS, NOT_IN_KERAS, SAME_IN_KERAS
+from prototorch.interop.keras.layouts import LAYOUTS
+from prototorch.interop.writers import ModelToWrite, write_model
+from prototorch.layers.base import Layer
+from prototorch.testing.parse_example import parse_layer
+from tests.interop.keras_nets import WRITERS, keras, predict, quiet, randomize, write
+
+SHIPPED = {n: c for n, c in Layer.members().items() if c.__module__.startswith(layers.__name__)}
+EXAMPLES = [pytest.param(e, id=f"{n}-{k}") for n, c in SHIPPED.items() for k, e in enumerate(c.examples)]
+TOLERANCE = 1e-4
+
+#: layer classes -> words of the reason why Keras cannot have them, or not with the settings of some examples
+NOT_EXPRESSIBLE = {
+    "AdaptiveAveragePooling2D": "Keras has no",
+    "AveragePooling2D": "does not count in the mean",
+    "CELU": "other settings",
+    "CenterCrop": "offset_rounding",
+    "ColorChannels": "color channels",
+    "Conv2DTranspose": "groups",
+    "Conv2D": "strides together with a dilation_rate",
+    "GaussianNoise": "stddev of at most 1",
+    "GELU": "approximate",
+    "GRU": "no function of Keras",
+    "LRN": "local response normalization",
+    "LSTM": "no function of Keras",
+    "LogSoftmax": "other settings",
+    "MaxPooling2D": "behind a ReLU alone",
+    "PositionEmbedding": "no position embedding",
+    "RandomCrop": "does not crop outside training",
+    "Rescaling": "no scale here is negative",
+    "Resizing": "keep_aspect_ratio",
+    "SinePositionEncoding": "no position encoding",
+}
+#: what Keras computes in another way on PyTorch than on its other back ends, which compute as we do
+PEER_DIFFERS = ("padding: same", "interpolation: bicubic")
+
+
+def model_of(example, seed=0):
+    """A model of this one layer with random weights, and inputs for it."""
+    rng = np.random.default_rng(seed)
+    dtypes = [example.dtype] * len(example.inputs) if isinstance(example.dtype, str) else example.dtype
+    symbols = [pt.Input(shape, dtype=dtype) for shape, dtype in zip(example.inputs, dtypes, strict=True)]
+    model = pt.Model(symbols, parse_layer(example.text)(*symbols))
+    set_random(model, rng)
+    low, high = example.extra.get("range", (0, 2))
+    inputs = [
+        rng.standard_normal((2, *shape)).astype(dtype)
+        if "float" in dtype
+        else rng.integers(low, high, (2, *shape)).astype(dtype)
+        for shape, dtype in zip(example.inputs, dtypes, strict=True)
+    ]
+    return model, inputs
+
+
+def set_random(model, rng):
+    """Random weights; variances are positive."""
+    arrays = {name: rng.normal(0, 0.5, array.shape) for name, array in model.weights.items()}
+    model.set_weights({n: np.abs(a) + 0.5 if "variance" in n else a for n, a in arrays.items()})
+
+
+def to_write(model):
+    return ModelToWrite(model.net, {name: np.asarray(array) for name, array in model.weights.items()})
+
+
+def outputs(model, inputs):
+    found = model.predict(inputs if len(inputs) > 1 else inputs[0], verbose=0)
+    return list(found.values()) if isinstance(found, dict) else [found]
+
+
+@quiet
+def load(path):
+    return keras.models.load_model(path, compile=False)
+
+
+def assert_equal(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_layer_in_keras_and_back(tmp_path, example):
+    model, inputs = model_of(example)
+    expected = outputs(model, inputs)
+    kind = example.text.split()[0]
+    try:
+        write_model(tmp_path / "net.keras", to_write(model))
+    except UsageError as error:
+        assert NOT_EXPRESSIBLE[kind] in str(error)  # noqa: PT017
+        return
+    peer = load(tmp_path / "net.keras")
+    if not (
+        ("Pooling" in kind or "Sampling" in kind or "Resizing" in kind) and any(t in example.text for t in PEER_DIFFERS)
+    ):
+        assert_equal(expected, predict(peer, *inputs))
+    if not model.weights:
+        return
+    write_model(tmp_path / "legacy.h5", to_write(model), "keras-h5")
+    assert_equal(predict(peer, *inputs), predict(load(tmp_path / "legacy.h5"), *inputs))
+    randomize(peer, 1)
+    expected = predict(peer, *inputs)
+    is_ambiguous = kind == "PReLU" and "shared_axes" in example.text  # nothing tells that it is channels-first
+    number = type(model.net.nodes[0].layer).examples.index(example)
+    for how in [] if is_ambiguous else [list(WRITERS)[number % len(WRITERS)]]:
+        set_random(model, np.random.default_rng(2))
+        model.load_weights(write(peer, how, tmp_path))
+        assert_equal(outputs(model, inputs), expected)
+
+
+def test_every_layer_is_in_a_table():
+    """Each shipped layer is in one table, and where it has weights their layouts are known."""
+    names = set(SHIPPED) - {"Activation"}
+    tables = [set(ACTIVATIONS), set(SAME_IN_KERAS), set(NOT_IN_KERAS)]
+    doubly = {name for name in names if sum(name in table for table in tables) > 1}
+    assert doubly == {"ELU", "LeakyReLU", "ReLU", "Softmax"}  # classes and functions there
+    assert names - set.union(*tables) <= {"AdaptiveAveragePooling2D"}
+    for name in sorted(names):
+        if any(model_of(example)[0].weights for example in SHIPPED[name].examples):
+            assert LAYOUTS.knows(SHIPPED[name]), name
