@@ -24,6 +24,8 @@ __distribution__ = "prototorch-dl"  # by which the command line knows this packa
 _PUBLIC = {
     "load_model": ("prototorch.load", "load_model"),
     "read_weights": ("prototorch.interop.readers", "read_weights"),
+    "models": ("prototorch.models", ""),
+    "Weights": ("prototorch.interop.weight_sets.weights_block", "Weights"),
     "Model": ("prototorch.model", "Model"),
     "Sequential": ("prototorch.sequential", "Sequential"),
     "Input": ("prototorch.graph.symbolic", "Input"),

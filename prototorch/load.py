@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Literal
 
 from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
 from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
+from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.layers.activation import ActivationLayer
 from prototorch.model import Model
 from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
+from prototorch.schema.block_source import find_span
 from prototorch.schema.python_function import custom_objects as use_custom_objects
 from prototorch.storage import checkpoint
 from prototorch.storage.container import has_container_header, is_container
-from prototorch.text.diagnostics import Report
+from prototorch.text.diagnostics import Report, located
 from prototorch.text.loader import load_document, load_text
 from prototorch.text.overrides import strings_in
 from prototorch.text.syntax_tree import Body, Document, TypedBlock, Word
@@ -44,8 +46,10 @@ __all__ = [
 def load_model(
     source: str | PathLike[str],
     *,
+    weights: str | PathLike[str] | Weights | Literal[False] | None = None,
     overrides: Sequence[str] = (),
     allow_read: Paths = (),
+    allow_download: bool = False,
     custom_objects: Mapping[str, Any] | None = None,
     compile: bool = True,
     safe_mode: bool = True,
@@ -53,7 +57,10 @@ def load_model(
 ) -> Model:
     """A model from a text file, the name of a shipped model (``"alexnet"``), or a saved .h5, recognized by content.
 
-    params: the text's parameters, ``classes=10``. overrides: as ``--set`` of the command line, ``"fit.epochs=3"``.
+    params: the text's parameters, ``classes=10``. weights: what the model begins with: the name of a weight set
+    ("imagenet"), a file, an address, or a `Weights` block; None: what the text's own ``weights`` block says; False:
+    nothing. allow_download: whether addresses that a text names may be opened; those of the sets that come with
+    prototorch, and an address given here, always are. overrides: as ``--set`` of the command line, ``"fit.epochs=3"``.
     allow_read: a folder or file, or several, besides the working directory, in which a saved model may name data.
     custom_objects: the Python functions that the model was compiled with as losses or metrics, by name; without them it
     predicts, and raises UsageError where they are needed.
@@ -82,10 +89,17 @@ def load_model(
                 raise UsageError(
                     f"{path} is a saved model, in which parameters are already substituted ({', '.join(params)})"
                 )
-            return load_saved(path, overrides, allow_read, compile)
-        report = Report()
-        model = _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
-        model.compile_block = model.compile_block if compile else None
+            model = load_saved(path, overrides, allow_read, compile)
+        else:
+            report = Report()
+            model = _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
+            model.compile_block = model.compile_block if compile else None
+            if weights is None and model.weights_block is not None:
+                with located(find_span(model.weights_block, "source")):
+                    model.load_weights(model.weights_block, allow_download=allow_download)
+        if weights is not None and weights is not False:
+            model.weights_block = Weights.from_source(weights)
+            model.load_weights(model.weights_block)
         return model
 
 
@@ -165,7 +179,7 @@ def read_blocks(document: Document, report: Report) -> tuple[Net | None, dict[st
     """The net of an expanded document, and its blocks compile and fit by name; None, or missing, after mistakes."""
     net, sections = read_net(document, report)
     blocks: dict[str, Any] = {}
-    for name, block in (("compile", Compile), ("fit", Fit)):
+    for name, block in (("weights", Weights), ("compile", Compile), ("fit", Fit)):
         field = sections.get(name)
         if field is not None and isinstance(field.value, Body):
             blocks[name] = block.from_fields(field.value.fields, report, field.name_span)
@@ -188,6 +202,7 @@ def make_model(net: Net, blocks: Mapping[str, Any]) -> Model:
     """The model of a net and its blocks compile and fit, see `read_blocks`."""
     model = Model(net)
     model.compile_block, model.fit_block = blocks.get("compile"), blocks.get("fit")
+    model.weights_block = blocks.get("weights")
     return model
 
 

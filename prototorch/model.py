@@ -107,7 +107,7 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         return format_fields([*net_fields(self.net), *self._blocks()])
 
     def _blocks(self) -> list[Field]:
-        blocks = {"compile": self.compile_block, "fit": self.fit_block}.items()
+        blocks = {"weights": self.weights_block, "compile": self.compile_block, "fit": self.fit_block}.items()
         return [Field(name, Body(tuple(block.to_fields()))) for name, block in blocks if block is not None]
 
     @explain_arguments(SUMMARY_ARGUMENTS)

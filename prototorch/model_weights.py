@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -18,12 +20,13 @@ from prototorch.interop.matching import match_weights
 from prototorch.interop.matching.assign import assign_match
 from prototorch.interop.matching.report import check_match, load_report
 from prototorch.interop.matching.rules_file import as_rules
-from prototorch.interop.readers import read_weights
+from prototorch.interop.weight_sets.adoption import adopt_set
+from prototorch.interop.weight_sets.opening import is_saved_file, open_weights
+from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.schema.neutral_arguments import explain_arguments
 from prototorch.spec import Spec
 from prototorch.storage import checkpoint
-from prototorch.storage.container import is_container
 from prototorch.storage.load_report import LoadReport
 from prototorch.train.argument_checks import SAVE_ARGUMENTS, WEIGHTS_ARGUMENTS, check_path
 from prototorch.train.config import Compile
@@ -43,6 +46,7 @@ class ModelWeights:
     compile_block: Compile | None
     _trainer: Trainer | None
     _weight_specs: dict[str, WeightSpec] | None
+    weights_block: Weights | None = None
 
     @property
     def trainer(self) -> Trainer:
@@ -50,6 +54,10 @@ class ModelWeights:
         raise NotImplementedError
 
     def _bind_inner_layers(self, net_trace: Trace) -> None:
+        """See `prototorch.model_structure.ModelStructure`."""
+        raise NotImplementedError
+
+    def _take_over_unfreezings(self) -> None:
         """See `prototorch.model_structure.ModelStructure`."""
         raise NotImplementedError
 
@@ -153,32 +161,48 @@ class ModelWeights:
             )  # fmt: skip
 
     @explain_arguments(aliases={"filepath": "path"})
-    def load_weights(self, path: str | PathLike[str], *, by_name: bool = False, skip_mismatch: bool = False,
+    def load_weights(self, path: str | PathLike[str] | Weights, *, by_name: bool = False, skip_mismatch: bool = False,
                      rules: Any = None, except_: str | Sequence[str] = (), system: str | None = None,
-                     by_order: bool = False) -> LoadReport:  # fmt: skip
-        """Read weights from a file: of prototorch, PyTorch, safetensors, Keras or NumPy (see `pt.read_weights`).
+                     by_order: bool = False, allow_download: bool = True) -> LoadReport:  # fmt: skip
+        """Read weights from a file of prototorch, PyTorch, safetensors, Keras or NumPy (see `pt.read_weights`).
+
+        path: of the file; or the name of a weight set ("torchvision/resnet50-v2", "imagenet"), an address, or a
+        `Weights` block. A set is downloaded once; its preprocessing and class names replace the model's, which is
+        printed. A local file with the names of a set of this model gets the rules of that set.
 
         By default the file must have exactly the model's weights, with their shapes; the names of another system are
         matched with the model's, and its layouts are changed to ours. by_name: weights may be missing or unknown.
         skip_mismatch: shapes may differ as well. rules: which names of the file are others in the model: a dict, or the
         path of a rules file. except_: patterns of the model's weights that keep their values (``"logits/*"``).
         system: "torch", "keras" or "prototorch", for a file that does not tell. by_order: pair layers by their order,
-        kinds and shapes instead of names; the error without it shows the pairs.
+        kinds and shapes instead of names; the error without it shows the pairs. allow_download: False refuses addresses
+        but those of sets that come with prototorch.
 
         Returns a report of what was loaded and what was not; after an error nothing has been changed. Weights that are
-        not finite are a RuntimeWarning. Raises WeightsError, ModelFileError.
+        not finite are a RuntimeWarning. Raises WeightsError, ModelFileError, and UsageError for a set of another model.
         """
-        check_path(path)
-        patterns = [except_] if isinstance(except_, str) else list(except_)
-        if is_container(path) and rules is None and not patterns and system is None and not by_order:
-            report = checkpoint.load_weights_into(path, self.weights, by_name=by_name, skip_mismatch=skip_mismatch)
-        else:
-            weights = self.weights
-            specs = self._weight_specs or trace_net(self.net, 1).weights
-            match = match_weights(read_weights(path), specs, self.net, as_rules(rules), system=system,
-                                  by_order=by_order, except_=patterns)  # fmt: skip
-            check_match(match, by_name=by_name, skip_mismatch=skip_mismatch)
-            assign_match(match, weights)
-            report = load_report(match)
-        warn_of_loaded(self.variables, fspath(path), slots=False)
-        return report
+        block = path if isinstance(path, Weights) else Weights.from_source(path, except_, as_rules(rules))
+        if is_saved_file(block.source) and not (block.rules or block.except_ or system or by_order):
+            report = checkpoint.load_weights_into(
+                block.source, self.weights, by_name=by_name, skip_mismatch=skip_mismatch
+            )
+            warn_of_loaded(self.variables, block.source, slots=False)
+            return report
+        opened = open_weights(block, self.net, allow_download=allow_download, check=not (by_name or skip_mismatch))
+        weights = self.weights
+        specs = self._weight_specs or trace_net(self.net, 1).weights
+        match = match_weights(opened.file, specs, self.net, opened.rules, system=system or opened.system,
+                              by_order=by_order, except_=block.except_)  # fmt: skip
+        check_match(match, by_name=by_name, skip_mismatch=skip_mismatch)
+        if self._trainer is not None and opened.declared is not None:
+            self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
+        net, notes = (self.net, "") if opened.declared is None else adopt_set(self.net, opened.declared, block)
+        assign_match(match, weights)
+        if notes:
+            print(notes, file=sys.stderr)
+        if net != self.net:
+            self._take_over_unfreezings()
+            self.net = replace(self.net, preprocess=net.preprocess, class_names=net.class_names)
+            self.input_ranges, self._trainer = InputRanges(self.net), None
+        warn_of_loaded(self.variables, opened.file.path, slots=False)
+        return load_report(match)

@@ -101,7 +101,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.model",),
     ("prototorch.sequential",),
     ("prototorch.load",),
-    ("prototorch.training_checks",),
+    ("prototorch.training_checks", "prototorch.models"),
     ("prototorch.conversion",),
     ("prototorch.checking", "prototorch.prediction", "prototorch.docs_pages"),
     ("prototorch.measure",),

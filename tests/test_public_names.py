@@ -12,8 +12,8 @@ import prototorch as pt
 
 NAMES = {
     "prototorch": """
-        Callback Data Function Input Layer Model Module Sequential Tensor __version__ callbacks constraints
-        data errors grad initializers layers load_model losses manual_seed metrics no_grad ops optimizers
+        Callback Data Function Input Layer Model Module Sequential Tensor Weights __version__ callbacks constraints
+        data errors grad initializers layers load_model losses manual_seed metrics models no_grad ops optimizers
         read_weights regularizers schedules tensor training
     """,
     "layers": """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import click
 import numpy as np
@@ -64,9 +64,9 @@ def add_device_overrides(overrides: tuple[str, ...], threads: int | None, device
     return (*overrides, *(f"{name}={json.dumps(value)}" for name, value in settings if value is not None))
 
 
-def warn_untrained(file: str, does: str) -> None:
-    """Note on standard error that FILE has no weights."""
-    if not is_saved(find_model_file(file)):
+def warn_untrained(file: str, does: str, model: Model | None = None) -> None:
+    """Note on standard error that FILE has no weights, and names none."""
+    if not is_saved(find_model_file(file)) and (model is None or model.weights_block is None):
         click.echo(f"note: {file} is a text, which holds no weights: it {does} as it begins, untrained", err=True)
 
 
@@ -75,10 +75,24 @@ def data_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--data", metavar="SOURCE", help="Data: a name (fashion-mnist-mini) or a path.")(function)
 
 
-def open_model(file: str, overrides: tuple[str, ...], data: str | None = None) -> Model:
-    """The model of a command's arguments."""
+def weights_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--weights`` and ``--allow-download``: what the model begins with."""
+    allow = click.option("--allow-download", is_flag=True, help="Open an address that the text itself names.")
+    text = "Begin with these weights: a set (imagenet), a file of any system, or an address."
+    return click.option("--weights", metavar="WHAT", help=text)(allow(function))
+
+
+def open_model(
+    file: str,
+    overrides: tuple[str, ...],
+    data: str | None = None,
+    weights: str | Literal[False] | None = False,
+    allow_download: bool = False,
+) -> Model:
+    """The model of a command's arguments. weights: as of `load_model`; by default none are loaded into a text."""
     extra = (f"fit.data.source={json.dumps(data)}",) if data is not None else ()
-    return load_model(file, overrides=(*overrides, *extra), allow_read=allowed_folders())
+    return load_model(file, weights=weights, overrides=(*overrides, *extra), allow_read=allowed_folders(),
+                      allow_download=allow_download)  # fmt: skip
 
 
 def allowed_folders() -> tuple[str, ...]:

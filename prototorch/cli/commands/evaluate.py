@@ -16,6 +16,7 @@ from prototorch.cli.options import (
     set_option,
     threads_option,
     warn_untrained,
+    weights_option,
 )
 from prototorch.train.config import Fit
 from prototorch.train.progress import format_logs
@@ -25,12 +26,12 @@ from prototorch.train.progress import format_logs
 @model_argument
 @data_option
 @set_option
-@click.option("--weights", metavar="FILE", help="Weights to load first, where FILE is a text.")
+@weights_option
 @device_option
 @threads_option
 @json_option
-def command(file: str, data: str | None, overrides: tuple[str, ...], weights: str | None, device: str | None,
-            threads: int | None, as_json: bool) -> None:  # fmt: skip
+def command(file: str, data: str | None, overrides: tuple[str, ...], weights: str | None, allow_download: bool,
+            device: str | None, threads: int | None, as_json: bool) -> None:  # fmt: skip
     """Evaluate a model on the validation part of its data.
 
     With --data, on the validation or test part of that source if it has one, else on all of it.
@@ -39,17 +40,15 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], weights: st
     Examples:
       prototorch evaluate runs/lenet/model.h5
       prototorch evaluate models/lenet.proto --weights runs/lenet/model.h5 --data fashion-mnist
+      prototorch evaluate resnet50 --weights imagenet --data imagenet/val
     """
-    model = open_model(file, add_device_overrides(overrides, threads, device), data)
-    if weights is not None:
-        model.load_weights(weights)
+    model = open_model(file, add_device_overrides(overrides, threads, device), data, weights, allow_download)
     if data is not None:
         model.fit_block = _without_split(model.fit_block, overrides)
     if model.fit_block is not None:
         print_data_paths(model.fit_block.validation or model.fit_block.data)
     results = model.evaluate()
-    if weights is None:
-        warn_untrained(file, "was evaluated")
+    warn_untrained(file, "was evaluated", model)
     if as_json:
         print_json(results)
     else:

@@ -18,6 +18,7 @@ from prototorch.cli.options import (
     print_json,
     threads_option,
     warn_untrained,
+    weights_option,
 )
 from prototorch.errors import DataError, UsageError
 from prototorch.prediction import Predictions, predict_files
@@ -39,11 +40,13 @@ from prototorch.storage.array_writer import ARRAY_SUFFIXES, write_arrays
     "--to", type=click.Path(dir_okay=False), metavar="FILE", help="Write the outputs to a .h5, .npz or .npy file."
 )
 @click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True, help="Samples in one step.")
+@weights_option
 @device_option
 @threads_option
 @json_option
 def command(file: str, what: tuple[str, ...], top: int, outputs: tuple[str, ...], to: str | None, batch_size: int,
-            device: str | None, threads: int | None, as_json: bool) -> int:  # fmt: skip
+            weights: str | None, allow_download: bool, device: str | None, threads: int | None,
+            as_json: bool) -> int:  # fmt: skip
     """Use the saved model FILE on WHAT: image files, a folder of images, an array file (.npy, .npz, .h5), or a table
     (.csv).
 
@@ -53,6 +56,7 @@ def command(file: str, what: tuple[str, ...], top: int, outputs: tuple[str, ...]
     \b
     Examples:
       prototorch predict runs/alexnet/model.h5 cat.png dog.jpg
+      prototorch predict resnet101 --weights imagenet cat.jpg
       prototorch predict runs/lenet/model.h5 digits.npy --to scores.npy
       prototorch predict runs/alexnet/model.h5 photos --output pool5 --to features.h5
     """
@@ -62,9 +66,9 @@ def command(file: str, what: tuple[str, ...], top: int, outputs: tuple[str, ...]
         click.echo(f"note: --output names a layer; a file is written by --to {to}", err=True)
     if to is not None and Path(to).suffix not in ARRAY_SUFFIXES:
         raise UsageError(f"--to {to}: its name must end in {', '.join(ARRAY_SUFFIXES[:-1])} or {ARRAY_SUFFIXES[-1]}")
-    model = open_model(file, add_device_overrides((), threads, device))
+    model = open_model(file, add_device_overrides((), threads, device), None, weights, allow_download)
     predictions = predict_files(model, what, batch_size, outputs)
-    warn_untrained(file, "predicts")
+    warn_untrained(file, "predicts", model)
     if to is not None:
         _write(to, predictions)
     elif as_json:

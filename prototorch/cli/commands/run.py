@@ -22,6 +22,7 @@ from prototorch.cli.options import (
     set_option,
     threads_option,
     to_json_types,
+    weights_option,
 )
 from prototorch.cli.process_start import PROCESS_START
 from prototorch.cli.run_dirs import load_snapshot, open_run_folder
@@ -118,14 +119,15 @@ def _describe_position(model: Model, folder: RunFolder) -> str:
 )
 @click.option("--resume", is_flag=True, help="Go on with an interrupted training, bit for bit.")
 @click.option("--overwrite", is_flag=True, help="Replace the run that the run folder holds.")
+@weights_option
 @device_option
 @threads_option
 @click.option("--profile", is_flag=True, help="Show where the time went: data, steps, validation, ...")
 @quiet_option
 @json_option
 def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int | None, run_dir: str | None,
-            resume: bool, overwrite: bool, device: str | None, threads: int | None, profile: bool, quiet: bool,
-            as_json: bool) -> int:  # fmt: skip
+            resume: bool, overwrite: bool, weights: str | None, allow_download: bool, device: str | None,
+            threads: int | None, profile: bool, quiet: bool, as_json: bool) -> int:  # fmt: skip
     """Train the model in FILE on the data it names, evaluate it, and keep the result.
 
     FILE is a model text, or the name of a shipped model. The run folder gets model.h5 (the trained model),
@@ -140,11 +142,15 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
       prototorch run alexnet
       prototorch run models/lenet.proto --data fashion-mnist --set fit.epochs=5
       prototorch run my.proto --resume
+      prototorch run resnet18 --weights imagenet --data photos
       prototorch run my.proto --epochs 1 --profile
     """
     if epochs is not None:
         overrides = (*overrides, f"fit.epochs={epochs}")
-    model = open_model(file, add_device_overrides(overrides, threads, device), data)
+    if resume and weights is not None:
+        raise UsageError("--resume goes on with the weights of the interrupted training; leave out --weights")
+    overrides = add_device_overrides(overrides, threads, device)
+    model = open_model(file, overrides, data, False if resume else weights, allow_download)
     if model.fit_block is None or model.fit_block.data is None:
         raise UsageError(f"{file} names no data: add fit {{ data {{ source: ... }} }}, or give --data")
     if model.compile_block is None or not model.compile_block.loss:

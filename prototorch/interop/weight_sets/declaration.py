@@ -19,7 +19,7 @@ class WeightSet(Block):
     display_name = "weight_set"
 
     name: str = field(doc='Name of the set, "SOURCE/NAME".')
-    aliases: list[str] = field([], doc='Other names among the sets of its model, such as "imagenet".')
+    alias: list[str] = field([], doc='Other names among the sets of its model, such as "imagenet".')
     model: str = field(doc="Name of the model text that the weights belong to.")
     replaces: str | None = field(
         None, doc="Name of the model for which `prototorch.models` gives this one when pretrained weights are wanted."
@@ -43,7 +43,7 @@ class WeightSet(Block):
 
     examples = [
         example(
-            'weight_set { name: "torchvision/alexnet"  aliases: ["imagenet"]  model: "alexnet_torchvision"  '
+            'weight_set { name: "torchvision/alexnet"  alias: ["imagenet"]  model: "alexnet_torchvision"  '
             'address: "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth"  digest: "sha256:7be5be79"  '
             'format: "PyTorch"  system: "torch"  license: "none stated"  trained_by: "torchvision"  '
             'rules { map { from: "classifier.6"  to: "logits" } } }'

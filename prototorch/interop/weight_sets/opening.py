@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from os import PathLike, fspath
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prototorch.errors import FileError, UsageError
@@ -15,10 +13,12 @@ from prototorch.interop.matching.rules import Rules
 from prototorch.interop.readers import formats, read_weights
 from prototorch.interop.weight_file import WeightFile
 from prototorch.interop.weight_sets.belonging import check_belongs
-from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, sets_of_net, suggest_sets
+from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, list_sets, sets_of_net, suggest_sets
+from prototorch.interop.weight_sets.weights_block import Weights
+from prototorch.storage.container import is_container
 from prototorch.terminal import escape_line
 
-__all__ = ["OpenedWeights", "open_weights"]
+__all__ = ["OpenedWeights", "is_saved_file", "open_weights"]
 
 _SUFFIXES = (".pt", ".pth", ".bin", ".safetensors", ".h5", ".hdf5", ".keras", ".npz", ".npy", ".onnx", ".nnp",
              ".caffemodel", ".proto")  # fmt: skip
@@ -41,53 +41,61 @@ class OpenedWeights:
         return self.declared.weights.system if self.declared is not None else None
 
 
-def open_weights(
-    what: str | PathLike[str],
-    net: Net,
-    *,
-    except_: Sequence[str] = (),
-    allow_download: bool = True,
-    folder: str | PathLike[str] | None = None,
-) -> OpenedWeights:
-    """The file that ``what`` stands for, opened and not yet matched with the net.
+def is_saved_file(source: str) -> bool:
+    """Whether a source is the path of a file of `Model.save` and of no set."""
+    return "://" not in source and os.path.isfile(source) and is_container(source)
 
-    what: the name of a weight set or an alias of one of the net's model, the path of a file, or an address. A local
-    file gets the rules of a set of the net's model whose names it has.
-    except_: patterns of weights of the net that are not taken from the file. allow_download: whether addresses may be
-    opened that are not those of sets that come with prototorch. folder: the one that paths are relative to.
+
+def open_weights(block: Weights, net: Net, *, allow_download: bool = True, check: bool = True) -> OpenedWeights:
+    """The file that a block names, opened and not yet matched with the net.
+
+    Its source is the name of a weight set or an alias of one of the net's model, the path of a file, or an address. A
+    local file gets the rules of a set of the net's model whose names it has, where the block has none.
+    allow_download: whether addresses may be opened that are not those of sets that come with prototorch.
+    check: whether a set must have exactly the net's weights.
 
     Raises UsageError for a set of another model, with the model it belongs to, and for a name that is nothing;
     FileError and its kinds for files that cannot be had or read.
     """
-    name = fspath(what)
-    declared = find_set(name, net) if isinstance(what, str) else None
+    name = block.source
+    declared = find_set(name, net)
     if declared is not None:
-        return _open_set(declared, net, except_, allow_download)
-    if "://" in name or name.startswith("file:"):
+        if check:
+            check_belongs(declared, net, block.except_)
+        opened = _open_set(declared, net, allow_download)
+    elif "://" in name or name.startswith("file:"):
         _check_allowed(name, allow_download)
-        return _open_file(download(name), net)
-    path = Path(folder or "", name) if folder is not None and Path(folder, name).exists() else Path(name).expanduser()
-    if not path.exists() and not _looks_like_path(name):
+        opened = _open_file(download(name), net)
+    else:
+        opened = _open_file(_find_file(block, net), net)
+    return opened if block.rules is None else replace(opened, rules=block.rules)
+
+
+def _find_file(block: Weights, net: Net) -> Path:
+    """The path that a source stands for: beside the text that names it, else as it is."""
+    path = Path(block.source).expanduser()
+    if block.text_folder is not None and (beside := Path(block.text_folder) / path).exists():
+        return beside
+    if not path.exists() and not _looks_like_path(block.source):
         raise UsageError(
-            f"{escape_line(name)!r:.200} is neither a file nor the name of a weight set.{suggest_sets(name, net)}"
+            f"{escape_line(block.source)!r:.200} is neither a file nor the name of a weight set."
+            f"{suggest_sets(block.source, net)}"
         )
-    return _open_file(path, net)
+    return path
 
 
 def _looks_like_path(name: str) -> bool:
     return name.endswith(_SUFFIXES) or (os.sep in name and name.count("/") != 1) or name.startswith((".", "~", "/"))
 
 
-def _open_set(declared: DeclaredSet, net: Net, except_: Sequence[str], allow_download: bool) -> OpenedWeights:
+def _open_set(declared: DeclaredSet, net: Net, allow_download: bool) -> OpenedWeights:
     weights = declared.weights
-    check_belongs(declared, net, except_)
     known = {one.name.partition(" ")[0].lower() for one in formats()}
     if weights.format.partition(" ")[0].lower() not in known:
-        others = [one.weights for one in sets_of_net(net) if one is not declared]
-        others_text = f"; readable sets are {', '.join(one.name for one in others)}" if others else ""
+        others = [one.weights for one in list_sets() if one.weights.replaces == weights.model]
+        instead = "".join(f'; instead: load_model("{one.model}", weights="{one.name}")' for one in others)
         raise UsageError(
-            f"{weights.name} is a file of {weights.format} ({weights.address}), a format that is not read yet"
-            f"{others_text}"
+            f"{weights.name} is a file of {weights.format} ({weights.address}), a format that is not read yet{instead}"
         )
     if not declared.is_shipped:
         _check_allowed(weights.address, allow_download)

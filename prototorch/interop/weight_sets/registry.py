@@ -103,13 +103,13 @@ def find_set(name: str, net: Net) -> DeclaredSet | None:
     """
     own = sets_of_net(net)
     for one in own:
-        if name in (one.weights.name, one.weights.address, *one.weights.aliases):
+        if name in (one.weights.name, one.weights.address, *one.weights.alias):
             return one
     shipped = list_sets()
     for one in shipped:
         if name in (one.weights.name, one.weights.address):
             return one
-    others = [one for one in shipped if name in one.weights.aliases]
+    others = [one for one in shipped if name in one.weights.alias]
     if others:
         raise UsageError(_no_such_alias(name, net, own, others))
     return None
@@ -120,7 +120,7 @@ def _no_such_alias(alias: str, net: Net, own: Sequence[DeclaredSet], others: Seq
     replacing = [one for one in others if one.weights.replaces in names]
     if replacing:
         one = replacing[0].weights
-        where = f": {alias!r} is {one.name}, which belongs to {one.model!r}; open that model instead"
+        where = f'; {one.name} belongs to another text: load_model("{one.model}", weights="{alias}")'
     elif own:
         where = f"; it has {', '.join(one.weights.name for one in own)}"
     else:
@@ -130,7 +130,7 @@ def _no_such_alias(alias: str, net: Net, own: Sequence[DeclaredSet], others: Seq
 
 def suggest_sets(name: str, net: Net) -> str:
     """A hint for a name that is neither a file nor a set."""
-    own = [n for one in sets_of_net(net) for n in (one.weights.name, *one.weights.aliases)]
+    own = [n for one in sets_of_net(net) for n in (one.weights.name, *one.weights.alias)]
     return did_you_mean(name, [*own, *(one.weights.name for one in list_sets())]) or (
         f" The model {net.name!r} has {', '.join(own)}." if own else " `prototorch weights` lists all sets."
     )
@@ -158,7 +158,7 @@ def _duplicates(sets: Iterable[DeclaredSet]) -> list[tuple[str, str]]:
     owners: dict[str, str] = {}
     twice = []
     for one in sets:
-        for name in (one.weights.name, *one.weights.aliases):
+        for name in (one.weights.name, *one.weights.alias):
             if name in owners:
                 twice.append((name, one.weights.name))
             owners[name] = one.weights.name

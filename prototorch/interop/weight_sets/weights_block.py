@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any, Literal
 
+from prototorch.errors import UsageError
 from prototorch.interop.matching.rules import Rules
 from prototorch.schema import Block, ListOf, example, field
+from prototorch.schema.block_source import find_span
 from prototorch.schema.patterns import Pattern
 
 __all__ = ["Weights"]
@@ -43,9 +47,21 @@ class Weights(Block):
     ]
 
     @classmethod
-    def coerce(cls, value: Any) -> Weights | None:
-        """A string is the source; an object with a ``url`` (torchvision's enums) that address."""
-        if isinstance(value, str):
-            return cls(source=value)
-        url = getattr(value, "url", None)
-        return cls(source=url) if isinstance(url, str) else None
+    def from_source(cls, what: Any, except_: str | Sequence[str] = (), rules: Rules | None = None) -> Weights:
+        """A block for what Python calls weights: a name, an address, a path, or one of torchvision's enums (by their
+        ``url``). Raises UsageError for other values."""
+        if isinstance(what, Weights):
+            return what
+        url = getattr(what, "url", what)
+        source = os.fspath(url) if isinstance(url, str | os.PathLike) else None
+        if not isinstance(source, str) or not source or "\0" in source:
+            raise UsageError(
+                f"expected weights: a path, an address, the name of a set, or a Weights block, not {what!r:.80}"
+            )
+        return cls(source=source, except_=[except_] if isinstance(except_, str) else list(except_), rules=rules)
+
+    @property
+    def text_folder(self) -> str | None:
+        """The folder of the text that names the source; None where the command line or Python does."""
+        span = find_span(self, "source")
+        return os.path.dirname(span.path) or "." if span is not None and os.path.isfile(span.path) else None
