@@ -133,4 +133,4 @@ def test_python_m_prototorch_is_the_command_line():
 
 def test_public_names_do_not_name_modules_by_accident():
     modules = {name for name, (_, attribute) in importlib.import_module("prototorch")._PUBLIC.items() if not attribute}
-    assert modules == {*NAMES, "ops"} - {"prototorch"}
+    assert modules == {*NAMES, "ops", "models"} - {"prototorch"}

@@ -33,14 +33,17 @@ __all__ = ["download", "verify_file"]
 LOCK_POLL_SECONDS = 0.2
 
 
-def download(address: str, *, digest: str | None = None, name: str | None = None, size: int | None = None) -> Path:
+def download(
+    address: str, *, digest: str | None = None, name: str | None = None, size: int | str | None = None
+) -> Path:
     """The path of the file at an address: in the cache, where it is downloaded first if it is missing.
 
     address: https:, http: where there is a digest, or file:, which is read where it is. PROTOTORCH_MIRROR names an
     address, or a folder, that has the files as ``HOST/PATH`` and is asked instead.
     digest: as published, "sha256:" with 8 to 64 hexadecimal digits, "sha1:" with 40, "md5:" with 32. Without one the
     SHA-256 of the first download is recorded, which is warned of, and later downloads are compared with it.
-    name: of the file, instead of the address's last part. size: in bytes, where it is published, for messages.
+    name: of the file, instead of the address's last part. size: where it is published, for messages: in bytes, or with
+    its unit ("170.53 MiB").
 
     Several processes at once download a file once. Raises UsageError for what is no address or digest, FileError where
     the file cannot be fetched, or is another one than published.
@@ -119,7 +122,7 @@ def _record(
     return record
 
 
-def _fetch(address: str, path: Path, expected: Digest | None, size: int | None, name: str | None) -> None:
+def _fetch(address: str, path: Path, expected: Digest | None, size: int | str | None, name: str | None) -> None:
     """Download into a partial file, verify it, and give it its name."""
     partial = path.with_name(path.name + PARTIAL)
     source = _mirror_address(address, name)
@@ -144,7 +147,7 @@ def _fetch(address: str, path: Path, expected: Digest | None, size: int | None, 
         _record(path, address, digests, expected, path.stat())
     except TransferError as error:
         total = size or error.size
-        known = f" ({total:,} bytes)" if total else ""
+        known = f" ({total})" if isinstance(total, str) else f" ({total:,} bytes)" if total else ""
         where = f" from the mirror {source}" if source != address else ""
         raise FileError(
             f"{address}{known} cannot be downloaded{where}: {error}; fetch it by other means and put it at "

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prototorch.interop.matching.rules import Rules
 from prototorch.layers.base import Layer
 from prototorch.schema import Block, example, field
+from prototorch.text.syntax_tree import Body, Field
+from prototorch.text.writer import format_fields
 
 __all__ = ["WeightSet", "describe_layers"]
 
@@ -78,6 +82,7 @@ class WeightSet(Block):
         return ", ".join(parts)
 
 
-def describe_layers(layers: tuple[Layer, ...]) -> str:
-    """Layers as one line: ``Resizing(256, 256), CenterCrop(224, 224)``."""
-    return ", ".join(repr(layer) for layer in layers) or "none"
+def describe_layers(layers: Sequence[Layer]) -> str:
+    """Layers as a text writes them, in one line."""
+    fields = [Field(type(layer).__name__, Body(tuple(layer.to_fields()))) for layer in layers]
+    return " ".join(format_fields(fields).split()) or "none"

@@ -99,7 +99,7 @@ def _open_set(declared: DeclaredSet, net: Net, allow_download: bool) -> OpenedWe
         )
     if not declared.is_shipped:
         _check_allowed(weights.address, allow_download)
-    size = None if weights.mebibytes is None else round(weights.mebibytes * 2**20)
+    size = None if weights.mebibytes is None else f"{weights.mebibytes:g} MiB"
     path = download(weights.address, digest=weights.digest, size=size)
     return OpenedWeights(read_weights(path), weights.rules, declared)
 

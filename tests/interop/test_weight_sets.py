@@ -1,0 +1,399 @@
+"""Weight sets: what is declared is what torchvision publishes, and each loads into its own model and no other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import prototorch as pt
+from prototorch.errors import FileError, TextError, UsageError
+from prototorch.graph.probe import trace_net
+from prototorch.interop.weight_sets.belonging import check_belongs
+from prototorch.interop.weight_sets.declaration import WeightSet
+from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, list_sets, read_sets, sets_of_model
+from prototorch.interop.weight_sets.weights_block import Weights
+from prototorch.package_files import shipped_models
+from tests.interop.torchvision_nets import torchvision_module, torchvision_net
+
+SETS = {one.weights.name: one for one in list_sets()}
+TORCHVISION = [name for name in SETS if name.startswith("torchvision/")]
+ENUMS = {  # set -> the member of torchvision's enum
+    "torchvision/alexnet": "AlexNet_Weights.IMAGENET1K_V1",
+    "torchvision/densenet121": "DenseNet121_Weights.IMAGENET1K_V1",
+    "torchvision/googlenet": "GoogLeNet_Weights.IMAGENET1K_V1",
+    "torchvision/mobilenet_v2-v1": "MobileNet_V2_Weights.IMAGENET1K_V1",
+    "torchvision/mobilenet_v2-v2": "MobileNet_V2_Weights.IMAGENET1K_V2",
+    "torchvision/resnet101-v1": "ResNet101_Weights.IMAGENET1K_V1",
+    "torchvision/resnet101-v2": "ResNet101_Weights.IMAGENET1K_V2",
+    "torchvision/resnet18": "ResNet18_Weights.IMAGENET1K_V1",
+    "torchvision/resnet50-v1": "ResNet50_Weights.IMAGENET1K_V1",
+    "torchvision/resnet50-v2": "ResNet50_Weights.IMAGENET1K_V2",
+    "torchvision/squeezenet1_0": "SqueezeNet1_0_Weights.IMAGENET1K_V1",
+    "torchvision/squeezenet1_1": "SqueezeNet1_1_Weights.IMAGENET1K_V1",
+    "torchvision/vgg16": "VGG16_Weights.IMAGENET1K_V1",
+}
+
+
+def enum_member(name: str):
+    enum, member = ENUMS[name].split(".")
+    return getattr(getattr(torchvision_module().models, enum), member)
+
+
+def test_every_set_of_torchvision_has_its_enum():
+    assert sorted(ENUMS) == sorted(TORCHVISION)
+
+
+@pytest.mark.parametrize("name", sorted(ENUMS))
+def test_the_facts_are_those_that_torchvision_publishes(name: str):
+    declared, published = SETS[name], enum_member(name)
+    weights, meta = declared.weights, published.meta
+    accuracies = meta["_metrics"]["ImageNet-1K"]
+    assert weights.address == published.url
+    assert weights.digest == f"sha256:{published.url[-12:-4]}"
+    assert (weights.top1, weights.top5) == (accuracies["acc@1"], accuracies["acc@5"])
+    assert (weights.mebibytes, weights.recipe) == (meta["_file_size"], meta["recipe"])
+    assert declared.class_names() == tuple(meta["categories"])
+    assert ("imagenet" in weights.alias) == (published == type(published).DEFAULT) == ("DEFAULT" in weights.alias)
+    assert published.name in weights.alias
+
+
+@pytest.mark.parametrize("name", sorted(ENUMS))
+@pytest.mark.parametrize("size", [(300, 401), (231, 97)], ids=str)
+def test_the_preprocessing_is_that_of_torchvision(name: str, size: tuple[int, int]):
+    from PIL import Image
+
+    image = np.random.default_rng(size).integers(0, 256, (*size, 3)).astype(np.uint8)
+    theirs = enum_member(name).transforms()(Image.fromarray(image)).numpy()
+    x = pt.Input((3, 224, 224))
+    model = pt.Model(x, pt.layers.Linear()(x), preprocess=SETS[name].weights.preprocess)
+    np.testing.assert_allclose(model.predict(image.transpose(2, 0, 1)[None])[0], theirs, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", sorted(SETS))
+def test_the_rules_reach_every_weight_of_the_model(name: str):
+    """Each layer with weights is the target of exactly one rule, and its model is a shipped one."""
+    weights = SETS[name].weights
+    assert weights.model in shipped_models()
+    targets = [rule.to for rule in weights.rules.map]
+    specs = trace_net(pt.load_model(weights.model).net, 1).weights
+    layers = {name.rpartition("/")[0] for name in specs}
+    assert len(targets) == len(set(targets))
+    assert {t if t in layers else t.rpartition("/")[0] for t in targets} == layers
+
+
+@pytest.mark.parametrize("name", sorted(SETS))
+def test_a_set_belongs_to_its_model_and_to_no_other(name: str):
+    declared = SETS[name]
+    check_belongs(declared, pt.load_model(declared.weights.model).net)
+    other = "resnet20" if declared.weights.model != "resnet20" else "lenet"
+    with pytest.raises(
+        UsageError, match=f"belongs to the model .{declared.weights.model}., not to .{other}.*load_model"
+    ):
+        check_belongs(declared, pt.load_model(other).net)
+
+
+# ---------------------------------------------------------------- weights, there and back
+
+SMALL = {"squeezenet1_1": "squeezenet1_1", "mobilenet_v2": "mobilenet_v2", "resnet18": "resnet18"}
+LARGE = {"squeezenet": "squeezenet1_0", "densenet121": "densenet121", "googlenet_torchvision": "googlenet",
+         "alexnet_torchvision": "alexnet", "resnet50": "resnet50", "resnet101": "resnet101",
+         "vgg16": "vgg16"}  # fmt: skip
+FORMATS = ("zip", "legacy", "safetensors")
+
+
+def save_theirs(net, path: Path, form: str, prefix: str = "") -> Path:
+    """The state of a net of torchvision, saved by PyTorch or safetensors."""
+    import torch
+    from safetensors.torch import save_file
+
+    state = {prefix + name: tensor.contiguous() for name, tensor in net.state_dict().items()}
+    if form == "safetensors":
+        save_file(state, path)
+    else:
+        torch.save(state, path, _use_new_zipfile_serialization=form == "zip")
+    return path
+
+
+def photo() -> np.ndarray:
+    """uint8 [1, 3, 233, 301]: smooth, with noise."""
+    rows, columns = np.mgrid[:233, :301]
+    waves = 127 + 90 * np.sin(rows / 17 + columns / 31)[None] * np.array([1, -1, 0.5])[:, None, None]
+    noise = np.random.default_rng(0).integers(-30, 30, (3, 233, 301))
+    return np.clip(waves + noise, 0, 255).astype(np.uint8)[None]
+
+
+def assert_outputs_equal(model, net) -> None:
+    """Our outputs for a photo are theirs, with their transforms, to 1e-4 of their range."""
+    import torch
+    from PIL import Image
+
+    transform = enum_member(sets_of_model(model.name)[0].weights.name).transforms()
+    with torch.no_grad():
+        theirs = net(transform(Image.fromarray(photo()[0].transpose(1, 2, 0)))[None]).numpy()
+    ours = model.predict(photo())
+    ours = ours["logits"] if isinstance(ours, dict) else ours
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+    assert np.ptp(theirs) > 0.1
+
+
+def check_there_and_back(name: str, theirs: str, folder: Path) -> None:
+    net = torchvision_net(theirs)
+    models = []
+    for form in FORMATS:
+        model = pt.load_model(name)
+        report = model.load_weights(save_theirs(net, folder / f"{theirs}-{form}", form))
+        assert (report.missing, report.unexpected, report.mismatched) == ((), (), ())
+        models.append(model)
+        for weight, array in models[0].weights.items():
+            np.testing.assert_array_equal(array, model.weights[weight])
+    model = pt.load_model(name, weights=str(folder / f"{theirs}-legacy"))
+    renamed = folder / SETS[f"torchvision/{theirs}" if f"torchvision/{theirs}" in SETS else f"torchvision/{theirs}-v1"]\
+        .weights.address.rpartition("/")[2]  # fmt: skip
+    (folder / f"{theirs}-zip").rename(renamed)
+    model = pt.load_model(name, weights=str(renamed))  # the name of the set's file: its preprocessing as well
+    assert_outputs_equal(model, net)
+
+
+@pytest.mark.parametrize(("name", "theirs"), SMALL.items())
+def test_a_net_of_torchvision_loads_whole_and_computes_the_same(name: str, theirs: str, tmp_path: Path):
+    check_there_and_back(name, theirs, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "theirs"), LARGE.items())
+def test_a_large_net_of_torchvision_loads_whole_and_computes_the_same(name: str, theirs: str, tmp_path: Path):
+    check_there_and_back(name, theirs, tmp_path)
+
+
+def test_a_wrapped_state_loads_as_well(tmp_path: Path):
+    net = torchvision_net("squeezenet1_1")
+    path = save_theirs(net, tmp_path / "parallel.pt", "zip", "module.")
+    report = pt.load_model("squeezenet1_1").load_weights(path)
+    assert (report.missing, report.unexpected) == ((), ())
+
+
+# ---------------------------------------------------------------- names, texts, errors
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the file of torchvision/squeezenet1_1 (random weights, its digest not the published one), and a
+    declaration of it beside a text."""
+    (tmp_path / "weights" / "classes").mkdir(parents=True)
+    monkeypatch.setenv("PROTOTORCH_HOME", str(tmp_path / "home"))
+    save_theirs(torchvision_net("squeezenet1_1"), tmp_path / "published.pth", "zip")
+    text = shipped_models()["squeezenet1_1"].read_text(encoding="utf-8").replace('"squeezenet1_1"', '"mine"', 1)
+    (tmp_path / "mine.proto").write_text(text, encoding="utf-8")
+    (tmp_path / "weights" / "classes" / "kinds.txt").write_text("".join(f"kind {i}\n" for i in range(1000)))
+    (tmp_path / "weights" / "mine.proto").write_text(
+        f"""param fires: [3, 4, 6, 7, 9, 10, 11, 12]
+        weight_set {{
+          name: "we/mine"  alias: "published"  model: "mine"
+          address: "file:{tmp_path}/published.pth"
+          format: "PyTorch"  system: "torch"  license: "ours"  trained_by: "us"  classes: "kinds"
+          preprocess {{ Resizing {{ height: 224  width: 224 }} Rescaling {{ scale: $(1 / 128)  offset: -1 }} }}
+          rules {{
+            map {{ from: "features.0"  to: "conv1" }}
+            repeat i in $range(8) {{
+              repeat part in ["squeeze", "expand1x1", "expand3x3"] {{
+                map {{ from: "features.${{fires[i]}}.${{part}}"  to: "fire${{i + 2}}/${{part}}" }}
+              }}
+            }}
+            map {{ from: "classifier.1"  to: "conv10" }}
+          }}
+        }}
+        """,
+        encoding="utf-8",
+    )
+    return tmp_path
+
+
+def conv1(model) -> np.ndarray:
+    return model.weights["conv1/kernel"]
+
+
+def published_kernel() -> np.ndarray:
+    return torchvision_net("squeezenet1_1").state_dict()["features.0.weight"].numpy()
+
+
+@pytest.mark.parametrize("what", ["we/mine", "published", "published.pth", "./published.pth"])
+def test_a_set_beside_ones_own_text_by_each_of_its_names(mirror: Path, what: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(mirror)
+    model = pt.load_model("mine.proto", weights=what)
+    np.testing.assert_array_equal(conv1(model), published_kernel())
+    model = pt.load_model("mine.proto")
+    model.load_weights(what)
+    np.testing.assert_array_equal(conv1(model), published_kernel())
+
+
+def test_preprocessing_and_class_names_come_along_and_are_printed(mirror: Path, capsys: pytest.CaptureFixture):
+    model = pt.load_model(mirror / "mine.proto", weights="we/mine")
+    error = capsys.readouterr().err
+    assert "weights: we/mine (by us)" in error
+    assert "Rescaling" in error
+    assert "replaces that of the text" in error
+    assert [type(layer).__name__ for layer in model.net.preprocess] == ["Resizing", "Rescaling"]
+    assert model.net.class_names[:2] == ("kind 0", "kind 1")
+    model.save(mirror / "saved.h5")
+    again = pt.load_model(mirror / "saved.h5")
+    assert again.net == model.net
+    (mirror / "published.pth").unlink()  # a saved model needs no set
+    assert pt.load_model(mirror / "saved.h5").net.class_names == model.net.class_names
+
+
+def test_the_block_of_a_text_loads_once(mirror: Path, capsys: pytest.CaptureFixture):
+    text = (mirror / "mine.proto").read_text(encoding="utf-8")
+    path = mirror / "tuned.proto"
+    path.write_text(text.replace('"mine"', '"tuned"').replace("classes: 1000", "classes: 5")
+                    + '\nweights { source: "published.pth"  except: "conv10/*" }\n', encoding="utf-8")  # fmt: skip
+    (mirror / "weights" / "tuned.proto").write_text(
+        (mirror / "weights" / "mine.proto").read_text(encoding="utf-8").replace('model: "mine"', 'model: "tuned"'),
+        encoding="utf-8",
+    )
+    model = pt.load_model(path)
+    np.testing.assert_array_equal(conv1(model), published_kernel())
+    assert model.weights["conv10/kernel"].shape[0] == 5
+    assert model.net.class_names == ()
+    assert not np.array_equal(conv1(pt.load_model(path, weights=False)), published_kernel())
+    model.weights["conv1/bias"] = np.full(64, 7.0, np.float32)
+    model.save(mirror / "tuned.h5")
+    assert 'source: "' in model.to_text()
+    (mirror / "published.pth").unlink()
+    assert pt.load_model(mirror / "tuned.h5").weights["conv1/bias"][0] == 7.0
+    with pytest.raises(FileError, match=r"published\.pth"):
+        pt.load_model(path)
+
+
+def test_an_address_in_a_text_is_opened_only_if_allowed(mirror: Path):
+    path = mirror / "mine.proto"
+    text = path.read_text(encoding="utf-8")
+    for source in (f"file:{mirror}/published.pth", "we/mine", "https://127.0.0.1:9/x.pth"):
+        path.write_text(f'{text}\nweights {{ source: "{source}" }}\n', encoding="utf-8")
+        with pytest.raises(FileError, match="not opened unless you allow it"):
+            pt.load_model(path)
+    path.write_text(f'{text}\nweights {{ source: "we/mine" }}\n', encoding="utf-8")
+    np.testing.assert_array_equal(conv1(pt.load_model(path, allow_download=True)), published_kernel())
+
+
+def test_another_number_of_classes_proposes_except(mirror: Path):
+    with pytest.raises(UsageError, match=r'conv10/kernel .*1000.*there and .*5.* here.*except: \["conv10/\*"\]'):
+        pt.load_model(mirror / "mine.proto", weights="we/mine", classes=5)
+    block = Weights("we/mine", except_=["conv10"])
+    model = pt.load_model(mirror / "mine.proto", weights=block, classes=5)
+    np.testing.assert_array_equal(conv1(model), published_kernel())
+    assert model.net.class_names == ()
+
+
+def test_preprocess_of_the_text_may_stay(mirror: Path):
+    block = Weights("we/mine", preprocess="text")
+    model = pt.load_model(mirror / "mine.proto", weights=block)
+    assert model.net.preprocess == pt.load_model("squeezenet1_1").net.preprocess
+
+
+@pytest.mark.parametrize(
+    ("model", "what", "message"),
+    [
+        ("vgg16", "torchvision/resnet50-v2", r"belongs to the model 'resnet50', not to 'vgg16'.*load_model\("),
+        ("alexnet", "imagenet", r"load_model\(\"alexnet_torchvision\", weights=\"imagenet\"\)"),
+        ("alexnet", "bvlc/alexnet", r"format that is not read yet; instead: load_model\(\"alexnet_torchvision\""),
+        ("lenet", "imagenet", r"has no weights 'imagenet'; models with 'imagenet' are alexnet_torchvision"),
+        ("resnet50", "imagnet", r"neither a file nor the name of a weight set. Did you mean 'imagenet'\?"),
+        ("resnet50", "torchvision/resnet50", r"Did you mean 'torchvision/resnet50-v1' or 'torchvision/resnet50-v2'\?"),
+        ("resnet50", 3, r"expected weights: a path, an address"),
+        ("resnet50", "", r"expected weights: a path, an address"),
+    ],
+)  # fmt: skip
+def test_what_is_no_set_of_the_model_is_an_error_before_any_download(model: str, what, message: str, monkeypatch):
+    monkeypatch.setenv("PROTOTORCH_MIRROR", "https://127.0.0.1:9/")  # where nothing answers
+    with pytest.raises(UsageError, match=message):
+        pt.load_model(model, weights=what)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('weight_set { name: "x" }', "weight_set needs 'model'"),
+        ("Dense { units: 3 }", "Only weight_set { } blocks"),
+        ('weight_set { name: "x"  model: "m"  address: "https://h/f"  format: "F"  system: "torch"  license: "l"  '
+         'trained_by: "t" }', "the name of a set is SOURCE/NAME"),
+        ('weight_set { name: "s/x"  model: "m"  address: "ftp://h/f"  format: "F"  system: "torch"  license: "l"  '
+         'trained_by: "t" }', "begins with https:// or file:"),
+        ('weight_set { name: "s/x"  model: "m"  address: "http://h/f"  format: "F"  system: "torch"  license: "l"  '
+         'trained_by: "t" }', "or with http:// beside a digest"),
+        ('weight_set { name: "s/x"  model: "m"  address: "https://h/f"  digest: "sha256:12"  format: "F"  '
+         'system: "torch"  license: "l"  trained_by: "t" }', "expected sha256: with 64 or 8"),
+        ('repeat 2 { weight_set { name: "s/x"  model: "m"  address: "https://h/f"  format: "F"  system: "torch"  '
+         'license: "l"  trained_by: "t" } }', "names two weight sets"),
+    ],
+)  # fmt: skip
+def test_mistakes_of_a_declaration_are_reported(text: str, message: str, tmp_path: Path):
+    path = tmp_path / "m.proto"
+    path.write_text(text)
+    with pytest.raises(TextError, match=message.replace("{", r"\{").replace("}", r"\}")):
+        read_sets(path)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", ""])
+def test_class_names_are_read_from_their_folder_only(name: str, tmp_path: Path):
+    weights = WeightSet(name="s/x", model="m", address="https://h/f", format="F", system="torch", license="l",
+                        trained_by="t", classes=name)  # fmt: skip
+    with pytest.raises(UsageError, match="expected the name of a file"):
+        DeclaredSet(weights, tmp_path / "m.proto").class_names()
+
+
+def test_an_enum_of_torchvision_is_its_set():
+    member = enum_member("torchvision/resnet50-v1")
+    declared = find_set(Weights.from_source(member).source, pt.load_model("resnet50").net)
+    assert declared is not None
+    assert declared.weights.name == "torchvision/resnet50-v1"
+
+
+# ---------------------------------------------------------------- pt.models
+
+
+def test_every_shipped_text_is_a_function():
+    assert dir(pt.models) == sorted(shipped_models())
+    assert pt.models.lenet(classes=7).weights["logits/bias"].shape == (7,)
+    with pytest.raises(AttributeError, match="Did you mean 'resnet18'"):
+        _ = pt.models.resnet19
+    with pytest.raises(UsageError, match="not both"):
+        pt.models.resnet18(True, weights="imagenet")
+    with pytest.raises(UsageError, match="must be True or False"):
+        pt.models.resnet18("imagenet")
+
+
+@pytest.mark.parametrize(("name", "model"), [("alexnet", "alexnet_torchvision"), ("resnet18", "resnet18"),
+                                             ("googlenet", "googlenet_torchvision")])  # fmt: skip
+def test_pretrained_gives_the_model_that_the_set_belongs_to(name: str, model: str, monkeypatch):
+    calls = []
+    monkeypatch.setattr("prototorch.models.load_model", lambda *args, **options: calls.append((args, options)))
+    getattr(pt.models, name)(pretrained=True)
+    getattr(pt.models, name)(weights="DEFAULT", classes=3)
+    getattr(pt.models, name)()
+    assert calls == [
+        ((model,), {"weights": "imagenet"}), ((model,), {"weights": "DEFAULT", "classes": 3}),
+        ((name,), {"weights": None}),
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_predict_prints_the_best_classes_by_name(mirror: Path):
+    from PIL import Image
+
+    Image.fromarray(photo()[0].transpose(1, 2, 0)).save(mirror / "cat.png")
+    command = [sys.executable, "-m", "prototorch", "predict", "mine.proto", "--weights", "published", "cat.png"]
+    result = subprocess.run(command, cwd=mirror, capture_output=True, text=True, timeout=120,
+                            env={**os.environ, "PROTOTORCH_DEVICE": "cpu"})  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    line = result.stdout.splitlines()[-1]
+    assert line.startswith("cat.png: kind ")
+    assert line.count("kind ") == 5
+    assert "untrained" not in result.stderr
+    assert "we/mine" in result.stderr
