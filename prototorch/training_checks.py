@@ -216,6 +216,8 @@ def _check_callbacks(model: Model, data: Sequence[BoundDataset], errors: list[Di
     bind_output_dirs(block.callbacks, block.callbacks, model.name, None)
     for callback in block.callbacks:
         with _collected(errors):
+            callback.set_model(model)
+            callback.set_params({"epochs": block.epochs})
             check_callbacks([callback], names)
     with _collected(errors):
         check_output_names(block.callbacks)
