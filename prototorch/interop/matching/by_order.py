@@ -57,21 +57,22 @@ class OrderMatch:
 def match_order(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile) -> OrderMatch:
     """The longest alignment of the layers of both in which each pair fits in kind and shapes.
 
-    Where the layers of each kind and shape are as many in both, the order within these decides instead, so that
-    branches may come in another order.
+    Where the layers of each kind and shape are as many in both, each gets one of its own, so that branches may come in
+    another order.
     """
     theirs = find_file_layers(file, table, _submodules(layers, table))
     theirs = [one for one in theirs if any(key[-1] not in table.ignored for key in one.arrays)]
-    ours = [(one.kind, tuple(one.shapes.items()), tuple(tuple(v) for v in one.variants(table))) for one in layers]
-    fits: dict[object, Pairing | None] = {}
+    ours = _numbers([(one.kind, tuple(one.shapes.items()), tuple(map(tuple, one.variants(table)))) for one in layers])
+    others = _numbers([_signature(one, file) for one in theirs])
+    fits: dict[tuple[int, int], bool] = {}
 
     def fit(i: int, j: int) -> bool:
-        key = ours[i], _signature(theirs[j], file)
+        key = ours[i], others[j]
         if key not in fits:
-            fits[key] = _pairing(layers[i], theirs[j], table, file)
-        return fits[key] is not None
+            fits[key] = _is_pair(layers[i], theirs[j], table, file)
+        return fits[key]
 
-    pairs = _by_buckets(len(layers), len(theirs), fit)
+    pairs = _one_by_one(layers, len(theirs), fit)
     if pairs is None:
         pairs = _longest_alignment(len(layers), len(theirs), fit)
     return _order_match(layers, theirs, pairs, table, file)
@@ -114,28 +115,56 @@ def _signature(layer: FileLayer, file: WeightFile) -> object:
     return layer.kind, layer.is_ordered, tuple((key, file.arrays[name].shape) for key, name in layer.arrays.items())
 
 
-def _pairing(layer: NetLayer, other: FileLayer, table: LayoutTable, file: WeightFile) -> Pairing | None:
-    """The pairing of two layers, None unless all weights of one are all arrays of the other."""
+def _numbers(signatures: Sequence[object]) -> list[int]:
+    """Equal numbers for equal signatures."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(signature, len(numbers)) for signature in signatures]
+
+
+def _is_pair(layer: NetLayer, other: FileLayer, table: LayoutTable, file: WeightFile) -> bool:
+    """Whether all weights of one are all arrays of the other."""
     if other.kind and other.kind != layer.kind:
-        return None
+        return False
     pairing = pair_layer(layer, table, file, other.find)
     rest = [key for key, name in other.arrays.items() if name not in pairing.arrays and key[-1] not in table.ignored]
-    return pairing if pairing.is_complete and not rest and not pairing.rejected else None
+    return pairing.is_complete and not rest and not pairing.rejected
 
 
-def _by_buckets(ours: int, theirs: int, fit: _Fit) -> dict[int, int] | None:
-    """Each layer's first free partner; None unless that gives every layer of both a partner."""
-    if ours != theirs:
+def _one_by_one(layers: Sequence[NetLayer], theirs: int, fit: _Fit) -> dict[int, int] | None:
+    """Every layer with the one at its place in the file, where all of these fit; else with the first free one that
+    fits, layers with the fewest of these first, and from each pair on what is before and behind it in both. None unless
+    every layer of both gets a partner."""
+    if len(layers) != theirs or theirs**2 > _MAX_CELLS:
         return None
-    free = list(range(theirs))
-    pairs = {}
-    for i in range(ours):
-        j = next((j for j in free if fit(i, j)), None)
-        if j is None:
-            return None
-        free.remove(j)
-        pairs[i] = j
-    return pairs
+    if all(fit(i, i) for i in range(theirs)):
+        return {i: i for i in range(theirs)}
+    numbers = {layer.key: i for i, layer in enumerate(layers)}
+    steps: dict[int, list[tuple[int, int]]] = defaultdict(list)  # of a layer: a neighbour in the net, its distance
+    for i, layer in enumerate(layers):
+        for key in layer.reads:
+            steps[numbers[key]].append((i, 1))
+            steps[i].append((numbers[key], -1))
+    pairs: dict[int, int] = {}
+    free = dict.fromkeys(range(theirs))
+
+    def pair(i: int, j: int) -> None:
+        waiting = [(i, j)]
+        while waiting:
+            i, j = waiting.pop()
+            if i in pairs or j not in free or not fit(i, j):
+                continue
+            pairs[i] = j
+            del free[j]
+            waiting += [(neighbour, j + distance) for neighbour, distance in steps[i]]
+
+    choices = [sum(fit(i, j) for j in range(theirs)) for i in range(theirs)]
+    for i in sorted(range(theirs), key=choices.__getitem__):
+        if i not in pairs:
+            j = next((j for j in free if fit(i, j)), None)
+            if j is None:
+                return None
+            pair(i, j)
+    return {i: pairs[i] for i in range(theirs)}
 
 
 def _longest_alignment(ours: int, theirs: int, fit: _Fit) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prototorch.graph.net import Net
@@ -22,6 +22,7 @@ class NetLayer:
     names: tuple[str, ...]
     layer: Layer
     shapes: Mapping[str, tuple[int, ...]]
+    reads: tuple[str, ...] = ()
     _replacement: Sequence[WeightLayout] | None = field(default=None, compare=False)
 
     @property
@@ -66,9 +67,23 @@ def find_net_layers(
         key = nodes[weight.layer].weights_key
         groups.setdefault(weight.layer, {})[name.removeprefix(f"{key}/")] = weight.spec.shape
     order = {name: number for number, name in enumerate(nodes)}
+    sources = _weighted_sources(net, groups)
     result = []
     for name in sorted(groups, key=order.__getitem__):
         node = nodes[name]
         names = (node.weights_key, *(n for n in sharing[node.weights_key] if n != node.weights_key))
-        result.append(NetLayer(node.weights_key, names, node.layer, groups[name], replacements.get(name)))
+        reads = sources.get(name, ())
+        result.append(NetLayer(node.weights_key, names, node.layer, groups[name], reads, replacements.get(name)))
     return result
+
+
+def _weighted_sources(net: Net, weighted: Container[str]) -> dict[str, tuple[str, ...]]:
+    """The keys of the nearest layers with weights before each node, by its name; of single paths only."""
+    sources: dict[str, tuple[str, ...]] = {}
+    before: dict[str, tuple[str, ...]] = {}
+    for node in net.nodes:
+        keys = before.get(node.bottoms[0], ()) if len(node.bottoms) == 1 else ()
+        sources[node.name] = keys
+        own = (node.weights_key,) if node.name in weighted else keys
+        before.update(dict.fromkeys(node.tops, own))
+    return sources
