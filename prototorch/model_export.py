@@ -51,6 +51,6 @@ class ModelExport:
         """
         check_path(path, "model.onnx")
         block = self.fit_block
-        classes = () if block is None or block.data is None else tuple(block.data.classes)
+        classes = (() if block is None or block.data is None else tuple(block.data.classes)) or self.net.class_names
         model = ModelToWrite(self.net, dict(self.weights), self.to_text(), classes, dict(shapes or {}))
         return write_model(fspath(path), model, format, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -141,6 +142,22 @@ def assert_outputs_equal(model, net) -> None:
     assert np.ptp(theirs) > 0.1
 
 
+def check_taken_strictly(path: Path, net) -> None:
+    """A new net of torchvision takes the file with ``strict=True`` and has then the weights of ``net``."""
+    import torch
+    from safetensors.torch import load_file
+
+    loaded = load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True)
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        for parameter in [*other.parameters(), *(b for b in other.buffers() if b.is_floating_point())]:
+            parameter.zero_()
+    other.load_state_dict(loaded, strict=True)
+    for name, tensor in net.state_dict().items():
+        if not name.endswith("num_batches_tracked"):
+            assert torch.equal(other.state_dict()[name], tensor), name
+
+
 def check_there_and_back(name: str, theirs: str, folder: Path) -> None:
     net = torchvision_net(theirs)
     models = []
@@ -157,6 +174,9 @@ def check_there_and_back(name: str, theirs: str, folder: Path) -> None:
     (folder / f"{theirs}-zip").rename(renamed)
     model = pt.load_model(name, weights=str(renamed))  # the name of the set's file: its preprocessing as well
     assert_outputs_equal(model, net)
+    for ending, names in ((".pth", "torchvision"), (".safetensors", sets_of_model(name)[0].weights.name)):
+        model.export(folder / f"ours{ending}", names=names)
+        check_taken_strictly(folder / f"ours{ending}", net)
 
 
 @pytest.mark.parametrize(("name", "theirs"), SMALL.items())
@@ -344,6 +364,11 @@ def test_class_names_are_read_from_their_folder_only(name: str, tmp_path: Path):
                         trained_by="t", classes=name)  # fmt: skip
     with pytest.raises(UsageError, match="expected the name of a file"):
         DeclaredSet(weights, tmp_path / "m.proto").class_names()
+
+
+def test_names_of_a_set_that_the_model_does_not_have_are_an_error(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"names must be one of torch, prototorch, torchvision/resnet18, not 'keras2'"):
+        pt.load_model("resnet18").export(tmp_path / "x.pth", names="keras2")
 
 
 def test_an_enum_of_torchvision_is_its_set():

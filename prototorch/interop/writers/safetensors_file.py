@@ -10,7 +10,7 @@ import numpy as np
 
 from prototorch.errors import UsageError
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
-from prototorch.interop.writers.system_arrays import system_arrays
+from prototorch.interop.writers.system_arrays import find_system, system_arrays
 from prototorch.storage.atomic_write import write_bytes
 
 __all__ = ["FORMAT", "write_arrays"]
@@ -20,20 +20,20 @@ _CODES = {
     "uint64": "U64", "int64": "I64", "float16": "F16", "float32": "F32", "float64": "F64", "complex64": "C64",
 }  # fmt: skip
 #: whose names and layouts the arrays have -> the metadata ``format`` that tells it
-_SYSTEMS = {"torch": "pt", "prototorch": "prototorch"}
+_FORMATS = {"torch": "pt"}  # what the metadata call a system
 _ALIGNMENT = 8
 
 
 def write_model(path: str, model: ModelToWrite, names: str = "torch") -> tuple[str, ...]:
-    """Write the weights. names: whose names and layouts they have, "torch" (the metadata's format is then "pt") or
-    "prototorch".
+    """Write the weights. names: whose names and layouts they have, "torch" (the metadata's format is then "pt"),
+    "prototorch", or those of a weight set of the model ("torchvision/resnet18") or its source ("torchvision").
 
-    Raises UsageError for layers that PyTorch does not have, SnapshotError where the file cannot be written.
+    Raises UsageError for other names and for layers that PyTorch does not have, SnapshotError where the file cannot be
+    written.
     """
-    if names not in _SYSTEMS:
-        raise UsageError(f"names must be one of {', '.join(_SYSTEMS)}, not {names!r:.60}")
     arrays = system_arrays(model.net, model.weights, names)
-    return write_arrays(path, arrays, {**model.metadata, "format": _SYSTEMS[names]})
+    system = find_system(names, model.net)
+    return write_arrays(path, arrays, {**model.metadata, "format": _FORMATS.get(system, system)})
 
 
 def write_arrays(path: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> tuple[str, ...]:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from prototorch.errors import UsageError
+from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.interop.layouts import NotExpressibleError, layout_table
+from prototorch.interop.matching.file_layers import Parts, split_name
+from prototorch.interop.matching.renaming import Renaming
+from prototorch.interop.matching.rules import MapRule, Rules
+from prototorch.interop.weight_sets.registry import sets_of_net
 
-__all__ = ["system_arrays"]
+__all__ = ["find_system", "system_arrays"]
+
+_SYSTEMS = ("torch", "prototorch")
 
 
-def system_arrays(net: Net, weights: Mapping[str, np.ndarray], system: str) -> dict[str, np.ndarray]:
+def system_arrays(net: Net, weights: Mapping[str, np.ndarray], names: str) -> dict[str, np.ndarray]:
     """The arrays of a system's own file by their names there; a layer ``stage1/conv`` is ``stage1.conv`` where the
     system divides names by dots.
 
-    weights: all weights of the net by name (``layer/weight``). Raises UsageError for an unknown system, and with all
-    layers that the system does not have.
+    weights: all weights of the net by name (``layer/weight``). names: a system ("torch"), or a weight set of the net's
+    model ("torchvision/resnet18") or the source of one ("torchvision"), whose rules are applied backwards. Raises
+    UsageError for unknown names, and with all layers that the system does not have.
     """
+    system, rename = _find_names(names, net)
     table = layout_table(system)
     if table is None:
         raise UsageError(f"there is no table of the weights of {system!r}")
@@ -38,7 +46,7 @@ def system_arrays(net: Net, weights: Mapping[str, np.ndarray], system: str) -> d
         except NotExpressibleError as error:
             reasons.append(f"{key}: {error}")
             continue
-        prefix = key.replace("/", table.separator)
+        prefix = key.replace("/", table.separator) if rename is None else table.separator.join(rename(split_name(key)))
         for name, array in theirs.items():
             full = f"{prefix}{table.separator}{name}"
             if full in arrays:
@@ -47,3 +55,21 @@ def system_arrays(net: Net, weights: Mapping[str, np.ndarray], system: str) -> d
     if reasons:
         raise UsageError(f"weights that {system} cannot hold:\n" + "\n".join(f"  {reason}" for reason in reasons))
     return arrays
+
+
+def find_system(names: str, net: Net) -> str:
+    """The system of names as `system_arrays` takes them. Raises UsageError for unknown ones."""
+    return _find_names(names, net)[0]
+
+
+def _find_names(names: str, net: Net) -> tuple[str, Callable[[Parts], Parts] | None]:
+    """The system of names, and for those of a weight set the renaming of our layers' names into its."""
+    if names in _SYSTEMS:
+        return names, None
+    own = [one.weights for one in sets_of_net(net)]
+    chosen = [one for one in own if names in (one.name, *one.alias, one.name.partition("/")[0])]
+    if not chosen:
+        known = [*_SYSTEMS, *(one.name for one in own)]
+        raise UsageError(f"names must be one of {', '.join(known)}, not {names!r:.80}.{did_you_mean(names, known)}")
+    rules = [MapRule(from_=rule.to, to=rule.from_) for rule in chosen[0].rules.map]
+    return chosen[0].system, Renaming(Rules(map=rules)).under(())

@@ -26,16 +26,15 @@ _STORAGES = {
     "float64": "Double", "float32": "Float", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
     "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
-_SYSTEMS = ("torch", "prototorch")
 
 
 def write_model(path: str, model: ModelToWrite, names: str = "torch") -> tuple[str, ...]:
-    """Write a ``state_dict``. names: whose names and layouts it has, "torch" or "prototorch".
+    """Write a ``state_dict``. names: whose names and layouts it has: "torch", "prototorch", or those of a weight set of
+    the model ("torchvision/resnet18") or its source ("torchvision").
 
-    Raises UsageError for layers that PyTorch does not have, SnapshotError where the file cannot be written.
+    Raises UsageError for other names and for layers that PyTorch does not have, SnapshotError where the file cannot be
+    written.
     """
-    if names not in _SYSTEMS:
-        raise UsageError(f"names must be one of {', '.join(_SYSTEMS)}, not {names!r:.60}")
     return write_arrays(path, system_arrays(model.net, model.weights, names), {})
 
 
