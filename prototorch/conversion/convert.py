@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +42,8 @@ def convert(
     rules: Any = None,
     write_rules: str | None = None,
     weights_to: str | None = None,
-    options: WeightOptions | None = None,
+    matching: WeightOptions | None = None,
+    import_options: Mapping[str, Any] | None = None,
     force: bool = False,
     **writer_options: Any,
 ) -> Conversion:
@@ -52,8 +53,9 @@ def convert(
     write; its ending is the format, or ``to`` is ("proto", "prototorch", or the name of a writer). model: the text or
     saved model whose weights the source has. overrides: as ``--set`` for a text. rules: see `Model.load_weights`.
     write_rules: a file for the pairs of layers that were found, as rules; then target may be None. weights_to: the
-    .h5 for the weights of a text; by default beside it. options: how weights are matched. force: replace files.
-    writer_options: those of the format that is written.
+    .h5 for the weights of a text; by default beside it. matching: how weights are matched. import_options: for
+    the importer of a whole model, see `ModelFormat.options`. force: replace files. writer_options: those of the format
+    that is written.
 
     Raises UsageError for what cannot be converted into what, FileError for files that exist, and what readers raise.
     """
@@ -61,15 +63,15 @@ def convert(
         raise UsageError("convert: what is to be written? Give -o OUT, or --write-rules FILE")
     if write_rules is not None and model is None:
         raise UsageError("--write-rules needs --model TEXT: rules map the names of a file to those of a net")
-    chosen = replace(options or WeightOptions(), rules=as_rules(rules))
+    chosen = replace(matching or WeightOptions(), rules=as_rules(rules))
     writes: dict[str, _Write] = {}
     if write_rules is not None:
-        opened = open_source(source, model, overrides, chosen, match_only=target is None)
+        opened = open_source(source, model, overrides, chosen, import_options or {}, match_only=target is None)
         assert opened.match is not None
         text = rules_text(opened.match)
         writes[write_rules] = lambda path: _write_text(path, text)
     else:
-        opened = open_source(source, model, overrides, chosen)
+        opened = open_source(source, model, overrides, chosen, import_options or {})
     if target is not None:
         writes |= _plan(opened, target, to, weights_to, writer_options)
     for path in writes:
@@ -121,7 +123,7 @@ def _foreign_writer(source: ConversionSource, target: str, to: str | None, optio
         return lambda path: write(path, file, file.metadata)
     model = source.model
     to_write = ModelToWrite(model.net, model.weights, source.text or model.to_text(), source.classes,
-                            metadata=source.metadata)  # fmt: skip
+                            shapes=source.shapes, metadata=source.metadata)  # fmt: skip
     return lambda path: format.save(path, to_write, **options)
 
 

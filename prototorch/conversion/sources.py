@@ -42,9 +42,12 @@ class WeightOptions:
 
 @dataclass
 class ConversionSource:
-    """What was read. model: ours, with its weights; None for weights without a net. text: the model's text, where that
-    is not what `Model.to_text` gives. has_weights: False for a text, whose weights are initial ones. file, match: of
-    weights. notes: what a user must know, a sentence each."""
+    """What was read.
+
+    model: ours, with its weights; None for weights without a net. text: the model's text, where that is not what
+    `Model.to_text` gives. has_weights: False for a text, whose weights are initial ones. file, match: of weights.
+    shapes: of inputs of unknown size. notes: what a user must know, a sentence each.
+    """
 
     path: str
     model: Model | None = None
@@ -53,33 +56,50 @@ class ConversionSource:
     file: WeightFile | None = None
     match: Match | None = None
     classes: Sequence[str] = ()
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
 def open_source(
-    path: str, model: str | None, overrides: Sequence[str], options: WeightOptions, match_only: bool = False
+    path: str,
+    model: str | None,
+    overrides: Sequence[str],
+    matching: WeightOptions,
+    import_options: Mapping[str, Any],
+    match_only: bool = False,
 ) -> ConversionSource:
     """Open what is to be converted. model: the text or saved model whose weights the file has; None where the file
-    itself tells the net, or where only its arrays are wanted. match_only: weights are matched, and not loaded, so that
-    they need not fit.
+    itself tells the net, or where only its arrays are wanted. import_options: see `ModelFormat.options`. match_only:
+    weights are matched, and not loaded, so that they need not fit.
 
     Raises FileError, ModelFileError, TextError, WeightsError, as the readers do.
     """
     if model is not None:
-        return _weights_for(path, model, overrides, options, match_only)
+        _check_options(path, import_options, ())
+        return _weights_for(path, model, overrides, matching, match_only)
     if not os.path.exists(path) or _is_own(path):
         own = find_model_file(path)
-        return ConversionSource(path, load_model(own, overrides=overrides), has_weights=is_saved(own))
+        _check_options(path, import_options, ("input_shapes",))
+        shapes = import_options.get("input_shapes", {})
+        return ConversionSource(path, load_model(own, overrides=overrides), has_weights=is_saved(own), shapes=shapes)
     if overrides:
         raise UsageError("--set needs a text of ours: it sets its params")
     importer = find_importer(path)
     if importer is not None:
-        return _imported(path, importer.load(path))
+        _check_options(path, import_options, importer.options)
+        return _imported(path, importer.load(path, **import_options))
+    _check_options(path, import_options, ())
     file = read_weights(path)
-    return ConversionSource(
-        path, file=file, notes=[f"left out: {name} ({reason})" for name, reason in file.skipped.items()]
-    )
+    notes = [f"left out: {name} ({reason})" for name, reason in file.skipped.items()]
+    return ConversionSource(path, file=file, notes=notes)
+
+
+def _check_options(path: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in options:
+        if name not in known:
+            flag = {"input_shapes": "--input-shape", "fixed_inputs": "--fixed-input"}.get(name, "--batch-axis")
+            raise UsageError(f"{flag} has no meaning for {printable_path(path)}: it is for models that leave this open")
 
 
 def _is_own(path: str) -> bool:

@@ -164,6 +164,9 @@ def test_a_writer_that_fails_leaves_nothing(folder: Path, monkeypatch: pytest.Mo
         (("w.pt", "-o", "a.npz", "--set", "classes=5"), "--set needs a text of ours"),
         (("net.h5", "-o", "a.onnx", "--weights-to", "b.h5"), "--weights-to is for a text"),
         (("net.h5", "-o", "a.proto", "--option", "opset=17"), "has no option opset"),
+        (("net.h5", "-o", "a.onnx", "--input-shape", "x=3,a"), "expected NAME=NUMBER"),
+        (("net.h5", "-o", "a.onnx", "--fixed-input", "x=1"), "--fixed-input has no meaning for net.h5"),
+        (("w.pt", "-o", "a.npz", "--batch-axis", "1"), "--batch-axis has no meaning for w.pt"),
         (("net.h5", "-o", "a.onnx", "--option", "opset"), "expected NAME=VALUE"),
         (("net.h5", "-o", "a.onnx", "--option", "opsets=17"), "no option 'opsets'"),
         (("w.pt", "--model", "net.proto", "-o", "a.h5", "--system", "pytorch"), "expected one of torch, keras"),
@@ -194,6 +197,26 @@ def test_an_importer_that_is_there_is_used(folder: Path, monkeypatch: pytest.Mon
     x = np.random.default_rng(0).normal(size=(2, 3, 6, 7)).astype(np.float32)
     np.testing.assert_array_equal(model.predict(x), source.predict(x))
     assert "# one thing to know" in Path("made.proto").read_text(encoding="utf-8")
+
+
+def test_an_importer_gets_the_options_that_it_has(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    source = model_from_text(TEXT)
+    source.build()
+    seen: dict[str, object] = {}
+
+    def load(path: str, **options: object) -> ImportedModel:
+        seen.update(options)
+        return ImportedModel(source.net, source.get_weights())
+
+    fake = ModelFormat("fake", "Fake", lambda file: file.ending == ".fake", load, ("input_shapes", "fixed_inputs"))
+    monkeypatch.setattr(importers, "importers", lambda: (fake,))
+    Path("model.fake").write_bytes(b"FAKE")
+    args = ["--input-shape", "x=3,6,7", "--fixed-input", "rate=16000", "--fixed-input", "v=0.5,1"]
+    result = _run("model.fake", "-o", "made.proto", *args)
+    assert result.exit_code == 0, result.output
+    assert seen == {"input_shapes": {"x": [3, 6, 7]}, "fixed_inputs": {"rate": 16000.0, "v": [0.5, 1.0]}}
+    result = _run("model.fake", "-o", "second.proto", "--batch-axis", "1")
+    assert "--batch-axis has no meaning" in str(result.exception)
 
 
 def test_an_importer_whose_weights_are_not_those_of_its_net_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch):

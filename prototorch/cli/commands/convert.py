@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -27,12 +28,16 @@ from prototorch.errors import UsageError
 @click.option("--skip-mismatch", is_flag=True, help="Weights of other shapes keep the model's values.")
 @click.option("--except", "except_", metavar="PATTERN", multiple=True, help="Weights of the model that stay initial.")
 @click.option("--system", metavar="NAME", help="Whose names and layouts IN has: torch, keras or prototorch.")
+@click.option("--input-shape", "shapes", metavar="NAME=N,N", multiple=True, help="Sizes that IN leaves open, no batch.")
+@click.option("--fixed-input", "fixed", metavar="NAME=X", multiple=True, help="An input of IN that becomes a constant.")
+@click.option("--batch-axis", type=click.IntRange(min=0), help="The axis of IN's inputs that is the batch; default 0.")
 @click.option("--option", "options", metavar="NAME=VALUE", multiple=True, help="An option of the format: opset=17.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @json_option
 def command(source: str, output: str | None, to: str | None, model: str | None, overrides: tuple[str, ...],
             weights_to: str | None, rules: str | None, write_rules: str | None, by_order: bool, by_name: bool,
-            skip_mismatch: bool, except_: tuple[str, ...], system: str | None, options: tuple[str, ...], force: bool,
+            skip_mismatch: bool, except_: tuple[str, ...], system: str | None, shapes: tuple[str, ...],
+            fixed: tuple[str, ...], batch_axis: int | None, options: tuple[str, ...], force: bool,
             as_json: bool) -> None:  # fmt: skip
     """Convert IN to OUT: weights to weights, whole models of other systems to a text with its weights, ours to theirs.
 
@@ -50,8 +55,10 @@ def command(source: str, output: str | None, to: str | None, model: str | None, 
     matching = WeightOptions(
         system=system, by_order=by_order, by_name=by_name, skip_mismatch=skip_mismatch, except_=except_
     )
+    importing = _import_options(shapes, fixed, batch_axis)
     result = convert(source, output, to=to, model=model, overrides=overrides, rules=rules, write_rules=write_rules,
-                     weights_to=weights_to, options=matching, force=force, **_parse(options))  # fmt: skip
+                     weights_to=weights_to, matching=matching, import_options=importing, force=force,
+                     **_parse(options))  # fmt: skip
     if as_json:
         print_json({"files": list(result.paths), "notes": list(result.notes)})
         return
@@ -59,6 +66,31 @@ def command(source: str, output: str | None, to: str | None, model: str | None, 
         click.echo(note, err=True)
     for path in result.paths:
         click.echo(f"{path}  {os.path.getsize(path):,} bytes")
+
+
+def _import_options(shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None) -> dict[str, Any]:
+    """What the importer of a whole model gets; what is not given is left out."""
+    given = {
+        "input_shapes": {name: [int(n) for n in numbers] for name, numbers in _numbers("--input-shape", shapes)},
+        "fixed_inputs": {
+            name: numbers[0] if len(numbers) == 1 else numbers for name, numbers in _numbers("--fixed-input", fixed)
+        },
+        "batch_axis": batch_axis,
+    }
+    return {name: value for name, value in given.items() if value not in (None, {})}
+
+
+def _numbers(flag: str, options: tuple[str, ...]) -> Iterator[tuple[str, list[float]]]:
+    """The numbers of ``NAME=N,N`` by name."""
+    for option in options:
+        name, equals, text = option.rpartition("=")
+        try:
+            numbers = [float(n) if flag == "--fixed-input" else int(n) for n in text.split(",")]
+        except ValueError:
+            numbers = []
+        if not equals or not name or not numbers:
+            raise UsageError(f"{flag} {option!r}: expected NAME=NUMBER,NUMBER")
+        yield name, numbers
 
 
 def _parse(options: tuple[str, ...]) -> dict[str, Any]:

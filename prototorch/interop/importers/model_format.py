@@ -16,11 +16,14 @@ class ModelFormat:
     """A format of whole models.
 
     name: short ("onnx"). title: as messages name it ("ONNX"). recognize: whether a file holds a whole model of this
-    format, by its content; it reads little. load: the model, or one of prototorch's errors that names all that cannot
-    be expressed.
+    format, by its content; it reads little. load: ``(path, **options)`` -> the model, or one of prototorch's errors
+    that names all that cannot be expressed. options: the names of the keyword arguments that load takes:
+    ``input_shapes``, the sizes that the file leaves open, by input; ``fixed_inputs``, inputs that become constants;
+    ``batch_axis``.
     """
 
     name: str
     title: str
     recognize: Callable[[UnknownFile], bool]
-    load: Callable[[str], ImportedModel]
+    load: Callable[..., ImportedModel]
+    options: tuple[str, ...] = ()

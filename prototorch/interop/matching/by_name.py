@@ -67,7 +67,7 @@ def match_names(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile
 def _match(
     layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile, renaming: Renaming, prefix: Parts, outer: Parts
 ) -> NameMatch:
-    names = FileNames(file, table, renaming.under(prefix))
+    names = FileNames(file, table, renaming.under(prefix), renaming.weights)
     pairings = []
     for layer in layers:
         pairing = Pairing(missing=layer.weight_names())

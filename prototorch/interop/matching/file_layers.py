@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from prototorch.interop.layouts import LayoutTable, WeightLayout
@@ -37,9 +37,13 @@ class FileNames:
     """The arrays of a file by the parts of their names, after `rename`; layers are looked up by their parts, too.
 
     A name that was renamed takes the place of one that was not. clashes: other pairs whose names have the same parts.
+    weights: new names that are a weight's in the net, not the other system's; `rename` may add to them.
     """
 
-    def __init__(self, file: WeightFile, table: LayoutTable, rename: Callable[[Parts], Parts]):
+    def __init__(
+        self, file: WeightFile, table: LayoutTable, rename: Callable[[Parts], Parts], weights: Container[Parts] = ()
+    ):
+        self._weights = weights
         self.clashes: list[tuple[str, str]] = []
         self._arrays: dict[Parts, str] = {}
         unchanged: list[tuple[Parts, str]] = []
@@ -59,14 +63,15 @@ class FileNames:
     def find(self, layer: Parts, layouts: Sequence[WeightLayout]) -> dict[str, str]:
         """The arrays of a layer of this name, by the names that the layouts give them; others are left out.
 
-        A single weight that was renamed to the net's own name is found by this name.
+        A single weight that a rule maps to the net's own name is found by this name.
         """
         found = {}
         for layout in layouts:
             for name in layout.theirs:
                 array = self._arrays.get((*layer, *split_name(name)))
                 if array is None and len(layout.ours) == len(layout.theirs) == 1:
-                    array = self._arrays.get((*layer, *split_name(layout.ours[0])))
+                    own = (*layer, *split_name(layout.ours[0]))
+                    array = self._arrays.get(own) if own in self._weights else None
                 if array is not None:
                     found[name] = array
         told = self._layers.get(layer)

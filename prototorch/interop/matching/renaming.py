@@ -16,10 +16,12 @@ _WILDCARD = re.compile(r"\*\*|\*|\?")
 
 
 class Renaming:
-    """The renaming that rules declare. used: the rules that have renamed a name."""
+    """The renaming that rules declare. used: the rules that have renamed a name. weights: new names of what a rule has
+    named to its last part."""
 
     def __init__(self, rules: Rules | None):
         self.used: set[int] = set()
+        self.weights: set[Parts] = set()
         self._rules: Sequence[MapRule] = () if rules is None else rules.map
         self._strip = () if rules is None else tuple(split_name(p.rstrip("./")) for p in rules.strip)
         self._patterns: list[tuple[int, re.Pattern[str], str]] = []
@@ -48,14 +50,18 @@ class Renaming:
         for end in range(len(parts), 0, -1):
             number, new = self._exact.get(parts[:end], (None, ()))
             if number is not None:
-                self.used.add(number)
-                return (*new, *parts[end:])
+                return self._result(number, new, parts[end:])
             for number, pattern, template in self._patterns:
                 match = pattern.fullmatch("/".join(parts[:end]))
                 if match is not None:
-                    self.used.add(number)
-                    return (*split_name(match.expand(template)), *parts[end:])
+                    return self._result(number, split_name(match.expand(template)), parts[end:])
         return parts
+
+    def _result(self, number: int, new: Parts, rest: Parts) -> Parts:
+        self.used.add(number)
+        if not rest:
+            self.weights.add(new)
+        return (*new, *rest)
 
     def unused(self) -> list[MapRule]:
         """The rules that have renamed nothing."""

@@ -10,7 +10,6 @@ from safetensors.numpy import save_file
 
 import prototorch as pt
 from prototorch.errors import ModelFileError, UsageError, WeightsError
-from prototorch.interop.layouts import layout_table
 from prototorch.interop.matching import match_weights
 from prototorch.load import model_from_text
 
@@ -199,7 +198,6 @@ def test_a_file_of_our_own_names_is_not_transposed(tmp_path: Path):
         np.testing.assert_array_equal(array, state[name])
 
 
-@pytest.mark.skipif(layout_table("keras") is None, reason="there is no table of Keras' layouts")
 def test_square_kernels_under_names_of_two_systems_are_asked_about(tmp_path: Path):
     text = 'name: "n" input { name: "x" shape: [3, 5, 5] } Conv2D { name: "c"  filters: 3  kernel_size: 3 }'
     kernel = np.random.default_rng(0).normal(size=(3, 3, 3, 3)).astype(np.float32)
