@@ -161,8 +161,9 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for the nearest known names, or an empty string where none is near.
 
     In this order: the same name in letters that look alike (Cyrillic, fullwidth: the letter is named); the same name in
-    upper or lower case; the names that contain the word, up to five (``crossentropy`` is a part of three losses); the
-    most similar name, if only a few letters differ; a name that is a part of the word (``adam_optimizer``). Long words
+    upper or lower case; a name that differs in one letter; the names that contain the word, up to five
+    (``crossentropy`` is a part of three losses); the most similar name, if only a few letters differ; a name that is a
+    part of the word (``adam_optimizer``). Long words
     have no hint, and of very many names only some are compared.
     """
     if len(word) > _MAX_COMPARED_LENGTH:
@@ -177,7 +178,9 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
 def _did_you_mean(word: str, names: tuple[str, ...]) -> str:
     plain = skeleton(word)
     same = [n for n in names if n.lower() == word.lower()]
-    matches = same[:1] or _containing(word, names) or _most_similar(word, names) or _contained(word, names)
+    similar = _most_similar(word, names)
+    is_typo = bool(similar) and len(word) > 4 and _edit_distance(_to_ascii(word), _to_ascii(similar[0])) == 1
+    matches = same[:1] or (similar if is_typo else _containing(word, names) or similar or _contained(word, names))
     if plain != word and not matches:
         odd = next(c for c in word if not c.isascii())
         hint = did_you_mean(plain, [n for n in names if n != plain]) if plain not in names else ""

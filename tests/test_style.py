@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("prototorch", "tests", "benchmarks", "examples")
 #: the maximum number of lines of a file, and what half of the files must stay below
-MAX_LINES, MEDIAN_LINES = 400, 105
+MAX_LINES, MEDIAN_LINES = 400, 115
 #: longer files, each with its reason
 LARGE = {
     "tests/storage/hostile_hdf5.py": "a catalogue, read entry by entry",
