@@ -27,10 +27,11 @@ class Renaming:
         self._patterns: list[tuple[int, re.Pattern[str], str]] = []
         self._exact: dict[Parts, tuple[int, Parts]] = {}
         for number, rule in enumerate(self._rules):
-            if _WILDCARD.search(rule.from_):
-                self._patterns.append((number, _compiled(rule.from_), _template(rule)))
-            else:
-                self._exact.setdefault(split_name(rule.from_), (number, split_name(rule.to)))
+            for name in (rule.from_, *rule.alias):
+                if _WILDCARD.search(name):
+                    self._patterns.append((number, _compiled(name), _template(rule, name)))
+                else:
+                    self._exact.setdefault(split_name(name), (number, split_name(rule.to)))
 
     def under(self, prefix: Parts) -> Callable[[Parts], Parts]:
         """The renaming of names below a prefix, which is removed first."""
@@ -88,12 +89,12 @@ def _expression(part: str) -> str:
     return re.escape(part[: wildcard.start()]) + group + re.escape(part[wildcard.end() :])
 
 
-def _template(rule: MapRule) -> str:
-    """`to` for `re.Match.expand`: its wildcards are those of `from` in their order. Raises UsageError."""
-    theirs, ours = _WILDCARD.findall(rule.from_), _WILDCARD.findall(rule.to)
+def _template(rule: MapRule, name: str) -> str:
+    """`to` for `re.Match.expand`: its wildcards are those of the name in their order. Raises UsageError."""
+    theirs, ours = _WILDCARD.findall(name), _WILDCARD.findall(rule.to)
     if theirs != ours:
         raise UsageError(
-            f'rules: map {{ from: "{rule.from_}"  to: "{rule.to}" }}: `to` must have the wildcards of `from`, '
+            f'rules: map {{ from: "{name}"  to: "{rule.to}" }}: `to` must have the wildcards of `from`, '
             f"{' '.join(theirs)}, in their order, not {' '.join(ours) or 'none'}"
         )
     result, end = "", 0

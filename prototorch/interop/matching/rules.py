@@ -17,6 +17,7 @@ class MapRule(Block):
 
     from_: str = field(doc="Name in the file, of a layer or of a weight.")
     to: str = field(doc="Name in the net, of a layer or of a weight.")
+    alias: list[str] = field([], doc="Other names that it has in some files, instead of `from`.")
 
     examples = [example('map { from: "layer1.0.conv1"  to: "stage1/block1/conv1" }')]
 
