@@ -24,17 +24,17 @@ NAMES = {
         DepthToSpace DepthwiseConv1D DepthwiseConv2D Divide Dot Dropout ELU Embedding Equal Erf Exponential
         Flatten Floor GELU GRU GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D
         GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D Greater GreaterEqual
-        GroupNormalization HardShrink HardSigmoid HardSwish LRN LSTM Layer LayerNormalization LeakyReLU Less
-        LessEqual Linear Log LogSigmoid LogSoftmax LogSumExp LogicalAnd LogicalNot LogicalOr LogicalXor
-        Masking MatMul MaxPooling1D MaxPooling2D MaxPooling3D Maximum Minimum Mish Mod MultiHeadAttention
-        Multiply Negative Normalization PReLU Pad Parameter Permute PositionEmbedding Power RMSNormalization
-        RandomBrightness RandomContrast RandomCrop RandomFlip RandomRotation RandomTranslation RandomZoom
-        ReLU ReLU6 Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum RepeatVector Rescaling
-        Reshape Resizing Round SELU SeparableConv1D SeparableConv2D SiLU Sigmoid Sign SimpleRNN Sin
-        SinePositionEncoding Slice SoftShrink Softmax Softplus Softsign SpaceToDepth SpatialDropout1D
-        SpatialDropout2D SpatialDropout3D Split Sqrt Square Subtract Take TakeAlongAxis Tanh Threshold Tile
-        TimeDistributed TopK UpSampling1D UpSampling2D UpSampling3D Where ZeroPadding1D ZeroPadding2D
-        ZeroPadding3D
+        GroupNormalization HardShrink HardSigmoid HardSwish Interpolate LRN LSTM Layer LayerNormalization
+        LeakyReLU Less LessEqual Linear Log LogSigmoid LogSoftmax LogSumExp LogicalAnd LogicalNot LogicalOr
+        LogicalXor Masking MatMul MaxPooling1D MaxPooling2D MaxPooling3D Maximum Minimum Mish Mod
+        MultiHeadAttention Multiply Negative Normalization PReLU Pad Parameter Permute PositionEmbedding
+        Power RMSNormalization RandomBrightness RandomContrast RandomCrop RandomFlip RandomRotation
+        RandomTranslation RandomZoom ReLU ReLU6 Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd
+        ReduceSum RepeatVector Rescaling Reshape Resizing Round SELU SeparableConv1D SeparableConv2D SiLU
+        Sigmoid Sign SimpleRNN Sin SinePositionEncoding Slice SoftShrink Softmax Softplus Softsign
+        SpaceToDepth SpatialDropout1D SpatialDropout2D SpatialDropout3D Split Sqrt Square Subtract Take
+        TakeAlongAxis Tanh Threshold Tile TimeDistributed TopK UpSampling1D UpSampling2D UpSampling3D Where
+        ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """,
     "losses": """
         BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity FunctionLoss Hinge

@@ -13,7 +13,9 @@ import pytest
 from prototorch.graph.net import Net
 from prototorch.graph.trace import trace
 from prototorch.interop.imported_model import ImportedModel
-from prototorch.interop.onnx.importer.model import import_onnx
+from prototorch.interop.onnx.importer.model import import_graph
+from prototorch.interop.onnx.importer.operands import NetValue
+from prototorch.interop.onnx.model_file import open_onnx
 from prototorch.model import Model
 
 onnx = pytest.importorskip("onnx")
@@ -75,6 +77,17 @@ def run_imported(imported: ImportedModel, feeds: Sequence[np.ndarray]) -> list[n
     return list(values) if isinstance(values, list | tuple) else [values]
 
 
+def as_onnx(array: np.ndarray, value: NetValue) -> np.ndarray:
+    """An output of the net as the ONNX value that it stands for."""
+    if value.batch_axis is None:
+        return array[0] if len(array) == 1 else array
+    parts = value.parts
+    order = [0 if p is None else 1 + [q for q in parts if q is not None].index(p) for p in parts]
+    array = np.transpose(array, [*order, *range(len(parts), array.ndim)])
+    array = array.reshape(-1, *array.shape[len(parts) :])
+    return np.moveaxis(array, 0, value.batch_axis)
+
+
 def run_onnxruntime(path: str, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The outputs of ONNX Runtime."""
     runtime = pytest.importorskip("onnxruntime")
@@ -86,10 +99,13 @@ def assert_same_outputs(
     path: str, feeds: Sequence[np.ndarray], tolerance: float = 1e-4, **options: Any
 ) -> ImportedModel:
     """Assert that the imported net gives what ONNX Runtime gives; the imported model."""
-    imported = import_onnx(path, **options)
+    graph = import_graph(open_onnx(path), **options)
+    imported = graph.model
     trace(imported.net, Model(imported.net).input_specs(1), True)  # it can be trained
     expected = run_onnxruntime(path, feeds)
-    for mine, theirs in zip(run_imported(imported, feeds), expected, strict=True):
+    mine = run_imported(imported, [np.moveaxis(f, options.get("batch_axis", 0), 0) for f in feeds])
+    for array, value, theirs in zip(mine, graph.outputs, expected, strict=True):
+        mine = as_onnx(array, value)
         assert mine.shape == theirs.shape
         assert np.abs(mine - theirs).max(initial=0) <= tolerance * max(1, np.abs(theirs).max(initial=0))
     return imported

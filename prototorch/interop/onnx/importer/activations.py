@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from prototorch import layers
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand
+from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand, net_dtype
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
 from prototorch.interop.onnx.op_pairs import OpPair, pairs_by_op
 from prototorch.interop.onnx.tensors import ELEMENT_TYPES
@@ -144,12 +145,15 @@ def _dropout(b: NetBuilder, node: OnnxNode) -> Operand:
 
 @imports("Cast")
 def _cast(b: NetBuilder, node: OnnxNode) -> Operand:
-    return cast(b, node.value(0), ELEMENT_TYPES.get(node.get("to"), f"type {node.get('to')}"))
+    return cast(b, node.value(0), net_dtype(ELEMENT_TYPES.get(node.get("to"), f"type {node.get('to')}")))
 
 
 @imports("CastLike")
 def _cast_like(b: NetBuilder, node: OnnxNode) -> Operand:
-    return cast(b, node.value(0), node.required(1).dtype)
+    x, like = node.required(0), node.required(1)
+    if isinstance(x, KnownArray):
+        return x if x.array.dtype == object else replace(x, array=x.array.astype(like.dtype))
+    return cast(b, x, net_dtype(like.dtype))
 
 
 def cast(b: NetBuilder, x: NetValue, dtype: str) -> NetValue:

@@ -17,7 +17,7 @@ from prototorch.graph.symbolic import top_names
 from prototorch.graph.trace import LayerContext, Trace, record_layer
 from prototorch.interop.onnx.importer.names import LayerNames, layer_name
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import BatchSize, Dim, KnownArray, NetValue, Operand
+from prototorch.interop.onnx.importer.operands import BatchSize, Dim, KnownArray, NetValue, Operand, net_array
 from prototorch.interop.onnx.importer.registry import NoLayerError
 from prototorch.layers.base import Layer
 from prototorch.ops.core import use_interpreter
@@ -28,6 +28,10 @@ __all__ = ["NetBuilder"]
 _BATCH = 3  # samples of the trace in which shapes are inferred
 MAX_CONSTANT_ELEMENTS = 1 << 26  # of a constant that is repeated
 MAX_ELEMENTS = 1 << 40  # of a value, for one sample
+
+
+_PARTS = (layers.Slice, layers.Reshape, layers.Flatten, layers.Split, layers.Permute, layers.Concatenate, layers.Take,
+          layers.BroadcastTo)  # fmt: skip
 
 
 class NetBuilder:
@@ -46,6 +50,7 @@ class NetBuilder:
         self.current: OnnxNode | None = None
         self._first_name_taken = False
         self._number: dict[str, int] = {}
+        self._producers: dict[str, str] = {}  # the layer of each output
         self._shared: dict[Any, str] = {}
         self._trace = Trace(Graph(), False, float_dtype)
 
@@ -74,7 +79,7 @@ class NetBuilder:
 
         The values have the batch dimension of the first input; `as_value` changes that.
         """
-        arrays = {name: w for name, w in (weights or {}).items() if w is not None}
+        arrays = {name: _in_net(w) for name, w in (weights or {}).items() if w is not None}
         weight_names = [w.name for w in arrays.values() if isinstance(w, KnownArray) and w.name]
         name = self._name(layer, weight_names)
         sources = (type(layer), tuple(weight_names))
@@ -89,6 +94,7 @@ class NetBuilder:
             self.weights.setdefault(f"{node.weights_key}/{key}", array)
             self.weight_owner[f"{node.weights_key}/{key}"] = node.weights_key
         self._number[name] = len(self.nodes)
+        self._producers.update(dict.fromkeys(node.tops, name))
         self.nodes.append(node)
         like = inputs[0]
         return [
@@ -147,8 +153,8 @@ class NetBuilder:
 
     def producer(self, value: NetValue) -> LayerNode | None:
         """The layer whose output a value is, if nothing else in the file reads it."""
-        number = self._number.get(value.top)
-        return None if number is None else self.nodes[number]
+        name = self._producers.get(value.top)
+        return None if name is None else self.nodes[self._number[name]]
 
     def is_read_once(self, number: int) -> bool:
         """Whether an input of the current node is read by it alone."""
@@ -164,7 +170,7 @@ class NetBuilder:
         node = self.nodes[number]
         self.nodes[number] = replace(node, layer=node.layer.replace(**fields))
         for key, weight in weights.items():
-            array = weight.array if isinstance(weight, KnownArray) else weight
+            array = net_array(weight.array if isinstance(weight, KnownArray) else weight)
             self.weights[f"{node.weights_key}/{key}"] = array
             self.weight_owner[f"{node.weights_key}/{key}"] = node.weights_key
 
@@ -179,8 +185,7 @@ class NetBuilder:
             raise NoLayerError(f"constants of type {array.dtype} are not values of a net")
         if dims is not None:
             array = array.reshape(dims)
-        if array.dtype == np.float64 and like.dtype == "float32":
-            array = array.astype(np.float32)
+        array = net_array(array)
         layer = layers.Parameter(shape=list(array.shape), dtype=str(array.dtype), trainable=array.dtype.kind == "f")
         return self.add(layer, like, value=replace(constant, array=array))
 
@@ -208,6 +213,8 @@ class NetBuilder:
     def reshape_dims(self, value: NetValue, dims: Sequence[int]) -> NetValue:
         """The net's value in another shape; the batch dimension as it is."""
         dims = tuple(dims)
+        while dims != value.dims and (source := self._before_reshape(value)) is not None:
+            value = replace(value, top=source, dims=tuple(self._trace.values[source].shape[1:]))
         if dims == value.dims:
             return value
         if not dims:
@@ -215,6 +222,29 @@ class NetBuilder:
         if len(dims) == 1:
             return self.add(layers.Flatten(), value)
         return self.add(layers.Reshape(target_shape=list(dims)), value)
+
+    def _before_reshape(self, value: NetValue) -> str | None:
+        """What a layer that only changes the shape reads; None for a value of another layer."""
+        producer = self.producer(value)
+        is_reshape = producer is not None and type(producer.layer) in (layers.Reshape, layers.Flatten)
+        return producer.bottoms[0] if producer is not None and is_reshape else None
+
+    def is_zero(self, value: NetValue) -> bool:
+        """Whether a value is made of zeros alone: a parameter, or parts of one."""
+        tops = [value.top]
+        while tops:
+            number = self._number.get(self._producers.get(tops.pop(), ""))
+            node = None if number is None else self.nodes[number]
+            if node is None:
+                return False
+            if isinstance(node.layer, layers.Parameter):
+                if self.weights[f"{node.weights_key}/value"].any():
+                    return False
+            elif isinstance(node.layer, _PARTS):
+                tops += node.bottoms
+            else:
+                return False
+        return True
 
     def permute_dims(self, value: NetValue, order: Sequence[int]) -> NetValue:
         """The net's value with its dimensions in another order, counted from 0 without the batch."""
@@ -323,6 +353,8 @@ class NetBuilder:
         """Operands of an elementwise op with as many dimensions each, those of the net's values; constants become
         parameters, or with ``materialize`` False constants of the net's shape."""
         values = [o for o in operands if isinstance(o, NetValue)]
+        if not values:
+            raise NoLayerError("it reads constants alone, and is not computed here")
         ndim = max(o.ndim for o in operands)
         places = {None if v.batch_axis is None else v.ndim - v.batch_axis for v in values}
         if len(places) > 1 or len({v.parts for v in values}) > 1:
@@ -350,6 +382,10 @@ class NetBuilder:
         if materialize:
             lifted = [o if isinstance(o, NetValue) else self.parameter(o, values[0]) for o in lifted]
         return lifted
+
+
+def _in_net(weight: KnownArray | np.ndarray) -> KnownArray | np.ndarray:
+    return replace(weight, array=net_array(weight.array)) if isinstance(weight, KnownArray) else net_array(weight)
 
 
 def _split_parts(parts: tuple[int | None, ...]) -> tuple[list[int], list[int]]:

@@ -177,7 +177,8 @@ def _cast(node: OnnxNode, arrays: Any) -> Any:
         if dtype in ("int64", "int32", "float32", "float64"):
             return arrays[0]  # sizes; exporters scale them as floats
         raise NoLayerError("it converts the batch size")
-    if dtype is None or dtype.startswith(("bfloat", "float8")):
+    dtype = "float32" if dtype == "bfloat16" else dtype
+    if dtype is None or dtype.startswith("float8"):
         raise NoLayerError(f"it converts a constant to type {dtype or node.get('to')}")
     return arrays[0].astype(dtype)
 

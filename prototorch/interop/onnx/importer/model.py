@@ -14,7 +14,7 @@ from prototorch.graph.net import Net
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.nodes import NodeRunner
-from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand
+from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand, net_dtype
 from prototorch.interop.onnx.importer.registry import NoLayerError
 from prototorch.interop.onnx.model_file import OnnxFile, open_onnx
 from prototorch.interop.onnx.tensors import ELEMENT_TYPES
@@ -31,18 +31,20 @@ def import_onnx(
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     fixed_inputs: Mapping[str, float | Sequence[float]] | None = None,
+    batch_axis: int = 0,
 ) -> ImportedModel:
     """Read an ONNX model as a net and its weights.
 
     Args:
         input_shapes: sizes that the file leaves open, by the input's name, without the batch dimension.
         fixed_inputs: inputs that become constants (a sampling rate, say), by name.
+        batch_axis: the dimension of the inputs that is the batch; 1 for sequences [time, batch, n].
 
     The batch may have any size, also where the file was made for one. Only inference is read: running statistics are
     used. Raises ModelFileError for a damaged file, and for ops without a layer, all of which it lists; UsageError where
     the onnx package is missing, and for wrong arguments.
     """
-    return import_graph(open_onnx(path), input_shapes, fixed_inputs).model
+    return import_graph(open_onnx(path), input_shapes, fixed_inputs, batch_axis).model
 
 
 class ImportedGraph:
@@ -56,9 +58,9 @@ def import_graph(
     file: OnnxFile,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     fixed_inputs: Mapping[str, Any] | None = None,
-    has_batch: bool = True,
+    batch_axis: int | None = 0,
 ) -> ImportedGraph:
-    """See `import_onnx`. has_batch: False for a graph without a batch dimension; the net's values get one in front."""
+    """See `import_onnx`. batch_axis: None for a graph without a batch dimension; the net's values get one in front."""
     version = file.opsets.get("", 0)
     if file.graph.node and version not in OPSETS and any(n.domain in ("", "ai.onnx") for n in file.graph.node):
         raise ModelFileError(
@@ -67,7 +69,7 @@ def import_graph(
         )
     builder = NetBuilder()
     values = _Operands(file)
-    inputs = _declare_inputs(file, builder, values, input_shapes or {}, fixed_inputs or {}, has_batch)
+    inputs = _declare_inputs(file, builder, values, input_shapes or {}, fixed_inputs or {}, batch_axis)
     runner = NodeRunner(file, builder, values)
     results = runner.run()
     outputs = _outputs(file, builder, results, list(inputs.values()))
@@ -84,7 +86,8 @@ class _Operands(dict[str, Operand]):
         self._arrays = file.arrays
 
     def __missing__(self, name: str) -> Operand:
-        self[name] = KnownArray(self._arrays[name].read(), name)
+        array = self._arrays[name].read()
+        self[name] = KnownArray(array.astype(np.float32) if array.dtype == np.float16 else array, name)
         return self[name]
 
     def __contains__(self, name: object) -> bool:
@@ -100,7 +103,7 @@ def _declare_inputs(
     values: dict[str, Operand],
     shapes: Mapping[str, Sequence[int]],
     fixed: Mapping[str, Any],
-    has_batch: bool,
+    batch_axis: int | None,
 ) -> dict[str, NetValue]:
     declared = [i for i in file.graph.input if i.name not in file.arrays]
     names = [i.name for i in declared]
@@ -110,17 +113,15 @@ def _declare_inputs(
             raise UsageError(f"{what}: the model has no input {unknown[0]!r}; its inputs are {', '.join(names)}")
     if len(set(names)) < len(names):
         raise ModelFileError(f"{file.path}: two inputs have one name")
-    batch_name = _batch_name(declared) if has_batch else None
+    batch_name = _batch_name(declared) if batch_axis == 0 else None
     result: dict[str, NetValue] = {}
     for value in declared:
         dims, dtype = _input_type(file, value)
         if value.name in fixed:
-            values[value.name] = KnownArray(
-                np.asarray(fixed[value.name], dtype).reshape([n if isinstance(n, int) else 1 for n in dims])
-            )
+            values[value.name] = _fixed_input(value.name, fixed[value.name], dims, dtype)
             continue
-        axis = _batch_axis(value.name, dims, batch_name) if has_batch else None
-        if has_batch and axis is not None and isinstance(dims[axis], int):
+        axis = None if batch_axis is None else _batch_axis(value.name, dims, batch_name, batch_axis)
+        if axis is not None and isinstance(dims[axis], int):
             builder.fixed_batch = builder.fixed_batch or int(dims[axis])
         others = [n for i, n in enumerate(dims) if i != axis]
         sizes = _sizes(file, value.name, others, shapes.get(value.name))
@@ -129,6 +130,9 @@ def _declare_inputs(
                 f"{file.path}: the input {value.name!r} has elements of type {dtype}, which no net reads"
             )
         name = _input_name(value.name)
+        if net_dtype(dtype) != dtype:
+            builder.notes.append(f"the input {name} is {dtype} in the file; the net computes in float32")
+            dtype = net_dtype(dtype)
         top = builder.add_input(value.name, name, sizes, dtype)
         values[value.name] = result[value.name] = NetValue(top, sizes, dtype, axis)
         if axis:
@@ -137,6 +141,19 @@ def _declare_inputs(
                 f"in the file the batch is dimension {axis}"
             )
     return result
+
+
+def _fixed_input(name: str, number: Any, dims: Sequence[int | str], dtype: str) -> KnownArray:
+    """An input that becomes a constant; a single number stands for an array of one element."""
+    try:
+        array = np.asarray(number, dtype)
+        if array.ndim != len(dims) and array.size == 1:
+            array = array.reshape([1] * len(dims))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UsageError(f"fixed_inputs: {name!r} must be {dtype}{_format(dims)}: {error}") from None
+    if array.ndim != len(dims) or any(isinstance(d, int) and d != n for d, n in zip(dims, array.shape, strict=True)):
+        raise UsageError(f"fixed_inputs: {name!r} has the shape {_format(dims)}, not {list(array.shape)}")
+    return KnownArray(array)
 
 
 def _input_name(name: str) -> str:
@@ -157,7 +174,7 @@ def _input_type(file: OnnxFile, value: Any) -> tuple[list[int | str], str]:
         )
     dims: list[int | str] = []
     for dim in tensor.shape.dim:
-        dims.append(dim.dim_value if dim.HasField("dim_value") and dim.dim_value > 0 else dim.dim_param or "")
+        dims.append(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "")
     return dims, dtype
 
 
@@ -170,13 +187,13 @@ def _batch_name(declared: Sequence[Any]) -> str | None:
     return None
 
 
-def _batch_axis(name: str, dims: Sequence[int | str], batch_name: str | None) -> int:
-    if not dims:
+def _batch_axis(name: str, dims: Sequence[int | str], batch_name: str | None, default: int) -> int:
+    if len(dims) <= default:
         raise ModelFileError(
-            f"the input {name!r} is a single number, not one for each sample: give it by fixed_inputs "
+            f"the input {name!r} has the shape {_format(dims)}, without the batch: give it by fixed_inputs "
             f"(--fixed-input {name}=NUMBER)"
         )
-    return dims.index(batch_name) if batch_name and batch_name in dims else 0
+    return dims.index(batch_name) if batch_name and batch_name in dims else default
 
 
 def _sizes(

@@ -293,3 +293,15 @@ def _depth_space(b: NetBuilder, node: OnnxNode) -> Operand:
         fields["order"] = {"DCR": "depth_first", "CRD": "channels_first"}[node.get("mode", "DCR")]
     kind = layers.DepthToSpace if node.op == "DepthToSpace" else layers.SpaceToDepth
     return b.add(b.make(kind, **fields), node.batch_first(0))
+
+
+@imports("Trilu")
+def _trilu(b: NetBuilder, node: OnnxNode) -> Operand:
+    x = node.value(0)
+    number = node.constant(1, "k")
+    rows, columns = (x.dims[a - 1] for a in x.axes([-2, -1]))
+    ones = np.ones((rows, columns), bool)
+    k = 0 if number is None else int(number.scalar())
+    mask = np.triu(ones, k) if node.get("upper", 1) else np.tril(ones, k)
+    zero = np.zeros((), x.dtype)
+    return b.add(layers.Where(), *b.aligned([KnownArray(mask), x, KnownArray(zero)]))

@@ -192,7 +192,7 @@ class NodeRunner:
             if name:
                 self.values[name] = result
         for name in outputs[len(results) :]:
-            if name:
+            if name and self.builder.reads.get(name, 0):
                 self._note(node, f"its output {len(results)} has no counterpart")
 
     def _results(self, node: OnnxNode, opsets: Mapping[str, int], depth: int) -> Sequence[Operand] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from prototorch.interop.onnx import onnx_package
 from prototorch.interop.onnx.importer.node import OnnxNode
 from prototorch.interop.onnx.importer.operands import BatchSize
@@ -52,10 +54,29 @@ def _context_dependent_body(node: OnnxNode, schema: Any) -> Any | None:
         return None
     try:
         body = schema.get_context_dependent_function_with_opset_version(
-            max(versions), node.proto.SerializeToString(), types
+            max(versions), _with_attributes(node).SerializeToString(), types
         )
         function = onnx.FunctionProto()
         function.ParseFromString(body)
     except Exception:  # the schema's own checks of the node
         return None
     return function
+
+
+def _with_attributes(node: OnnxNode) -> Any:
+    """The NodeProto with values in place of references to the attributes of the function that it stands in."""
+    proto = node.proto
+    if not any(a.ref_attr_name for a in proto.attribute):
+        return proto
+    onnx = onnx_package()
+    resolved = onnx.NodeProto()
+    resolved.CopyFrom(proto)
+    del resolved.attribute[:]
+    for attribute in proto.attribute:
+        if not attribute.ref_attr_name:
+            resolved.attribute.append(attribute)
+        elif attribute.name in node.attributes:
+            value = node.attributes[attribute.name]
+            value = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+            resolved.attribute.append(onnx.helper.make_attribute(attribute.name, value))
+    return resolved

@@ -16,7 +16,7 @@ import numpy as np
 
 from prototorch.interop.onnx.importer.registry import NoLayerError
 
-__all__ = ["BatchSize", "Dim", "KnownArray", "NetValue", "Operand"]
+__all__ = ["BatchSize", "Dim", "KnownArray", "NetValue", "Operand", "net_array", "net_dtype"]
 
 
 @dataclass(frozen=True)
@@ -191,3 +191,13 @@ class NetValue:
 
 
 Operand = KnownArray | NetValue
+
+
+def net_dtype(dtype: str) -> str:
+    """The element type in the net of ONNX' one: nets compute in float32, in lower precision by the device's policy."""
+    return "float32" if dtype in ("float16", "bfloat16", "float64") else dtype
+
+
+def net_array(array: np.ndarray) -> np.ndarray:
+    """An array of the net's element types."""
+    return array.astype(np.float32) if array.dtype.kind == "f" and array.dtype != np.float32 else array
