@@ -95,9 +95,9 @@ def open_source(
     return ConversionSource(path, file=file, notes=notes)
 
 
-def _check_options(path: str, options: Mapping[str, Any], known: Sequence[str]) -> None:
+def _check_options(path: str, options: Mapping[str, Any], supported: Sequence[str]) -> None:
     for name in options:
-        if name not in known:
+        if name not in supported:
             flag = {"input_shapes": "--input-shape", "fixed_inputs": "--fixed-input"}.get(name, "--batch-axis")
             raise UsageError(f"{flag} has no meaning for {printable_path(path)}: it is for models that leave this open")
 

@@ -34,8 +34,8 @@ class WeightLayout:
 
     ours: names of the layer's weights ("kernel"); none for arrays that only the other system has (`NeutralArray`,
     `IgnoredArray` of `prototorch.interop.transforms`), which a file may lack. theirs: names below the other system's
-    layer ("weight"); several on either side where one is made of several. The layouts of a layer are in the other
-    system's order of its arrays.
+    layer ("weight"), "" for an array that has the layer's own name; several on either side where one is made of
+    several. The layouts of a layer are in the other system's order of its arrays.
     """
 
     ours: tuple[str, ...]
@@ -171,7 +171,7 @@ class LayoutTable:
 
 
 def _split_name(name: str) -> tuple[str, ...]:
-    return tuple(re.split(r"[./]", name))
+    return tuple(re.split(r"[./]", name)) if name else ()
 
 
 class _OwnLayouts(LayoutTable):

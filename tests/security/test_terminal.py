@@ -71,6 +71,14 @@ def folder(tmp_path, monkeypatch):
 #: for each command what it is called with; {text}: a model of hostile images with a hostile name
 CALLS = {
     "check": (["{text}"], ["table.proto"]),
+    "convert": (
+        ["{text}", "-o", HOSTILE],
+        ["{text}", "-o", "a.onnx", "--option", HOSTILE],
+        ["{text}", "--model", HOSTILE],
+        [HOSTILE, "-o", "a.h5"],
+        ["{text}", "-o", "table.proto"],
+        ["{text}", "-o", "a.h5", "--rules", HOSTILE],
+    ),
     "devices": ([],),
     "evaluate": (["{text}"], ["table.proto"], ["table.proto", "--data", "words.csv"]),
     "fmt": (["{text}", "--stdout"], ["{text}", "--check"]),

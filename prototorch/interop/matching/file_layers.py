@@ -81,8 +81,8 @@ class FileNames:
 
 
 def split_name(name: str) -> Parts:
-    """The parts of a name between ``.`` or ``/``."""
-    return tuple(re.split(r"[./]", name))
+    """The parts of a name between ``.`` or ``/``; none for ""."""
+    return tuple(re.split(r"[./]", name)) if name else ()
 
 
 def find_file_layers(file: WeightFile, table: LayoutTable, submodules: Sequence[Parts]) -> list[FileLayer]:

@@ -75,6 +75,12 @@ def _position_embedding(layer: layers.PositionEmbedding, shapes: Shapes) -> _Lay
     return _pairs(shapes, position_embeddings="weight")
 
 
+@LAYOUTS.register(layers.Parameter)
+def _parameter(layer: layers.Parameter, shapes: Shapes) -> _Layouts:
+    """An ``nn.Parameter`` of the module above, by the layer's own name."""
+    return _pairs(shapes, value="")
+
+
 @LAYOUTS.register(layers.PReLU)
 def _prelu(layer: layers.PReLU, shapes: Shapes) -> _Layouts:
     """One alpha, or one a channel."""
@@ -108,6 +114,11 @@ def _scale_and_shift(shapes: Shapes) -> list[WeightLayout]:
 def _batch_norm(layer: layers.BatchNormalization, shapes: Shapes) -> _Layouts:
     return [*_scale_and_shift(shapes), *_pairs(shapes, moving_mean="running_mean", moving_variance="running_var"),
             WeightLayout((), ("num_batches_tracked",), IgnoredArray())]  # fmt: skip
+
+
+@LAYOUTS.register(layers.RMSNormalization)
+def _rms_norm(layer: layers.RMSNormalization, shapes: Shapes) -> _Layouts:
+    return _pairs(shapes, gamma="weight")
 
 
 @LAYOUTS.register(layers.LayerNormalization, layers.GroupNormalization)

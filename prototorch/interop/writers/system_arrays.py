@@ -48,7 +48,7 @@ def system_arrays(net: Net, weights: Mapping[str, np.ndarray], names: str) -> di
             continue
         prefix = key.replace("/", table.separator) if rename is None else table.separator.join(rename(split_name(key)))
         for name, array in theirs.items():
-            full = f"{prefix}{table.separator}{name}"
+            full = f"{prefix}{table.separator}{name}" if name else prefix
             if full in arrays:
                 raise UsageError(f"{key}: two weights would be called {full!r} in {system}; rename the layer")
             arrays[full] = array

@@ -49,7 +49,9 @@ def test_pytorch_takes_ours_strictly_and_gives_the_same_outputs(peer: Peer):
         array[...] = rng.uniform(0.5, 2, array.shape) if "variance" in name else rng.normal(size=array.shape)
     weights = {name.removeprefix("layer/"): array for name, array in model.weights.items()}
     theirs = LAYOUTS.to_theirs(model.net.node("layer").layer, weights)
-    module.load_state_dict({f"layer.{n}": torch.from_numpy(np.array(a)) for n, a in theirs.items()}, strict=True)
+    module.load_state_dict(
+        {f"layer.{n}".rstrip("."): torch.from_numpy(np.array(a)) for n, a in theirs.items()}, strict=True
+    )
     np.testing.assert_allclose(model.predict(peer.inputs()), peer.torch_outputs(module), **TOLERANCE)
 
 

@@ -20,7 +20,7 @@ class Peer:
 
     id: str
     text: str
-    module: Callable[[], nn.Module]
+    module: Callable[[], nn.Module | nn.Parameter]
     shape: tuple[int, ...]
     call: Callable[[Any, Tensor], Tensor] = lambda module, x: module(x)
     dtype: str = "float32"
@@ -104,6 +104,10 @@ PEERS = [
     Peer("batch-norm-plain", "BatchNormalization { epsilon: 1e-5  scale: false  center: false }",
          lambda: nn.BatchNorm1d(5, affine=False), (5,)),
     Peer("layer-norm", "LayerNormalization { epsilon: 1e-5  axis: [1, 2] }", lambda: nn.LayerNorm((3, 5)), (3, 5)),
+    Peer("rms-norm", "RMSNormalization { epsilon: 1e-5  axis: [1, 2] }",
+         lambda: nn.RMSNorm((3, 5), eps=1e-5), (3, 5)),
+    Peer("parameter", "Parameter { shape: [2, 3] }", lambda: nn.Parameter(torch.zeros(2, 3)), (4,),
+         lambda parameter, x: parameter[None].expand(len(x), 2, 3)),
     Peer("group-norm", "GroupNormalization { epsilon: 1e-5  groups: 3 }", lambda: nn.GroupNorm(3, 6), (6, 2, 5)),
     Peer("embedding", "Embedding { input_dim: 7  output_dim: 3 }", lambda: nn.Embedding(7, 3), (5,), dtype="int32"),
     Peer("prelu", "PReLU { shared_axes: [2, 3] }", lambda: nn.PReLU(4), (4, 2, 3)),
