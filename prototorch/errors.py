@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
@@ -225,12 +226,18 @@ def _containing(word: str, names: Sequence[str]) -> list[str]:
     """The names that contain a word, one spelling each, if they are few; one alone that is hardly longer."""
     found: dict[str, list[str]] = {}
     for name in names if len(word) > 3 else ():
-        if _to_ascii(word) in _to_ascii(name):
+        if word.lower() in name.lower() or _begins_a_part(_to_ascii(word), name):
             found.setdefault(_to_ascii(name), []).append(name)
     spelt = sorted((_same_style(word, group) for group in found.values()), key=len)
     if not spelt or len(spelt) > 5 or len(spelt[0]) <= len(word) + 2:
         return spelt[:1]
     return spelt
+
+
+def _begins_a_part(word: str, name: str) -> bool:
+    """Whether a name has the word, its separators left out, from the beginning of one of its parts on."""
+    parts = re.split(r"[_\W]", name)
+    return any(_to_ascii("".join(parts[i:])).startswith(word) for i in range(len(parts)))
 
 
 def _same_style(word: str, spellings: list[str]) -> str:

@@ -16,12 +16,13 @@ from prototorch.graph.probe import trace_net
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers import find_importer
 from prototorch.interop.matching import Match, match_weights
-from prototorch.interop.matching.assign import assign_match
 from prototorch.interop.matching.report import check_match, load_report
 from prototorch.interop.matching.rules import Rules
 from prototorch.interop.readers import read_weights
 from prototorch.interop.text_generation import generate_text
 from prototorch.interop.weight_file import WeightFile
+from prototorch.interop.weight_sets.opening import open_weights
+from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.load import find_model_file, is_saved, load_model, make_model
 from prototorch.model import Model
 
@@ -82,7 +83,9 @@ def open_source(
         own = find_model_file(path)
         _check_options(path, import_options, ("input_shapes",))
         shapes = import_options.get("input_shapes", {})
-        return ConversionSource(path, load_model(own, overrides=overrides), has_weights=is_saved(own), shapes=shapes)
+        source = load_model(own, overrides=overrides)
+        has_weights = is_saved(own) or source.weights_block is not None
+        return ConversionSource(path, source, has_weights=has_weights, shapes=shapes, classes=source.net.class_names)
     if overrides:
         raise UsageError("--set needs a text of ours: it sets its params")
     importer = find_importer(path)
@@ -110,17 +113,21 @@ def _is_own(path: str) -> bool:
 def _weights_for(
     path: str, model: str, overrides: Sequence[str], options: WeightOptions, match_only: bool
 ) -> ConversionSource:
-    target = load_model(model, overrides=overrides)
-    weights = target.weights
-    file = read_weights(path)
+    target = load_model(model, weights=False, overrides=overrides)
+    block = Weights(path, except_=options.except_, rules=options.rules)
+    strict = not (options.by_name or options.skip_mismatch or match_only)
+    opened = open_weights(block, target.net, check=strict)
     specs = trace_net(target.net, 1).weights
-    match = match_weights(file, specs, target.net, options.rules, system=options.system, by_order=options.by_order,
-                          except_=options.except_)  # fmt: skip
-    source = ConversionSource(path, target, file=file, match=match)
+    match = match_weights(opened.file, specs, target.net, opened.rules, system=options.system or opened.system,
+                          by_order=options.by_order, except_=options.except_)  # fmt: skip
+    source = ConversionSource(path, target, file=opened.file, match=match)
+    report = load_report(match)
     if not match_only:
         check_match(match, by_name=options.by_name, skip_mismatch=options.skip_mismatch)
-        assign_match(match, weights)
-    source.notes = str(load_report(match)).splitlines()
+        report = target.load_weights(block, by_name=options.by_name, skip_mismatch=options.skip_mismatch,
+                                     system=options.system, by_order=options.by_order)  # fmt: skip
+        source.classes = target.net.class_names
+    source.notes = str(report).splitlines()
     return source
 
 
