@@ -22,6 +22,7 @@ from prototorch.storage.mapped_file import MappedFile
 __all__ = ["DTYPES", "FORMAT"]
 
 MAX_HEADER_BYTES = 16 << 20  # an entry has about 100 bytes: 160,000 arrays
+MAX_ARRAYS = 100_000
 MAX_DIMENSIONS = 32
 DTYPES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
@@ -74,6 +75,8 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
         _refuse(file, f"damaged header: {error!s:.200}")
     if not isinstance(header, dict):
         _refuse(file, "its header must be a JSON object")
+    if len(header) > MAX_ARRAYS:
+        _refuse(file, f"{len(header):,} arrays; the limit is {MAX_ARRAYS:,}")
     return header, 8 + length
 
 

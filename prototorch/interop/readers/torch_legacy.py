@@ -30,7 +30,8 @@ def _open(path: str) -> WeightFile:
     magic, position = load_pickle(file, file.data, 0, {})
     version, position = load_pickle(file, file.data, position, {})
     if magic != _MAGIC_NUMBER or version != _PROTOCOL_VERSION:
-        raise ModelFileError(f"{file.path}: expected protocol version {_PROTOCOL_VERSION}, got {version!r:.40}")
+        found = str(version)[:40] if type(version) is int else "none"
+        raise ModelFileError(f"{file.path}: expected protocol version {_PROTOCOL_VERSION}, got {found}")
     _, position = load_pickle(file, file.data, position, {})
     value, position = load_pickle(file, file.data, position, storages)
     keys, position = load_pickle(file, file.data, position, {})

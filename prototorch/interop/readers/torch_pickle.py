@@ -14,7 +14,7 @@ from typing import Any
 
 __all__ = ["ForeignNameError", "PickleError", "PickleMachine", "add_pairs"]
 
-MAX_OPCODES = 4_000_000  # about 60 for a tensor
+MAX_OPCODES = 2_000_000  # about 60 for a tensor
 MAX_INTEGER_BYTES = 64
 MAX_TEXT_BYTES = 64 << 20  # of all texts of a pickle
 _HIGHEST_PROTOCOL = 5
