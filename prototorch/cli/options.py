@@ -13,10 +13,13 @@ import numpy as np
 from prototorch.backends.devices import NAMES
 from prototorch.data.data_block import Data
 from prototorch.data.sources import describe_source
+from prototorch.errors import UsageError
+from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.load import find_model_file, is_saved, load_model
 from prototorch.model import Model
 
 _ALLOW_READ = "prototorch.allow_read"
+_EXCEPT = "prototorch.except"
 
 
 def model_argument(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,10 +79,21 @@ def data_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def weights_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``--weights`` and ``--allow-download``: what the model begins with."""
+    """``--weights``, ``--except`` and ``--allow-download``: what the model begins with; `open_model` takes the patterns
+    of ``--except`` from the context."""
     allow = click.option("--allow-download", is_flag=True, help="Open an address that the text itself names.")
+    text = "Layers or weights that begin anew in spite of --weights (logits/*): a pattern. May be repeated."
+    leave_out = click.option(
+        "--except",
+        "except_",
+        multiple=True,
+        metavar="PATTERN",
+        help=text,
+        expose_value=False,
+        callback=lambda context, _, patterns: context.meta.update({_EXCEPT: patterns}),
+    )
     text = "Begin with these weights: a set (imagenet), a file of any system, or an address."
-    return click.option("--weights", metavar="WHAT", help=text)(allow(function))
+    return click.option("--weights", metavar="WHAT", help=text)(leave_out(allow(function)))
 
 
 def open_model(
@@ -91,7 +105,14 @@ def open_model(
 ) -> Model:
     """The model of a command's arguments. weights: as of `load_model`; by default none are loaded into a text."""
     extra = (f"fit.data.source={json.dumps(data)}",) if data is not None else ()
-    return load_model(file, weights=weights, overrides=(*overrides, *extra), allow_read=allowed_folders(),
+    patterns = click.get_current_context().meta.get(_EXCEPT, ())
+    if patterns and not weights:
+        raise UsageError(
+            "--except leaves weights out of those of --weights, which is not given; of a text's own block "
+            f"--set 'weights.except={patterns[0]}' does"
+        )
+    begin = Weights(source=weights, except_=patterns) if patterns and weights else weights
+    return load_model(file, weights=begin, overrides=(*overrides, *extra), allow_read=allowed_folders(),
                       allow_download=allow_download)  # fmt: skip
 
 

@@ -142,7 +142,7 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
       prototorch run alexnet
       prototorch run models/lenet.proto --data fashion-mnist --set fit.epochs=5
       prototorch run my.proto --resume
-      prototorch run resnet18 --weights imagenet --data photos
+      prototorch run resnet18 --weights imagenet --except "logits/*" --set classes=5 --data photos
       prototorch run my.proto --epochs 1 --profile
     """
     if epochs is not None:

@@ -69,7 +69,10 @@ def _head_hint(match: Match) -> str:
     if any(sum(a != b for a, b in zip(s, e, strict=False)) != 1 or len(s) != len(e) for s, e in numbers):
         return ""
     patterns = ", ".join(f'"{name}/*"' for name in layers)
-    return f"\nfor other classes than the file's, except_=[{patterns}] keeps the layer of the model as it is"
+    return (
+        f"\nfor other classes than the file's, except_=[{patterns}] keeps the layer of the model as it is (in a text "
+        f"weights {{ except: [{patterns}] }}, on the command line --except {patterns.replace(',', ' --except')})"
+    )
 
 
 def _proposal_text(proposal: OrderMatch | None, match: Match) -> str:
