@@ -34,21 +34,23 @@ OUR_ACTIVATIONS: Mapping[str, str] = {theirs: ours for ours, theirs in ACTIVATIO
 }  # fmt: skip
 #: layers that Keras has under the same name
 SAME_IN_KERAS = frozenset({
-    "ActivityRegularization", "Add", "AlphaDropout", "Average", "AveragePooling1D", "AveragePooling2D",
-    "AveragePooling3D", "BatchNormalization", "Bidirectional", "CenterCrop", "Concatenate", "Conv1D",
+    "ActivityRegularization", "AdaptiveAveragePooling2D", "Add", "AlphaDropout", "Average", "AveragePooling1D",
+    "AveragePooling2D", "AveragePooling3D", "BatchNormalization", "Bidirectional", "CenterCrop", "Concatenate",
+    "Conv1D",
     "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Cropping1D", "Cropping2D",
     "Cropping3D", "Dense", "DepthwiseConv1D", "DepthwiseConv2D", "Dot", "Dropout", "ELU", "Embedding", "Flatten",
     "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D", "GlobalAveragePooling2D",
     "GlobalAveragePooling3D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization",
     "LSTM", "LayerNormalization", "LeakyReLU", "Masking", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum",
-    "Minimum", "MultiHeadAttention", "Multiply", "Normalization", "PReLU", "Permute", "RandomBrightness",
+    "Minimum", "MultiHeadAttention", "Multiply", "Normalization", "PReLU", "Permute", "RMSNormalization",
+    "RandomBrightness",
     "RandomContrast", "RandomFlip", "RandomRotation", "RandomTranslation", "RandomZoom", "ReLU", "RepeatVector",
     "Rescaling", "Reshape", "Resizing", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "Softmax",
     "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "Subtract", "TimeDistributed", "UpSampling1D",
     "UpSampling2D", "UpSampling3D", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D",
 })  # fmt: skip
 #: layers over images that take ``data_format`` there besides those over windows
-IMAGE_LAYERS = frozenset({"CenterCrop", "RandomFlip", "RandomRotation", "RandomTranslation",
+IMAGE_LAYERS = frozenset({"AdaptiveAveragePooling2D", "CenterCrop", "RandomFlip", "RandomRotation", "RandomTranslation",
                           "RandomZoom", "Resizing"})  # fmt: skip
 #: layers that Keras does not have -> what can be said of it
 NOT_IN_KERAS: Mapping[str, str] = {

@@ -108,6 +108,11 @@ def _adjust(layer: Layer, config: dict[str, Any]) -> None:
     elif isinstance(layer, layers.ZeroPadding1D | layers.Cropping1D | layers.UpSampling1D):
         name = next(name for name in ("padding", "cropping", "size") if name in config)
         config[name] = config[name][0]
+    elif isinstance(layer, layers.RMSNormalization):
+        if len(layer.axis) != 1:
+            raise NotExpressibleError("Keras' RMSNormalization is over one axis alone")
+        config["axis"] = layer.axis[0]
+        del config["gamma_initializer"]  # always ones there
     elif isinstance(layer, layers.GaussianNoise) and layer.stddev > 1:
         raise NotExpressibleError(f"Keras' GaussianNoise has a stddev of at most 1, here it is {layer.stddev:g}")
     elif isinstance(layer, layers.Normalization):

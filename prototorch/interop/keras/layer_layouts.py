@@ -78,6 +78,11 @@ def _norm(layer: layers.Layer, shapes: Shapes) -> _Layouts:
     return _pairs(shapes, "gamma", "beta", "moving_mean", "moving_variance")
 
 
+@LAYOUTS.register(layers.RMSNormalization)
+def _rms_norm(layer: layers.RMSNormalization, shapes: Shapes) -> _Layouts:
+    return [WeightLayout(("gamma",), ("scale",))]
+
+
 @LAYOUTS.register(layers.Embedding)
 def _embedding(layer: layers.Embedding, shapes: Shapes) -> _Layouts:
     return _pairs(shapes, "embeddings")
