@@ -6,7 +6,7 @@ the batch: those that are the same multiple of it in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,25 @@ from prototorch.errors import UsageError
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import InputPreprocessing, LayerContext, Trace, record_layer, trace
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
 from prototorch.ops.core import Op, use_interpreter
 from prototorch.spec import Spec
 from prototorch.train.preprocessing import Preprocessor
 
-__all__ = ["BatchMultiple", "Dim", "Preparation", "Recording", "layer_sections", "record_function", "record_net",
-           "record_sublayer"]  # fmt: skip
+__all__ = [
+    "BatchMultiple",
+    "Dim",
+    "Preparation",
+    "Recording",
+    "Section",
+    "input_shapes",
+    "live_nodes",
+    "record_function",
+    "record_net",
+    "record_sublayer",
+    "sections",
+]  # fmt: skip
 
 PREPARATION = "\0preparation"  # the scope of what is recorded before the layers; no layer has this name
 
@@ -56,13 +68,14 @@ class _ExportGraph(Graph):
 @dataclass
 class Recording:
     """Ops recorded for any batch size. ``inputs`` and ``outputs`` are values of ``graph``; ``values`` those of a net by
-    name; ``masked`` the values that have a mask."""
+    name; ``masks`` their masks; ``weights`` what the layers say of them."""
 
     graph: Graph
     inputs: list[Value]
     outputs: list[Value]
     values: Mapping[str, Value]
-    masked: frozenset[Value]
+    masks: Mapping[Value, Value]
+    weights: Mapping[str, WeightSpec]
     _others: Mapping[Value, Value]
     _other_nodes: Mapping[Node, Node]
 
@@ -89,7 +102,7 @@ def _symbolic(a: Any, b: Any) -> Any:
 
 
 def _join(recordings: Sequence[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]],
-          masked: Iterable[Value] = ()) -> Recording:  # fmt: skip
+          traced: Trace | None = None) -> Recording:  # fmt: skip
     (graph, inputs, outputs, values), (other, *_) = recordings
     nodes, others = graph.nodes, other.nodes
     if [n.op.name for n in nodes] != [n.op.name for n in others]:
@@ -100,7 +113,8 @@ def _join(recordings: Sequence[tuple[Graph, list[Value], list[Value], Mapping[st
     for node, twin in zip(nodes, others, strict=True):
         pairs.update(zip(node.inputs, twin.inputs, strict=True))
         pairs.update(zip(node.outputs, twin.outputs, strict=True))
-    return Recording(graph, inputs, outputs, values, frozenset(masked), pairs, dict(zip(nodes, others, strict=True)))
+    masks, weights = (traced.masks, traced.weights) if traced is not None else ({}, {})
+    return Recording(graph, inputs, outputs, values, masks, weights, pairs, dict(zip(nodes, others, strict=True)))
 
 
 def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[str, str], keeps: Callable[[str], bool],
@@ -115,15 +129,15 @@ def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[st
     Raises ShapeError, and UsageError for a net whose ops depend on the batch size.
     """
     recordings: list[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]] = []
-    masked: list[list[Value]] = []
+    traces = []
     for batch in _BATCHES:
         graph = _ExportGraph(keeps)
         specs = {name: Spec((batch, *shape), dtypes[name]) for name, shape in shapes.items()}
         traced = trace(net, specs, False, graph, preparation=preparation)
         inputs = [graph.inputs[node.name] for node in net.inputs]
         recordings.append((graph, inputs, [traced.values[o] for o in net.outputs], traced.values))
-        masked.append(list(traced.masks))
-    return _join(recordings, masked[0])
+        traces.append(traced)
+    return _join(recordings, traces[0])
 
 
 def record_sublayer(layer: Layer, name: str, dims: Sequence[tuple[Dim, ...]], dtype: str,
@@ -151,14 +165,56 @@ def record_function(function: Callable[[Graph, list[Value]], Any], dims: Sequenc
     return _join(recordings)
 
 
-def layer_sections(net: Net, graph: Graph) -> Iterator[tuple[LayerNode | None, list[Node]]]:
-    """The layers of a net in order with the nodes that each has recorded; first those of no layer."""
+@dataclass(frozen=True)
+class Section:
+    """A layer (None: what comes before the layers) with the nodes that it has recorded, and those of their outputs that
+    other sections read or that are outputs of the net."""
+
+    layer: LayerNode | None
+    nodes: list[Node]
+    read_elsewhere: list[Value]
+
+
+def sections(net: Net, recording: Recording) -> Iterator[Section]:
+    """The layers of a net in order."""
+    wanted, live = set(recording.outputs), set()
     by_scope: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        by_scope.setdefault(node.scope, []).append(node)
-    yield None, by_scope.pop(PREPARATION, [])
-    for layer in net.nodes:
-        yield layer, by_scope.get(layer.name, [])
+    for node in reversed(recording.graph.nodes):
+        by_scope.setdefault(node.scope, []).insert(0, node)
+        if not wanted.isdisjoint(node.outputs):
+            wanted.update(node.inputs)
+            live.add(node)
+    results = set(recording.outputs)
+    for layer, scope in [(None, PREPARATION), *((node, node.name) for node in net.nodes)]:
+        nodes = by_scope.get(scope, [])
+        members = set(nodes)
+        read_elsewhere = [v for n in nodes if n in live for v in n.outputs
+                          if v in results or any(u in live and u not in members for u in v.users)]  # fmt: skip
+        yield Section(layer, nodes, read_elsewhere)
+
+
+def live_nodes(nodes: Sequence[Node], needed: Iterable[Value], present: Container[Value] = ()) -> list[Node]:
+    """Those of some nodes that these values depend on, in their order; values that are present need no node."""
+    wanted, selection = set(needed), []
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.outputs) and not all(v in present for v in node.outputs):
+            wanted.update(node.inputs)
+            selection.append(node)
+    return selection[::-1]
+
+
+def input_shapes(net: Net, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """The shapes of a net's inputs, without the batch dimension; ``shapes`` has those that the net leaves open. Raises
+    UsageError for a size that nobody tells."""
+    result = {}
+    for node in net.inputs:
+        shape = tuple(shapes.get(node.name, node.shape))
+        if None in shape:
+            raise UsageError(
+                f"the input {node.name!r} has an unknown size; give its shape: shapes={{{node.name!r}: ...}}"
+            )
+        result[node.name] = tuple(int(n) for n in shape if n is not None)
+    return result
 
 
 class Preparation:

@@ -9,14 +9,22 @@ from typing import Any
 import numpy as np
 
 from prototorch.errors import UsageError
-from prototorch.graph.ir import Node, Value
+from prototorch.graph.ir import Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.interop.onnx import onnx_package
 from prototorch.interop.onnx.export import layers_dense, ops_elementwise, ops_products, ops_shape, recurrent
 from prototorch.interop.onnx.export.graph_builder import BATCH, GraphBuilder
 from prototorch.interop.onnx.export.layer_table import LayerExport, layer_exporter
 from prototorch.interop.onnx.export.walker import OpWalker, keeps_op
-from prototorch.interop.symbolic_batch import BatchMultiple, Preparation, Recording, layer_sections, record_net
+from prototorch.interop.symbolic_batch import (
+    BatchMultiple,
+    Preparation,
+    Recording,
+    input_shapes,
+    live_nodes,
+    record_net,
+    sections,
+)
 
 __all__ = ["DEFAULT_OPSET", "OPSETS", "OnnxSettings", "layers_dense", "onnx_model", "ops_elementwise", "ops_products",
            "ops_shape", "recurrent"]  # fmt: skip
@@ -71,14 +79,7 @@ def onnx_model(net: Net, weights: Mapping[str, np.ndarray],
 
 
 def _record(net: Net, settings: OnnxSettings) -> Recording:
-    shapes = {}
-    for node in net.inputs:
-        shape = tuple(settings.shapes.get(node.name, node.shape))
-        if None in shape:
-            raise UsageError(
-                f"the input {node.name!r} has an unknown size; give its shape: shapes={{{node.name!r}: ...}}"
-            )
-        shapes[node.name] = tuple(int(n) for n in shape if n is not None)
+    shapes = input_shapes(net, settings.shapes)
     prepared = settings.include_preprocess and bool(net.preprocess)
     return record_net(net, shapes, {n.name: n.dtype for n in net.inputs},
                       lambda name: keeps_op(name, settings.opset), Preparation(net) if prepared else None)  # fmt: skip
@@ -97,17 +98,12 @@ def _write_layers(net: Net, recording: Recording, weights: Mapping[str, np.ndarr
         if value.kind == "node":
             walker.preferred.setdefault(value, top)
     walker.fold()
-    sections = list(layer_sections(net, recording.graph))
-    live = _live_nodes(recording)
-    walker.absorb([node for node in recording.graph.nodes if node in live])
-    for layer, nodes in sections:
-        if layer is not None:
-            _write_layer(walker, layer)
-        members, results = set(nodes), set(recording.outputs)
-        read_elsewhere = [v for n in nodes if n in live for v in n.outputs
-                          if v in results or any(u in live and u not in members for u in v.users)]  # fmt: skip
-        for node in walker.live_nodes(nodes, read_elsewhere):
-            walker.write(node, layer.name if layer is not None else "preprocess")
+    walker.absorb(live_nodes(recording.graph.nodes, recording.outputs))
+    for section in sections(net, recording):
+        if section.layer is not None:
+            _write_layer(walker, section.layer)
+        for node in live_nodes(section.nodes, section.read_elsewhere, walker.names):
+            walker.write(node, section.layer.name if section.layer is not None else "preprocess")
     return builder, walker
 
 
@@ -121,17 +117,7 @@ def _write_layer(walker: OpWalker, node: LayerNode) -> None:
     if all(v in walker.names for v in outputs):
         return
     exporter(LayerExport(walker, node.layer, node.weights_key, node.name, [walker.name(v) for v in values], values,
-                         outputs, any(v in recording.masked for v in values)))  # fmt: skip
-
-
-def _live_nodes(recording: Recording) -> set[Node]:
-    """The nodes that an output depends on."""
-    wanted, live = set(recording.outputs), set()
-    for node in reversed(recording.graph.nodes):
-        if not wanted.isdisjoint(node.outputs):
-            wanted.update(node.inputs)
-            live.add(node)
-    return live
+                         outputs, any(v in recording.masks for v in values)))  # fmt: skip
 
 
 def _value_info(onnx: Any, name: str, value: Value, recording: Recording) -> Any:

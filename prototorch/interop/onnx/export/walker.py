@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.ir import Node, Value
 from prototorch.interop.onnx.export.graph_builder import GraphBuilder
 from prototorch.interop.onnx.op_pairs import pair_by_our_op
-from prototorch.interop.symbolic_batch import BatchMultiple, Dim, Recording
+from prototorch.interop.symbolic_batch import BatchMultiple, Dim, Recording, live_nodes
 from prototorch.ops.core import Op
 
 __all__ = ["NodeExport", "OpWalker", "exports_op", "inexpressible_ops", "keeps_op", "not_expressible"]
@@ -145,7 +145,7 @@ class OpWalker:
     def write_all(self, scope: str, outputs: Sequence[Value]) -> None:
         """Emit all recorded ops that these values depend on."""
         self.fold()
-        nodes = self.live_nodes(self.recording.graph.nodes, outputs)
+        nodes = live_nodes(self.recording.graph.nodes, outputs, self.names)
         self.absorb(nodes)
         for node in nodes:
             self.write(node, scope or node.scope)
@@ -171,15 +171,6 @@ class OpWalker:
             return array.shape == (product.shape[1], *(1,) * (product.ndim - 2))
         plain = node.op.name == "matmul" and not any(node.attrs.values()) and product.ndim == 2
         return plain and self.known_array(node.inputs[1]) is not None and array.shape == (product.shape[1],)
-
-    def live_nodes(self, nodes: Sequence[Node], needed: Iterable[Value]) -> list[Node]:
-        """Those of some nodes that these values depend on, in their order."""
-        wanted, found = set(needed), []
-        for node in reversed(nodes):
-            if not wanted.isdisjoint(node.outputs) and not all(v in self.names for v in node.outputs):
-                wanted.update(node.inputs)
-                found.append(node)
-        return found[::-1]
 
 
 class NodeExport:
