@@ -79,6 +79,10 @@ class Recording:
     _others: Mapping[Value, Value]
     _other_nodes: Mapping[Node, Node]
 
+    def is_output(self, value: Value) -> bool:
+        """Whether a value is an output."""
+        return value in self.outputs
+
     def dims(self, value: Value) -> tuple[Dim, ...]:
         """The shape of a value."""
         return _symbolic(value.shape, self._others[value].shape)

@@ -18,8 +18,9 @@ from prototorch.interop.torch.source_blocks import (
     is_default,
     named_arguments,
 )
-from prototorch.interop.torch.source_items import Definition, NetItems, SourceItem, net_items
+from prototorch.interop.torch.source_items import net_items
 from prototorch.interop.torch.source_names import unique_name, variable_name
+from prototorch.interop.torch.source_steps import Definition, NetItems, SourceItem
 
 __all__ = ["torch_source"]
 
@@ -44,28 +45,27 @@ def torch_source(net: Net, weights: Mapping[str, np.ndarray], shapes: Mapping[st
     Raises UsageError that names every layer which PyTorch cannot express.
     """
     items = net_items(net, weights, shapes or {}, include_preprocess)
-    return _FileWriter(items, [n.name for n in net.inputs], list(net.outputs)).text(
-        net.name, state_file, header
-    ), items.state
+    writer = _FileWriter(items, [n.name for n in net.inputs])
+    return writer.text(net.name, state_file, [*header, *items.notes]), items.state
 
 
 class _FileWriter:
-    def __init__(self, net: NetItems, inputs: list[str], outputs: list[str]):
-        self.net, self.inputs, self.outputs = net, inputs, outputs
+    def __init__(self, net: NetItems, inputs: list[str]):
+        self.net, self.inputs = net, inputs
         self.root = find_blocks(net)
         self.table = ClassTable(net, self.root, lambda block: "\n".join(self._forward(block, with_comments=False)))
 
     def text(self, name: str, state_file: str, header: Sequence[str]) -> str:
         parts = [self._module_text(name, state_file, header)]
         parts += [self._class(c) for c in self.table.classes]
-        parts.append(self._net_class(name))
-        return "\n\n\n".join(parts) + "\n"
+        parts.append(self._net_class())
+        return "".join(f"{wrap_line(line)}\n" for line in "\n\n\n".join(parts).split("\n"))
 
     def _module_text(self, name: str, state_file: str, header: Sequence[str]) -> str:
-        said = [f"{ascii(name)[1:-1]}: written by prototorch.", "", *(ascii(line)[1:-1] for line in header)]
-        said += ["" if header else None, "    net = Net()",  # type: ignore[list-item]
-                 f"    net.load_state_dict(torch.load({state_file!a}, weights_only=True))", "    net.eval()"]  # fmt: skip
-        comment = "\n".join(f"# {line}".rstrip() for line in said if line is not None)
+        said = [f"{ascii(name)[1:-1]}: written by prototorch.", *(ascii(line)[1:-1] for line in header), "",
+                "    net = Net()", f"    net.load_state_dict(torch.load({state_file!a}, weights_only=True))",
+                "    net.eval()"]  # fmt: skip
+        comment = "\n".join(f"# {line}".rstrip() for line in said)
         return f"{comment}\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn"
 
     # ---- classes
@@ -79,7 +79,7 @@ class _FileWriter:
         lines += ["", *self._forward(block, with_comments=not parameters)]
         return "\n".join(lines)
 
-    def _net_class(self, name: str) -> str:
+    def _net_class(self) -> str:
         lines = ["class Net(nn.Module):", "    def __init__(self):", "        super().__init__()"]
         lines += self._definitions(self.root, {})
         comments = [f"    # {variable_name(n)}: {c}" for n, c in zip(self.inputs, self.net.input_comments, strict=True)]
@@ -95,7 +95,7 @@ class _FileWriter:
                 container = module.path[:n]
                 if container not in containers and container not in self.net.definitions:
                     containers.add(container)
-                    lines += _assign(container, depth, self._container(container))
+                    lines += _assign(container, depth, "nn.Module()")
             values = [parameters.get(place + i) or literal(v) for i, (_, v) in enumerate(module.values)]
             if module.path in inner:
                 text = f"{module.kind}({', '.join(values)})"
@@ -106,10 +106,6 @@ class _FileWriter:
                 lines += _definition(definition, depth, values, stated)
             place += len(values)
         return lines or ["        pass"]
-
-    @staticmethod
-    def _container(path: tuple[str, ...]) -> str:
-        return "nn.Module()"
 
     # ---- forward
 
@@ -188,6 +184,24 @@ class _Namer:
                 del self._in_use[name]
 
 
+def wrap_line(line: str) -> str:
+    """A line of code as several of at most 120 characters, broken behind commas inside brackets."""
+    if len(line) <= _WIDTH or line.lstrip().startswith("#"):
+        return line
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    lines: list[str] = []
+    depth, start, last_break = 0, 0, -1
+    for index, character in enumerate(line):
+        depth += (character in "([{") - (character in ")]}")
+        width = index - start + (len(indent) if lines else 0)
+        if width >= _WIDTH and last_break > start:
+            lines.append((indent if lines else "") + line[start : last_break + 1])
+            start, last_break = last_break + 2, -1
+        if character == "," and depth > 0 and line[index + 1 : index + 2] == " ":
+            last_break = index
+    return "\n".join([*lines, (indent if lines else "") + line[start:]])
+
+
 def _last_uses(block: Block) -> dict[int, int]:
     """The index of the last step that reads each value; the end for those that are returned."""
     last = {n: i for i, step in enumerate(block.steps) for n in step.reads}
@@ -210,7 +224,7 @@ def _assign(path: tuple[str, ...], depth: int, text: str) -> list[str]:
 
 
 def _call_text(call: ModuleCall, values: Sequence[str], stated: Sequence[str | None]) -> str:
-    parts = []
+    parts: list[str] = []
     for (name, value), text, parameter in zip(named_arguments(call), values, stated, strict=True):
         position = len(parts)
         if position < len(call.arguments) and not any("=" in p for p in parts):

@@ -236,6 +236,13 @@ def _reduction(t: Any, site: OpSite, x: Any) -> Any:
     return getattr(x, _REDUCTIONS[site.node.op.name])(axes if len(axes) > 1 else axes[0], **keep)
 
 
+@_op("prod")
+def _prod(t: Any, site: OpSite, x: Any) -> Any:
+    for axis in reversed(normalize_axes(site.get("axis"), len(site.dims()))):
+        x = x.prod(axis, keepdim=bool(site.get("keepdims")))
+    return x
+
+
 @_op("argmax", "argmin")
 def _arg_extremum(t: Any, site: OpSite, x: Any) -> Any:
     return getattr(x, site.node.op.name)(site.get("axis")).int()

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.interop.torch.layer_table import ModuleCall
-from prototorch.interop.torch.source_items import Definition, NetItems, SourceItem
 from prototorch.interop.torch.source_names import class_name, unique_name
+from prototorch.interop.torch.source_steps import Definition, NetItems, SourceItem
 
 __all__ = ["Block", "BlockCall", "BlockClass", "find_blocks"]
 
 _MODULE = re.compile("\x02([^\x02]*)\x02")
 #: the names of the arguments of modules that are given by position
 POSITIONAL = {
-    **{f"{kind}{n}d": ("in_channels", "out_channels", "kernel_size") for kind in ("Conv", "ConvTranspose") for n in "123"},
+    **{f"{kind}{n}d": ("in_channels", "out_channels", "kernel_size")
+       for kind in ("Conv", "ConvTranspose") for n in "123"},
     **{f"{kind}{n}d": ("kernel_size", "stride") for kind in ("MaxPool", "AvgPool") for n in "123"},
     **{f"BatchNorm{n}d": ("num_features",) for n in "123"},
     "Linear": ("in_features", "out_features"), "Embedding": ("num_embeddings", "embedding_dim"),
@@ -103,9 +104,9 @@ def _is_closed(net: NetItems, path: tuple[str, ...], run: Sequence[SourceItem], 
     """Whether these steps alone use the modules below a path, and no others."""
     mine = modules_of(run)
     inside = {p for p in net.definitions if p[: len(path)] == path}
-    return (
-        bool(mine) and mine <= inside and inside.isdisjoint(modules_of(others)) and bool(_borders(net, run, others)[1])
-    )
+    if not mine or not mine <= inside or not inside.isdisjoint(modules_of(others)):
+        return False
+    return bool(_borders(net, run, others)[1])
 
 
 def modules_of(items: Sequence[SourceItem]) -> set[tuple[str, ...]]:
@@ -130,7 +131,7 @@ class ClassTable:
         self.classes: list[BlockClass] = []
         blocks = sorted(root.blocks(), key=lambda b: b.height)
         heights = sorted({b.height for b in blocks})
-        self._names: set[str] = set()
+        self._names = {"Net"}
         for height in heights:
             forms: dict[Any, list[Block]] = {}
             for block in (b for b in blocks if b.height == height):
@@ -166,19 +167,19 @@ class ClassTable:
         for place, column in enumerate(columns):
             if all(v == column[0] and type(v) is type(column[0]) for v in column):
                 continue
-            if column not in chosen:
-                chosen[column] = unique_name(names[place], set(chosen.values()))
-            parameters[place] = chosen[column]
+            key = tuple((type(v), v) for v in column)
+            if key not in chosen:
+                chosen[key] = unique_name(names[place], set(chosen.values()))
+            parameters[place] = chosen[key]
         last = blocks[0].path[-1]
-        wanted = (
-            class_name(last) if not last.strip("_").isdigit() else class_name("_".join(blocks[0].path[-2:-1])) + "Block"
-        )
-        name = unique_name(wanted, self._names | {"Net"})
-        name = name.replace("_", "")
+        parent = blocks[0].path[-2] if len(blocks[0].path) > 1 else ""
+        wanted = f"{class_name(parent)}Block" if last.strip("_").isdigit() else class_name(last)
+        name = next(n for n in (f"{wanted}{i or ''}" for i in (0, *range(2, len(self._names) + 3)))
+                    if n not in self._names)  # fmt: skip
         self._names.add(name)
         self.classes.append(BlockClass(name, blocks[0], parameters))
         for index, block in enumerate(blocks):
-            self.calls[block.path] = BlockCall(name, [(n, column[index]) for column, n in chosen.items()])
+            self.calls[block.path] = BlockCall(name, [(n, key[index][1]) for key, n in chosen.items()])
 
 
 @dataclass
@@ -204,9 +205,8 @@ def named_arguments(call: ModuleCall) -> list[tuple[str, Any]]:
     names = POSITIONAL.get(call.kind, tuple(f"argument_{i + 1}" for i in range(len(call.arguments))))
     given = list(zip(names, call.arguments, strict=False))
     if _HAS_DEFAULTS.fullmatch(call.kind):
-        defaults = {n: d for n, d in _DEFAULTS.items()}
-        return given + [(n, call.options.get(n, d)) for n, d in defaults.items()] + [
-            (n, v) for n, v in call.options.items() if n not in defaults]  # fmt: skip
+        rest = [(n, v) for n, v in call.options.items() if n not in _DEFAULTS]
+        return [*given, *((n, call.options.get(n, d)) for n, d in _DEFAULTS.items()), *rest]
     return given + list(call.options.items())
 
 

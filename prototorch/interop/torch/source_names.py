@@ -10,81 +10,28 @@ from collections.abc import Container
 __all__ = ["attribute_name", "class_name", "unique_name", "variable_name"]
 
 #: the attributes of `torch.nn.Module` and `torch.nn.ModuleDict`, which no submodule may have as its name
-MODULE_ATTRIBUTES = frozenset(
-    [
-        "T_destination",
-        "add_module",
-        "apply",
-        "bfloat16",
-        "buffers",
-        "call_super_init",
-        "children",
-        "clear",
-        "compile",
-        "cpu",
-        "cuda",
-        "double",
-        "dump_patches",
-        "eval",
-        "extra_repr",
-        "float",
-        "forward",
-        "get_buffer",
-        "get_extra_state",
-        "get_parameter",
-        "get_submodule",
-        "half",
-        "ipu",
-        "items",
-        "keys",
-        "load_state_dict",
-        "modules",
-        "mtia",
-        "named_buffers",
-        "named_children",
-        "named_modules",
-        "named_parameters",
-        "parameters",
-        "pop",
-        "register_backward_hook",
-        "register_buffer",
-        "register_forward_hook",
-        "register_forward_pre_hook",
-        "register_full_backward_hook",
-        "register_full_backward_pre_hook",
-        "register_load_state_dict_post_hook",
-        "register_module",
-        "register_parameter",
-        "register_state_dict_post_hook",
-        "register_state_dict_pre_hook",
-        "requires_grad_",
-        "set_extra_state",
-        "set_submodule",
-        "share_memory",
-        "state_dict",
-        "to",
-        "to_empty",
-        "train",
-        "training",
-        "type",
-        "update",
-        "values",
-        "xpu",
-        "zero_grad",
-        "weight",
-        "bias",
-        "in_features",
-        "out_features",
-    ]
-)
-_RESERVED = frozenset(("self", "torch", "nn", "F", "super", "range", "float", "list", "tuple", "ascii", "Tensor"))
+_MODULE_ATTRIBUTES = """
+    T_destination add_module apply bfloat16 buffers call_super_init children clear compile cpu cuda double dump_patches
+    eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu items keys
+    load_state_dict modules mtia named_buffers named_children named_modules named_parameters parameters pop
+    register_backward_hook register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook
+    register_full_backward_pre_hook register_load_state_dict_post_hook
+    register_load_state_dict_pre_hook register_module register_parameter
+    register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule share_memory
+    state_dict to to_empty train training type update values xpu zero_grad weight bias
+"""
+MODULE_ATTRIBUTES = frozenset(_MODULE_ATTRIBUTES.split())
+_RESERVED = frozenset(("self", "torch", "nn", "F", "super", "range", "float", "list", "tuple", "slice", "reversed",
+                       "step", "Tensor"))  # fmt: skip
 
 
 def attribute_name(part: str) -> str:
     """A part of a layer's name as the name of a submodule; digits stay, for a key in a ``ModuleDict``."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", part) or "_"
-    if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in MODULE_ATTRIBUTES or name.startswith("__"):
-        name += "_" if not name.endswith("__") else "layer"
+    if name.startswith("_"):  # what is private in Python, and to PyTorch
+        name = f"layer{name}"
+    if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in MODULE_ATTRIBUTES:
+        name += "_"
     return name
 
 
