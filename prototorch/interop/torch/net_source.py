@@ -158,19 +158,19 @@ class _Namer:
         self.hints = net.hints
         self.names: dict[int, str] = {}
         self._in_use: dict[str, int] = {}
-        self._taken: set[str] = {"step"}
+        self._fixed_names: set[str] = {"step"}
 
     def fixed(self, number: int, name: str) -> str:
         """A name that is asked for."""
-        chosen = unique_name(variable_name(name), self._taken)
-        self._taken.add(chosen)
+        chosen = unique_name(variable_name(name), self._fixed_names)
+        self._fixed_names.add(chosen)
         self.names[number] = chosen
         return chosen
 
     def name(self, number: int) -> str:
         """The name of a value, chosen when it is first asked for."""
         if number not in self.names:
-            free = next((n for n in "xyz" if n not in self._in_use and n not in self._taken), None)
+            free = next((n for n in "xyz" if n not in self._in_use and n not in self._fixed_names), None)
             if free is None or self.hints[number] in ("h", "c", "outputs"):
                 return self.fixed(number, self.hints[number].rpartition("/")[2])
             self._in_use[free] = number

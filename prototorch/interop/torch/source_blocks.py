@@ -156,7 +156,7 @@ class ClassTable:
                 call = self.calls[owner]
                 found.setdefault(owner, _Module(owner, call.name, list(call.arguments), ()))
             else:
-                found[path] = _described(definition)
+                found[path] = _describe_module(definition)
         return list(found.values())
 
     def _add(self, blocks: list[Block]) -> None:
@@ -192,7 +192,7 @@ class _Module:
     fixed: Any
 
 
-def _described(definition: Definition) -> _Module:
+def _describe_module(definition: Definition) -> _Module:
     kind = definition.call.kind if definition.call is not None else "Module"
     values = named_arguments(definition.call) if definition.call is not None else []
     fixed = (repr(definition.children), repr(definition.parameters),
