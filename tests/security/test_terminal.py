@@ -18,6 +18,7 @@ from prototorch.cli.main import group
 from prototorch.errors import DataError, ModelError, warn_user
 from prototorch.terminal import EscapingStream, escape_controls, escape_line, escaped_output
 from prototorch.train.progress import progress_callbacks
+from tests.security.pickle_assembler import archive, state, tensor
 from tests.train.test_callbacks import fit, model
 
 CONTROLS = [*map(chr, (*range(9), 11, 12, *range(14, 32), *range(127, 160), *range(0x202A, 0x202F))),
@@ -65,6 +66,8 @@ def folder(tmp_path, monkeypatch):
     escaped = "".join(f"\\u{ord(c):04x}" if not c.isprintable() else c for c in HOSTILE)
     (tmp_path / "escaped.proto").write_text(mistakes.replace(HOSTILE.replace("\r", ""), escaped))
     (tmp_path / "broken\x1b[2J.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + b"\x1b[2J" * 100)
+    (tmp_path / "hostile.pt").write_bytes(archive(state((HOSTILE, tensor()))))
+    np.savez(tmp_path / "hostile.npz", **{"a b é [red]x[/red]": np.ones(2)})
     return tmp_path
 
 
@@ -88,6 +91,18 @@ CALLS = {
     "show": (["{text}"], ["{text}", "--expanded"], ["{text}", "--plan"], ["{text}", "--plan", "--after", HOSTILE]),
     "summary": (["{text}"], ["{text}", "--batch", "2"]),
     "time": (["{text}", "--batch", "2", "--steps", "1"], ["{text}", "--phase", HOSTILE]),
+    "weights": (
+        ["list", HOSTILE],
+        ["path", HOSTILE],
+        ["fetch", HOSTILE],
+        ["remove", HOSTILE],
+        ["verify", HOSTILE],
+        ["fetch", "https://host.invalid/" + HOSTILE],
+        ["show", HOSTILE],
+        ["show", "hostile.pt"],
+        ["show", "hostile.npz", "--json"],
+        [HOSTILE],
+    ),
     "warmup": (["{text}", "--batch", "2", "--phase", "predict"],),
 }
 OPENED = ("mistakes\x1b[2J.proto", "escaped.proto", "broken\x1b[2J.h5", HOSTILE, "missing\x1b[2J.proto")
