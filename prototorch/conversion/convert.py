@@ -65,18 +65,19 @@ def convert(
         raise UsageError("--write-rules needs --model TEXT: rules map the names of a file to those of a net")
     chosen = replace(matching or WeightOptions(), rules=as_rules(rules))
     writes: dict[str, _Write] = {}
+    notes: list[str] = []
     if write_rules is not None:
-        opened = open_source(source, model, overrides, chosen, import_options or {}, match_only=target is None)
+        opened = open_source(source, model, overrides, chosen, import_options or {}, match_only=True)
         assert opened.match is not None
         text = rules_text(opened.match)
-        writes[write_rules] = lambda path: _write_text(path, text)
-    else:
-        opened = open_source(source, model, overrides, chosen, import_options or {})
+        writes[write_rules], notes = lambda path: _write_text(path, text), opened.notes
     if target is not None:
+        opened = open_source(source, model, overrides, chosen, import_options or {})
         writes |= _plan(opened, target, to, weights_to, writer_options)
+        notes = opened.notes
     for path in writes:
         _check_target(source, path, force)
-    return Conversion(_write_all(writes, force), tuple(opened.notes))
+    return Conversion(_write_all(writes, force), tuple(notes))
 
 
 def _plan(
@@ -122,17 +123,19 @@ def _foreign_writer(source: ConversionSource, target: str, to: str | None, optio
         source.notes.append("no --model: names and layouts of the arrays stay as they are")
         return lambda path: write(path, file, file.metadata)
     model = source.model
-    to_write = ModelToWrite(model.net, model.weights, source.text or model.to_text(), source.classes,
+    to_write = ModelToWrite(model.net, model.weights, source.text or model.to_text(), model.net.class_names,
                             shapes=source.shapes, metadata=source.metadata)  # fmt: skip
     return lambda path: format.save(path, to_write, **options)
 
 
 def _find_format(target: str, to: str | None) -> OutputFormat:
-    if to is None and not any(target.lower().endswith(e) for one in output_formats() for e in one.endings):
-        known = ", ".join(f"{'/'.join(one.endings)} ({one.title})" for one in output_formats())
+    formats = output_formats()
+    if to is None and not any(target.lower().endswith(e) for one in formats for e in one.endings):
+        endings = ", ".join(f"{'/'.join(one.endings)} ({one.title})" for one in formats if one.endings)
+        names = ", ".join(("proto", "prototorch", *(one.name for one in formats)))
         raise UsageError(
             f"{target}: no format that is written has this ending; there are .proto (a text of ours), .h5 (a saved "
-            f"model of ours), {known}"
+            f"model of ours), {endings}; or --to says which: {names}"
         )
     return find_output_format(target, to)
 

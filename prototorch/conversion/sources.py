@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from prototorch.graph.probe import trace_net
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers import find_importer
 from prototorch.interop.matching import Match, match_weights
-from prototorch.interop.matching.report import check_match, load_report
+from prototorch.interop.matching.report import load_report
 from prototorch.interop.matching.rules import Rules
 from prototorch.interop.readers import read_weights
 from prototorch.interop.text_generation import generate_text
@@ -25,8 +25,11 @@ from prototorch.interop.weight_sets.opening import open_weights
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.load import find_model_file, is_saved, load_model, make_model
 from prototorch.model import Model
+from prototorch.text.syntax_tree import Field, to_value_node
 
 __all__ = ["ConversionSource", "WeightOptions", "open_source"]
+
+_MAX_CLASSES = 50  # whose names stand in a text
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,6 @@ class ConversionSource:
     has_weights: bool = True
     file: WeightFile | None = None
     match: Match | None = None
-    classes: Sequence[str] = ()
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -111,32 +113,35 @@ def _is_own(path: str) -> bool:
 
 
 def _weights_for(
-    path: str, model: str, overrides: Sequence[str], options: WeightOptions, match_only: bool
+    path: str, model: str, overrides: Sequence[str], matching: WeightOptions, match_only: bool
 ) -> ConversionSource:
+    """Weights of a net that a text or a saved model tells; ``path`` is what `Model.load_weights` takes."""
     target = load_model(model, weights=False, overrides=overrides)
-    block = Weights(path, except_=options.except_, rules=options.rules)
-    strict = not (options.by_name or options.skip_mismatch or match_only)
-    opened = open_weights(block, target.net, check=strict)
-    specs = trace_net(target.net, 1).weights
-    match = match_weights(opened.file, specs, target.net, opened.rules, system=options.system or opened.system,
-                          by_order=options.by_order, except_=options.except_)  # fmt: skip
-    source = ConversionSource(path, target, file=opened.file, match=match)
-    report = load_report(match)
-    if not match_only:
-        check_match(match, by_name=options.by_name, skip_mismatch=options.skip_mismatch)
-        report = target.load_weights(block, by_name=options.by_name, skip_mismatch=options.skip_mismatch,
-                                     system=options.system, by_order=options.by_order)  # fmt: skip
-        source.classes = target.net.class_names
+    source = ConversionSource(path, target)
+    if match_only:
+        opened = open_weights(Weights.from_source(path, matching.except_, matching.rules), target.net, check=False)
+        source.match = match_weights(opened.file, trace_net(target.net, 1).weights, target.net, opened.rules,
+                                     system=matching.system or opened.system, by_order=matching.by_order,
+                                     except_=matching.except_)  # fmt: skip
+        report = load_report(source.match)
+    else:
+        report = target.load_weights(path, by_name=matching.by_name, skip_mismatch=matching.skip_mismatch,
+                                     rules=matching.rules, except_=matching.except_, system=matching.system,
+                                     by_order=matching.by_order)  # fmt: skip
     source.notes = str(report).splitlines()
     return source
 
 
 def _imported(path: str, imported: ImportedModel) -> ConversionSource:
-    generated = generate_text(imported.net, comments=[f"From {printable_path(path)}.", *imported.notes])
+    classes, notes = imported.classes, list(imported.notes)
+    sections = [Field("class_names", to_value_node(list(classes)))] if 0 < len(classes) <= _MAX_CLASSES else []
+    if len(classes) > _MAX_CLASSES:
+        notes.append(f"the names of the {len(classes)} classes are in the saved model, not in the text")
+    generated = generate_text(imported.net, sections=sections, comments=[f"From {printable_path(path)}.", *notes])
     keys = {n.name: generated.names.get(n.name, n.name) for n in imported.net.nodes if n.layer.weights is None}
     weights = {_new_name(name, keys): array for name, array in imported.weights.items()}
-    model = _model_with(generated.net, weights, path)
-    return ConversionSource(path, model, generated.text, classes=imported.classes, notes=list(imported.notes))
+    model = _model_with(replace(generated.net, class_names=classes), weights, path)
+    return ConversionSource(path, model, generated.text, notes=notes)
 
 
 def _new_name(name: str, keys: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 import prototorch as pt
 from prototorch.cli.main import group
 from prototorch.conversion import convert
+from prototorch.conversion.sources import WeightOptions
 from prototorch.errors import FileError, PrototorchError, UsageError, WeightsError
 from prototorch.interop import importers
 from prototorch.interop.imported_model import ImportedModel
@@ -95,6 +96,16 @@ def test_a_saved_model_becomes_a_text_with_its_weights_beside_it(folder: Path):
     text.load_weights("copy.h5")
     for name, array in saved.weights.items():
         np.testing.assert_array_equal(text.weights[name], array)
+
+
+@pytest.mark.parametrize("name", ["a.pt", "a.safetensors", "a.npz", "a.keras", "a.weights.h5", "a.onnx"])
+def test_weights_come_back_exactly_from_every_format(folder: Path, name: str):
+    saved = pt.load_model("net.h5")
+    convert("net.h5", name)
+    convert(name, "back.h5", model="net.proto", matching=WeightOptions(by_order=name.endswith(".onnx")))
+    back = pt.load_model("back.h5")
+    for weight, array in saved.weights.items():
+        np.testing.assert_array_equal(back.weights[weight], array)
 
 
 def test_a_text_has_no_weights_to_write(folder: Path):
