@@ -21,6 +21,8 @@ def test_a_wheel_works_elsewhere(tmp_path):
     subprocess.run([*install, str(wheel)], check=True, capture_output=True)
     code = (
         "import prototorch, sys; from prototorch.cli import main; assert prototorch.__file__.startswith(sys.argv[1]); "
+        "from prototorch.interop.weight_sets.registry import list_sets; "
+        "assert len(list_sets()) > 10 and all(one.class_names() for one in list_sets()); "
         "main(['run', 'mlp', '--epochs', '1', '--set', 'fit.data.limit=200', '--quiet'])"
     )
     work = tmp_path / "work"

@@ -20,6 +20,8 @@ from prototorch.data.loader import Loader
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.stream import BatchStream
 from prototorch.errors import UsageError
+from prototorch.graph.net import Net
+from prototorch.layers.image import Resizing
 from prototorch.schema.block_source import find_span
 from prototorch.text.diagnostics import located
 from prototorch.text.source import Span
@@ -113,6 +115,9 @@ class DataAdapter:
     def _open(self, data: Data, limits: ReadLimits | None = None) -> InputData:
         shape = self.net.inputs[0].shape if self.net.inputs else None
         span = find_span(data, "source")
+        size = _covering_size(self.net)
+        if size is not None and data.size is None and shape is not None and data.resize == "stretch":
+            shape, data = (*shape[:1], *size), data.replace(resize="crop")
         with located(span):
             train, validation = data.open_train_and_validation(shape, self.plan_cache.seed, limits)
         return InputData(train, data.loader_options(), validation, span)
@@ -187,3 +192,10 @@ def _is_stream(x: Any) -> bool:
         x, list | tuple | Mapping | str | bytes | bytearray | memoryview
     )
     return is_stream(x) or (hasattr(x, "__iter__") and not is_array_like)
+
+
+def _covering_size(net: Net) -> tuple[int, int] | None:
+    """Height and width that the first `Resizing` of ``preprocess`` keeps the aspect ratio for: images of a folder,
+    which have one size in a batch, are cropped to that aspect ratio instead of being stretched."""
+    layer = next((one for one in net.preprocess if isinstance(one, Resizing)), None)
+    return (layer.height, layer.width) if layer is not None and layer.keep_aspect_ratio else None

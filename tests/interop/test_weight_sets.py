@@ -422,3 +422,47 @@ def test_predict_prints_the_best_classes_by_name(mirror: Path):
     assert line.count("kind ") == 5
     assert "untrained" not in result.stderr
     assert "we/mine" in result.stderr
+
+
+def test_images_of_a_folder_keep_their_aspect_ratio_as_the_preprocessing_says(tmp_path: Path):
+    """White in the middle third, black beside it: of a square crop nothing is black, of a stretched image much is."""
+    from PIL import Image
+
+    image = np.zeros((64, 192, 3), np.uint8)
+    image[:, 60:132] = 255
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    for name in ("1.png", "2.png"):
+        Image.fromarray(image).save(tmp_path / "photos" / "a" / name)
+    x = pt.Input((3, 28, 28))
+    layers = [pt.layers.Resizing(32, 32, keep_aspect_ratio=True, antialias=True), pt.layers.CenterCrop(28, 28)]
+    model = pt.Model(x, pt.layers.GlobalAveragePooling2D()(x), preprocess=layers)
+    np.testing.assert_allclose(model.predict(pt.Data(source=str(tmp_path / "photos"))), 255, atol=1)
+
+
+def test_run_begins_with_the_weights_and_resume_does_not_load_them_again(mirror: Path):
+    """--weights at the begin; --resume takes the snapshot, without the file."""
+    text = """name: "tiny"
+      input { name: "x"  shape: [1, 28, 28] }
+      Flatten { }
+      Dense { name: "logits"  units: 10 }
+      compile { loss: sparse_categorical_crossentropy { from_logits: true }  optimizer: SGD { learning_rate: 0 } }
+      fit { data { source: "fashion-mnist-mini"  limit: 64 }  epochs: 1 }
+    """
+    (mirror / "tiny.proto").write_text(text, encoding="utf-8")
+    np.savez(mirror / "w.npz", **{"logits/kernel": np.full((784, 10), 0.5, np.float32),
+                                  "logits/bias": np.arange(10, dtype=np.float32)})  # fmt: skip
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "prototorch", "run", "tiny.proto", "--quiet", *arguments]
+        return subprocess.run(command, cwd=mirror, capture_output=True, text=True, timeout=120)
+
+    done = run("--weights", "w.npz")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(pt.load_model(mirror / "runs/tiny/model.h5").weights["logits/bias"], np.arange(10))
+    (mirror / "tiny.proto").write_text(text + '\nweights { source: "w.npz" }\n', encoding="utf-8")
+    assert run("--run-dir", "second").returncode == 0
+    np.testing.assert_array_equal(pt.load_model(mirror / "second/model.h5").weights["logits/bias"], np.arange(10))
+    (mirror / "w.npz").unlink()
+    resumed = run("--run-dir", "second", "--resume", "--epochs", "2")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "leave out --weights" in run("--resume", "--weights", "w.npz").stderr
