@@ -8,11 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from prototorch.errors import PrototorchError, UsageError
+from prototorch.graph.net import Net
 from prototorch.load import load_saved, model_from_text
 from prototorch.model import Model
 from prototorch.schema import Block
@@ -131,9 +133,16 @@ def _differences(saved: Model, fresh: Model) -> list[str]:
             new_fit = new_fit.replace(data=new_fit.data.replace(**inferred))
     blocks = (("compile", saved.compile_block, fresh.compile_block), ("fit", saved_fit, new_fit))
     return [
-        *(["net"] if saved.net != fresh.net else []),
+        *(["net"] if saved.net != _with_set_of(saved, fresh.net) else []),
         *(f"{name} block{_changed_fields(old, new)}" for name, old, new in blocks if old != new),
     ]
+
+
+def _with_set_of(saved: Model, net: Net) -> Net:
+    """A net with what a run took over from a weight set when it began, which a resumed one does not open again."""
+    if saved.weights_block is None or saved.weights_block.preprocess != "set":
+        return net
+    return replace(net, preprocess=saved.net.preprocess, class_names=saved.net.class_names)
 
 
 def _changed_fields(old: Block | None, new: Block | None) -> str:

@@ -459,6 +459,15 @@ def test_run_begins_with_the_weights_and_resume_does_not_load_them_again(mirror:
     done = run("--weights", "w.npz")
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(pt.load_model(mirror / "runs/tiny/model.h5").weights["logits/bias"], np.arange(10))
+    (mirror / "weights" / "tiny.proto").write_text(
+        'weight_set { name: "we/tiny"  model: "tiny"  address: "file:w.npz"  format: "NumPy"  system: "prototorch"  '
+        'license: "ours"  trained_by: "us"  preprocess { Rescaling { scale: $(1 / 255) } } }'.replace(
+            "file:", f"file:{mirror}/"))  # fmt: skip
+    done = run("--weights", "we/tiny", "--run-dir", "third")
+    assert done.returncode == 0, done.stderr
+    resumed = run("--run-dir", "third", "--resume", "--epochs", "2")  # its preprocessing is in the snapshot
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(pt.load_model(mirror / "third/model.h5").net.preprocess) == 1
     (mirror / "tiny.proto").write_text(text + '\nweights { source: "w.npz" }\n', encoding="utf-8")
     assert run("--run-dir", "second").returncode == 0
     np.testing.assert_array_equal(pt.load_model(mirror / "second/model.h5").weights["logits/bias"], np.arange(10))
