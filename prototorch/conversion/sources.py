@@ -87,7 +87,7 @@ def open_source(
         shapes = import_options.get("input_shapes", {})
         source = load_model(own, overrides=overrides)
         has_weights = is_saved(own) or source.weights_block is not None
-        return ConversionSource(path, source, has_weights=has_weights, shapes=shapes, classes=source.net.class_names)
+        return ConversionSource(path, source, has_weights=has_weights, shapes=shapes)
     if overrides:
         raise UsageError("--set needs a text of ours: it sets its params")
     importer = find_importer(path)
