@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
+
+from prototorch.load import load_model
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -55,6 +59,39 @@ def test_a_small_set_is_made(run, tmp_path):
     text = run("make_small_set.py", source, target, "--name", "tiny", "--train", 3, "--test", 2)
     assert "uint8(30, 28, 28)" in text
     assert len(list(target.iterdir())) == 4
+
+
+SMALL_NET = """
+param classes: 7
+input { name: "image"  shape: [3, 16, 16] }
+preprocess { Resizing { height: 16  width: 16 }  Rescaling { scale: $(1 / 255) } }
+Conv2D { name: "stem/conv"  filters: 8  kernel_size: 3  strides: 2 }
+BatchNormalization { name: "stem/norm" }
+ReLU { }
+GlobalAveragePooling2D { }
+Dense { name: "body"  units: 8  activation: relu }
+Dense { name: "logits"  units: $classes }
+"""
+
+
+def test_photos_are_fine_tuned(run, tmp_path):
+    """On a small net of its own; the real one takes minutes and its weights."""
+    (tmp_path / "small.proto").write_text(SMALL_NET)
+    load_model(tmp_path / "small.proto").save(tmp_path / "base.h5")
+    for i, name in enumerate(("animals/birds", "plants/flowers", "food/fruit", "town/houses")):
+        (tmp_path / "stamps" / name).mkdir(parents=True)
+        for number in range(6):
+            Image.new("RGBA", (30, 20 + number), (60 * i, 255 - 60 * i, 0, 255)).save(
+                tmp_path / "stamps" / name / f"{number}.png"
+            )
+    text = run("fine_tune_photos.py", "--stamps", "stamps", "--model", "small.proto", "--weights", "base.h5",
+               "--stages", "body", "--epochs", 6, "--compare", "--save", "tuned.h5")  # fmt: skip
+    assert 0 <= float(re.search(r"accuracy with pretrained weights: (\S+)", text)[1]) <= 1
+    assert 0 <= float(re.search(r"accuracy from scratch: (\S+)", text)[1]) <= 1
+    tuned, base = load_model(tmp_path / "tuned.h5"), load_model(tmp_path / "base.h5")
+    assert tuned.weights["logits/kernel"].shape == (8, 4)
+    assert np.array_equal(tuned.weights["stem/conv/kernel"], base.weights["stem/conv/kernel"])
+    assert not np.array_equal(tuned.weights["body/kernel"], base.weights["body/kernel"])
 
 
 def test_every_example_is_on_the_page_and_run_here():
