@@ -7,9 +7,11 @@ are imported are declared here instead, without which nothing of `torchvision.mo
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 _DECLARATIONS = []  # a torch.library.Library undoes its declarations when it is collected
@@ -57,3 +59,24 @@ def torchvision_net(name: str, seed: int = 0, **arguments: Any) -> Any:
                 if part.bias is not None:
                     part.bias.uniform_(-0.3, 0.3, generator=generator)
     return net.eval()
+
+
+def save_state(net: Any, path: Path, form: str, prefix: str = "") -> Path:
+    """The state of a net of torchvision, saved by PyTorch or safetensors."""
+    import torch
+    from safetensors.torch import save_file
+
+    state = {prefix + name: tensor.contiguous() for name, tensor in net.state_dict().items()}
+    if form == "safetensors":
+        save_file(state, path)
+    else:
+        torch.save(state, path, _use_new_zipfile_serialization=form == "zip")
+    return path
+
+
+def photo() -> np.ndarray:
+    """uint8 [1, 3, 233, 301]: smooth, with noise."""
+    rows, columns = np.mgrid[:233, :301]
+    waves = 127 + 90 * np.sin(rows / 17 + columns / 31)[None] * np.array([1, -1, 0.5])[:, None, None]
+    noise = np.random.default_rng(0).integers(-30, 30, (3, 233, 301))
+    return np.clip(waves + noise, 0, 255).astype(np.uint8)[None]
