@@ -86,7 +86,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.interop.readers", "prototorch.interop.writers.output_format", "prototorch.interop.torch.layouts",
      "prototorch.interop.matching.rules"),
     ("prototorch.interop.matching",),
-    ("prototorch.interop.weight_sets",),
+    ("prototorch.interop.weight_sets", "prototorch.interop.keras.config_import"),
     ("prototorch.interop.symbolic_batch",),
     ("prototorch.interop.torch",),
     ("prototorch.interop.onnx.export",),

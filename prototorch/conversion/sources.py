@@ -137,11 +137,13 @@ def _imported(path: str, imported: ImportedModel) -> ConversionSource:
     sections = [Field("class_names", to_value_node(list(classes)))] if 0 < len(classes) <= _MAX_CLASSES else []
     if len(classes) > _MAX_CLASSES:
         notes.append(f"the names of the {len(classes)} classes are in the saved model, not in the text")
+    sections = [*sections, *imported.sections]
     generated = generate_text(imported.net, sections=sections, comments=[f"From {printable_path(path)}.", *notes])
     keys = {n.name: generated.names.get(n.name, n.name) for n in imported.net.nodes if n.layer.weights is None}
     weights = {_new_name(name, keys): array for name, array in imported.weights.items()}
-    model = _model_with(replace(generated.net, class_names=classes), weights, path)
-    return ConversionSource(path, model, generated.text, notes=notes)
+    net = replace(generated.net, class_names=classes)
+    model = _model_with(net, weights, path) if weights else make_model(net, {})
+    return ConversionSource(path, model, generated.text, has_weights=bool(weights), notes=notes)
 
 
 def _new_name(name: str, keys: Mapping[str, str]) -> str:

@@ -291,7 +291,7 @@ def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | N
         if any(b not in result.values for b in layer_node.bottoms):
             continue  # follows from a mistake that is already noted
         try:
-            _record_node(result, layer_node)
+            trace_node(result, layer_node)
         except ModelError as exc:
             if report is None:
                 raise ShapeError(explain_error(result, layer_node, exc, with_place=True)) from exc
@@ -314,7 +314,8 @@ def _outputs_to_float32(net: Net, result: Trace) -> None:
                 result.masks[wide] = result.masks[value]
 
 
-def _record_node(result: Trace, node: LayerNode) -> None:
+def trace_node(result: Trace, node: LayerNode) -> None:
+    """Record one layer whose inputs are recorded; `trace` does it for a whole net. Raises ShapeError."""
     ctx = LayerContext(result, node.name, node.weights_key, node.layer, node.layer)
     interpreter: AbstractContextManager[Any] = use_interpreter(result.graph)
     narrowing = Autocast(result.compute_dtype) if result.compute_dtype is not None else None

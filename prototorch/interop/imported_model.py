@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from prototorch.graph.net import Net
+from prototorch.text.syntax_tree import Field
 
 __all__ = ["ImportedModel"]
 
@@ -18,7 +19,8 @@ class ImportedModel:
 
     weights: all weights of the net by name (``layer/weight``), in our layouts. notes: what a user must know of the
     conversion, a sentence each. original_names: the name that a layer had in the file, by our name, where it differs.
-    classes: the names of the classes, where the file tells them.
+    classes: the names of the classes, where the file tells them. sections: further fields of the model's text
+    (``compile``), where the file tells how the model is trained.
     """
 
     net: Net
@@ -26,3 +28,4 @@ class ImportedModel:
     notes: tuple[str, ...] = ()
     original_names: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    sections: tuple[Field, ...] = ()

@@ -38,6 +38,8 @@ def _open(path: str) -> WeightFile:
     layout = _layout(file, members[WEIGHTS])
     if layout.datasets and not is_keras_layout(layout):
         raise ModelFileError(f"{path}: {WEIGHTS} is not in Keras' layout")
+    if not layout.datasets:
+        return WeightFile(path, "Keras 3 model", "keras", {}, (), config)
     weights = keras_weight_file(layout, config)
     version = {"keras_version": str(metadata["keras_version"])[:40]} if "keras_version" in metadata else {}
     return WeightFile(path, "Keras 3 model", "keras", weights.arrays, weights.layers, config,

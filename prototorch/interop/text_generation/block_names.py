@@ -35,7 +35,7 @@ class BlockNames:
         """A new name for a block of these statements, whose uses have these names (none: no names)."""
         name = (block_name(prefixes) if prefixes else None) or _describe(items)
         if name in _RESERVED or _is_layer(name):
-            name += "_block"
+            name = "unit" if name == "block" else f"{name}_block"
         number, base = 1, name
         while name in self.names:
             number += 1

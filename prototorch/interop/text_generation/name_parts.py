@@ -23,9 +23,13 @@ _GENERIC = (
 
 
 @cache
+def _class_words() -> frozenset[str]:
+    return frozenset(form for name in Layer.members() for form in (name.lower(), snake_case(name)))
+
+
+@cache
 def _generic_words() -> frozenset[str]:
-    own = {form for name in Layer.members() for form in (name.lower(), snake_case(name))}
-    return frozenset(own | set(_GENERIC.split()))
+    return _class_words() | set(_GENERIC.split())
 
 
 def is_automatic(name: str, has_weights: bool) -> bool:
@@ -40,7 +44,8 @@ def is_automatic(name: str, has_weights: bool) -> bool:
         words |= {re.sub(r"_?\d+$", "", name).lower(), re.sub(r"^.*\d_", "", name).lower().rstrip("_0123456789")}
         return bool(words & _generic_words()) or not re.search(r"[^\W\d_]", name)
     bare = re.sub(r"^node_", "", name.rpartition("/")[2])
-    return re.sub(r"(_\d+)+$", "", bare).lower() in _generic_words()
+    stem = re.sub(r"(_\d+)+$", "", bare).lower()
+    return stem in _generic_words() and (stem != bare.lower() or stem in _class_words())
 
 
 def split_name(name: str) -> Parts:

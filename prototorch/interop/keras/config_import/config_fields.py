@@ -1,0 +1,147 @@
+"""The arguments of Keras' layers as fields of ours: activations, initializers, regularizers, constraints, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from prototorch import layers
+from prototorch.constraints import Constraint
+from prototorch.errors import UsageError
+from prototorch.initializers import Initializer
+from prototorch.interop.keras.layer_classes import OUR_ACTIVATIONS
+from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.base import Layer
+from prototorch.regularizers import Regularizer
+from prototorch.schema.block import Block
+from prototorch.schema.neutral_arguments import neutral_arguments
+
+__all__ = ["NotImportableError", "activation_layer", "object_of", "our_fields", "plain_name"]
+
+#: arguments that change nothing here: element types, hints for speed, seeds, what `trace` finds by itself
+_IGNORED = frozenset({
+    "name", "dtype", "trainable", "batch_input_shape", "batch_shape", "input_dtype", "input_shape", "build_config",
+    "data_format", "dim_ordering", "implementation", "consume_less", "unroll", "seed", "synchronized", "fused",
+    "use_cudnn_on_gpu", "use_cudnn", "flash_attention", "autocast", "lora_rank", "lora_alpha", "quantization_config",
+    "virtual_batch_size", "input_length", "input_dim", "sparse", "ragged", "optional", "bounding_box_format",
+})  # fmt: skip
+_OLD_NAMES = {"glorot": "glorot_uniform", "zero": "zeros", "one": "ones", "normal": "random_normal",
+              "uniform": "random_uniform", "random_normal": "random_normal"}  # fmt: skip
+_FAMILIES: tuple[tuple[str, type[Block]], ...] = (
+    ("initializer", Initializer), ("regularizer", Regularizer), ("constraint", Constraint),
+)  # fmt: skip
+
+
+class NotImportableError(Exception):
+    """A layer, or an argument of it, that has no counterpart here; the text is the reason."""
+
+
+def plain_name(value: Any) -> str | None:
+    """The name of a function or class in a config: text, or Keras 3's form of a function."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and value.get("class_name") == "function" and isinstance(value.get("config"), str):
+        return value["config"]
+    return None
+
+
+def activation_layer(value: Any) -> ActivationLayer:
+    """The activation of a config: a function's name, or a layer. Raises NotImportableError for any other."""
+    name = plain_name(value)
+    if value is None or name == "linear":
+        return layers.Linear()
+    if name == "leaky_relu":
+        return layers.LeakyReLU(0.2)  # the function's slope; the layer's is 0.3
+    if name is not None:
+        ours = OUR_ACTIVATIONS.get(name) or OUR_ACTIVATIONS.get(name.lower())
+        if ours is None:
+            raise NotImportableError(f"the activation {name!r:.60} has no counterpart")
+        return Layer.lookup(ours)()  # type: ignore[return-value]
+    if isinstance(value, dict) and isinstance(value.get("class_name"), str):
+        kind, config = value["class_name"], value.get("config") or {}
+        if value.get("registered_name") not in (None, kind) or ">" in str(value.get("registered_name")):
+            raise NotImportableError(f"the activation {kind!r:.60} is a class of somebody's own")
+        cls = Layer.members().get(kind)
+        if kind == "Activation":
+            return activation_layer(config.get("activation"))
+        if cls is not None and issubclass(cls, ActivationLayer) and isinstance(config, dict):
+            return cls(**our_fields(cls, config, {"alpha": "negative_slope"} if kind == "LeakyReLU" else {}))
+        raise NotImportableError(f"the activation {kind!r:.60} has no counterpart")
+    raise NotImportableError(f"the activation {value!r:.60} has no counterpart")
+
+
+def object_of(family: type[Block], value: Any, notes: list[str] | None = None) -> Any:
+    """A member of a family of ours (initializer, ...) for an object of a config; None for None.
+
+    notes: receives a sentence where there is no counterpart, and None is returned; without it NotImportableError is
+    raised.
+    """
+    if value is None:
+        return None
+    name = plain_name(value)
+    config: Mapping[str, Any] = {}
+    if name is None and isinstance(value, dict):
+        name, config = value.get("class_name"), value.get("config") or {}
+    try:
+        if not isinstance(name, str) or not isinstance(config, dict) or ">" in str(value):
+            raise UsageError("")
+        cls = family.lookup(_OLD_NAMES.get(name, name))
+        given = {k: _nested_object(family, v) for k, v in config.items() if k in cls.specs() and k != "seed"}
+        return cls.from_name(name) if not given and name != cls.__name__ else cls(**given)
+    except UsageError as error:
+        reason = f"the {family.__name__.lower()} {str(name or value)[:60]!r} has no counterpart{_because(error)}"
+        if notes is None:
+            raise NotImportableError(reason) from None
+        notes.append(reason)
+        return None
+
+
+def _because(error: UsageError) -> str:
+    return f" ({error})" if str(error) and "named" not in str(error) else ""
+
+
+def _nested_object(family: type[Block], value: Any) -> Any:
+    return object_of(family, value) if isinstance(value, dict) else value
+
+
+def our_fields(
+    cls: type[Layer],
+    config: Mapping[str, Any],
+    new_names: Mapping[str, str] | None = None,
+    left_out: Collection[str] = (),
+    notes: list[str] | None = None,
+) -> dict[str, Any]:
+    """The fields of a layer of ours for the arguments of Keras' layer.
+
+    new_names: arguments with other names here. left_out: those that somebody else looks at. notes: receives what is
+    left out without changing what the net computes (an initializer that does not exist here).
+    Raises NotImportableError for an argument without counterpart that is not off.
+    """
+    specs, fields, sink = cls.specs(), {}, notes if notes is not None else []
+    neutral = neutral_arguments(cls)
+    for key, value in config.items():
+        name = (new_names or {}).get(key, key)
+        if key in left_out or (name in _IGNORED and name not in specs) or name in ("name", "trainable", "seed"):
+            continue
+        if name not in specs:
+            if value is None or value is False or (key in neutral and neutral[key].accepts(value)):
+                continue
+            if key in ("input_length", "kernel_initializer") or (key == "fill_mode" and not hasattr(cls, "fill_mode")):
+                continue
+            if key.startswith("kernel_") and f"depthwise_{key[7:]}" in specs:
+                continue  # Keras lists them for depthwise layers, which have no kernel of this name
+            raise NotImportableError(f"{key}={value!s:.60} has no counterpart")
+        family = next((f for ending, f in _FAMILIES if key.endswith(ending)), None)
+        if family is Constraint and hasattr(cls, "rank") and value is not None:
+            sink.append(f"the {key} of a {cls.__name__} is left out: its axes are those of Keras' kernel")
+        elif family is not None:
+            member = object_of(family, value, sink)
+            if member is not None:
+                fields[name] = member
+        elif key.endswith("activation"):
+            fields[name] = activation_layer(value)
+        elif value is None and specs[name].default is not None:
+            continue
+        else:
+            fields[name] = value
+    return fields

@@ -1,0 +1,30 @@
+"""Masks that a config of Keras 3 states as arguments: those that layers give by themselves, here and there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from prototorch.interop.keras.config_import.config_graph import CallOutput, ConfigGraph, KerasLayerCall
+from prototorch.layers.base import Layer
+
+__all__ = ["MASK_ARGUMENTS", "mask_calls"]
+
+MASK_ARGUMENTS = ("mask", "query_mask", "value_mask", "key_mask")
+
+
+def mask_calls(graph: ConfigGraph) -> set[int]:
+    """The numbers of the operations (``not_equal``) whose results are read as masks alone."""
+    readers: dict[int, list[tuple[KerasLayerCall, bool]]] = defaultdict(list)
+    for call in graph.calls:
+        for name, value in [*((None, v) for v in call.args), *call.kwargs.items()]:
+            for item in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(item, CallOutput):
+                    readers[item.call].append((call, name in MASK_ARGUMENTS))
+    outputs = {output.call for output in graph.outputs}
+    found: set[int] = set()
+    for call in reversed(graph.calls):
+        if call.kind in Layer.members() or call.number in outputs or not readers[call.number]:
+            continue
+        if all(is_mask or reader.number in found for reader, is_mask in readers[call.number]):
+            found.add(call.number)
+    return found

@@ -1,0 +1,100 @@
+"""A call of a Keras layer and what surrounds it, for the functions that make layers of ours of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from prototorch.interop.keras.config_import.axis_orders import (
+    AxisOrder,
+    OrderedNetBuilder,
+    OrderedValue,
+    channels_first,
+    identity,
+)
+from prototorch.interop.keras.config_import.config_fields import NotImportableError, our_fields
+from prototorch.interop.keras.config_import.config_graph import KerasLayerCall
+from prototorch.layers.base import Layer
+
+__all__ = ["IMPORTS", "Import", "Site", "Values", "imports"]
+
+Values = tuple[OrderedValue, ...]
+
+
+@dataclass
+class Site:
+    """A call and what surrounds it. args, kwargs: those of the call, with values of our net. shared: whether the layer
+    is called several times. free_order: of a Flatten, whether its order of elements is seen by no layer but dense ones.
+    array: reads a weight of the layer by its place in the file, None where there is no file."""
+
+    builder: OrderedNetBuilder
+    call: KerasLayerCall
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    is_shared: bool = False
+    free_order: bool = False
+    is_channels_last: bool = True
+    array: Callable[[int], np.ndarray | None] = lambda _: None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        return self.call.config
+
+    def values(self) -> list[OrderedValue]:
+        """All values that the call reads."""
+        found: list[OrderedValue] = []
+        stack: list[Any] = [[list(self.args), *self.kwargs.values()]]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, OrderedValue):
+                found.append(item)
+            elif isinstance(item, list | tuple):
+                stack.extend(reversed(item))
+        return found
+
+    def one(self) -> OrderedValue:
+        """The only value that the call reads."""
+        values = self.values()
+        if len(values) != 1:
+            raise NotImportableError(f"is called on {len(values)} values; one is expected")
+        return values[0]
+
+    def fields(
+        self, cls: type[Layer], new_names: Mapping[str, str] | None = None, left_out: Sequence[str] = ()
+    ) -> dict:
+        """The fields of a layer of ours from the call's config."""
+        return our_fields(cls, self.config, new_names, left_out, self.notes)
+
+    def add(self, layer: Layer, inputs: Sequence[OrderedValue], order: AxisOrder | None = None) -> Values:
+        """Add the layer that the call is."""
+        if self.is_shared and any("initializer" in name for name in type(layer).specs()):
+            layer = layer.replace(weights=self.call.path)
+        if self.config.get("trainable") is False and any("initializer" in name for name in type(layer).specs()):
+            layer = layer.replace(trainable=False)
+        return self.builder.add(layer, inputs, self.call.path, order)
+
+    def spatial_order(self, rank: int) -> AxisOrder:
+        """The order in which a layer over maps reads its input."""
+        data_format = self.config.get("data_format", self.config.get("dim_ordering"))
+        is_first = data_format in ("channels_first", "th") or (
+            data_format in (None, "default") and not self.is_channels_last
+        )
+        return identity(rank) if is_first else channels_first(rank)
+
+
+Import = Callable[[Site], Values]
+IMPORTS: dict[str, Import] = {}
+
+
+def imports(*kinds: str) -> Callable[[Import], Import]:
+    """Register a function for these classes of Keras."""
+
+    def register(function: Import) -> Import:
+        IMPORTS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
