@@ -33,8 +33,8 @@ NAMES = {
         ReduceSum RepeatVector Rescaling Reshape Resizing Round SELU SeparableConv1D SeparableConv2D SiLU
         Sigmoid Sign SimpleRNN Sin SinePositionEncoding Slice SoftShrink Softmax Softplus Softsign
         SpaceToDepth SpatialDropout1D SpatialDropout2D SpatialDropout3D Split Sqrt Square Subtract Take
-        TakeAlongAxis Tanh Threshold Tile TimeDistributed TopK UpSampling1D UpSampling2D UpSampling3D Where
-        ZeroPadding1D ZeroPadding2D ZeroPadding3D
+        TakeAlongAxis Tanh ThresholdedReLU Tile TimeDistributed TopK UpSampling1D UpSampling2D UpSampling3D
+        Where ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """,
     "losses": """
         BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity FunctionLoss Hinge

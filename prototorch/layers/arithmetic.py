@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
-from prototorch.layers.merge import MergeLayer, check_shapes
+from prototorch.layers.merge import check_shapes
 from prototorch.schema import example, field
 
 _RULE = "must have one shape (sizes of 1 are repeated)"
 
 
-class _Binary(MergeLayer):
+class _Binary(Layer):
     """Two inputs of one shape, or of shapes that broadcast; one op."""
 
     inputs = 2
+    mask_policy = "keep"
     function: ClassVar[Any]
 
     def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
         check_shapes(ctx, inputs, _RULE, repeats_ones=True)
-        y = type(self).function(*inputs)
-        ctx.set_mask(y, self.joint_mask(ctx, inputs))
-        return y
+        return type(self).function(*inputs)
 
 
 class Divide(_Binary):
@@ -111,15 +109,13 @@ class LogicalNot(Layer):
         return ops.logical_not(x)
 
 
-class Where(MergeLayer):
+class Where(Layer):
     """The second input where the first, of type bool, is true, else the third (keras.ops.where).
 
     Inputs [batch, ...] of one shape; sizes of 1 are repeated.
     """
 
     inputs = 3
-    accepts_branches = False
-    mask_policy = "end"
     examples = [
         example("Where { }", inputs=[(2, 3), (2, 3), (2, 3)], dtype=("bool", "float32", "float32")),
         example("Where { }", inputs=[(1, 3), (2, 1), (2, 3)], dtype=("bool", "float32", "float32")),
@@ -130,7 +126,7 @@ class Where(MergeLayer):
         return ops.where(*inputs)
 
 
-class Power(MergeLayer):
+class Power(Layer):
     """The first input to the power of the second, element by element, or of ``exponent`` (keras.ops.power).
 
     One input with an exponent, or two inputs [batch, ...] of one shape; sizes of 1 are repeated. A negative number to
@@ -138,6 +134,7 @@ class Power(MergeLayer):
     """
 
     inputs = (1, 2)
+    mask_policy = "keep"
     exponent: float | None = field(default=None, doc="The exponent, where there is one input.")
     examples = [
         example("Power { exponent: 2 }", inputs=[(2, 3)]),
@@ -148,14 +145,9 @@ class Power(MergeLayer):
     def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
         if (len(inputs) == 2) == (self.exponent is not None):
             ctx.fail("it takes a second input or an exponent, one of the two")
-        y = self._power(ctx, inputs)
-        ctx.set_mask(y, self.joint_mask(ctx, inputs))
-        return y
-
-    def _power(self, ctx: Context, inputs: Sequence[ArrayValue]) -> Any:
         x = inputs[0]
         if len(inputs) == 2:
-            check_shapes(ctx, tuple(inputs), _RULE, repeats_ones=True)
+            check_shapes(ctx, inputs, _RULE, repeats_ones=True)
             return ops.power(x, inputs[1])
         if self.exponent == 0.5:
             return ops.sqrt(x)

@@ -135,51 +135,6 @@ class Clip(Layer):
         return ops.clip(x, *(None if bound is None else int(bound) for bound in (self.min, self.max)))
 
 
-class Threshold(Layer):
-    """x where x > threshold, else ``value`` (Keras, PyTorch)."""
-
-    mask_policy = "keep"
-    threshold: float = field(default=0.0, doc="The threshold.")
-    value: float = field(default=0.0, doc="What stands in for elements that are not above it.")
-    examples = [
-        example("Threshold { threshold: 0.25 }", inputs=[(5,)]),
-        example("Threshold { threshold: -0.5  value: 2 }", inputs=[(2, 3)]),
-    ]
-
-    def call(self, ctx: Context, x: ArrayValue) -> Any:
-        return ops.where(
-            ops.greater(x, self.threshold), x, ops.full(shape=tuple(x.shape), value=self.value, dtype=x.dtype)
-        )
-
-
-class HardShrink(Layer):
-    """x where abs(x) > threshold, else 0 (Keras, PyTorch)."""
-
-    mask_policy = "keep"
-    threshold: float = field(default=0.5, min=0, doc="The threshold.")
-    examples = [
-        example("HardShrink { }", inputs=[(5,)]),
-        example("HardShrink { threshold: 0.2 }", inputs=[(2, 3)]),
-    ]
-
-    def call(self, ctx: Context, x: ArrayValue) -> Any:
-        return ops.where(ops.greater(ops.abs(x), self.threshold), x, ops.zeros_like(x))
-
-
-class SoftShrink(Layer):
-    """x moved towards 0 by the threshold, 0 within it (Keras, PyTorch)."""
-
-    mask_policy = "keep"
-    threshold: float = field(default=0.5, min=0, doc="The threshold.")
-    examples = [
-        example("SoftShrink { }", inputs=[(5,)]),
-        example("SoftShrink { threshold: 0.2 }", inputs=[(2, 3)]),
-    ]
-
-    def call(self, ctx: Context, x: ArrayValue) -> Any:
-        return ops.maximum(x - self.threshold, 0.0) + ops.minimum(x + self.threshold, 0.0)
-
-
 class Cast(Layer):
     """The elements as another type (keras.ops.cast). Floating-point numbers become integers by cutting off."""
 

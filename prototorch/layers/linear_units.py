@@ -83,6 +83,42 @@ class Mish(ActivationLayer):
         return ops.mish(x)
 
 
+class ThresholdedReLU(ActivationLayer):
+    """x where x > theta, else 0 (Konda et al., 2015; Keras 2)."""
+
+    theta: float = field(default=1.0, min=0, doc="The threshold.")
+    examples = [
+        example("ThresholdedReLU { }", inputs=[(5,)]),
+        example("ThresholdedReLU { theta: 0.25 }", inputs=[(2, 3)]),
+    ]
+
+    def output_bounds(self, low: float, high: float) -> tuple[float, float]:
+        return 0.0, max(high, 0.0)
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return ops.where(ops.greater(x, self.theta), x, ops.zeros_like(x))
+
+
+class HardShrink(ActivationLayer):
+    """x where abs(x) > threshold, else 0 (Keras, PyTorch)."""
+
+    threshold: float = field(default=0.5, min=0, doc="The threshold.")
+    examples = [example("HardShrink { }", inputs=[(5,)]), example("HardShrink { threshold: 0.2 }", inputs=[(2, 3)])]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return ops.where(ops.greater(ops.abs(x), self.threshold), x, ops.zeros_like(x))
+
+
+class SoftShrink(ActivationLayer):
+    """x moved towards 0 by the threshold, 0 within it (Keras, PyTorch)."""
+
+    threshold: float = field(default=0.5, min=0, doc="The threshold.")
+    examples = [example("SoftShrink { }", inputs=[(5,)]), example("SoftShrink { threshold: 0.2 }", inputs=[(2, 3)])]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return ops.maximum(x - self.threshold, 0.0) + ops.minimum(x + self.threshold, 0.0)
+
+
 class PReLU(ActivationLayer):
     """x where x > 0, else alpha * x with a trained alpha (He et al., 2015; Keras).
 

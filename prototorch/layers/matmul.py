@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
+from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
-from prototorch.layers.merge import MergeLayer
 from prototorch.schema import example, field
 
 
-class MatMul(MergeLayer):
+class MatMul(Layer):
     """Matrix products of two inputs (keras.ops.matmul, ONNX).
 
     Inputs [batch, ..., m, k] and [batch, ..., k, n], output [batch, ..., m, n]; sizes of 1 before the matrices are
@@ -18,12 +18,10 @@ class MatMul(MergeLayer):
     """
 
     inputs = 2
-    mask_policy = "end"
     transpose_b: bool = field(default=False, doc="Whether the second input holds [..., n, k].")
     examples = [
         example("MatMul { }", inputs=[(2, 3), (3, 4)]),
         example("MatMul { transpose_b: true }", inputs=[(2, 3, 2), (2, 1, 2)]),
-        example("MatMul { }", inputs=[(2, 1, 3), (1, 3, 2)]),
     ]
 
     def call(self, ctx: Context, a: ArrayValue, b: ArrayValue) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
-from prototorch.initializers.base import Initializer
 from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
@@ -75,16 +74,14 @@ class RMSNormalization(Layer):
     """Each sample divided by the root of its mean square over an axis (or several), then scaled (Zhang and Sennrich,
     2019; Keras).
 
-    Input and output [batch, ...]; gamma has the shape of those axes. The default is the last axis.
+    Input and output [batch, ...]; scale has the shape of those axes. The default is the last axis.
     """
 
     normalizes = True
-    mask_policy = "keep"
     foreign_names = {"RMSNorm": "RMSNormalization"}
 
     axis: list[int] = field(default=-1, doc="The axis or axes, the batch dimension being 0.")
     epsilon: float = field(default=1e-6, min=0, doc="Added to the mean square.")
-    gamma_initializer: Initializer = field(default="ones", doc="Initializer of gamma.")
     examples = [
         example("RMSNormalization { }", inputs=[(3, 4)]),
         example("RMSNormalization { axis: [1, 2]  epsilon: 1e-5 }", inputs=[(2, 3)]),
@@ -92,6 +89,6 @@ class RMSNormalization(Layer):
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         over = tuple(sorted({sample_axis(ctx, x, a) for a in self.axis}))
-        gamma = ctx.weight("gamma", tuple(x.shape[a] for a in over), self.gamma_initializer)
-        scale = ops.rsqrt(ops.mean(ops.square(x), axis=over, keepdims=True) + self.epsilon)
-        return x * scale * ops.reshape(gamma, shape=tuple(n if i in over else 1 for i, n in enumerate(x.shape))[1:])
+        scale = ctx.weight("scale", tuple(x.shape[a] for a in over), "ones")
+        normalized = x * ops.rsqrt(ops.mean(ops.square(x), axis=over, keepdims=True) + self.epsilon)
+        return normalized * ops.reshape(scale, shape=tuple(n if i in over else 1 for i, n in enumerate(x.shape))[1:])

@@ -46,6 +46,12 @@ CHAINS = (
     ("Reshape",), ("Permute",), ("Conv", "*", "Conv", "*"), ("Bidirectional",), ("GroupNormalization", "*"),
 )  # fmt: skip
 
+#: layers that jump, or whose outputs for some inputs are no numbers or too large ones
+NOT_SMOOTH = {
+    "ArgMax", "ArgMin", "Cast", "Ceil", "Divide", "Equal", "Floor", "Greater", "GreaterEqual", "HardShrink", "Less",
+    "LessEqual", "Log", "Mod", "Power", "Reciprocal", "ReduceProd", "Round", "Sign", "Sqrt", "ThresholdedReLU", "TopK",
+}  # fmt: skip
+
 
 @dataclass
 class RandomModel:
@@ -166,9 +172,15 @@ class Growing:
         else:
             self._one("")
 
+    def _known(self) -> list[type[Layer]]:
+        """The layers to draw from: small differences of their inputs are small ones of their outputs, which are finite
+        numbers for any input."""
+        shipped = [c for c in Layer.members().values() if c.__module__.startswith("prototorch.")]
+        return [c for c in shipped if c.__name__ not in NOT_SMOOTH]
+
     def _one(self, word: str) -> bool:
         """A layer whose name holds a word ("*": an activation; "": any layer)."""
-        known = [c for c in Layer.members().values() if c.__module__.startswith("prototorch.")]
+        known = self._known()
         if word == "*":
             known = [c for c in known if issubclass(c, ActivationLayer)]
         elif word:
@@ -222,7 +234,7 @@ class Growing:
 
     def _kept(self, shape: tuple[int, ...]) -> bool:
         """A layer that keeps the shape."""
-        known = [c for c in Layer.members().values() if c.__module__.startswith("prototorch.")]
+        known = self._known()
         for _ in range(20):
             cls = self.rng.choice(known)
             fixed: dict[str, Any] = {}

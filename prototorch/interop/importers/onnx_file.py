@@ -8,4 +8,6 @@ from prototorch.interop.readers import onnx_file
 
 __all__ = ["IMPORTER"]
 
-IMPORTER = ModelFormat("onnx", "ONNX", onnx_file.FORMAT.recognize, import_onnx)
+IMPORTER = ModelFormat(
+    "onnx", "ONNX", onnx_file.FORMAT.recognize, import_onnx, ("input_shapes", "fixed_inputs", "batch_axis")
+)

@@ -92,6 +92,9 @@ def _floor_divide(export: NodeExport) -> None:
 @exports_op("remainder")
 def _remainder(export: NodeExport) -> None:
     a, b = export.elementwise_inputs()
+    if not export.node.inputs[0].spec.is_float:
+        export.result("Mod", [a, b])
+        return
     whole = export.emit("Floor", [export.emit("Div", [a, b])])
     export.result("Sub", [a, export.emit("Mul", [whole, b])])
 

@@ -99,7 +99,7 @@ def _prelu(b: NetBuilder, node: OnnxNode) -> Operand:
 
 @imports("ThresholdedRelu")
 def _thresholded_relu(b: NetBuilder, node: OnnxNode) -> Operand:
-    return b.add(b.make(layers.Threshold, threshold=node.get("alpha", 1.0)), node.value(0))
+    return b.add(b.make(layers.ThresholdedReLU, theta=node.get("alpha", 1.0)), node.value(0))
 
 
 @imports("Shrink")

@@ -67,7 +67,8 @@ def _normalize_last(b: NetBuilder, node: OnnxNode, kind: Any) -> Operand | None:
     sizes = tuple(x.dims[a - 1] for a in over)
     if gamma.array.size != prod(sizes) or (beta is not None and beta.array.size != prod(sizes)):
         return None
-    weights = {"gamma": KnownArray(gamma.array.reshape(sizes), gamma.name)}
+    name = "gamma" if kind is layers.LayerNormalization else "scale"
+    weights = {name: KnownArray(gamma.array.reshape(sizes), gamma.name)}
     fields: dict[str, Any] = {
         "axis": [-1] if over == (len(x.dims),) else list(over),
         "epsilon": node.get("epsilon", 1e-5),
