@@ -28,7 +28,10 @@ class Tile(Layer):
             )
         for axis, times in enumerate(self.repeats, start=1):
             if times > 1:
-                x = ops.concat(*[x] * times, axis=axis)
+                before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+                wide = ops.reshape(x, shape=(*before, 1, size, *after))
+                wide = ops.broadcast_to(wide, shape=(*before, times, size, *after))
+                x = ops.reshape(wide, shape=(*before, times * size, *after))
         return x
 
 

@@ -34,11 +34,16 @@ _MESSAGES: dict[str, dict[int, str]] = {
     "element_type": {1: "type"},
     "map_type": {2: "type"},
     "tensor_type": {2: "shape"},
-    "shape": {1: "other"},
+    "shape": {1: "dim"},
     "training": {1: "graph", 2: "graph", 3: "pair", 4: "pair"},
-    "opset": {}, "pair": {}, "other": {},
+    "opset": {}, "pair": {}, "dim": {}, "other": {},
 }  # fmt: skip
 _PACKED_INTEGERS = {"tensor": {1, 5, 7, 11}, "attribute": {8}, "sparse": {3}}
+#: the fields that hold texts, which must be UTF-8
+_TEXTS = {
+    "model": {2, 3, 4, 6}, "graph": {2, 10}, "node": {1, 2, 3, 4, 6, 7, 8}, "attribute": {1, 13, 21}, "tensor": {8, 12},
+    "value": {1, 3}, "pair": {1, 2}, "opset": {1}, "function": {1, 4, 5, 6, 8, 10, 13}, "type": {6}, "dim": {2, 3},
+}  # fmt: skip
 _RAW_DATA = 9
 
 
@@ -93,7 +98,7 @@ class _Walker:
         """Walk over a message. number: of an initializer of the main graph."""
         if depth > MAX_DEPTH:
             raise self.refuse(f"messages lie more than {MAX_DEPTH} levels deep in each other (subgraphs in subgraphs)")
-        inside, packed = _MESSAGES[kind], _PACKED_INTEGERS.get(kind, ())
+        inside, packed, texts = _MESSAGES[kind], _PACKED_INTEGERS.get(kind, ()), _TEXTS.get(kind, ())
         at = start
         while at < end:
             self.fields += 1
@@ -115,6 +120,8 @@ class _Walker:
                     )
                 if field in inside:
                     self.submessage(kind, inside[field], field, (tag_end, at, size), depth)
+                elif field in texts:
+                    self.check_text(at, size)
                 elif field in packed:
                     self.count_varints(size)
                 elif kind == "tensor" and field == _RAW_DATA and number is not None and size >= MAPPED_BYTES:
@@ -126,6 +133,12 @@ class _Walker:
                 )
         if at != end:
             raise self.refuse(f"truncated: it ends within a field at byte {end:,}")
+
+    def check_text(self, at: int, size: int) -> None:
+        try:
+            str(self.data[at : at + size], "utf-8")
+        except UnicodeDecodeError:
+            raise self.refuse(f"damaged: a text at byte {at:,} is no UTF-8; is this an ONNX file?") from None
 
     def count_varints(self, size: int) -> None:
         self.varint_bytes += size

@@ -20,6 +20,7 @@ from prototorch.interop.onnx.tensors import ELEMENT_TYPES
 __all__ = ["evaluate_constants", "integer_array", "is_evaluated", "onnx_slice"]
 
 MAX_CONSTANT_ELEMENTS = 1 << 26  # 256 MB of float32
+MAX_REPEATED_ELEMENTS = 1 << 28  # of one number repeated, which is a view
 Arrays = Sequence[np.ndarray]
 _EVALUATORS: dict[str, Callable[[OnnxNode, Any], Any]] = {}
 
@@ -82,12 +83,11 @@ def _simplify(array: Any) -> np.ndarray:
     return array
 
 
-def _bounded(shape: Sequence[Any]) -> tuple[int, ...]:
+def _bounded(shape: Sequence[Any], limit: int = MAX_CONSTANT_ELEMENTS) -> tuple[int, ...]:
     sizes = tuple(int(n) for n in shape)
-    if prod(sizes) > MAX_CONSTANT_ELEMENTS or any(n < 0 for n in sizes) or len(sizes) > 32:
+    if prod(sizes) > limit or any(n < 0 for n in sizes) or len(sizes) > 32:
         raise NoLayerError(
-            f"a constant of shape {list(sizes)[:8]} is not computed: more than "
-            f"{MAX_CONSTANT_ELEMENTS:,} elements, or no shape"
+            f"a constant of shape {list(sizes)[:8]} is not computed: more than {limit:,} elements, or no shape"
         )
     return sizes
 
@@ -213,7 +213,8 @@ def _constant_of_shape(node: OnnxNode, arrays: Any) -> Any:
         if node.get("value") is None or not value.reshape(-1)[0]:
             raise NoLayerError("zeros of the shape of the batch are no constant")
         raise NoLayerError("an array of the shape of the batch is no constant")
-    return np.full(_bounded(shape.tolist()), value.reshape(-1)[0], value.dtype)
+    sizes = _bounded(shape.tolist(), MAX_REPEATED_ELEMENTS)
+    return np.broadcast_to(value.reshape(-1)[0], sizes)  # a view, which takes no memory
 
 
 @_evaluates("Range")
@@ -313,8 +314,9 @@ def _transpose(node: OnnxNode, arrays: Any) -> Any:
 
 @_evaluates("Expand")
 def _expand(node: OnnxNode, arrays: Any) -> Any:
-    shape = np.broadcast_shapes(arrays[0].shape, _bounded(_simplify(arrays[1]).tolist()))
-    return np.broadcast_to(arrays[0], _bounded(shape))
+    wanted_shape = _bounded(_simplify(arrays[1]).tolist(), MAX_REPEATED_ELEMENTS)
+    shape = np.broadcast_shapes(arrays[0].shape, wanted_shape)
+    return np.broadcast_to(arrays[0], _bounded(shape, MAX_REPEATED_ELEMENTS))
 
 
 @_evaluates("Tile")
