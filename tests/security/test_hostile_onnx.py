@@ -155,7 +155,7 @@ GRAPHS = {
     "strings as weights": (lambda f: with_tensor(data_type=8), "type string"),
     "a boolean of 7": (lambda f: with_tensor(data_type=9, raw_data=b"\7" * 4), "neither 0 nor 1"),
     "40 dimensions": (lambda f: with_tensor(dims=[1] * 40, float_data=[1.0]), "impossible shape"),
-    "a circle": (lambda f: model(node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"]), node("Relu", ["b"], ["y"])),
+    "a circle": (lambda f: model(node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"]), node("Abs", ["b"], ["y"])),
                  "a circle"),
     "a node that reads itself": (lambda f: model(node("Add", ["x", "y"], ["y"])), "a circle"),
     "a value that nothing computes": (lambda f: model(node("Add", ["x", "w"], ["y"])), "which nothing computes"),

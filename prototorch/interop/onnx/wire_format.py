@@ -14,7 +14,7 @@ from prototorch.errors import ModelFileError
 __all__ = ["SkimmedModel", "skim"]
 
 MAX_NODES = 250_000  # as many as a net may have
-MAX_FIELDS = 3_000_000  # of all messages together
+MAX_FIELDS = 2_000_000  # of all messages together
 MAX_DEPTH = 40  # of messages in messages; a subgraph takes three
 MAX_VARINT_BYTES = 64 << 20  # of packed integers, which become eight bytes each
 MAPPED_BYTES = 1 << 12  # raw data of this size and more are left in the file
@@ -99,12 +99,16 @@ class _Walker:
         if depth > MAX_DEPTH:
             raise self.refuse(f"messages lie more than {MAX_DEPTH} levels deep in each other (subgraphs in subgraphs)")
         inside, packed, texts = _MESSAGES[kind], _PACKED_INTEGERS.get(kind, ()), _TEXTS.get(kind, ())
-        at = start
+        at, data = start, self.data
         while at < end:
             self.fields += 1
             if self.fields > MAX_FIELDS:
                 raise self.refuse(f"more than {MAX_FIELDS:,} fields; a net has far fewer")
-            tag, at = self.varint(at, end)
+            tag = data[at]
+            if tag < 0x80:  # nearly all tags and lengths are one byte
+                at += 1
+            else:
+                tag, at = self.varint(at, end)
             field, wire = tag >> 3, tag & 7
             if wire == 0:
                 _, at = self.varint(at, end)
@@ -112,7 +116,10 @@ class _Walker:
                 at += 8 if wire == 1 else 4
             elif wire == 2:
                 tag_end = at
-                size, at = self.varint(at, end)
+                if at < end and data[at] < 0x80:
+                    size, at = data[at], at + 1
+                else:
+                    size, at = self.varint(at, end)
                 if at + size > end:
                     raise self.refuse(
                         f"truncated or damaged: a field of {size:,} bytes at byte {at:,} reaches beyond "
@@ -135,6 +142,8 @@ class _Walker:
             raise self.refuse(f"truncated: it ends within a field at byte {end:,}")
 
     def check_text(self, at: int, size: int) -> None:
+        if not size:
+            return
         try:
             str(self.data[at : at + size], "utf-8")
         except UnicodeDecodeError:
