@@ -112,7 +112,6 @@ def _adjust(layer: Layer, config: dict[str, Any]) -> None:
         if len(layer.axis) != 1:
             raise NotExpressibleError("Keras' RMSNormalization is over one axis alone")
         config["axis"] = layer.axis[0]
-        del config["gamma_initializer"]  # always ones there
     elif isinstance(layer, layers.GaussianNoise) and layer.stddev > 1:
         raise NotExpressibleError(f"Keras' GaussianNoise has a stddev of at most 1, here it is {layer.stddev:g}")
     elif isinstance(layer, layers.Normalization):

@@ -80,7 +80,7 @@ def _norm(layer: layers.Layer, shapes: Shapes) -> _Layouts:
 
 @LAYOUTS.register(layers.RMSNormalization)
 def _rms_norm(layer: layers.RMSNormalization, shapes: Shapes) -> _Layouts:
-    return [WeightLayout(("gamma",), ("scale",))]
+    return [WeightLayout(("scale",), ("scale",))]
 
 
 @LAYOUTS.register(layers.Embedding)

@@ -118,23 +118,12 @@ def _batch_norm(layer: layers.BatchNormalization, shapes: Shapes) -> _Layouts:
 
 @LAYOUTS.register(layers.RMSNormalization)
 def _rms_norm(layer: layers.RMSNormalization, shapes: Shapes) -> _Layouts:
-    return _pairs(shapes, gamma="weight")
+    return _pairs(shapes, scale="weight")
 
 
 @LAYOUTS.register(layers.LayerNormalization, layers.GroupNormalization)
 def _norm(layer: layers.Layer, shapes: Shapes) -> _Layouts:
     return _scale_and_shift(shapes)
-
-
-@LAYOUTS.register(layers.RMSNormalization)
-def _rms_norm(layer: layers.Layer, shapes: Shapes) -> _Layouts:
-    return _pairs(shapes, scale="weight")
-
-
-@LAYOUTS.register(layers.Parameter)
-def _parameter(layer: layers.Layer, shapes: Shapes) -> _Layouts:
-    """A parameter of the module around it, by the layer's own name."""
-    return _pairs(shapes, value="value")
 
 
 # ---------------------------------------------------------------- layers over sequences
