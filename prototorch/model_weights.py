@@ -181,7 +181,9 @@ class ModelWeights:
         Returns a report of what was loaded and what was not; after an error nothing has been changed. Weights that are
         not finite are a RuntimeWarning. Raises WeightsError, ModelFileError, and UsageError for a set of another model.
         """
-        block = path if isinstance(path, Weights) else Weights.from_source(path, except_, as_rules(rules))
+        if isinstance(path, Weights) and (rules is not None or except_):
+            raise UsageError("load_weights: a Weights block has except_ and rules itself; give them there")
+        block = Weights.from_source(path, except_, as_rules(rules))
         if is_saved_file(block.source) and not (block.rules or block.except_ or system or by_order):
             report = checkpoint.load_weights_into(
                 block.source, self.weights, by_name=by_name, skip_mismatch=skip_mismatch

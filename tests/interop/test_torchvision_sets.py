@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 
 import numpy as np
@@ -150,3 +151,19 @@ def test_an_enum_of_torchvision_is_its_set():
     declared = find_set(Weights.from_source(member).source, pt.load_model("resnet50").net)
     assert declared is not None
     assert declared.weights.name == "torchvision/resnet50-v1"
+
+
+def test_the_published_file_of_densenet_has_names_of_an_old_version(tmp_path: Path):
+    """``denselayer1.norm.1.weight``: torchvision renames them when it loads its own file."""
+    import torch
+
+    net = torchvision_net("densenet121")
+    pattern = re.compile(r"(denselayer\d+\.(?:norm|conv))([12])\.")
+    state = {pattern.sub(r"\1.\2.", name): tensor for name, tensor in net.state_dict().items()}
+    assert "features.denseblock1.denselayer1.norm.1.weight" in state
+    path = tmp_path / "densenet121-a639ec97.pth"
+    torch.save(state, path, _use_new_zipfile_serialization=False)
+    model = pt.load_model("densenet121", weights=str(path))
+    kernel = net.state_dict()["features.denseblock2.denselayer3.conv2.weight"].numpy()
+    np.testing.assert_array_equal(model.weights["stage2/layer3/conv2/conv/kernel"], kernel)
+    assert len(model.net.class_names) == 1000

@@ -9,10 +9,12 @@ from pathlib import Path
 from prototorch.errors import FileError, UsageError
 from prototorch.graph.net import Net
 from prototorch.interop.downloads import download
+from prototorch.interop.layouts import layout_table
 from prototorch.interop.matching.rules import Rules
 from prototorch.interop.readers import formats, read_weights
 from prototorch.interop.weight_file import WeightFile
 from prototorch.interop.weight_sets.belonging import check_belongs
+from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, list_sets, sets_of_net, suggest_sets
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.storage.container import is_container
@@ -119,19 +121,20 @@ def _open_file(path: Path, net: Net) -> OpenedWeights:
         return OpenedWeights(file)
     sets = [one for one in sets_of_net(net) if file.system in ("", one.weights.system) and one.weights.rules.map]
     for one in sets:
-        if path.name == one.weights.address.rpartition("/")[2] and _has_names(file, one.weights.rules):
+        if path.name == one.weights.address.rpartition("/")[2] and _has_names(file, one.weights):
             return OpenedWeights(file, one.weights.rules, one)
     for one in sets:
-        if _has_names(file, one.weights.rules):
+        if _has_names(file, one.weights):
             return OpenedWeights(file, one.weights.rules)
     return OpenedWeights(file)
 
 
-def _has_names(file: WeightFile, rules: Rules) -> bool:
-    """Whether at least half of the rules are about names that a file has, behind any prefix ("module.")."""
+def _has_names(file: WeightFile, weights: WeightSet) -> bool:
+    """Whether at least half of a set's rules are about names that a file has, behind any prefix ("module.")."""
+    table = layout_table(weights.system)
     parts: set[str] = set()
     for name in file:
-        pieces = name.replace("/", ".").split(".")
+        pieces = table.split_name(name) if table is not None else tuple(name.replace("/", ".").split("."))
         parts.update(".".join(pieces[i:j]) for i in range(min(3, len(pieces))) for j in range(i + 1, len(pieces) + 1))
-    count = sum(rule.from_.replace("/", ".") in parts for rule in rules.map)
-    return count * 2 >= len(rules.map)
+    count = sum(rule.from_.replace("/", ".") in parts for rule in weights.rules.map)
+    return count * 2 >= len(weights.rules.map)
