@@ -172,11 +172,12 @@ def record_function(function: Callable[[Graph, list[Value]], Any], dims: Sequenc
 @dataclass(frozen=True)
 class Section:
     """A layer (None: what comes before the layers) with the nodes that it has recorded, and those of their outputs that
-    other sections read or that are outputs of the net."""
+    other sections read or that are outputs of the net. is_live: whether an output of the net depends on the layer."""
 
     layer: LayerNode | None
     nodes: list[Node]
     read_elsewhere: list[Value]
+    is_live: bool = True
 
 
 def sections(net: Net, recording: Recording) -> Iterator[Section]:
@@ -194,7 +195,8 @@ def sections(net: Net, recording: Recording) -> Iterator[Section]:
         members = set(nodes)
         read_elsewhere = [v for n in nodes if n in live for v in n.outputs
                           if v in results or any(u in live and u not in members for u in v.users)]  # fmt: skip
-        yield Section(layer, nodes, read_elsewhere)
+        is_live = layer is None or any(recording.values[top] in wanted for top in layer.tops)
+        yield Section(layer, nodes, read_elsewhere, is_live)
 
 
 def live_nodes(nodes: Sequence[Node], needed: Iterable[Value], present: Container[Value] = ()) -> list[Node]:

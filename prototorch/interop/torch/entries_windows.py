@@ -101,6 +101,8 @@ def _group_norm(site: LayerSite) -> TorchLayer:
 @in_torch(layers.LRN)
 def _lrn(site: LayerSite) -> TorchLayer:
     layer = site.layer
+    if len(site.shape) < 3:
+        raise NotExpressibleError("LRN of vectors")
     return single_module(module_call("LocalResponseNorm", layer.size, alpha=layer.alpha, beta=layer.beta, k=layer.k))
 
 

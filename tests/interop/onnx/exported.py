@@ -33,6 +33,8 @@ def scatter_weights(model: Model, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     model.build()
     for name, array in model.weights.items():
+        if array.dtype.kind != "f":
+            continue
         if "variance" in name or "gamma" in name:
             array[...] = rng.uniform(0.5, 1.5, array.shape)
         elif array.ndim == 1:

@@ -79,7 +79,7 @@ def test_masks_count_as_they_do_here(name: str, tmp_path: Path):
     assert_same(predictions(model, {"x": x}), run_net(load_net(tmp_path / "net.py"), {"x": x}), 2e-5)
 
 
-_SMALL = ["lenet", "lstm", "multi_task", "siamese", "autoencoder", "resnet20", "transformer"]
+_SMALL = ["lenet", "multi_task", "siamese", "autoencoder", "resnet20", "transformer"]
 
 
 @pytest.mark.parametrize("name", _SMALL)

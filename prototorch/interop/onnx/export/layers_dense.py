@@ -48,3 +48,16 @@ def _upsampling(export: LayerExport) -> bool:
     attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     export.result("Resize", [export.inputs[0], "", scales], attributes)
     return True
+
+
+@exports_layer(layers.LogSumExp)
+def _log_sum_exp(export: LayerExport) -> bool:
+    """One op that does not overflow."""
+    layer: Any = export.layer
+    rank = len(export.dims())
+    axes = list(range(1, rank)) if layer.axis is None else [a % rank for a in layer.axis]
+    if export.builder.opset >= 18:
+        export.result("ReduceLogSumExp", [export.inputs[0], export.integers(axes)], {"keepdims": int(layer.keepdims)})
+    else:
+        export.result("ReduceLogSumExp", export.inputs[:1], {"axes": axes, "keepdims": int(layer.keepdims)})
+    return True

@@ -100,7 +100,7 @@ def _write_layers(net: Net, recording: Recording, weights: Mapping[str, np.ndarr
     walker.fold()
     walker.absorb(live_nodes(recording.graph.nodes, recording.outputs))
     for section in sections(net, recording):
-        if section.layer is not None:
+        if section.layer is not None and section.is_live:
             _write_layer(walker, section.layer)
         for node in live_nodes(section.nodes, section.read_elsewhere, walker.names):
             walker.write(node, section.layer.name if section.layer is not None else "preprocess")

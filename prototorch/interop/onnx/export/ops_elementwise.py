@@ -84,19 +84,44 @@ def _not_equal(export: NodeExport) -> None:
     export.result("Not", [export.emit("Equal", export.elementwise_inputs())])
 
 
+_LOGICAL = {"logical_and": "And", "logical_or": "Or"}
+
+
+@exports_op(*_LOGICAL)
+def _logical(export: NodeExport) -> None:
+    """Of numbers: those that are not 0."""
+    names = [name if v.dtype == "bool" else export.emit("Cast", [name], {"to": onnx_dtype("bool")})
+             for name, v in zip(export.elementwise_inputs(), export.inputs, strict=True)]  # fmt: skip
+    export.result(_LOGICAL[export.node.op.name], names)
+
+
+@exports_op("logical_not")
+def _logical_not(export: NodeExport) -> None:
+    dtype = export.inputs[0].dtype
+    if dtype == "bool":
+        export.result("Not", [export.name(0)])
+    else:
+        export.result("Cast", [export.emit("Equal", [export.name(0), _number(export, 0)])], {"to": onnx_dtype(dtype)})
+
+
 @exports_op("floor_divide")
 def _floor_divide(export: NodeExport) -> None:
-    export.result("Floor", [export.emit("Div", export.elementwise_inputs())])
+    a, b = export.elementwise_inputs()
+    if export.inputs[0].spec.is_float:
+        export.result("Floor", [export.emit("Div", [a, b])])
+    else:  # Div rounds integers towards 0
+        export.result("Div", [export.emit("Sub", [a, export.emit("Mod", [a, b])]), b])
 
 
 @exports_op("remainder")
 def _remainder(export: NodeExport) -> None:
+    """With the sign of the divisor, which Mod has for integers alone."""
     a, b = export.elementwise_inputs()
-    if not export.node.inputs[0].spec.is_float:
+    if export.inputs[0].spec.is_float:
+        whole = export.emit("Floor", [export.emit("Div", [a, b])])
+        export.result("Sub", [a, export.emit("Mul", [whole, b])])
+    else:
         export.result("Mod", [a, b])
-        return
-    whole = export.emit("Floor", [export.emit("Div", [a, b])])
-    export.result("Sub", [a, export.emit("Mul", [whole, b])])
 
 
 @exports_op("is_finite")
