@@ -9,6 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
+from math import prod
 
 from prototorch import layers
 from prototorch.errors import ModelWarning, PrototorchError
@@ -20,6 +22,7 @@ from prototorch.interop.keras.config_import.config_fields import NotImportableEr
 from prototorch.layers.base import Layer
 from prototorch.schema.names import find_name_error, to_name
 from prototorch.spec import Spec
+from prototorch.text.limits import MAX_ELEMENTS
 
 __all__ = ["AxisOrder", "OrderedNetBuilder", "OrderedValue", "channels_first", "identity"]
 
@@ -76,6 +79,7 @@ class OrderedNetBuilder:
         self.original_names: dict[str, str] = {}
         self.notes: list[str] = []
         self._names: set[str] = set()
+        self._counted_weights = self._weight_elements = 0
         self._permuted: dict[tuple[str, AxisOrder], OrderedValue] = {}
 
     def unused_name(self, path: str) -> str:
@@ -117,6 +121,7 @@ class OrderedNetBuilder:
                 trace_node(self.trace, node)
         except PrototorchError as error:
             raise NotImportableError(f"does not fit here: {str(error)[:300]}") from None
+        self._check_sizes(tops)
         self.nodes.append(node)
         values = []
         for top in tops:
@@ -124,6 +129,19 @@ class OrderedNetBuilder:
             is_same = order is not None and len(order) == len(shape)
             values.append(OrderedValue(top, order if is_same and order is not None else identity(len(shape)), shape))
         return tuple(values)
+
+    def _check_sizes(self, tops: Sequence[str]) -> None:
+        """Raise NotImportableError for values and weights that no machine holds."""
+        self._count_weights()
+        sizes = [prod(self.trace.values[top].shape) for top in tops]
+        if max([*sizes, self._weight_elements]) > MAX_ELEMENTS:
+            raise NotImportableError(f"{max([*sizes, self._weight_elements]):,} elements; at most {MAX_ELEMENTS:,}")
+
+    def _count_weights(self) -> None:
+        """Add the elements of the weights that are new."""
+        new = list(islice(self.trace.weights.values(), self._counted_weights, None))
+        self._counted_weights += len(new)
+        self._weight_elements += sum(prod(weight.spec.shape) for weight in new)
 
     def in_order(self, value: OrderedValue, order: AxisOrder) -> OrderedValue:
         """The value with its axes in this order: itself, or behind a Permute."""

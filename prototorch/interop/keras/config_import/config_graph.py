@@ -74,6 +74,8 @@ def read_graph(config: Mapping[str, Any], where: str) -> ConfigGraph:
         outputs = reader.model(config, "", None, 0)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise ModelFileError(f"{where}: its config is not that of a model of Keras: {error!r:.100}") from None
+    if not reader.calls:
+        raise ModelFileError(f"{where}: the config has no layers")
     inner = config.get("config")
     name = inner.get("name") if isinstance(inner, dict) else None
     return ConfigGraph(

@@ -143,6 +143,8 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
         raise ModelFileError(f"{where}: these layers have no counterpart here: {listed}")
     outputs = []
     for output in graph.outputs:
+        if output not in values:
+            raise ModelFileError(f"{where}: an output of the model is one that its layer does not have")
         value = values[output]
         is_map = value.rank > 2 and value.order == channels_first(value.rank)
         outputs.append(value if is_map else builder.as_keras(value))
