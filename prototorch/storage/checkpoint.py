@@ -100,9 +100,12 @@ def check_ending(path: str | PathLike[str]) -> None:
         )
 
 
-def load(path: str | PathLike[str]) -> Checkpoint:
-    """Read a file written by `save`. Raises ModelFileError for a damaged one, or one of another kind or version."""
-    contents = container.read(path)
+def load(path: str | PathLike[str], mapped: bool = False) -> Checkpoint:
+    """Read a file written by `save`. mapped: the arrays are read-only views of the file, which take no memory.
+
+    Raises ModelFileError for a damaged file, or one of another kind or version.
+    """
+    contents = container.map_contents(path) if mapped else container.read(path)
     meta = contents.meta
     if meta.get("kind") != "model" or "model_text" not in meta:
         raise ModelFileError(f"{path}: a prototorch file, but not a saved model")
@@ -182,7 +185,7 @@ def load_weights_into(path: str | PathLike[str], weights: Mapping[str, Any], *, 
     ``skip_mismatch`` shapes may differ; such weights are left unchanged. Raises WeightsError, with the whole report,
     for other differences and ModelFileError for a damaged file.
     """
-    saved = load(path)
+    saved = load(path, mapped=True)
     new = {n: a for n, a in saved.arrays.items() if not n.startswith((SLOT_PREFIX, METRIC_PREFIX))}
     return assign_weights(weights, new, by_name=by_name, skip_mismatch=skip_mismatch, source=f"the weights of {path}")
 

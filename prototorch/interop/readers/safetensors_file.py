@@ -2,7 +2,8 @@
 
 https://huggingface.co/docs/safetensors. The package `safetensors` is not used to read: with NumPy it copies each array
 (here they are memory maps, so that loading takes the memory of the weights once), it cannot give bfloat16 and 8-bit
-floats, and it accepts duplicate names. The tests compare with it.
+floats, and it accepts duplicate names. The tests compare with it; the writer is ours as well, since it replaces a
+file whole or not at all.
 """
 
 from __future__ import annotations

@@ -157,23 +157,21 @@ def _check_tensor(
         if not all(type(number) is int and 0 <= number < 1 << 60 for number in numbers):
             raise PickleError(f"a tensor of shape {str(shape)[:60]} has the offset or strides {str(numbers)[:60]}")
     if len(shape) != len(strides):
-        raise PickleError(f"a tensor of shape {_shown(shape)} has {len(strides)} strides")
+        raise PickleError(f"a tensor of shape {_shape_text(shape)} has {len(strides)} strides")
     if isinstance(metadata, Mapping) and any(metadata.get(flag) for flag in ("conj", "neg")):
         raise PickleError("a tensor that is lazily conjugated or negated: save tensor.resolve_conj().resolve_neg()")
     count = storage.count * stored_dtype(storage.dtype).itemsize // stored_dtype(dtype).itemsize
     tensor = TensorRef(storage, dtype, offset, shape, strides)
     if tensor.span[1] > count:
-        raise PickleError(
-            f"a tensor of shape {_shown(shape)} reaches up to element {tensor.span[1]:,} of a storage with {count:,}"
-        )
+        end = tensor.span[1]
+        raise PickleError(f"a tensor of shape {_shape_text(shape)} ends at element {end:,} of a storage with {count:,}")
     if prod(max(n, 1) for n in shape) > max(count, _MAX_EXPANDED):
-        raise PickleError(
-            f"a tensor of shape {_shown(shape)} repeats the {count:,} elements of its storage: save it with .clone()"
-        )
+        text = _shape_text(shape)
+        raise PickleError(f"a tensor of shape {text} repeats the {count:,} elements of its storage: save a .clone()")
     return tensor
 
 
-def _shown(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     """A shape in a message, of at most 100 characters."""
     return str(list(shape))[:100]
 
