@@ -56,14 +56,26 @@ def net_layouts(
     are_maps_last = metadata.get("data_format", "channels_last") == "channels_last"
     is_flatten_last = metadata.get("flatten", "channels_last") == "channels_last"
     orders = NetOrders(net, reorders_vectors=is_flatten_last)
+    groups = _by_layer(net, weight_shapes)
     replaced: dict[str, Sequence[WeightLayout]] = {}
     for node in net.nodes:
-        prefix = f"{node.weights_key}/"
-        shapes = {n.removeprefix(prefix): s for n, s in weight_shapes.items() if n.startswith(prefix)}
+        shapes = groups.get(node.weights_key, {})
         transforms = _transforms(node, shapes, orders, are_maps_last) if shapes else {}
         if transforms:
             replaced[node.name] = [_with(layout, transforms) for layout in LAYOUTS.layouts(node.layer, shapes)]
     return replaced
+
+
+def _by_layer(net: Net, weight_shapes: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, tuple[int, ...]]]:
+    """The shapes by the key of the layer, the longest that begins the weight's name, and the name below it."""
+    keys = {node.weights_key for node in net.nodes}
+    groups: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, shape in weight_shapes.items():
+        key = name
+        while key and key not in keys:
+            key = key.rpartition("/")[0]
+        groups.setdefault(key, {})[name.removeprefix(f"{key}/")] = shape
+    return groups
 
 
 def _with(layout: WeightLayout, transforms: Mapping[str, list[Transform]]) -> WeightLayout:

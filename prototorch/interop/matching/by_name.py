@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from prototorch.errors import WeightsError
 from prototorch.interop.layouts import LayoutTable
@@ -28,11 +29,11 @@ class NameMatch:
     prefix: Parts = ()
     outer: Parts = ()
 
-    @property
+    @cached_property
     def rank(self) -> tuple[int, int]:
         """The larger the better: see `Pairing.rank`."""
-        found, fitting = zip(*(p.rank for p in self.pairings), strict=True) if self.pairings else ((0,), (0,))
-        return sum(found), sum(fitting)
+        ranks = [p.rank for p in self.pairings]
+        return sum(found for found, _ in ranks), sum(fitting for _, fitting in ranks)
 
 
 def match_names(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile, renaming: Renaming) -> NameMatch:
@@ -40,13 +41,14 @@ def match_names(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile
 
     Raises WeightsError where two prefixes match as well ("model", "ema"): `strip` of the rules chooses one.
     """
-    best = _match(layers, table, file, renaming, (), ())
+    parts = {name: table.split_name(name) for name in file.arrays}
+    best = _match(layers, table, file, parts, renaming, (), ())
     if all(p.is_complete for p in best.pairings):
         return best
     rivals: list[NameMatch] = []
-    for prefix in _common_prefixes(file, table):
+    for prefix in _common_prefixes(parts.values(), _first_parts(layers, renaming)):
         try:
-            match = _match(layers, table, file, renaming, prefix, ())
+            match = _match(layers, table, file, parts, renaming, prefix, ())
         except WeightsError:  # names that are different but for this prefix: it wraps nothing
             continue
         if match.rank > best.rank:
@@ -60,14 +62,20 @@ def match_names(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile
             f'rules {{ strip: "{".".join(best.prefix)}." }}'
         )
     if best.rank == (0, 0) and (outer := _outer_parts(layers)):
-        return _match(layers, table, file, renaming, (), outer)
+        return _match(layers, table, file, parts, renaming, (), outer)
     return best
 
 
 def _match(
-    layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile, renaming: Renaming, prefix: Parts, outer: Parts
+    layers: Sequence[NetLayer],
+    table: LayoutTable,
+    file: WeightFile,
+    parts_of_names: Mapping[str, Parts],
+    renaming: Renaming,
+    prefix: Parts,
+    outer: Parts,
 ) -> NameMatch:
-    names = FileNames(file, table, renaming.under(prefix), renaming.weights)
+    names = FileNames(file, parts_of_names, renaming.under(prefix), renaming.weights)
     pairings = []
     for layer in layers:
         pairing = Pairing(missing=layer.weight_names())
@@ -88,13 +96,21 @@ def _finder(names: FileNames, parts: Parts) -> Callable[..., dict[str, str]]:
     return lambda layouts: names.find(parts, layouts)
 
 
-def _common_prefixes(file: WeightFile, table: LayoutTable) -> list[Parts]:
-    """The beginnings that most names of the file have."""
+def _common_prefixes(names: Iterable[Parts], first_parts: Container[str] | None) -> list[Parts]:
+    """The beginnings that most names of the file have, where one of ``first_parts`` comes behind."""
     counts: Counter[Parts] = Counter()
-    for name in file.arrays:
-        parts = table.split_name(name)
-        counts.update(parts[:end] for end in range(1, min(_MAX_PREFIX, len(parts) - 1) + 1))
+    for parts in names:
+        ends = range(1, min(_MAX_PREFIX, len(parts) - 1) + 1)
+        counts.update(parts[:end] for end in ends if first_parts is None or parts[end] in first_parts)
     return [parts for parts, _ in counts.most_common(_MAX_CANDIDATES)]
+
+
+def _first_parts(layers: Sequence[NetLayer], renaming: Renaming) -> set[str] | None:
+    """The first parts of all names that are looked for; None where rules with wildcards leave that open."""
+    if renaming.has_wildcards:
+        return None
+    names = [split_name(name) for layer in layers for name in layer.names] + renaming.names()
+    return {parts[0] for parts in names if parts}
 
 
 def _outer_parts(layers: Sequence[NetLayer]) -> Parts:

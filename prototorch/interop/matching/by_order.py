@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from prototorch.interop.layouts import LayoutTable
@@ -14,8 +14,8 @@ from prototorch.interop.weight_file import WeightFile
 
 __all__ = ["OrderMatch", "match_class_order", "match_order"]
 
-_Fit = Callable[[int, int], bool]
-_MAX_CELLS = 4_000_000  # layers of the net times layers of the file: the time of an alignment
+_Fits = Mapping[int, set[int]]  # of a kind of layer of ours: the kinds of layers of the file that fit it
+_MAX_CELLS = 1_000_000  # layers of the net times layers of the file: the time of an alignment
 
 
 @dataclass
@@ -64,17 +64,14 @@ def match_order(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile
     theirs = [one for one in theirs if any(key[-1] not in table.ignored for key in one.arrays)]
     ours = _numbers([(one.kind, tuple(one.shapes.items()), tuple(map(tuple, one.variants(table)))) for one in layers])
     others = _numbers([_signature(one, file) for one in theirs])
-    fits: dict[tuple[int, int], bool] = {}
-
-    def fit(i: int, j: int) -> bool:
-        key = ours[i], others[j]
-        if key not in fits:
-            fits[key] = _is_pair(layers[i], theirs[j], table, file)
-        return fits[key]
-
-    pairs = _one_by_one(layers, len(theirs), fit)
+    first_ours, first_others = _first_places(ours), _first_places(others)
+    fits = {
+        g: {h for h, j in first_others.items() if _is_pair(layers[i], theirs[j], table, file)}
+        for g, i in first_ours.items()
+    }
+    pairs = _one_by_one(layers, ours, others, fits)
     if pairs is None:
-        pairs = _longest_alignment(len(layers), len(theirs), fit)
+        pairs = _longest_alignment(ours, others, fits)
     return _order_match(layers, theirs, pairs, table, file)
 
 
@@ -130,55 +127,72 @@ def _is_pair(layer: NetLayer, other: FileLayer, table: LayoutTable, file: Weight
     return pairing.is_complete and not rest and not pairing.rejected
 
 
-def _one_by_one(layers: Sequence[NetLayer], theirs: int, fit: _Fit) -> dict[int, int] | None:
+def _first_places(numbers: Sequence[int]) -> dict[int, int]:
+    """Where each number comes first."""
+    return {number: place for place, number in reversed(list(enumerate(numbers)))}
+
+
+def _one_by_one(
+    layers: Sequence[NetLayer], ours: Sequence[int], others: Sequence[int], fits: _Fits
+) -> dict[int, int] | None:
     """Every layer with the one at its place in the file, where all of these fit; else with the first free one that
     fits, layers with the fewest of these first, and from each pair on what is before and behind it in both. None unless
     every layer of both gets a partner."""
-    if len(layers) != theirs or theirs**2 > _MAX_CELLS:
+    if len(ours) != len(others):
         return None
-    if all(fit(i, i) for i in range(theirs)):
-        return {i: i for i in range(theirs)}
-    numbers = {layer.key: i for i, layer in enumerate(layers)}
-    steps: dict[int, list[tuple[int, int]]] = defaultdict(list)  # of a layer: a neighbour in the net, its distance
-    for i, layer in enumerate(layers):
-        for key in layer.reads:
-            steps[numbers[key]].append((i, 1))
-            steps[i].append((numbers[key], -1))
+    if all(h in fits[g] for g, h in zip(ours, others, strict=True)):
+        return {i: i for i in range(len(ours))}
+    neighbours = _neighbours(layers)
     pairs: dict[int, int] = {}
-    free = dict.fromkeys(range(theirs))
+    free: dict[int, dict[int, None]] = defaultdict(dict)
+    for j, h in enumerate(others):
+        free[h][j] = None
 
     def pair(i: int, j: int) -> None:
         waiting = [(i, j)]
         while waiting:
             i, j = waiting.pop()
-            if i in pairs or j not in free or not fit(i, j):
+            if i in pairs or not 0 <= j < len(others) or others[j] not in fits[ours[i]] or j not in free[others[j]]:
                 continue
             pairs[i] = j
-            del free[j]
-            waiting += [(neighbour, j + distance) for neighbour, distance in steps[i]]
+            del free[others[j]][j]
+            waiting += [(neighbour, j + distance) for neighbour, distance in neighbours[i]]
 
-    choices = [sum(fit(i, j) for j in range(theirs)) for i in range(theirs)]
-    for i in sorted(range(theirs), key=choices.__getitem__):
+    choices = {g: sum(len(free[h]) for h in fits[g]) for g in set(ours)}
+    for i in sorted(range(len(ours)), key=lambda i: choices[ours[i]]):
         if i not in pairs:
-            j = next((j for j in free if fit(i, j)), None)
-            if j is None:
+            places = [next(iter(free[h])) for h in fits[ours[i]] if free[h]]
+            if not places:
                 return None
-            pair(i, j)
-    return {i: pairs[i] for i in range(theirs)}
+            pair(i, min(places))
+    return {i: pairs[i] for i in range(len(ours))}
 
 
-def _longest_alignment(ours: int, theirs: int, fit: _Fit) -> dict[int, int]:
-    """The longest common subsequence."""
-    if ours * theirs > _MAX_CELLS:
+def _neighbours(layers: Sequence[NetLayer]) -> dict[int, list[tuple[int, int]]]:
+    """For each layer those that it reads, at distance -1, and those that read it, at distance 1."""
+    numbers = {layer.key: i for i, layer in enumerate(layers)}
+    result: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for i, layer in enumerate(layers):
+        for key in layer.reads:
+            result[numbers[key]].append((i, 1))
+            result[i].append((numbers[key], -1))
+    return result
+
+
+def _longest_alignment(ours: Sequence[int], others: Sequence[int], fits: _Fits) -> dict[int, int]:
+    """The longest common subsequence; none where there are too many layers."""
+    n, m = len(ours), len(others)
+    if n * m > _MAX_CELLS:
         return {}
-    lengths = [[0] * (theirs + 1) for _ in range(ours + 1)]
-    for i in reversed(range(ours)):
-        for j in reversed(range(theirs)):
-            lengths[i][j] = lengths[i + 1][j + 1] + 1 if fit(i, j) else max(lengths[i + 1][j], lengths[i][j + 1])
+    lengths = [[0] * (m + 1) for _ in range(n + 1)]
+    for i in reversed(range(n)):
+        row, below, fitting = lengths[i], lengths[i + 1], fits[ours[i]]
+        for j in reversed(range(m)):
+            row[j] = below[j + 1] + 1 if others[j] in fitting else max(below[j], row[j + 1])
     pairs: dict[int, int] = {}
     i = j = 0
-    while i < ours and j < theirs:
-        if fit(i, j) and lengths[i][j] == lengths[i + 1][j + 1] + 1:
+    while i < n and j < m:
+        if others[j] in fits[ours[i]] and lengths[i][j] == lengths[i + 1][j + 1] + 1:
             pairs[i] = j
             i, j = i + 1, j + 1
         elif lengths[i + 1][j] >= lengths[i][j + 1]:

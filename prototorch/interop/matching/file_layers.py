@@ -37,18 +37,22 @@ class FileNames:
     """The arrays of a file by the parts of their names, after `rename`; layers are looked up by their parts, too.
 
     A name that was renamed takes the place of one that was not. clashes: other pairs whose names have the same parts.
-    weights: new names that are a weight's in the net, not the other system's; `rename` may add to them.
+    parts_of_names: of each array's name, see `LayoutTable.split_name`. weights: new names that are a weight's in the
+    net, not the other system's; `rename` may add to them.
     """
 
     def __init__(
-        self, file: WeightFile, table: LayoutTable, rename: Callable[[Parts], Parts], weights: Container[Parts] = ()
+        self,
+        file: WeightFile,
+        parts_of_names: Mapping[str, Parts],
+        rename: Callable[[Parts], Parts],
+        weights: Container[Parts] = (),
     ):
         self._weights = weights
         self.clashes: list[tuple[str, str]] = []
         self._arrays: dict[Parts, str] = {}
         unchanged: list[tuple[Parts, str]] = []
-        for name in file.arrays:
-            parts = table.split_name(name)
+        for name, parts in parts_of_names.items():
             new = rename(parts)
             if new == parts:
                 unchanged.append((parts, name))

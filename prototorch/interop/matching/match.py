@@ -149,7 +149,7 @@ class _Candidate:
     def find(
         cls, layers: list[NetLayer], table: LayoutTable, file: WeightFile, rules: Rules | None, by_order: bool
     ) -> _Candidate:
-        renaming = Renaming(rules)
+        renaming = Renaming(None if by_order else rules)
         if file.metadata.get("names") == "class order" and rules is None:
             ordered = match_class_order(layers, table, file)
             if ordered is not None and not by_order:

@@ -33,6 +33,15 @@ class Renaming:
                 else:
                     self._exact.setdefault(split_name(name), (number, split_name(rule.to)))
 
+    @property
+    def has_wildcards(self) -> bool:
+        """Whether a rule has wildcards, or prefixes are stripped."""
+        return bool(self._patterns or self._strip)
+
+    def names(self) -> list[Parts]:
+        """The names of the file that rules without wildcards name."""
+        return list(self._exact)
+
     def under(self, prefix: Parts) -> Callable[[Parts], Parts]:
         """The renaming of names below a prefix, which is removed first."""
 
