@@ -20,12 +20,13 @@ MODEL_CLASSES = ("Sequential", "Functional", "Model")
 @dataclass(frozen=True)
 class ConfigLayer:
     """A layer of a config. path: its name behind those of the models that it is in (``vgg16/block1_conv1``). is_model:
-    whether it is a model, whose layers follow."""
+    whether it is a model, whose layers follow. parent: the path of the model that it is in, "" for the outermost."""
 
     path: str
     kind: str
     config: Mapping[str, Any]
     is_model: bool = False
+    parent: str = ""
 
 
 def parse_config(text: str | bytes, where: str) -> dict[str, Any]:
@@ -84,11 +85,11 @@ def iter_config_layers(config: Mapping[str, Any], where: str) -> Iterator[Config
             if not isinstance(layers, list):
                 raise ModelFileError(f"{where}: the config of a {kind} without a list of layers")
             if node is not config:
-                yield ConfigLayer(path, kind, inner if isinstance(inner, dict) else {}, is_model=True)
+                yield ConfigLayer(path, kind, inner if isinstance(inner, dict) else {}, True, prefix[:-1])
             below = "" if node is config else f"{path}/"
             stack += [(below, layer) for layer in reversed(layers)]
         else:
-            yield ConfigLayer(path, kind, inner if isinstance(inner, dict) else {})
+            yield ConfigLayer(path, kind, inner if isinstance(inner, dict) else {}, False, prefix[:-1])
 
 
 def data_format_of(layers: list[ConfigLayer]) -> str:

@@ -28,18 +28,22 @@ _TOP_LEVEL = "top_level_model_weights"
 def read_legacy_layers(layout: HDF5Layout, root: str, config_layers: Sequence[ConfigLayer], dims: str) -> NamedArrays:
     """The layers in a group of this layout ("" for the file's root). dims: "th" where Keras 1 wrote kernels in Theano's
     order, "th flipped" with Theano's convolution, "tf" where it wrote TensorFlow's, "" for Keras 2 and 3."""
-    names = text_list(layout.attributes.get(root, {}), "layer_names")
+    names = text_list(layout.attributes.get(root, {}), "layer_names", layout.path)
     if names is None:
         raise ModelFileError(f"{layout.path}: the group {root or '/'} has no attribute layer_names")
     kinds = {layer.path: layer for layer in config_layers if not layer.is_model}
     inner = {layer.path for layer in config_layers if layer.is_model}
+    if len(set(names)) != len(names):
+        raise ModelFileError(f"{layout.path}: layer_names lists a layer twice")
     layers: list[StoredLayer] = []
     arrays: dict[str, StoredArray] = {}
-    if f"{root}/{_TOP_LEVEL}".lstrip("/") in layout.attributes:
+    if _TOP_LEVEL not in names and f"{root}/{_TOP_LEVEL}".lstrip("/") in layout.attributes:
         names = [*names, _TOP_LEVEL]
     for name in names:
         group = f"{root}/{name}".lstrip("/")
-        weight_names = text_list(layout.attributes.get(group, {}), "weight_names") or []
+        if group not in layout.attributes:
+            raise ModelFileError(f"{layout.path}: layer_names lists the layer {name!r:.80}, which is not there")
+        weight_names = text_list(layout.attributes[group], "weight_names", f"{layout.path}: {group}") or []
         paths = [f"{group}/{weight}" for weight in weight_names]
         for path in paths:
             if path not in layout.datasets:

@@ -8,6 +8,7 @@ from itertools import count, takewhile
 
 import numpy as np
 
+from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import decode_elements
 from prototorch.interop.weight_file import StoredArray
 from prototorch.storage.foreign_hdf5 import HDF5Layout
@@ -36,8 +37,11 @@ def computed_array(
     return StoredArray(shape, parts[0].dtype, lambda: np.ascontiguousarray(function(*(part.read() for part in parts))))
 
 
-def text_list(attributes: dict[str, object], name: str) -> list[str] | None:
-    """An attribute that lists names, also one that is split (``layer_names0``, ``layer_names1``); None for none."""
+def text_list(attributes: dict[str, object], name: str, where: str) -> list[str] | None:
+    """An attribute that lists names, also one that is split (``layer_names0``, ``layer_names1``); None for none.
+
+    Raises ModelFileError for other values.
+    """
     if name in attributes:
         pieces = [attributes[name]]
     else:
@@ -45,4 +49,7 @@ def text_list(attributes: dict[str, object], name: str) -> list[str] | None:
     if not pieces:
         return None
     items = [item for piece in pieces for item in (piece if isinstance(piece, list) else [piece])]
-    return [item for item in items if isinstance(item, str)]
+    names = [item for item in items if isinstance(item, str)]
+    if len(names) != len(items):
+        raise ModelFileError(f"{where}: the attribute {name} must list texts, got {items!s:.80}")
+    return names

@@ -152,7 +152,7 @@ def _keys_of_config(config_layers: Sequence[ConfigLayer]) -> dict[str, ConfigLay
     containers = {"": "layers"}
     used: dict[str, int] = defaultdict(int)
     for layer in config_layers:
-        name = f"{containers[layer.path.rpartition('/')[0]]}/{key_of_class(layer.kind)}"
+        name = f"{containers[layer.parent]}/{key_of_class(layer.kind)}"
         number, used[name] = used[name], used[name] + 1
         key = f"{name}_{number}" if number else name
         keys[key] = layer

@@ -44,6 +44,8 @@ def keras_weight_file(layout: HDF5Layout, config: Mapping[str, Any] | None = Non
     Raises ModelFileError.
     """
     weights = _open_layout(layout, config)
+    if not weights.arrays:
+        raise ModelFileError(f"{layout.path}: a file of Keras without weights")
     for name in weights.arrays:
         problem = find_path_error(name)
         if problem:

@@ -12,7 +12,7 @@ from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.weight_file import StoredArray, WeightFile
 from prototorch.storage.foreign_hdf5 import HDF5Layout, read_layout
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "plain_weight_file"]
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -25,16 +25,24 @@ def _open(path: str) -> WeightFile:
     layout = read_layout(path)
     if is_keras_layout(layout):
         return keras_weight_file(layout)
+    return plain_weight_file(layout)
+
+
+def plain_weight_file(layout: HDF5Layout) -> WeightFile:
+    """The arrays of a file that is not Keras', by their paths; NNabla's in the order in which they were registered.
+
+    Raises ModelFileError for a file without arrays.
+    """
     if not layout.datasets:
-        raise ModelFileError(f"{path}: an HDF5 file without arrays")
+        raise ModelFileError(f"{layout.path}: an HDF5 file without arrays")
     names = list(layout.datasets)
     is_nnabla = all("need_grad" in layout.attributes.get(name, {}) for name in names)
     if is_nnabla:
         names.sort(key=lambda name: _index(layout, name))
     arrays: dict[str, StoredArray] = {name: stored_array(layout, name) for name in names}
     if is_nnabla:
-        return WeightFile(path, "NNabla parameters", "nnabla", arrays)
-    return WeightFile(path, FORMAT.name, "", arrays)
+        return WeightFile(layout.path, "NNabla parameters", "nnabla", arrays)
+    return WeightFile(layout.path, FORMAT.name, "", arrays)
 
 
 def _index(layout: HDF5Layout, name: str) -> int:

@@ -6,22 +6,18 @@ as Keras writes it, is mapped in its place; a compressed one is decompressed to 
 
 from __future__ import annotations
 
-import os
-import tempfile
-
 from prototorch.errors import ModelFileError
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
 from prototorch.interop.keras.weights_file import is_keras_layout, keras_weight_file
 from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.weight_file import WeightFile
-from prototorch.storage.foreign_hdf5 import HDF5Layout, read_layout
 from prototorch.storage.mapped_file import MappedFile
-from prototorch.storage.zip_members import ZipMember, check_crc, read_member, zip_members
+from prototorch.storage.zip_members import read_member, zip_members
+from prototorch.storage.zipped_hdf5 import read_zipped_layout
 
 __all__ = ["FORMAT"]
 
 WEIGHTS, CONFIG, METADATA = "model.weights.h5", "config.json", "metadata.json"
-_MAX_EXPANSION = 16  # bytes for each byte of a compressed member
 
 
 def _recognize(file: UnknownFile) -> bool:
@@ -35,7 +31,7 @@ def _open(path: str) -> WeightFile:
     metadata = parse_config(bytes(read_member(file, members[METADATA], MAX_CONFIG_BYTES)), f"{path}: {METADATA}")
     if WEIGHTS not in members:
         raise ModelFileError(f"{path}: a Keras archive without {WEIGHTS}; save the model with model.save(...)")
-    layout = _layout(file, members[WEIGHTS])
+    layout = read_zipped_layout(file, members[WEIGHTS])
     if layout.datasets and not is_keras_layout(layout):
         raise ModelFileError(f"{path}: {WEIGHTS} is not in Keras' layout")
     if not layout.datasets:
@@ -44,22 +40,6 @@ def _open(path: str) -> WeightFile:
     version = {"keras_version": str(metadata["keras_version"])[:40]} if "keras_version" in metadata else {}
     return WeightFile(path, "Keras 3 model", "keras", weights.arrays, weights.layers, config,
                       {**weights.metadata, **version}, weights.skipped)  # fmt: skip
-
-
-def _layout(file: MappedFile, member: ZipMember) -> HDF5Layout:
-    if not member.is_compressed:
-        check_crc(file, member)
-        return read_layout(file.path, member.offset, member.size)
-    content = read_member(file, member, _MAX_EXPANSION * member.stored_size + (1 << 20))
-    handle, name = tempfile.mkstemp(suffix=".h5")
-    try:
-        with os.fdopen(handle, "wb") as temporary:
-            temporary.write(content)
-        layout = read_layout(name)
-        layout.load()
-        return layout
-    finally:
-        os.unlink(name)
 
 
 FORMAT = Format("Keras", _recognize, _open, (".keras",))
