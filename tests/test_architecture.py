@@ -74,6 +74,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.on_batch",),
     # ---- files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
     ("prototorch.interop.transforms", "prototorch.interop.element_types", "prototorch.interop.weight_statistics",
+     "prototorch.interop.protobuf_reader",
      "prototorch.interop.downloads"),
     ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model",
      "prototorch.interop.text_generation"),
