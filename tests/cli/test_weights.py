@@ -77,7 +77,7 @@ def test_a_file_is_fetched_verified_and_removed(shell, tmp_path):
     assert shell("remove", ADDRESS, "--forget")[0] == 0
     assert shell("fetch", ADDRESS)[0] == 0
     assert shell("remove", "--all")[0] == 0
-    assert shell("verify")[1] == ""
+    assert "no files are downloaded yet into" in shell("verify")[2]
 
 
 def test_a_set_is_fetched_with_its_published_digest(shell, tmp_path):

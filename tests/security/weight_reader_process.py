@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import prototorch as pt
+from benchmarks.machine import peak_memory
 
 FORBIDDEN = ("exec", "compile", "import", "os.", "subprocess.", "socket.", "ctypes.", "pickle.", "marshal.", "shutil.",
              "webbrowser.", "urllib.", "pty.", "ftplib.", "code.", "builtins.")  # fmt: skip
@@ -60,7 +61,7 @@ def main(folder: Path) -> None:
         armed[0] = False
         rows.append({"file": path.name, "kind": kind, "message": message, "seconds": seconds, "events": list(events),
                      "size": os.path.getsize(path)})  # fmt: skip
-    print(json.dumps({"rows": rows, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+    print(json.dumps({"rows": rows, "peak": peak_memory()}))
 
 
 if __name__ == "__main__":

@@ -108,6 +108,8 @@ def verify_command(names: tuple[str, ...]) -> int:
     sets = {_path_of_set(one.weights): one.weights for one in list_sets()}
     files = [_find(name)[0] for name in names] if names else [path for path, _ in cached_files()]
     code = 0
+    if not files:
+        click.echo(f"no files are downloaded yet into {weights_folder()}", err=True)
     for path in files:
         try:
             if not path.is_file():
