@@ -90,6 +90,8 @@ def _plan(
         raise UsageError(f"--weights-to is for a text; {target} has the weights itself")
     if (is_text or is_own) and options:
         raise UsageError(f"{target}: this format has no option {', '.join(options)}")
+    if source.model is not None and not source.has_weights and not is_text:
+        source.notes.append(f"{source.path} is a text, which holds no weights: those written are initial, untrained")
     if not is_text and not is_own:
         return {target: _foreign_writer(source, target, to, options)}
     own = source.model

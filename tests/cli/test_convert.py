@@ -98,6 +98,12 @@ def test_a_saved_model_becomes_a_text_with_its_weights_beside_it(folder: Path):
         np.testing.assert_array_equal(text.weights[name], array)
 
 
+@pytest.mark.parametrize("target", ["a.onnx", "a.pt", "a.h5"])
+def test_a_text_that_is_written_with_initial_weights_is_noted(folder: Path, target: str):
+    (note,) = convert("net.proto", target).notes
+    assert note == "net.proto is a text, which holds no weights: those written are initial, untrained"
+
+
 @pytest.mark.parametrize("name", ["a.pt", "a.safetensors", "a.npz", "a.keras", "a.weights.h5", "a.onnx"])
 def test_weights_come_back_exactly_from_every_format(folder: Path, name: str):
     saved = pt.load_model("net.h5")
