@@ -140,3 +140,38 @@ def _difference(outputs: Any, expected: Any, tolerance: float) -> str | None:
 
 def _short(message: str, path: str) -> str:
     return message.replace(f"{path}: ", "")
+
+
+TABLE = Path(__file__).with_name("node_tests.txt")
+_HEADER = """\
+# ONNX's own node tests (onnx.backend.test.case.node, onnx {version}): {passing} of {total} give their outputs as nets.
+# Behind a name: the way in which it passes, or "-" and why it does not. Written by: python -m tests.interop.onnx.node_cases
+"""
+
+
+def read_table() -> dict[str, str]:
+    """What stands behind each case's name in the table."""
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    return dict(line.split(": ", 1) for line in lines if not line.startswith("#"))
+
+
+def write_table() -> None:
+    """Run all cases and write the table."""
+    import tempfile
+
+    import onnx
+
+    rows = {}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, case in sorted(node_cases().items()):
+            outcome = run_case(case, Path(folder))
+            reason = " ".join(outcome.reason.split())
+            rows[name] = outcome.way or f"- {reason.removeprefix('these ops cannot become layers: ')[:140]}"
+    passing = sum(not row.startswith("- ") for row in rows.values())
+    header = _HEADER.format(version=onnx.__version__, passing=passing, total=len(rows))
+    TABLE.write_text(header + "".join(f"{n}: {row}\n" for n, row in rows.items()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_table()

@@ -26,17 +26,17 @@ def _resize(b: NetBuilder, node: OnnxNode) -> Operand:
             x.axis(a)
     if not changed:
         return x
-    places = [x.axis(axes[i]) for i in changed]
+    positions = [x.axis(axes[i]) for i in changed]
     new, factors = [sizes[i] for i in changed], [scales[i] for i in changed]
     fields = _conventions(node)
-    simple = _as_upsampling(b, x, places, new, factors, fields)
+    simple = _as_upsampling(b, x, positions, new, factors, fields)
     if simple is not None:
         return simple
-    lengths = [x.dims[p - 1] for p in places]
+    lengths = [x.dims[p - 1] for p in positions]
     stated = [f if f is not None else n / m for f, n, m in zip(factors, new, lengths, strict=True)]
     if any(abs(f - n / m) > 1e-9 for f, n, m in zip(stated, new, lengths, strict=True)):
         fields["scales"] = stated
-    return b.add(b.make(layers.Interpolate, sizes=new, axes=places, **fields), x)
+    return b.add(b.make(layers.Interpolate, sizes=new, axes=positions, **fields), x)
 
 
 def _targets(node: OnnxNode, x: NetValue, axes: list[int]) -> tuple[list[int], list[float | None]]:
@@ -85,15 +85,17 @@ def _conventions(node: OnnxNode) -> dict[str, object]:
     return fields
 
 
-def _as_upsampling(b: NetBuilder, x: NetValue, places: list[int], new: list[int], factors: list[float | None],
+def _as_upsampling(b: NetBuilder, x: NetValue, positions: list[int], new: list[int], factors: list[float | None],
                    fields: dict[str, object]) -> NetValue | None:  # fmt: skip
     """Pixels repeated by whole factors, and images resized as Keras does, as those layers."""
     rank = len(x.dims) - 1
-    if not x.is_plain or 1 in places or not 1 <= rank <= 3:
+    if not x.is_plain or 1 in positions or not 1 <= rank <= 3:
         return None
     lengths = list(x.dims[1:])
-    sizes = [new[places.index(a)] if a in places else lengths[a - 2] for a in range(2, rank + 2)]
-    if any(f is not None and abs(f * x.dims[p - 1] - n) > 1e-9 for f, p, n in zip(factors, places, new, strict=True)):
+    sizes = [new[positions.index(a)] if a in positions else lengths[a - 2] for a in range(2, rank + 2)]
+    if any(
+        f is not None and abs(f * x.dims[p - 1] - n) > 1e-9 for f, p, n in zip(factors, positions, new, strict=True)
+    ):
         return None
     method, coordinates = fields["method"], fields["coordinates"]
     repeats = [max(n // m, 1) for n, m in zip(sizes, lengths, strict=True)]
