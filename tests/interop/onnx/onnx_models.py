@@ -84,7 +84,7 @@ def as_onnx(array: np.ndarray, value: NetValue) -> np.ndarray:
     parts = value.parts
     order = [0 if p is None else 1 + [q for q in parts if q is not None].index(p) for p in parts]
     array = np.transpose(array, [*order, *range(len(parts), array.ndim)])
-    array = array.reshape(-1, *array.shape[len(parts) :])
+    array = array.reshape(int(np.prod(array.shape[: len(parts)])), *array.shape[len(parts) :])
     return np.moveaxis(array, 0, value.batch_axis)
 
 

@@ -12,7 +12,7 @@ import pytest
 from prototorch.interop.onnx.importer.model import import_graph
 from prototorch.interop.onnx.model_file import open_onnx
 from prototorch.interop.text_generation import generate_text
-from tests.interop.onnx.onnx_models import assert_same_outputs, export, run_imported
+from tests.interop.onnx.onnx_models import as_onnx, assert_same_outputs, export, run_imported, run_onnxruntime
 from tests.interop.torchvision_nets import torchvision_net
 
 onnx = pytest.importorskip("onnx")
@@ -78,3 +78,16 @@ def test_rapidocr(tmp_path, name, shape):
     path.write_bytes(_wheel("rapidocr_onnxruntime").read(f"rapidocr_onnxruntime/models/{name}.onnx"))
     x = RNG.uniform(-1, 1, (2, *shape)).astype(np.float32)
     assert_same_outputs(str(path), [x], input_shapes={"x": shape})
+
+
+@pytest.mark.slow
+def test_silero_vad(tmp_path):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(_wheel("silero_vad").read("silero_vad/data/silero_vad_openvino_16k.onnx"))
+    graph = import_graph(open_onnx(path), batch_axis={"state": 1})
+    x, state = RNG.uniform(-1, 1, (1, 576)), RNG.standard_normal((2, 1, 128)) / 10
+    x, state = x.astype(np.float32), state.astype(np.float32)
+    outputs = run_imported(graph.model, [x, np.moveaxis(state, 1, 0)])
+    expected = run_onnxruntime(str(path), [x, state])
+    for array, value, theirs in zip(outputs, graph.outputs, expected, strict=True):
+        assert np.abs(as_onnx(array, value) - theirs).max() <= 1e-4

@@ -145,6 +145,8 @@ def _dropout(b: NetBuilder, node: OnnxNode) -> Operand:
 
 @imports("Cast")
 def _cast(b: NetBuilder, node: OnnxNode) -> Operand:
+    if ELEMENT_TYPES.get(node.get("to"), "").startswith("float8"):
+        raise NoLayerError("a conversion to floats of 8 bits has no layer")
     return cast(b, node.value(0), net_dtype(ELEMENT_TYPES.get(node.get("to"), f"type {node.get('to')}")))
 
 

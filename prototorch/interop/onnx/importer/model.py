@@ -31,14 +31,15 @@ def import_onnx(
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     fixed_inputs: Mapping[str, float | Sequence[float]] | None = None,
-    batch_axis: int = 0,
+    batch_axis: int | Mapping[str, int] = 0,
 ) -> ImportedModel:
     """Read an ONNX model as a net and its weights.
 
     Args:
         input_shapes: sizes that the file leaves open, by the input's name, without the batch dimension.
         fixed_inputs: inputs that become constants (a sampling rate, say), by name.
-        batch_axis: the dimension of the inputs that is the batch; 1 for sequences [time, batch, n].
+        batch_axis: the dimension of the inputs that is the batch, one for all or by name; 1 for sequences
+            [time, batch, n].
 
     The batch may have any size, also where the file was made for one. Only inference is read: running statistics are
     used. Raises ModelFileError for a damaged file, and for ops without a layer, all of which it lists; UsageError where
@@ -58,7 +59,7 @@ def import_graph(
     file: OnnxFile,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     fixed_inputs: Mapping[str, Any] | None = None,
-    batch_axis: int | None = 0,
+    batch_axis: int | Mapping[str, int] | None = 0,
 ) -> ImportedGraph:
     """See `import_onnx`. batch_axis: None for a graph without a batch dimension; the net's values get one in front."""
     version = file.opsets.get("", 0)
@@ -103,7 +104,7 @@ def _declare_inputs(
     values: dict[str, Operand],
     shapes: Mapping[str, Sequence[int]],
     fixed: Mapping[str, Any],
-    batch_axis: int | None,
+    batch_axis: int | Mapping[str, int] | None,
 ) -> dict[str, NetValue]:
     declared = [i for i in file.graph.input if i.name not in file.arrays]
     names = [i.name for i in declared]
@@ -113,14 +114,15 @@ def _declare_inputs(
             raise UsageError(f"{what}: the model has no input {unknown[0]!r}; its inputs are {', '.join(names)}")
     if len(set(names)) < len(names):
         raise ModelFileError(f"{file.path}: two inputs have one name")
-    batch_name = _batch_name(declared) if batch_axis == 0 else None
+    batch_name = _batch_name(declared) if batch_axis is not None and batch_axis != 1 else None
     result: dict[str, NetValue] = {}
     for value in declared:
         dims, dtype = _input_type(file, value)
         if value.name in fixed:
             values[value.name] = _fixed_input(value.name, fixed[value.name], dims, dtype)
             continue
-        axis = None if batch_axis is None else _batch_axis(value.name, dims, batch_name, batch_axis)
+        default = batch_axis.get(value.name, 0) if isinstance(batch_axis, Mapping) else batch_axis
+        axis = None if default is None else _batch_axis(value.name, dims, batch_name, default)
         if axis is not None and isinstance(dims[axis], int):
             builder.fixed_batch = builder.fixed_batch or int(dims[axis])
         others = [n for i, n in enumerate(dims) if i != axis]

@@ -195,7 +195,7 @@ Operand = KnownArray | NetValue
 
 def net_dtype(dtype: str) -> str:
     """The element type in the net of ONNX' one: nets compute in float32, in lower precision by the device's policy."""
-    return "float32" if dtype in ("float16", "bfloat16", "float64") else dtype
+    return "float32" if dtype.startswith(("float", "bfloat")) else dtype
 
 
 def net_array(array: np.ndarray) -> np.ndarray:
