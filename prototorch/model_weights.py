@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.errors import UsageError
+from prototorch.errors import UsageError, WeightsError
 from prototorch.graph.net import Net
 from prototorch.graph.probe import trace_net
 from prototorch.graph.trace import Trace, trace
@@ -21,7 +21,7 @@ from prototorch.interop.matching.assign import assign_match
 from prototorch.interop.matching.report import check_match, load_report
 from prototorch.interop.matching.rules_file import as_rules
 from prototorch.interop.weight_sets.adoption import adopt_set
-from prototorch.interop.weight_sets.opening import is_saved_file, open_weights
+from prototorch.interop.weight_sets.opening import find_owner, is_saved_file, open_weights
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.schema.neutral_arguments import explain_arguments
@@ -195,7 +195,10 @@ class ModelWeights:
         specs = self._weight_specs or trace_net(self.net, 1).weights
         match = match_weights(opened.file, specs, self.net, opened.rules, system=system or opened.system,
                               by_order=by_order, except_=block.except_)  # fmt: skip
-        check_match(match, by_name=by_name, skip_mismatch=skip_mismatch)
+        try:
+            check_match(match, by_name=by_name, skip_mismatch=skip_mismatch)
+        except WeightsError as error:
+            raise WeightsError(f"{error}{find_owner(opened.file)}") from None
         if self._trainer is not None and opened.declared is not None:
             self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
         net, notes = (self.net, "") if opened.declared is None else adopt_set(self.net, opened.declared, block)

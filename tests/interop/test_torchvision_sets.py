@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
+from prototorch.errors import WeightsError
 from prototorch.interop.weight_sets.registry import find_set, list_sets, sets_of_model
 from prototorch.interop.weight_sets.weights_block import Weights
 from tests.interop.torchvision_nets import photo, save_state, torchvision_module, torchvision_net
@@ -151,6 +152,13 @@ def test_an_enum_of_torchvision_is_its_set():
     declared = find_set(Weights.from_source(member).source, pt.load_model("resnet50").net)
     assert declared is not None
     assert declared.weights.name == "torchvision/resnet50-v1"
+
+
+@pytest.mark.parametrize(("model", "theirs"), [("resnet18", "resnet50"), ("lenet", "squeezenet1_1")])
+def test_the_file_of_another_net_is_an_error_that_names_its_model(model: str, theirs: str, tmp_path: Path):
+    path = save_state(torchvision_net(theirs), tmp_path / "net.pt", "zip")
+    with pytest.raises(WeightsError, match=f"belongs to the model '{theirs}'"):
+        pt.load_model(model, weights=str(path))
 
 
 def test_the_published_file_of_densenet_has_names_of_an_old_version(tmp_path: Path):

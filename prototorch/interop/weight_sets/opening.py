@@ -20,7 +20,7 @@ from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.storage.container import is_container
 from prototorch.terminal import escape_line
 
-__all__ = ["OpenedWeights", "is_saved_file", "open_weights"]
+__all__ = ["OpenedWeights", "find_owner", "is_saved_file", "open_weights"]
 
 _SUFFIXES = (".pt", ".pth", ".bin", ".safetensors", ".h5", ".hdf5", ".keras", ".npz", ".npy", ".onnx", ".nnp",
              ".caffemodel", ".proto")  # fmt: skip
@@ -119,7 +119,7 @@ def _open_file(path: Path, net: Net) -> OpenedWeights:
     file = read_weights(path)
     if file.system == "prototorch":
         return OpenedWeights(file)
-    sets = [one for one in sets_of_net(net) if file.system in ("", one.weights.system) and one.weights.rules.map]
+    sets = [one for one in sets_of_net(net) if one.weights.rules.map]
     for one in sets:
         if path.name == one.weights.address.rpartition("/")[2] and _has_names(file, one.weights):
             return OpenedWeights(file, one.weights.rules, one)
@@ -129,12 +129,23 @@ def _open_file(path: Path, net: Net) -> OpenedWeights:
     return OpenedWeights(file)
 
 
-def _has_names(file: WeightFile, weights: WeightSet) -> bool:
-    """Whether at least half of a set's rules are about names that a file has, behind any prefix ("module.")."""
+def _has_names(file: WeightFile, weights: WeightSet, share: float = 0.5) -> bool:
+    """Whether this share of a set's rules are about names that a file has, behind any prefix ("module.")."""
+    if file.system not in ("", weights.system):
+        return False
     table = layout_table(weights.system)
     parts: set[str] = set()
     for name in file:
         pieces = table.split_name(name) if table is not None else tuple(name.replace("/", ".").split("."))
         parts.update(".".join(pieces[i:j]) for i in range(min(3, len(pieces))) for j in range(i + 1, len(pieces) + 1))
     count = sum(rule.from_.replace("/", ".") in parts for rule in weights.rules.map)
-    return count * 2 >= len(weights.rules.map)
+    return count >= share * len(weights.rules.map)
+
+
+def find_owner(file: WeightFile) -> str:
+    """A line that names the shipped model whose weight set has all the names of a file; "" where there is none."""
+    fitting = [one.weights for one in list_sets() if one.weights.rules.map and _has_names(file, one.weights, 1)]
+    if not fitting:
+        return ""
+    best = max(fitting, key=lambda one: len(one.rules.map))
+    return f"\nits names are those of the weight set {best.name}, which belongs to the model {best.model!r}"
