@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from click.testing import CliRunner, Result
@@ -247,3 +248,31 @@ def test_an_importer_whose_weights_are_not_those_of_its_net_is_an_error(folder: 
     Path("model.fake").write_bytes(b"FAKE")
     with pytest.raises(FileError, match="its weights are not those of its net: "):
         convert("model.fake", "made.proto")
+
+
+@pytest.mark.parametrize(("target", "files"), [
+    ("out.onnx", {"out.onnx"}), ("out.py", {"out.py", "out.pt"}), ("out.pt", {"out.pt"}),
+    ("out.safetensors", {"out.safetensors"}), ("out.keras", {"out.keras"}), ("out.weights.h5", {"out.weights.h5"}),
+])  # fmt: skip
+def test_a_saved_model_goes_into_every_format(folder: Path, target: str, files: set[str]):
+    before = _files(folder)
+    result = _run("net.h5", "-o", target)
+    assert result.exit_code == 0, result.output
+    assert _files(folder) - before == files
+    assert all(name in result.output for name in files)
+
+
+def test_options_of_a_format_are_given_by_name(folder: Path):
+    result = _run("net.h5", "-o", "out.onnx", "--option", "opset=15", "--option", "external_data=true")
+    assert result.exit_code == 0, result.output
+    assert onnx.load("out.onnx").opset_import[0].version == 15
+    assert Path("out.onnx.data").exists()
+    refused = _run("net.h5", "-o", "other.onnx", "--option", "opset=5")
+    assert refused.exit_code != 0
+    assert not Path("other.onnx").exists()
+
+
+def test_the_module_of_pytorch_by_its_format_name(folder: Path):
+    assert _run("net.h5", "--to", "torch", "-o", "out.pt").exit_code == 0
+    assert Path("out.py").exists()
+    assert torch.load("out.pt", weights_only=True).keys() == {"a.weight", "a.bias", "fc.weight", "fc.bias"}
