@@ -23,6 +23,7 @@ class ModelExport:
 
     net: Net
     fit_block: Fit | None
+    weight_origin: Mapping[str, str]
 
     def to_text(self) -> str:
         """The model as text; see `prototorch.model.Model.to_text`."""
@@ -52,5 +53,6 @@ class ModelExport:
         check_path(path, "model.onnx")
         block = self.fit_block
         classes = (() if block is None or block.data is None else tuple(block.data.classes)) or self.net.class_names
-        model = ModelToWrite(self.net, dict(self.weights), self.to_text(), classes, dict(shapes or {}))
+        model = ModelToWrite(self.net, dict(self.weights), self.to_text(), classes, dict(shapes or {}),
+                             dict(self.weight_origin))  # fmt: skip
         return write_model(fspath(path), model, format, **options)

@@ -42,6 +42,7 @@ class ModelWeights:
 
     net: Net
     variables: Variables
+    weight_origin: Mapping[str, str] = {}  # the weight set that was loaded last, with its licence, for exports
     input_ranges: InputRanges
     compile_block: Compile | None
     _trainer: Trainer | None
@@ -203,6 +204,8 @@ class ModelWeights:
             self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
         net, notes = (self.net, "") if opened.declared is None else adopt_set(self.net, opened.declared, block)
         assign_match(match, weights)
+        declared = opened.declared.weights if opened.declared is not None else None
+        self.weight_origin = {} if declared is None else {"weights": declared.name, "license": declared.license}
         if notes:
             print(notes, file=sys.stderr)
         if net != self.net:

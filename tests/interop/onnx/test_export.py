@@ -147,6 +147,17 @@ def test_a_file_tells_text_classes_and_preprocessing(tmp_path: Path):
     assert_same([model.predict(image)], run_onnx(tmp_path / "net.onnx", {"image": ready.astype(np.float32)}))
 
 
+def test_a_file_tells_where_pretrained_weights_come_from(tmp_path: Path):
+    model = model_from_text('input { name: "x"  shape: [3] }  Dense { units: 2 }')
+    model.build()
+    model.weight_origin = {"weights": "some/set", "license": "CC BY 4.0"}
+    model.export(tmp_path / "net.onnx")
+    told = {p.key: p.value for p in onnx.load(str(tmp_path / "net.onnx")).metadata_props}
+    assert (told["weights"], told["license"]) == ("some/set", "CC BY 4.0")
+    model.export(tmp_path / "net.py")
+    assert "# license: CC BY 4.0" in (tmp_path / "net.py").read_text()
+
+
 def _write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
