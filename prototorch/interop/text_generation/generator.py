@@ -12,6 +12,7 @@ from prototorch.graph.net_reader import read_net
 from prototorch.graph.net_writer import net_fields
 from prototorch.interop.text_generation.block_search import BlockSearch
 from prototorch.interop.text_generation.branches import nested_statements
+from prototorch.interop.text_generation.concatenations import chain_concatenations
 from prototorch.interop.text_generation.equivalence import find_difference
 from prototorch.interop.text_generation.name_parts import is_automatic, split_name
 from prototorch.interop.text_generation.rendering import Renderer
@@ -48,12 +49,14 @@ class GeneratedText:
 def generate_text(
     net: Net, *, names: NamePolicy = "auto", sections: Sequence[Field] = (), comments: Sequence[str] = ()
 ) -> GeneratedText:
-    """The text of a net with blocks and repeats; it reads as the same net, but for the names of layers.
+    """The text of a net with blocks and repeats; it reads as the same net, but for the names of layers, and for
+    concatenations that join again what an earlier one has joined (`chain_concatenations`).
 
     names: ``keep`` those that carry a meaning, where blocks and repeats can express them; ``drop`` those of layers
     that nothing refers to; ``auto`` keeps them unless the text becomes much longer. sections: further fields of the
     text (``compile``). comments: lines for its beginning, without ``#``.
     """
+    net = chain_concatenations(net)
     policies = ("keep", "drop") if names == "auto" else (names,)
     texts = [t for t in (_generate(net, policy, sections, comments) for policy in policies) if t is not None]
     if not texts:

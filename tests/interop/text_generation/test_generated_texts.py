@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import prototorch as pt
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.graph.net_reader import read_net
 from prototorch.interop.text_generation import generate_text
-from prototorch.load import load_model
+from prototorch.interop.text_generation.concatenations import chain_concatenations
+from prototorch.load import load_model, make_model
 from prototorch.package_files import shipped_models
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_text
@@ -45,7 +47,9 @@ def check(net: Net, **options) -> str:
     other, _ = read_net(load_text(generated.text, report=report), report)
     assert not list(report.diagnostics), generated.text
     assert sorted(generated.names) == sorted(node.name for node in net.nodes)
-    assert wiring(net, dict(generated.names)) == wiring(other, {n.name: n.name for n in other.nodes})
+    assert wiring(chain_concatenations(net), dict(generated.names)) == wiring(
+        other, {n.name: n.name for n in other.nodes}
+    )
     assert format_document(parse(generated.text, trivia=True)) == generated.text
     assert generated.is_folded, generated.text
     return generated.text
@@ -132,3 +136,23 @@ def test_the_units_of_the_last_layer_become_the_param_classes():
     text = check(chain([L.Flatten(), L.Dense(7), L.Softmax()]))
     assert "param classes: 7" in text
     assert "units: $classes" in text
+
+
+def test_a_densenet_whose_concatenations_begin_anew_is_nested():
+    nodes, values = [], ["x"]
+    for number in range(6):
+        whole = "x"
+        if number:
+            whole = f"cat{number}"
+            nodes.append(LayerNode(whole, L.Concatenate(name=whole), tuple(values), (whole,)))
+        nodes.append(LayerNode(f"c{number}", L.Conv2D(4, 3, padding=1, name=f"c{number}"), (whole,), (f"c{number}",)))
+        values.append(f"c{number}")
+    nodes.append(LayerNode("cat6", L.Concatenate(name="cat6"), tuple(values), ("cat6",)))
+    net = Net("dense", (InputNode("x", (3, 8, 8)),), tuple(nodes), ("cat6",))
+    text = check(net, names="drop")
+    assert "repeat 5" in text  # the last one has the name of the output
+    assert "bottom" not in text
+    image = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    one, two = make_model(net, {}), make_model(chain_concatenations(net), {})
+    two.set_weights(one.get_weights())
+    np.testing.assert_allclose(one.predict(image, verbose=0), two.predict(image, verbose=0), atol=1e-6)
