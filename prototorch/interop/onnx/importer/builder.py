@@ -270,6 +270,8 @@ class NetBuilder:
             return value
         if value.batch_axis is None:
             return self.reshape_dims(value, [int(n) for n in shape])
+        if 0 in shape or 0 in value.dims:
+            raise NoLayerError("it reshapes an array without elements")
         axis, factor = self._find_batch(value, shape)
         outer_parts, _ = _split_parts(value.parts)
         before = prod(value.others[: value.batch_axis]) * prod(outer_parts)

@@ -97,7 +97,7 @@ def read_attributes(attributes: Any, tensors: Any, call_attributes: Mapping[str,
 def _read_attribute(attribute: Any, tensors: Any) -> Any:
     kind = attribute.type or _guess_kind(attribute)
     if kind == 1:
-        return float(np.float32(attribute.f))
+        return float(str(np.float32(attribute.f)))  # 0.9, not 0.8999999761581421
     if kind == 2:
         return attribute.i
     if kind == 3:
@@ -109,7 +109,7 @@ def _read_attribute(attribute: Any, tensors: Any) -> Any:
     if kind == 5:
         return attribute.g
     if kind == 6:
-        return list(attribute.floats)
+        return [float(str(np.float32(number))) for number in attribute.floats]
     if kind == 7:
         return list(attribute.ints)
     if kind == 8:
