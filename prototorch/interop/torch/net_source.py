@@ -11,9 +11,9 @@ from prototorch.graph.net import Net
 from prototorch.interop.torch.expressions import literal
 from prototorch.interop.torch.layer_table import ModuleCall
 from prototorch.interop.torch.source_blocks import (
-    Block,
     BlockClass,
     ClassTable,
+    SourceBlock,
     find_blocks,
     is_default,
     named_arguments,
@@ -85,11 +85,11 @@ class _FileWriter:
         comments = [f"    # {variable_name(n)}: {c}" for n, c in zip(self.inputs, self.net.input_comments, strict=True)]
         return "\n".join([*lines, "", *comments, *self._forward(self.root, with_comments=True)])
 
-    def _definitions(self, block: Block, parameters: Mapping[int, str]) -> list[str]:
+    def _definitions(self, block: SourceBlock, parameters: Mapping[int, str]) -> list[str]:
         lines: list[str] = []
         containers: set[tuple[str, ...]] = set()
         place, depth = 0, len(block.path)
-        inner = {b.path for b in block.steps if isinstance(b, Block)}
+        inner = {b.path for b in block.steps if isinstance(b, SourceBlock)}
         for module in self.table.modules(block):
             for n in range(depth + 1, len(module.path)):
                 container = module.path[:n]
@@ -109,7 +109,7 @@ class _FileWriter:
 
     # ---- forward
 
-    def _forward(self, block: Block, with_comments: bool) -> list[str]:
+    def _forward(self, block: SourceBlock, with_comments: bool) -> list[str]:
         namer = _Namer(self.net)
         last_use = _last_uses(block)
         if block is self.root:
@@ -119,7 +119,7 @@ class _FileWriter:
         lines = [f"    def forward({', '.join(['self', *arguments])}):"]
         for index, step in enumerate(block.steps):
             reads = [namer.names[n] for n in step.reads]
-            if isinstance(step, Block):
+            if isinstance(step, SourceBlock):
                 namer.release(last_use, index)
                 outputs = ", ".join(namer.name(n) for n in step.writes)
                 made = [f"{outputs} = {_access(step.path, len(block.path))}({', '.join(reads)})"]
@@ -202,7 +202,7 @@ def wrap_line(line: str) -> str:
     return "\n".join([*lines, (indent if lines else "") + line[start:]])
 
 
-def _last_uses(block: Block) -> dict[int, int]:
+def _last_uses(block: SourceBlock) -> dict[int, int]:
     """The index of the last step that reads each value; the end for those that are returned."""
     last = {n: i for i, step in enumerate(block.steps) for n in step.reads}
     return last | {n: len(block.steps) for n in block.writes}

@@ -11,7 +11,7 @@ from prototorch.interop.torch.layer_table import ModuleCall
 from prototorch.interop.torch.source_names import class_name, unique_name
 from prototorch.interop.torch.source_steps import Definition, NetItems, SourceItem
 
-__all__ = ["Block", "BlockCall", "BlockClass", "find_blocks"]
+__all__ = ["BlockCall", "BlockClass", "SourceBlock", "find_blocks"]
 
 _MODULE = re.compile("\x02([^\x02]*)\x02")
 #: the names of the arguments of modules that are given by position
@@ -31,22 +31,22 @@ _HAS_DEFAULTS = re.compile(r"Conv(Transpose)?\dd")
 
 
 @dataclass
-class Block:
+class SourceBlock:
     """A part of the net that becomes an object of a class: its steps and the blocks in it, in their order."""
 
     path: tuple[str, ...]
-    steps: list[SourceItem | Block]
+    steps: list[SourceItem | SourceBlock]
     reads: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
 
     @property
     def height(self) -> int:
         """The number of levels of blocks in it."""
-        return 1 + max((s.height for s in self.steps if isinstance(s, Block)), default=0)
+        return 1 + max((s.height for s in self.steps if isinstance(s, SourceBlock)), default=0)
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[SourceBlock]:
         """The blocks in it, of all levels."""
-        inner = [s for s in self.steps if isinstance(s, Block)]
+        inner = [s for s in self.steps if isinstance(s, SourceBlock)]
         return inner + [b for s in inner for b in s.blocks()]
 
 
@@ -63,19 +63,19 @@ class BlockClass:
     """A class: an example of its blocks, and the name of each argument by its place among all values of the modules."""
 
     name: str
-    example: Block
+    example: SourceBlock
     parameters: dict[int, str]
 
 
-def find_blocks(net: NetItems) -> Block:
+def find_blocks(net: NetItems) -> SourceBlock:
     """The whole net as a block, with the blocks that its names tell."""
     root = _group(net, (), list(net.items), [])
     root.reads, root.writes = net.inputs, net.outputs
     return root
 
 
-def _group(net: NetItems, path: tuple[str, ...], items: list[SourceItem], outside: list[SourceItem]) -> Block:
-    steps: list[SourceItem | Block] = []
+def _group(net: NetItems, path: tuple[str, ...], items: list[SourceItem], outside: list[SourceItem]) -> SourceBlock:
+    steps: list[SourceItem | SourceBlock] = []
     runs: list[list[SourceItem]] = []
     depth = len(path)
     for item in items:
@@ -92,7 +92,7 @@ def _group(net: NetItems, path: tuple[str, ...], items: list[SourceItem], outsid
             steps.append(block)
         else:
             steps += run
-    return Block(path, steps)
+    return SourceBlock(path, steps)
 
 
 def _child(item: SourceItem, depth: int) -> str | None:
@@ -125,7 +125,7 @@ def _borders(net: NetItems, run: Sequence[SourceItem], others: Sequence[SourceIt
 class ClassTable:
     """The classes of a file. `call` finds or makes that of a block; blocks inside it must have theirs already."""
 
-    def __init__(self, net: NetItems, root: Block, body: Any):
+    def __init__(self, net: NetItems, root: SourceBlock, body: Any):
         self.net, self.body = net, body  # body: (block) -> text of its forward function
         self.calls: dict[tuple[str, ...], BlockCall] = {}
         self.classes: list[BlockClass] = []
@@ -133,20 +133,20 @@ class ClassTable:
         heights = sorted({b.height for b in blocks})
         self._names = {"Net"}
         for height in heights:
-            forms: dict[Any, list[Block]] = {}
+            forms: dict[Any, list[SourceBlock]] = {}
             for block in (b for b in blocks if b.height == height):
                 forms.setdefault(self._form(block), []).append(block)
             for same in forms.values():
                 self._add(same)
 
-    def _form(self, block: Block) -> Any:
+    def _form(self, block: SourceBlock) -> Any:
         names = tuple((m.path[len(block.path) :], m.kind, tuple(n for n, _ in m.values)) for m in self.modules(block))
         rest = tuple(m.fixed for m in self.modules(block))
         return names, rest, self.body(block)
 
-    def modules(self, block: Block) -> list[_Module]:
+    def modules(self, block: SourceBlock) -> list[_Module]:
         """The modules of a block in the order of their definitions; those of blocks inside are their objects."""
-        inner = {b.path for b in block.steps if isinstance(b, Block)}
+        inner = {b.path for b in block.steps if isinstance(b, SourceBlock)}
         found: dict[tuple[str, ...], _Module] = {}
         for path, definition in self.net.definitions.items():
             if path[: len(block.path)] != block.path:
@@ -159,7 +159,7 @@ class ClassTable:
                 found[path] = _describe_module(definition)
         return list(found.values())
 
-    def _add(self, blocks: list[Block]) -> None:
+    def _add(self, blocks: list[SourceBlock]) -> None:
         columns = list(zip(*([v for m in self.modules(b) for _, v in m.values] for b in blocks), strict=True))
         names = [n for m in self.modules(blocks[0]) for n, _ in m.values]
         parameters: dict[int, str] = {}
