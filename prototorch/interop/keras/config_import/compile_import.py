@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from math import isfinite
 from typing import Any
-
-import numpy as np
 
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
-from prototorch.interop.keras.config_import.config_fields import plain_name
+from prototorch.interop.keras.config_import.config_fields import plain_name, shortest_decimal
 from prototorch.interop.weight_file import WeightFile
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
@@ -66,13 +63,6 @@ def compile_section(
     return (Field("compile", Body(tuple(fields))),), notes
 
 
-def _shortest_decimal(value: Any) -> Any:
-    """A float that is a float32 value as the shortest decimal of that: 0.001, not 0.0010000000474974513."""
-    if isinstance(value, float) and isfinite(value) and abs(value) < 1e30 and float(np.float32(value)) == value:
-        return float(str(np.float32(value)))
-    return value
-
-
 def _at_outputs(family: type[Block], value: Any, net: Net, notes: list[str], is_list: bool = False) -> Any:
     """One member for a model of one output; a dict by output, or one for each in a list. None if one is not there."""
     if isinstance(value, dict) and "class_name" not in value:
@@ -110,7 +100,7 @@ def _member(family: type[Block], value: Any, notes: list[str]) -> Any:
                 content = _member(Schedule, content, notes)
                 if content is None:
                     continue
-            fields[key] = _shortest_decimal(content)
+            fields[key] = shortest_decimal(content)
         return cls.from_name(name) if not fields else cls(**fields)
     except UsageError:
         kind = family.__name__.lower()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import isfinite
 from typing import Any
+
+import numpy as np
 
 from prototorch import layers
 from prototorch.constraints import Constraint
@@ -16,7 +19,7 @@ from prototorch.regularizers import Regularizer
 from prototorch.schema.block import Block
 from prototorch.schema.neutral_arguments import neutral_arguments
 
-__all__ = ["NotImportableError", "activation_layer", "object_of", "our_fields", "plain_name"]
+__all__ = ["NotImportableError", "activation_layer", "object_of", "our_fields", "plain_name", "shortest_decimal"]
 
 #: arguments that change nothing here: element types, hints for speed, seeds, what `trace` finds by itself
 _IGNORED = frozenset({
@@ -27,6 +30,11 @@ _IGNORED = frozenset({
 })  # fmt: skip
 _OLD_NAMES = {"glorot": "glorot_uniform", "zero": "zeros", "one": "ones", "normal": "random_normal",
               "uniform": "random_uniform", "random_normal": "random_normal"}  # fmt: skip
+_VARIANCE_SCALING = {
+    "GlorotUniform": (1, "fan_avg", "uniform"), "GlorotNormal": (1, "fan_avg", "truncated_normal"),
+    "HeUniform": (2, "fan_in", "uniform"), "HeNormal": (2, "fan_in", "truncated_normal"),
+    "LecunUniform": (1, "fan_in", "uniform"), "LecunNormal": (1, "fan_in", "truncated_normal"),
+}  # fmt: skip
 _FAMILIES: tuple[tuple[str, type[Block]], ...] = (
     ("initializer", Initializer), ("regularizer", Regularizer), ("constraint", Constraint),
 )  # fmt: skip
@@ -85,6 +93,7 @@ def object_of(family: type[Block], value: Any, notes: list[str] | None = None) -
     try:
         if not isinstance(name, str) or not isinstance(config, dict) or ">" in str(value):
             raise UsageError("")
+        name, config = _short_form(name, config)
         cls = family.lookup(_OLD_NAMES.get(name, name))
         given = {k: _nested_object(family, v) for k, v in config.items() if k in cls.specs() and k != "seed"}
         return cls.from_name(name) if not given and name != cls.__name__ else cls(**given)
@@ -101,7 +110,27 @@ def _because(error: UsageError) -> str:
 
 
 def _nested_object(family: type[Block], value: Any) -> Any:
-    return object_of(family, value) if isinstance(value, dict) else value
+    return object_of(family, value) if isinstance(value, dict) else shortest_decimal(value)
+
+
+def _short_form(name: str, config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """An initializer or regularizer under its usual name, where old versions write the general one."""
+    if name == "VarianceScaling":
+        key = config.get("scale"), config.get("mode"), config.get("distribution")
+        usual = next((n for n, k in _VARIANCE_SCALING.items() if k == key), None)
+        return (usual, {}) if usual is not None else (name, config)
+    if name == "L1L2" and not config.get("l1"):
+        return "L2", {"l2": config.get("l2", 0.0)}
+    if name == "L1L2" and not config.get("l2"):
+        return "L1", {"l1": config.get("l1", 0.0)}
+    return name, config
+
+
+def shortest_decimal(value: Any) -> Any:
+    """A float that is a float32 value as the shortest decimal of that: 0.001, not 0.0010000000474974513."""
+    if isinstance(value, float) and isfinite(value) and abs(value) < 1e30 and float(np.float32(value)) == value:
+        return float(str(np.float32(value)))
+    return value
 
 
 def our_fields(
@@ -143,5 +172,5 @@ def our_fields(
         elif value is None and specs[name].default is not None:
             continue
         else:
-            fields[name] = value
+            fields[name] = shortest_decimal(value)
     return fields
