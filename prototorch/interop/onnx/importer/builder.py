@@ -337,14 +337,13 @@ class NetBuilder:
         outer, _ = _split_parts(value.parts)
         before = prod(value.others[: value.batch_axis or 0]) * prod(outer)
         sizes = [int(n) for n in shape]
-        places = []
-        for i, n in enumerate(sizes):
-            outside = prod(sizes[:i])
-            if n % batch == 0 and before % outside == 0 and (n // batch) % (before // outside) == 0:
-                places.append((n // batch, i))
-        if not places:
+        candidates = [
+            (n // batch, i) for i, n in enumerate(sizes)
+            if n % batch == 0 and before % (outside := prod(sizes[:i])) == 0 and (n // batch) % (before // outside) == 0
+        ]  # fmt: skip
+        if not candidates:
             raise NoLayerError(f"a reshape of {_format(value.shape)} to {_format(shape)} mixes samples")
-        factor, axis = min(places)
+        factor, axis = min(candidates)
         return axis, factor
 
     # ---------------------------------------------------------------- broadcasting
