@@ -19,7 +19,7 @@ from prototorch.interop.matching import Match, match_weights
 from prototorch.interop.matching.report import load_report
 from prototorch.interop.matching.rules import Rules
 from prototorch.interop.readers import read_weights
-from prototorch.interop.text_generation import generate_text
+from prototorch.interop.text_generation import NamePolicy, generate_text
 from prototorch.interop.weight_file import WeightFile
 from prototorch.interop.weight_sets.opening import open_weights
 from prototorch.interop.weight_sets.weights_block import Weights
@@ -138,7 +138,9 @@ def _imported(path: str, imported: ImportedModel) -> ConversionSource:
     if len(classes) > _MAX_CLASSES:
         notes.append(f"the names of the {len(classes)} classes are in the saved model, not in the text")
     sections = [*sections, *imported.sections]
-    generated = generate_text(imported.net, sections=sections, comments=[f"From {printable_path(path)}.", *notes])
+    names: NamePolicy = "auto" if imported.weights else "all"  # a file with the weights has the layers' own names
+    comments = [f"From {printable_path(path)}.", *notes]
+    generated = generate_text(imported.net, names=names, sections=sections, comments=comments)
     keys = {n.name: generated.names.get(n.name, n.name) for n in imported.net.nodes if n.layer.weights is None}
     weights = {_new_name(name, keys): array for name, array in imported.weights.items()}
     net = replace(generated.net, class_names=classes)

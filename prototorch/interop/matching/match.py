@@ -11,6 +11,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.interop.layouts import LayoutTable
+from prototorch.interop.matching.automatic_names import drop_automatic_names
 from prototorch.interop.matching.by_name import NameMatch, match_names
 from prototorch.interop.matching.by_order import OrderMatch, match_class_order, match_order
 from prototorch.interop.matching.file_layers import split_name
@@ -159,9 +160,15 @@ class _Candidate:
             ordered = match_order(layers, table, file)
             return cls(layers, file, ordered.pairings, ["paired by order, kind and shape"], renaming, ordered)
         named = match_names(layers, table, file, renaming)
+        notes = _prefix_notes(named)
+        if table.system == "keras" and rules is None and (dropped := drop_automatic_names(layers, named, file)):
+            notes.append(
+                f"{dropped[0]!r} and {len(dropped) - 1} more names only count the layers of a class, which are others "
+                "in the file: such names say nothing"
+            )
         complete = all(p.is_complete for p in named.pairings)
         proposal = None if complete or rules is not None else match_order(layers, table, file)
-        return cls(layers, file, named.pairings, _prefix_notes(named), renaming, proposal)
+        return cls(layers, file, named.pairings, notes, renaming, proposal)
 
     @property
     def rank(self) -> tuple[int, int]:

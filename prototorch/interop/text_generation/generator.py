@@ -27,9 +27,9 @@ from prototorch.text.reader import parse
 from prototorch.text.syntax_tree import Field, ListValue, Scalar, Value
 from prototorch.text.writer import format_document, format_fields, format_value
 
-__all__ = ["GeneratedText", "generate_text"]
+__all__ = ["GeneratedText", "NamePolicy", "generate_text"]
 
-NamePolicy = Literal["auto", "keep", "drop"]
+NamePolicy = Literal["auto", "keep", "drop", "all"]
 _LONGER = 1.4  # how much longer a text with names may be than one without, before these are dropped
 
 
@@ -53,17 +53,30 @@ def generate_text(
     concatenations that join again what an earlier one has joined (`chain_concatenations`).
 
     names: ``keep`` those that carry a meaning, where blocks and repeats can express them; ``drop`` those of layers
-    that nothing refers to; ``auto`` keeps them unless the text becomes much longer. sections: further fields of the
-    text (``compile``). comments: lines for its beginning, without ``#``.
+    that nothing refers to; ``auto`` keeps them unless the text becomes much longer; ``all`` keeps those of all layers
+    with weights, for files that know them by these names. sections: further fields of the text (``compile``).
+    comments: lines for its beginning, without ``#``.
     """
     net = chain_concatenations(net)
     policies = ("keep", "drop") if names == "auto" else (names,)
     texts = [t for t in (_generate(net, policy, sections, comments) for policy in policies) if t is not None]
-    if not texts:
-        return _flat(net, sections, comments)
     if len(texts) == 2 and _lines(texts[0]) > _LONGER * _lines(texts[1]) + 8:
-        return texts[1]
-    return texts[0]
+        texts.reverse()
+    if texts and not _exchanges_names(texts[0]):
+        return texts[0]
+    text = None if names == "all" else _generate(net, "all", sections, comments)
+    return _flat(net, sections, comments) if text is None or _exchanges_names(text) else text
+
+
+def _exchanges_names(generated: GeneratedText) -> bool:
+    """Whether layers have the names that other layers had, all of them together: a file of weights by the old names
+    would be read without an error, and wrongly."""
+    weights = {old: new for old, new in generated.names.items() if _has_weights(generated.net.node(new).layer)}
+    return set(weights) == set(weights.values()) and any(old != new for old, new in weights.items())
+
+
+def _has_weights(layer: Layer) -> bool:
+    return any("initializer" in name for name in type(layer).specs())
 
 
 def _lines(generated: GeneratedText) -> int:
@@ -198,9 +211,10 @@ class _LayerFacts:
         outputs = set(self.net.outputs)
         names: list[tuple[str, ...] | None] = []
         for node in self.net.nodes:
-            has_weights = any("initializer" in name for name in type(node.layer).specs())
+            has_weights = _has_weights(node.layer)
             is_output = bool(outputs.intersection(node.tops))
-            if node.name in self.shared:
+            is_named = is_output and len(outputs) > 1  # losses and metrics refer to outputs by their names
+            if node.name in self.shared or is_named or (self.policy == "all" and has_weights):
                 names.append((node.name,))
             elif is_automatic(node.name, has_weights or is_output) or (self.policy == "drop" and not is_output):
                 names.append(None)

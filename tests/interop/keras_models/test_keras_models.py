@@ -8,6 +8,8 @@ import keras
 import numpy as np
 import pytest
 
+import prototorch as pt
+from prototorch.conversion import convert
 from prototorch.errors import ModelFileError
 from prototorch.interop.keras.config_import import import_config
 from tests.interop.keras_models.imported import check_equal, load, random_weights
@@ -314,3 +316,20 @@ def test_a_class_of_somebodys_own_is_refused_by_name():
     net = keras.Sequential([keras.Input((3,)), Doubling(), K.Dense(2)])
     with pytest.raises(ModelFileError, match="Doubling: a class of somebody's own"):
         import_config(json.loads(net.to_json()), None, "net")
+
+
+@pytest.mark.parametrize("loss", ["mse", ["mse", "mae"], {"one": "mse", "two": "mae"}], ids=["one", "list", "dict"])
+@pytest.mark.parametrize("metrics", [None, [["mae"], ["mse"]]], ids=["none", "lists"])
+def test_models_of_several_outputs_train_as_they_were_compiled(loss, metrics, tmp_path):
+    x = keras.Input((4,))
+    net = keras.Model(x, [keras.layers.Dense(2, name="one")(x), keras.layers.Dense(3, name="two")(x)])
+    net.compile("sgd", loss, metrics=metrics)
+    net.save(tmp_path / "net.keras")
+    convert(str(tmp_path / "net.keras"), str(tmp_path / "net.proto"))
+    model = pt.load_model(tmp_path / "net.proto")
+    model.load_weights(tmp_path / "net.h5")
+    data = np.ones((8, 4), np.float32), [np.ones((8, 2), np.float32), np.ones((8, 3), np.float32)]
+    ours = model.evaluate(*data, verbose=0, return_dict=True)
+    theirs = net.evaluate(*data, verbose=0, return_dict=True)
+    assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+    model.fit(*data, epochs=1, verbose=0)

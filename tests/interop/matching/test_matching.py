@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -252,3 +253,50 @@ def test_the_match_itself_reads_nothing_and_tells_everything(tmp_path: Path):
     assert set(match.loaded) == set(model.weights)
     for name, array in match.arrays():
         assert array.shape == model.weights[name].shape
+
+
+def keras_file(tmp_path, names):
+    """A Keras 2 file of dense layers of one shape, the k-th filled with k."""
+    path = tmp_path / "w.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs.update(layer_names=names, backend="tensorflow", keras_version="2.15.0")
+        for number, name in enumerate(names):
+            group = file.create_group(name)
+            group.attrs["weight_names"] = [f"{name}/kernel:0"]
+            group[f"{name}/kernel:0"] = np.full((3, 3), number, np.float32)
+    return path
+
+
+def dense_model(names):
+    declared = ["" if n is None else f'name: "{n}"' for n in names]
+    lines = [f"Dense {{ {name}  units: 3  use_bias: false }}\n" for name in declared]
+    return model_from_text('name: "m"\ninput { name: "x"  shape: [3] }\n' + "".join(lines))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_names_that_count_from_another_number_are_no_names(tmp_path, count):
+    """Keras' dense_1 is its second layer, ours the first: by name they would be loaded one layer off."""
+    path = keras_file(tmp_path, ["dense", "dense_1", "dense_2"][: 1 + count])
+    model = dense_model([None] * count)
+    before = model.get_weights()
+    with pytest.raises(WeightsError, match="only count the layers of a class"):
+        model.load_weights(path)
+    with pytest.raises(WeightsError, match="only count the layers of a class"):
+        model.load_weights(path, by_name=True)
+    assert all(np.array_equal(before[name], array) for name, array in model.get_weights().items())
+
+
+def test_counting_names_by_order(tmp_path):
+    model = dense_model([None] * 3)
+    model.load_weights(keras_file(tmp_path, ["dense", "dense_1", "dense_2"]), by_order=True)
+    assert [float(w[0, 0]) for w in model.get_weights().values()] == [0, 1, 2]
+
+
+def test_counting_names_that_are_the_same_on_both_sides(tmp_path):
+    for names in (["dense_1", "dense_2"], ["dense", "dense_1"]):
+        model = dense_model(names)
+        model.load_weights(keras_file(tmp_path, names))
+        assert [float(w[0, 0]) for w in model.get_weights().values()] == [0, 1]
+    model = dense_model(["dense", "dense_1", "head"])
+    model.load_weights(keras_file(tmp_path, ["dense", "dense_1"]), by_name=True)
+    assert [float(w[0, 0]) for w in model.get_weights().values()][:2] == [0, 1]

@@ -42,6 +42,8 @@ def compile_section(
     loss = _at_outputs(Loss, declared["loss"], net, notes)
     if loss is None:
         return (), notes
+    if len(net.outputs) > 1 and not isinstance(loss, list | dict):  # Keras: one loss is that of each output
+        loss = dict.fromkeys(net.outputs, loss)
     arguments["loss"] = loss
     optimizer = declared.get("optimizer") or declared.get("optimizer_config")
     made = _member(Optimizer, optimizer, notes)
@@ -68,6 +70,9 @@ def _at_outputs(family: type[Block], value: Any, net: Net, notes: list[str], is_
     if isinstance(value, dict) and "class_name" not in value:
         by_output = {name: _at_outputs(family, v, net, notes, is_list) for name, v in value.items() if v}
         return None if any(m is None for m in by_output.values()) else by_output
+    if is_list and isinstance(value, list) and any(isinstance(item, list) for item in value):
+        value = dict(zip(net.outputs, value, strict=False))
+        return _at_outputs(family, value, net, notes, is_list)
     if isinstance(value, list):
         members = [_member(family, item, notes) for item in value if item is not None]
         members = [m for m in members if m is not None] if is_list else members
