@@ -154,3 +154,11 @@ def test_einsum_of_two_values(tmp_path, equation):
 def test_einsum_that_no_layer_does(tmp_path, equation):
     with pytest.raises(ModelFileError, match=f"Einsum.*{REFUSED[equation]}"):
         import_onnx(_two_values(equation, tmp_path / "net.onnx"))
+
+
+def test_einsum_copies_no_large_repeated_constant(tmp_path):
+    nodes = [node("Expand", ["one", "shape"], ["w"]), node("Einsum", ["x", "w"], ["y"], equation="ab,cb->ac")]
+    weights = {"one": np.ones((1, 1), np.float32), "shape": np.array([1 << 14, 1 << 13])}
+    path = save(make_model(nodes, {"x": ["N", 1 << 13]}, ["y"], weights), tmp_path / "net.onnx")
+    with pytest.raises(ModelFileError, match=r"134,217,728 repeated elements"):
+        import_onnx(path)

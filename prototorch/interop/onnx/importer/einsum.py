@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from prototorch import layers
-from prototorch.interop.onnx.importer.builder import NetBuilder
+from prototorch.interop.onnx.importer.builder import MAX_CONSTANT_ELEMENTS, NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
 from prototorch.interop.onnx.importer.operands import Dim, KnownArray, NetValue, Operand
 from prototorch.interop.onnx.importer.products import batched_matmul, dense
@@ -84,6 +84,8 @@ def _arrange(b: NetBuilder, x: Operand, term: str, order: str, shape: list[Dim])
     """x with its indices in an order, then in a shape."""
     axes = [term.index(letter) for letter in order]
     if isinstance(x, KnownArray):
+        if 0 in x.array.strides and x.array.size > MAX_CONSTANT_ELEMENTS:  # repeated, a copy would take the memory
+            raise NoLayerError(f"a constant of {x.array.size:,} repeated elements is not made")
         array = np.transpose(x.array, axes).reshape([int(n) for n in shape])
         return replace(x, array=array)
     return b.reshape(b.transpose(x, axes), shape)
