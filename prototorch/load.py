@@ -99,7 +99,7 @@ def load_model(
                     model.load_weights(model.weights_block, allow_download=allow_download)
         if weights is not None and weights is not False:
             model.weights_block = Weights.from_source(weights)
-            model.load_weights(model.weights_block)
+            model.load_weights(model.weights_block, allow_download=allow_download or None)
         return model
 
 

@@ -164,7 +164,7 @@ class ModelWeights:
     @explain_arguments(aliases={"filepath": "path"})
     def load_weights(self, path: str | PathLike[str] | Weights, *, by_name: bool = False, skip_mismatch: bool = False,
                      rules: Any = None, except_: str | Sequence[str] = (), system: str | None = None,
-                     by_order: bool = False, allow_download: bool = True) -> LoadReport:  # fmt: skip
+                     by_order: bool = False, allow_download: bool | None = None) -> LoadReport:  # fmt: skip
         """Read weights from a file of prototorch, PyTorch, safetensors, Keras or NumPy (see `pt.read_weights`).
 
         path: of the file; or the name of a weight set ("torchvision/resnet50-v2", "imagenet"), an address, or a
@@ -176,8 +176,8 @@ class ModelWeights:
         skip_mismatch: shapes may differ as well. rules: which names of the file are others in the model: a dict, or the
         path of a rules file. except_: patterns of the model's weights that keep their values (``"logits/*"``).
         system: "torch", "keras" or "prototorch", for a file that does not tell. by_order: pair layers by their order,
-        kinds and shapes instead of names; the error without it shows the pairs. allow_download: False refuses addresses
-        but those of sets that come with prototorch.
+        kinds and shapes instead of names; the error without it shows the pairs. allow_download: whether
+        addresses other than those of sets that come with prototorch are opened; None: only one that is given here.
 
         Returns a report of what was loaded and what was not; after an error nothing has been changed. Weights that are
         not finite are a RuntimeWarning. Raises WeightsError, ModelFileError, and UsageError for a set of another model.

@@ -81,7 +81,9 @@ def data_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def weights_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--weights``, ``--except`` and ``--allow-download``: what the model begins with; `open_model` takes the patterns
     of ``--except`` from the context."""
-    allow = click.option("--allow-download", is_flag=True, help="Open an address that the text itself names.")
+    allow = click.option(
+        "--allow-download", is_flag=True, help="Open an address that the text, or a set beside it, names."
+    )
     text = "Layers or weights that begin anew in spite of --weights (logits/*): a pattern. May be repeated."
     leave_out = click.option(
         "--except",

@@ -42,6 +42,7 @@ class WeightOptions:
     by_name: bool = False
     skip_mismatch: bool = False
     except_: Sequence[str] = ()
+    allow_download: bool | None = None
 
 
 @dataclass
@@ -119,7 +120,12 @@ def _weights_for(
     target = load_model(model, weights=False, overrides=overrides)
     source = ConversionSource(path, target)
     if match_only:
-        opened = open_weights(Weights.from_source(path, matching.except_, matching.rules), target.net, check=False)
+        opened = open_weights(
+            Weights.from_source(path, matching.except_, matching.rules),
+            target.net,
+            allow_download=matching.allow_download,
+            check=False,
+        )
         source.match = match_weights(opened.file, trace_net(target.net, 1).weights, target.net, opened.rules,
                                      system=matching.system or opened.system, by_order=matching.by_order,
                                      except_=matching.except_)  # fmt: skip
@@ -127,7 +133,7 @@ def _weights_for(
     else:
         report = target.load_weights(path, by_name=matching.by_name, skip_mismatch=matching.skip_mismatch,
                                      rules=matching.rules, except_=matching.except_, system=matching.system,
-                                     by_order=matching.by_order)  # fmt: skip
+                                     by_order=matching.by_order, allow_download=matching.allow_download)  # fmt: skip
     source.notes = str(report).splitlines()
     return source
 

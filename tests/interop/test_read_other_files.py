@@ -91,6 +91,21 @@ def write_index(folder, weight_map, name="model.safetensors.index.json"):
     return folder / name
 
 
+def test_an_index_that_lists_indexes_is_refused(tmp_path):
+    """By its content: 2**40 files would be opened, and one that lists itself never ends."""
+    for number in range(40):
+        for side in "ab":
+            write_index(tmp_path, {"w": f"n{number + 1}a.bin", "v": f"n{number + 1}b.bin"}, f"n{number}{side}.bin")
+    for first in ({"w": "n0a.bin"}, {"w": "n39b.bin"}):
+        with pytest.raises(ModelFileError, match=r"n(0a|39b)\.bin', which is itself an index"):
+            pt.read_weights(write_index(tmp_path, first, "x.index.json"))
+    with pytest.raises(ModelFileError, match="itself an index"):
+        pt.read_weights(write_index(tmp_path, {"w": "itself.bin"}, "itself.bin"))
+    write_index(tmp_path, {"w": ["x_00000.weights.h5"]}, "keras.bin")
+    with pytest.raises(ModelFileError, match=r"keras\.bin', which is itself an index"):
+        pt.read_weights(write_index(tmp_path, {"w": "keras.bin"}, "x.index.json"))
+
+
 def test_the_files_of_an_index_are_read_as_one(tmp_path):
     for number in (1, 2):
         save_arrays(

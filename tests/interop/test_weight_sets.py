@@ -93,15 +93,15 @@ def published_kernel() -> np.ndarray:
 @pytest.mark.parametrize("what", ["we/mine", "published", "published.pth", "./published.pth"])
 def test_a_set_beside_ones_own_text_by_each_of_its_names(mirror: Path, what: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(mirror)
-    model = pt.load_model("mine.proto", weights=what)
+    model = pt.load_model("mine.proto", weights=what, allow_download=True)
     np.testing.assert_array_equal(conv1(model), published_kernel())
     model = pt.load_model("mine.proto")
-    model.load_weights(what)
+    model.load_weights(what, allow_download=True)
     np.testing.assert_array_equal(conv1(model), published_kernel())
 
 
 def test_preprocessing_and_class_names_come_along_and_are_printed(mirror: Path, capsys: pytest.CaptureFixture):
-    model = pt.load_model(mirror / "mine.proto", weights="we/mine")
+    model = pt.load_model(mirror / "mine.proto", weights="we/mine", allow_download=True)
     error = capsys.readouterr().err
     assert "weights: we/mine (by us)" in error
     assert "Rescaling" in error
@@ -149,18 +149,68 @@ def test_an_address_in_a_text_is_opened_only_if_allowed(mirror: Path):
     np.testing.assert_array_equal(conv1(pt.load_model(path, allow_download=True)), published_kernel())
 
 
+@pytest.mark.parametrize("what", ["we/mine", "published", Weights("published")])
+def test_the_address_of_a_set_beside_a_text_is_opened_only_if_allowed(mirror: Path, what):
+    """Its name does not tell which address it stands for; the address itself, given here, is opened."""
+    path = mirror / "mine.proto"
+    with pytest.raises(
+        FileError, match=r"'we/mine' \(in .*\) names the address 'file:.*not opened unless you allow it"
+    ):
+        pt.load_model(path, weights=what)
+    model = pt.load_model(path, weights=False)
+    for allow in (None, False):
+        with pytest.raises(FileError, match="not opened unless you allow it"):
+            model.load_weights(what, allow_download=allow)
+    pt.load_model(path, weights=f"file:{mirror}/published.pth")
+    with pytest.raises(FileError, match="not opened unless you allow it"):
+        model.load_weights(f"file:{mirror}/published.pth", allow_download=False)
+
+
+def test_convert_opens_the_address_of_a_set_beside_a_text_only_if_allowed(mirror: Path):
+    from click.testing import CliRunner
+
+    from prototorch.cli.main import group
+
+    arguments = ["convert", "we/mine", "--model", str(mirror / "mine.proto"), "-o", str(mirror / "out.h5")]
+    refused = CliRunner().invoke(group, arguments)
+    assert refused.exit_code != 0
+    assert "not opened unless you allow it" in str(refused.exception) + refused.output
+    done = CliRunner().invoke(group, [*arguments, "--allow-download"])
+    assert done.exit_code == 0, done.output
+    np.testing.assert_array_equal(conv1(pt.load_model(mirror / "out.h5")), published_kernel())
+
+
+def test_a_request_is_made_only_if_allowed(mirror: Path, monkeypatch: pytest.MonkeyPatch):
+    addresses: list[str] = []
+
+    def download(address: str, **_: object) -> Path:
+        addresses.append(address)
+        return mirror / "published.pth"
+
+    monkeypatch.setattr("prototorch.interop.weight_sets.opening.download", download)
+    declared = mirror / "weights" / "mine.proto"
+    text = declared.read_text(encoding="utf-8").replace(f"file:{mirror}/published.pth", "https://127.0.0.1:9/x.pth")
+    declared.write_text(text, encoding="utf-8")
+    with pytest.raises(FileError, match="not opened unless you allow it"):
+        pt.load_model(mirror / "mine.proto", weights="published")
+    assert addresses == []
+    pt.load_model(mirror / "mine.proto", weights="published", allow_download=True)
+    pt.load_model(mirror / "mine.proto", weights="https://127.0.0.1:9/x.pth")
+    assert addresses == ["https://127.0.0.1:9/x.pth"] * 2
+
+
 def test_another_number_of_classes_proposes_except(mirror: Path):
     with pytest.raises(UsageError, match=r'conv10/kernel .*1000.*there and .*5.* here.*except: \["conv10/\*"\]'):
-        pt.load_model(mirror / "mine.proto", weights="we/mine", classes=5)
+        pt.load_model(mirror / "mine.proto", weights="we/mine", classes=5, allow_download=True)
     block = Weights("we/mine", except_=["conv10"])
-    model = pt.load_model(mirror / "mine.proto", weights=block, classes=5)
+    model = pt.load_model(mirror / "mine.proto", weights=block, classes=5, allow_download=True)
     np.testing.assert_array_equal(conv1(model), published_kernel())
     assert model.net.class_names == ()
 
 
 def test_preprocess_of_the_text_may_stay(mirror: Path):
     block = Weights("we/mine", preprocess="text")
-    model = pt.load_model(mirror / "mine.proto", weights=block)
+    model = pt.load_model(mirror / "mine.proto", weights=block, allow_download=True)
     assert model.net.preprocess == pt.load_model("squeezenet1_1").net.preprocess
 
 
@@ -255,7 +305,17 @@ def test_predict_prints_the_best_classes_by_name(mirror: Path):
     from PIL import Image
 
     Image.fromarray(photo()[0].transpose(1, 2, 0)).save(mirror / "cat.png")
-    command = [sys.executable, "-m", "prototorch", "predict", "mine.proto", "--weights", "published", "cat.png"]
+    command = [
+        sys.executable,
+        "-m",
+        "prototorch",
+        "predict",
+        "mine.proto",
+        "--weights",
+        "published",
+        "cat.png",
+        "--allow-download",
+    ]
     result = subprocess.run(command, cwd=mirror, capture_output=True, text=True, timeout=120,
                             env={**os.environ, "PROTOTORCH_DEVICE": "cpu"})  # fmt: skip
     assert result.returncode == 0, result.stderr
@@ -305,7 +365,7 @@ def test_run_begins_with_the_weights_and_resume_does_not_load_them_again(mirror:
         'weight_set { name: "we/tiny"  model: "tiny"  address: "file:w.npz"  format: "NumPy"  system: "prototorch"  '
         'license: "ours"  trained_by: "us"  preprocess { Rescaling { scale: $(1 / 255) } } }'.replace(
             "file:", f"file:{mirror}/"))  # fmt: skip
-    done = run("--weights", "we/tiny", "--run-dir", "third")
+    done = run("--weights", "we/tiny", "--run-dir", "third", "--allow-download")
     assert done.returncode == 0, done.stderr
     resumed = run("--run-dir", "third", "--resume", "--epochs", "2")  # its preprocessing is in the snapshot
     assert resumed.returncode == 0, resumed.stderr

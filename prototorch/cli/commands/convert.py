@@ -31,14 +31,15 @@ from prototorch.errors import UsageError
 @click.option("--input-shape", "shapes", metavar="NAME=N,N", multiple=True, help="Sizes that IN leaves open, no batch.")
 @click.option("--fixed-input", "fixed", metavar="NAME=X", multiple=True, help="An input of IN that becomes a constant.")
 @click.option("--batch-axis", type=click.IntRange(min=0), help="The axis of IN's inputs that is the batch; default 0.")
+@click.option("--allow-download", is_flag=True, help="Open the address of a weight set beside the model's text.")
 @click.option("--option", "options", metavar="NAME=VALUE", multiple=True, help="An option of the format: opset=17.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @json_option
 def command(source: str, output: str | None, to: str | None, model: str | None, overrides: tuple[str, ...],
             weights_to: str | None, rules: str | None, write_rules: str | None, by_order: bool, by_name: bool,
             skip_mismatch: bool, except_: tuple[str, ...], system: str | None, shapes: tuple[str, ...],
-            fixed: tuple[str, ...], batch_axis: int | None, options: tuple[str, ...], force: bool,
-            as_json: bool) -> None:  # fmt: skip
+            fixed: tuple[str, ...], batch_axis: int | None, allow_download: bool, options: tuple[str, ...],
+            force: bool, as_json: bool) -> None:  # fmt: skip
     """Convert IN to OUT: weights to weights, whole models of other systems to a text with its weights, ours to theirs.
 
     Nothing in a file is executed, and what is written is there whole or not at all.
@@ -53,7 +54,12 @@ def command(source: str, output: str | None, to: str | None, model: str | None, 
       prototorch convert weights.pt -o weights.safetensors        names and layouts as they are
     """
     matching = WeightOptions(
-        system=system, by_order=by_order, by_name=by_name, skip_mismatch=skip_mismatch, except_=except_
+        system=system,
+        by_order=by_order,
+        by_name=by_name,
+        skip_mismatch=skip_mismatch,
+        except_=except_,
+        allow_download=allow_download or None,
     )
     importing = _import_options(shapes, fixed, batch_axis)
     result = convert(source, output, to=to, model=model, overrides=overrides, rules=rules, write_rules=write_rules,

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from prototorch.data.safe_io import printable_path, read_file
 from prototorch.errors import DataError, ModelFileError
-from prototorch.interop.readers import read_weights
+from prototorch.interop.readers import find_format
 from prototorch.interop.readers.file_format import Format, UnknownFile, check_weight_name
 from prototorch.interop.weight_file import StoredArray, WeightFile
 from prototorch.storage.tree_paths import find_name_error
@@ -29,7 +29,7 @@ def _open(path: str) -> WeightFile:
     weight_map = _read_index(path)
     shards = {}
     for shard in sorted(set(weight_map.values())):
-        shards[shard] = read_weights(_shard_path(path, shard))
+        shards[shard] = _open_shard(path, shard)
     arrays: dict[str, StoredArray] = {}
     skipped: dict[str, str] = {}
     for name, shard in weight_map.items():
@@ -85,6 +85,15 @@ def _shard_path(path: str, shard: str) -> str:
     ):
         _refuse(path, f"{shard[:100]!r} is a link that leads out of the folder")
     return found
+
+
+def _open_shard(path: str, shard: str) -> WeightFile:
+    """A file that the index lists. An index that lists an index is refused: they could open each other for ever."""
+    found = _shard_path(path, shard)
+    shard_format = find_format(UnknownFile(found))
+    if any(ending.endswith(".json") for ending in shard_format.endings):
+        _refuse(path, f"lists {shard[:100]!r}, which is itself an index, not a file of weights")
+    return shard_format.open(found)
 
 
 def _refuse(path: str, reason: str) -> NoReturn:

@@ -48,12 +48,13 @@ def is_saved_file(source: str) -> bool:
     return "://" not in source and os.path.isfile(source) and is_container(source)
 
 
-def open_weights(block: Weights, net: Net, *, allow_download: bool = True, check: bool = True) -> OpenedWeights:
+def open_weights(block: Weights, net: Net, *, allow_download: bool | None = None, check: bool = True) -> OpenedWeights:
     """The file that a block names, opened and not yet matched with the net.
 
     Its source is the name of a weight set or an alias of one of the net's model, the path of a file, or an address. A
     local file gets the rules of a set of the net's model whose names it has, where the block has none.
-    allow_download: whether addresses may be opened that are not those of sets that come with prototorch.
+    allow_download: whether addresses may be opened that are not those of sets that come with prototorch; None: only one
+    that the block itself gives as its source.
     check: whether a set must have exactly the net's weights.
 
     Raises UsageError for a set of another model, with the model it belongs to, and for a name that is nothing;
@@ -64,9 +65,10 @@ def open_weights(block: Weights, net: Net, *, allow_download: bool = True, check
     if declared is not None:
         if check:
             check_belongs(declared, net, block.except_)
-        opened = _open_set(declared, net, allow_download)
+        is_allowed = allow_download or (allow_download is None and name == declared.weights.address)
+        opened = _open_set(declared, net, is_allowed)
     elif "://" in name or name.startswith("file:"):
-        _check_allowed(name, allow_download)
+        _check_allowed("the text", name, allow_download is not False)
         opened = _open_file(download(name), net)
     else:
         opened = _open_file(_find_file(block, net), net)
@@ -100,16 +102,17 @@ def _open_set(declared: DeclaredSet, net: Net, allow_download: bool) -> OpenedWe
             f"{weights.name} is a file of {weights.format} ({weights.address}), a format that is not read yet{instead}"
         )
     if not declared.is_shipped:
-        _check_allowed(weights.address, allow_download)
+        owner = f"the weight set {escape_line(weights.name)!r:.100} (in {escape_line(str(declared.path)):.300})"
+        _check_allowed(owner, weights.address, allow_download)
     size = None if weights.mebibytes is None else f"{weights.mebibytes:g} MiB"
     path = download(weights.address, digest=weights.digest, size=size)
     return OpenedWeights(read_weights(path), weights.rules, declared)
 
 
-def _check_allowed(address: str, allow_download: bool) -> None:
-    if not allow_download:
+def _check_allowed(owner: str, address: str, is_allowed: bool) -> None:
+    if not is_allowed:
         raise FileError(
-            f"the text names the address {escape_line(address)!r:.300}: an address in a text is not opened unless you "
+            f"{owner} names the address {escape_line(address)!r:.300}: an address in a text is not opened unless you "
             "allow it, by allow_download=True or --allow-download"
         )
 

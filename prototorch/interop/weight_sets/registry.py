@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from prototorch.errors import FileError, UsageError, did_you_mean
+from prototorch.data.safe_io import printable_path, read_file
+from prototorch.errors import DataError, FileError, ResourceError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.package_files import package_folder
@@ -47,13 +48,12 @@ class DeclaredSet:
             raise UsageError(f"{self.path}: classes: expected the name of a file in classes/, got {name!r:.80}")
         path = self.path.parent / "classes" / f"{name}.txt"
         try:
-            with open(path, "rb") as file:
-                data = file.read(MAX_CLASSES_BYTES + 1)
-            if len(data) > MAX_CLASSES_BYTES:
-                raise FileError(f"{path}: has more than {MAX_CLASSES_BYTES >> 20} MiB")
-            return tuple(data.decode("utf-8").splitlines())
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileError(f"{path}: the class names of {self.weights.name} cannot be read: {error}") from None
+            if not self.is_shipped and (path.is_symlink() or path.parent.is_symlink()):
+                raise DataError(f"{printable_path(path)}: is a symbolic link, or in a folder that is one")
+            return tuple(bytes(read_file(path, MAX_CLASSES_BYTES)).decode("utf-8").splitlines())
+        except (DataError, ResourceError, UnicodeDecodeError) as error:
+            where = "" if isinstance(error, DataError | ResourceError) else f"{printable_path(path)}: "
+            raise FileError(f"the class names of {self.weights.name} cannot be read: {where}{error}") from None
 
 
 def list_sets() -> list[DeclaredSet]:
