@@ -333,3 +333,23 @@ def test_models_of_several_outputs_train_as_they_were_compiled(loss, metrics, tm
     theirs = net.evaluate(*data, verbose=0, return_dict=True)
     assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
     model.fit(*data, epochs=1, verbose=0)
+
+
+@pytest.mark.parametrize("dims", [(3, 1, 2), (2, 1, 3), (1, 3, 2), (3, 2, 1), (1, 2, 3)])
+@pytest.mark.parametrize("end", ["flatten", "reshape", "relu", "operation"])
+def test_what_is_flattened_behind_a_permutation_keeps_its_order(dims, end, tmp_path):
+    """The rows of the dense layer are Keras' rows: the importer's order, not that of maps of channels."""
+    x = keras.Input((6, 5, 2))
+    y = keras.layers.Conv2D(3, 2)(x)
+    y = keras.ops.transpose(y, (0, *dims)) if end == "operation" else keras.layers.Permute(dims)(y)
+    y = keras.layers.ReLU()(y) if end == "relu" else y
+    y = keras.layers.Reshape((60,))(y) if end == "reshape" else keras.layers.Flatten()(y)
+    check_equal(keras.Model(x, keras.layers.Dense(4)(y)), tmp_path / "m.keras")
+
+
+def test_steps_and_features_exchanged_before_a_flatten(tmp_path):
+    x = keras.Input((6, 2))
+    y = keras.layers.Permute((2, 1))(keras.layers.Conv1D(3, 2)(x))
+    check_equal(keras.Model(x, keras.layers.Dense(4)(keras.layers.Flatten()(y))), tmp_path / "m.keras")
+    y = keras.layers.Permute((2, 1))(keras.layers.Dense(3)(x))  # no map of channels, but in the order of one
+    check_equal(keras.Model(x, keras.layers.Dense(4)(keras.layers.Flatten()(y))), tmp_path / "n.keras")

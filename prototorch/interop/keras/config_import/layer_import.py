@@ -22,7 +22,7 @@ from prototorch.layers.base import Layer
 from prototorch.layers.merge import MergeLayer
 from prototorch.layers.random_layer import RandomLayer
 
-__all__ = ["NO_SUCH_LAYER", "import_call", "relabeled", "unified"]
+__all__ = ["NO_SUCH_LAYER", "import_call", "transposed", "unified"]
 
 
 def import_call(site: Site) -> Values:
@@ -278,15 +278,22 @@ def _merge_of_keras_1(site: Site) -> Values:
 def _flatten(site: Site) -> Values:
     value = site.one()
     if site.config.get("data_format") == "channels_first" and value.rank > 1:
-        value = relabeled(value, [*range(1, value.rank), 0])
+        return site.add(layers.Flatten(), [transposed(site, value, [*range(1, value.rank), 0])])
     if site.free_order and value.order == channels_first(value.rank):
         return site.add(layers.Flatten(), [value])
     return site.add(layers.Flatten(), [site.builder.as_keras(value)])
 
 
-def relabeled(value: OrderedValue, axes: Sequence[int]) -> OrderedValue:
-    """The value as one whose axis j in Keras is axis ``axes[j]`` of what it was: a transposition without a layer."""
-    return OrderedValue(value.name, tuple(list(axes).index(axis) for axis in value.order), value.shape)
+def transposed(site: Site, value: OrderedValue, axes: Sequence[int]) -> OrderedValue:
+    """The value whose axis j in Keras is axis ``axes[j]`` of what it was, with its axes in Keras' order.
+
+    There is a Permute even where ours have this order already: what is flattened behind it is no map of channels, whose
+    elements Keras has with the channels last (`interop.keras.feature_orders`).
+    """
+    moved = OrderedValue(value.name, tuple(list(axes).index(axis) for axis in value.order), value.shape)
+    if moved.order != identity(moved.rank) or list(axes) == list(range(moved.rank)):
+        return site.builder.as_keras(moved)
+    return site.add(layers.Permute([*range(1, moved.rank + 1)]), [moved])[0]
 
 
 @imports("Permute")
@@ -295,7 +302,7 @@ def _permute(site: Site) -> Values:
     dims = [int(d) - 1 for d in site.config.get("dims") or ()]
     if sorted(dims) != list(range(value.rank)):
         raise NotImportableError(f"dims={site.config.get('dims')} of a value of {value.rank + 1} axes")
-    return (relabeled(value, dims),)
+    return (transposed(site, value, dims),)
 
 
 @imports("Reshape")

@@ -8,7 +8,7 @@ from typing import Any
 from prototorch import layers
 from prototorch.interop.keras.config_import.axis_orders import OrderedValue
 from prototorch.interop.keras.config_import.config_fields import NotImportableError, activation_layer
-from prototorch.interop.keras.config_import.layer_import import relabeled, unified
+from prototorch.interop.keras.config_import.layer_import import transposed, unified
 from prototorch.interop.keras.config_import.site import Site, Values
 
 __all__ = ["import_operation", "is_operation"]
@@ -92,7 +92,7 @@ def _transpose(site: Site) -> Values:
     axes = [int(axis) % (value.rank + 1) for axis in axes]
     if axes[0] != 0 or sorted(axes) != list(range(value.rank + 1)):
         raise NotImportableError(f"axes={axes} move the batch, which stays first here")
-    return (relabeled(value, [axis - 1 for axis in axes[1:]]),)
+    return (transposed(site, value, [axis - 1 for axis in axes[1:]]),)
 
 
 _OPERATIONS: dict[str, Callable[[Site], Values]] = {
