@@ -164,7 +164,8 @@ class ModelWeights:
     @explain_arguments(aliases={"filepath": "path"})
     def load_weights(self, path: str | PathLike[str] | Weights, *, by_name: bool = False, skip_mismatch: bool = False,
                      rules: Any = None, except_: str | Sequence[str] = (), system: str | None = None,
-                     by_order: bool = False, allow_download: bool | None = None) -> LoadReport:  # fmt: skip
+                     by_order: bool = False, allow_download: bool | None = None,
+                     data_format: str | None = None) -> LoadReport:  # fmt: skip
         """Read weights from a file of prototorch, PyTorch, safetensors, Keras or NumPy (see `pt.read_weights`).
 
         path: of the file; or the name of a weight set ("torchvision/resnet50-v2", "imagenet"), an address, or a
@@ -178,6 +179,8 @@ class ModelWeights:
         system: "torch", "keras" or "prototorch", for a file that does not tell. by_order: pair layers by their order,
         kinds and shapes instead of names; the error without it shows the pairs. allow_download: whether
         addresses other than those of sets that come with prototorch are opened; None: only one that is given here.
+        data_format: "channels_last" or "channels_first", the order of the axes of Keras' images, for a file that does
+        not tell (``.weights.h5``); default "channels_last", and the report says so where it matters.
 
         Returns a report of what was loaded and what was not; after an error nothing has been changed. Weights that are
         not finite are a RuntimeWarning. Raises WeightsError, ModelFileError, and UsageError for a set of another model.
@@ -185,7 +188,7 @@ class ModelWeights:
         if isinstance(path, Weights) and (rules is not None or except_):
             raise UsageError("load_weights: a Weights block has except_ and rules itself; give them there")
         block = Weights.from_source(path, except_, as_rules(rules))
-        if is_saved_file(block.source) and not (block.rules or block.except_ or system or by_order):
+        if is_saved_file(block.source) and not (block.rules or block.except_ or system or by_order or data_format):
             report = checkpoint.load_weights_into(
                 block.source, self.weights, by_name=by_name, skip_mismatch=skip_mismatch
             )
@@ -195,7 +198,8 @@ class ModelWeights:
         weights = self.weights
         specs = self._weight_specs or trace_net(self.net, 1).weights
         match = match_weights(opened.file, specs, self.net, opened.rules, system=system or opened.system,
-                              by_order=by_order, except_=block.except_)  # fmt: skip
+                              by_order=by_order, except_=block.except_,
+                              data_format=data_format or opened.data_format)  # fmt: skip
         try:
             check_match(match, by_name=by_name, skip_mismatch=skip_mismatch)
         except WeightsError as error:

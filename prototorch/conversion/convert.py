@@ -90,7 +90,7 @@ def _plan(
         raise UsageError(f"--weights-to is for a text; {target} has the weights itself")
     if (is_text or is_own) and options:
         raise UsageError(f"{target}: this format has no option {', '.join(options)}")
-    if source.model is not None and not source.has_weights and not is_text:
+    if source.model is not None and not source.has_weights and not is_text and source.model.weights:
         source.notes.append(f"{source.path} is a text, which holds no weights: those written are initial, untrained")
     if not is_text and not is_own:
         return {target: _foreign_writer(source, target, to, options)}
@@ -107,7 +107,9 @@ def _plan(
     if source.has_weights:
         writes[weights] = lambda path: _save(own, path)
     elif weights_to is not None:
-        raise UsageError(f"{source.path}: is a text, which has no weights to write into {weights_to}")
+        if source.text is None:
+            raise UsageError(f"{source.path}: is a text, which has no weights to write into {weights_to}")
+        source.notes.append(f"{source.path} has no weights: {weights_to} is not written")
     return writes
 
 

@@ -276,3 +276,13 @@ def test_the_module_of_pytorch_by_its_format_name(folder: Path):
     assert _run("net.h5", "--to", "torch", "-o", "out.pt").exit_code == 0
     assert Path("out.py").exists()
     assert torch.load("out.pt", weights_only=True).keys() == {"a.weight", "a.bias", "fc.weight", "fc.bias"}
+
+
+def test_messages_name_the_options_of_the_command(folder: Path):
+    Path("other.proto").write_text(TEXT.replace('"fc"', '"head"'))
+    convert("net.h5", "theirs.pt")
+    result = _run("theirs.pt", "--model", "other.proto", "-o", "a.h5")
+    message = str(result.exception)
+    assert "(--by-name loads those that do)" in message
+    assert "; --by-order takes them so:" in message
+    assert "=True" not in message

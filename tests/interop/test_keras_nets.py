@@ -5,6 +5,7 @@ import pytest
 
 import prototorch as pt
 from prototorch import layers as pl
+from prototorch.errors import UsageError
 from prototorch.interop.writers import ModelToWrite, write_model
 from tests.interop.keras_nets import WRITERS, keras, predict, quiet, randomize, write
 
@@ -135,3 +136,33 @@ def test_channels_first_nets_of_keras(tmp_path, how):
         is_known = "model" in how or flatten_format == "channels_first"  # weights alone: the usual order
         difference = np.abs(model.predict(data, verbose=0) - predict(peer, data)[0]).max()
         assert (difference < TOLERANCE) == is_known
+
+
+@pytest.mark.parametrize("how", ["theirs", "ours"])
+def test_channels_first_weights_alone(tmp_path, how):
+    """What a ``.weights.h5`` of Keras does not tell the user does; what was assumed stands in the report. A file that
+    prototorch wrote tells it."""
+    x = keras.Input((3, 7, 6))
+    y = kl.Flatten(name="f")(kl.Conv2D(4, 2, data_format="channels_first", name="c")(x))
+    peer = keras.Model(x, kl.Dense(3, name="d")(y))
+    randomize(peer)
+    x = pt.Input((3, 7, 6))
+    model = pt.Model(x, pl.Dense(3, name="d")(pl.Flatten(name="f")(pl.Conv2D(4, 2, name="c")(x))))
+    path = write(peer, "weights", tmp_path)
+    assert "taken to be channels_last" in str(model.load_weights(path))
+    report = model.load_weights(path, data_format="channels_first")
+    assert "channels_last" not in str(report)
+    data = np.moveaxis(pictures(), -1, 1).copy()
+    expected = predict(peer, data)[0]
+    np.testing.assert_allclose(model.predict(data, verbose=0), expected, atol=TOLERANCE)
+    if how == "ours":
+        weights = {n: np.asarray(a).copy() for n, a in model.weights.items()}
+        for data_format in ("channels_first", "channels_last"):
+            path = tmp_path / f"{data_format}.weights.h5"
+            write_model(path, ModelToWrite(model.net, weights), data_format=data_format)
+            assert "taken to be" not in str(model.load_weights(path))
+            np.testing.assert_allclose(model.predict(data, verbose=0), expected, atol=TOLERANCE)
+        with pytest.raises(UsageError, match="the file itself says 'channels_last'"):
+            model.load_weights(path, data_format="channels_first")
+    with pytest.raises(UsageError, match="expected channels_last or channels_first, got 'nchw'"):
+        model.load_weights(path, data_format="nchw")

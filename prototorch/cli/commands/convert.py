@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from prototorch.cli.messages import with_shell_options
 from prototorch.cli.options import json_option, print_json, set_option
 from prototorch.conversion import convert
 from prototorch.conversion.sources import WeightOptions
-from prototorch.errors import UsageError
+from prototorch.errors import UsageError, WeightsError
 
 
 @click.command()
@@ -28,6 +29,7 @@ from prototorch.errors import UsageError
 @click.option("--skip-mismatch", is_flag=True, help="Weights of other shapes keep the model's values.")
 @click.option("--except", "except_", metavar="PATTERN", multiple=True, help="Weights of the model that stay initial.")
 @click.option("--system", metavar="NAME", help="Whose names and layouts IN has: torch, keras or prototorch.")
+@click.option("--data-format", metavar="ORDER", help="Axes of Keras' images: channels_last or channels_first.")
 @click.option("--input-shape", "shapes", metavar="NAME=N,N", multiple=True, help="Sizes that IN leaves open, no batch.")
 @click.option("--fixed-input", "fixed", metavar="NAME=X", multiple=True, help="An input of IN that becomes a constant.")
 @click.option("--batch-axis", type=click.IntRange(min=0), help="The axis of IN's inputs that is the batch; default 0.")
@@ -37,9 +39,9 @@ from prototorch.errors import UsageError
 @json_option
 def command(source: str, output: str | None, to: str | None, model: str | None, overrides: tuple[str, ...],
             weights_to: str | None, rules: str | None, write_rules: str | None, by_order: bool, by_name: bool,
-            skip_mismatch: bool, except_: tuple[str, ...], system: str | None, shapes: tuple[str, ...],
-            fixed: tuple[str, ...], batch_axis: int | None, allow_download: bool, options: tuple[str, ...],
-            force: bool, as_json: bool) -> None:  # fmt: skip
+            skip_mismatch: bool, except_: tuple[str, ...], system: str | None, data_format: str | None,
+            shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None, allow_download: bool,
+            options: tuple[str, ...], force: bool, as_json: bool) -> None:  # fmt: skip
     """Convert IN to OUT: weights to weights, whole models of other systems to a text with its weights, ours to theirs.
 
     Nothing in a file is executed, and what is written is there whole or not at all.
@@ -60,16 +62,20 @@ def command(source: str, output: str | None, to: str | None, model: str | None, 
         skip_mismatch=skip_mismatch,
         except_=except_,
         allow_download=allow_download or None,
+        data_format=data_format,
     )
     importing = _import_options(shapes, fixed, batch_axis)
-    result = convert(source, output, to=to, model=model, overrides=overrides, rules=rules, write_rules=write_rules,
-                     weights_to=weights_to, matching=matching, import_options=importing, force=force,
-                     **_parse(options))  # fmt: skip
+    try:
+        result = convert(source, output, to=to, model=model, overrides=overrides, rules=rules, write_rules=write_rules,
+                         weights_to=weights_to, matching=matching, import_options=importing, force=force,
+                         **_parse(options))  # fmt: skip
+    except WeightsError as error:
+        raise WeightsError(with_shell_options(str(error))) from None
     if as_json:
         print_json({"files": list(result.paths), "notes": list(result.notes)})
         return
     for note in result.notes:
-        click.echo(note, err=True)
+        click.echo(with_shell_options(note), err=True)
     for path in result.paths:
         click.echo(f"{path}  {os.path.getsize(path):,} bytes")
 

@@ -36,7 +36,7 @@ class KerasWeights:
     """
 
     def __init__(self, net: Net, weights: Mapping[str, np.ndarray], data_format: str):
-        self.weights = weights
+        self.weights, self.data_format = weights, data_format
         shapes = {name: tuple(array.shape) for name, array in weights.items()}
         metadata = {"data_format": data_format, "flatten": data_format}
         self.of_nodes = LAYOUTS.net_layouts(net, shapes, metadata)
@@ -62,7 +62,7 @@ class KerasWeights:
 
 def vars_contents(layers: Iterable[KerasLayer], weights: KerasWeights, name: str) -> TreeContents:
     """The content of a ``.weights.h5`` for layers in Keras' order."""
-    contents = TreeContents(attributes={"vars": {"name": name}})
+    contents = TreeContents(attributes={"": {"data_format": weights.data_format}, "vars": {"name": name}})
     counts: dict[str, int] = defaultdict(int)
     for layer in layers:
         key = key_of_class(layer.kind)

@@ -39,12 +39,13 @@ def keras_weight_file(layout: HDF5Layout, config: Mapping[str, Any] | None = Non
     """The weights of a file. config: the model's, where it is not in the file itself.
 
     Its ``metadata``: keras_version, backend and training_config (a JSON text) as they are there; ``data_format`` and
-    ``flatten``, the orders of images and of what Flatten makes of them, where the config tells them; ``names``: "class
-    order" where layers have no names but their classes' with a number, in the order of the model's layers.
+    ``flatten``, the orders of images and of what Flatten makes of them, where the config or an attribute tells them;
+    ``names``: "class order" where layers have no names but their classes' with a number, in the order of the model's
+    layers.
     Raises ModelFileError.
     """
     weights = _open_layout(layout, config)
-    if not weights.arrays:
+    if not weights.arrays and weights.config is None:
         raise ModelFileError(f"{layout.path}: a file of Keras without weights")
     for name in weights.arrays:
         problem = find_path_error(name)
@@ -64,6 +65,8 @@ def _open_layout(layout: HDF5Layout, config: Mapping[str, Any] | None) -> Weight
     if config is not None:
         metadata["data_format"] = data_format_of(layers_of_config)
         metadata["flatten"] = flatten_order_of(layers_of_config, metadata["data_format"])
+    elif root.get("data_format") in ("channels_last", "channels_first"):  # in files that prototorch wrote
+        metadata["data_format"] = metadata["flatten"] = str(root["data_format"])
     if any(path.split("/")[-2:-1] == ["vars"] for path in layout.datasets):
         tree = read_vars_tree(layout, layers_of_config)
         if not tree.has_names:

@@ -14,6 +14,7 @@ from prototorch.interop.layouts import LayoutTable
 from prototorch.interop.matching.automatic_names import drop_automatic_names
 from prototorch.interop.matching.by_name import NameMatch, match_names
 from prototorch.interop.matching.by_order import OrderMatch, match_class_order, match_order
+from prototorch.interop.matching.data_format import data_format_note, with_data_format
 from prototorch.interop.matching.file_layers import split_name
 from prototorch.interop.matching.net_layers import NetLayer, find_net_layers
 from prototorch.interop.matching.pairing import Assignment, Mismatch, Pairing
@@ -108,12 +109,13 @@ def match_weights(
     system: str | None = None,
     by_order: bool = False,
     except_: Sequence[str] = (),
+    data_format: str | None = None,
 ) -> Match:
     """Find the array for each weight of a net: by declared rules, else by name.
 
     net_weights: the specs of the net's weights by name. rules: names of the file that are others in the net. system:
     whose names and layouts the arrays have ("torch", "keras", "prototorch"), for a file that does not tell; by default
-    it is inferred from the names.
+    it is inferred from the names. data_format: the order of the axes of Keras' images, for a file that does not tell.
     by_order: take the pairs by order, kind and shape, not by name. except_: patterns of weights of the net that keep
     their values.
 
@@ -121,9 +123,11 @@ def match_weights(
     Raises WeightsError where the file is ambiguous, UsageError for wrong rules.
     """
     tables = candidate_tables(file, system)
+    shapes = {name: weight.spec.shape for name, weight in net_weights.items()}
+    if data_format is not None:
+        file = with_data_format(file, data_format, tables)
 
     def match(table: LayoutTable) -> _Candidate:
-        shapes = {name: weight.spec.shape for name, weight in net_weights.items()}
         layers = find_net_layers(net, net_weights, table.net_layouts(net, shapes, file.metadata))
         return _Candidate.find(layers, table, file, rules, by_order)
 
@@ -131,6 +135,8 @@ def match_weights(
     result = best.result(table, rules)
     if len(tables) > 1 and result.assignments:
         note = f"the names and layouts are taken to be those of {table.system}"
+        result = replace(result, notes=(note, *result.notes))
+    if table.system == "keras" and result.assignments and (note := data_format_note(file, table, net, shapes)):
         result = replace(result, notes=(note, *result.notes))
     return result.excluding(except_)
 

@@ -42,6 +42,11 @@ class OpenedWeights:
         """The system whose names and layouts the file has, where its weight set tells."""
         return self.declared.weights.system if self.declared is not None else None
 
+    @property
+    def data_format(self) -> str | None:
+        """That of a Keras set's images, channels-last as in Keras' own models, where its file does not tell it."""
+        return "channels_last" if self.system == "keras" and "data_format" not in self.file.metadata else None
+
 
 def is_saved_file(source: str) -> bool:
     """Whether a source is the path of a file of `Model.save` and of no set."""

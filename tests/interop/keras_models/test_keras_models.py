@@ -353,3 +353,17 @@ def test_steps_and_features_exchanged_before_a_flatten(tmp_path):
     check_equal(keras.Model(x, keras.layers.Dense(4)(keras.layers.Flatten()(y))), tmp_path / "m.keras")
     y = keras.layers.Permute((2, 1))(keras.layers.Dense(3)(x))  # no map of channels, but in the order of one
     check_equal(keras.Model(x, keras.layers.Dense(4)(keras.layers.Flatten()(y))), tmp_path / "n.keras")
+
+
+@pytest.mark.parametrize("ending", ["keras", "h5"])
+def test_a_model_without_weights_becomes_a_text_alone(tmp_path, ending):
+    x, z = keras.Input((3, 4)), keras.Input((3, 4))
+    net = keras.Model([x, z], K.Flatten()(K.Add()([K.ReLU()(x), z])))
+    path = tmp_path / f"net.{ending}"
+    net.save(path)
+    result = convert(str(path), str(tmp_path / "text.proto"), weights_to=str(tmp_path / "text.h5"))
+    assert result.paths == (str(tmp_path / "text.proto"),)
+    assert "has no weights" in "".join(result.notes)
+    a, b = np.random.default_rng(0).standard_normal((2, 2, 3, 4)).astype("float32")
+    ours = pt.load_model(str(tmp_path / "text.proto"))
+    np.testing.assert_allclose(ours.predict([a, b], verbose=0), (np.maximum(a, 0) + b).reshape(2, 12), atol=1e-6)
