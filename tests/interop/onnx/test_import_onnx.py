@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from prototorch.interop.onnx.importer.model import import_onnx
 from prototorch.interop.readers import read_weights
 from tests.interop.onnx.onnx_models import assert_same_outputs, export, make_model, node, run_imported, save
 
-torch = pytest.importorskip("torch")
+onnx, torch = pytest.importorskip("onnx"), pytest.importorskip("torch")
 nn = torch.nn
 RNG = np.random.default_rng(0)
 
@@ -100,3 +102,91 @@ def test_open_sizes_are_asked_for(tmp_path):
         import_onnx(path, input_shapes={"x": (4, 2)})
     model = import_onnx(path, input_shapes={"x": (3, 2)})
     assert np.array_equal(run_imported(model, [-np.ones((2, 3, 2), np.float32)])[0], np.zeros((2, 3, 2)))
+
+
+class Flattened(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.linear = nn.Conv2d(2, 3, 3), nn.Linear(48, 5)
+
+    def forward(self, x):
+        return self.linear(torch.relu(self.conv(x)).view(x.size(0), -1))
+
+
+class Reshaped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 6)
+
+    def forward(self, x):
+        y = self.linear(x).transpose(1, 2).reshape(-1, 10).view(x.size(0), -1, 2, 5)
+        return y.softmax(2), y.flatten(1) * torch.arange(30.0), self.linear(x).reshape(-1, 6)
+
+
+@pytest.mark.parametrize("dynamo", [False, True])
+@pytest.mark.parametrize(("module", "shape"), [(Flattened, (2, 6, 6)), (Reshaped, (5, 4))])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_reshapes_of_a_file_made_for_one_batch_size(tmp_path, module, shape, dynamo, batch):
+    torch.manual_seed(0)
+    path, net = str(tmp_path / "net.onnx"), module().eval()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            net, (torch.randn(batch, *shape),), path, dynamo=dynamo, **({"external_data": False} if dynamo else {})
+        )
+        model = assert_same_outputs(path, [normal(batch, *shape)])
+        x = normal(3, *shape)
+        expected = net(torch.from_numpy(x))  # any batch size
+    outputs = run_imported(model, [x])
+    expected = expected if isinstance(expected, tuple) else [expected]
+    for mine, theirs in zip(outputs, expected, strict=True):
+        assert np.abs(mine.reshape(theirs.shape) - theirs.numpy()).max() < 1e-4
+    assert outputs[0].shape == expected[0].shape
+
+
+@pytest.mark.parametrize(("shape", "target"), [
+    ((1, 4), [1, -1]), ((1, 4), [-1, 4]), ((1, 4), [-1, 1, 4]), ((1, 4), [1, -1, 4]), ((1, 6, 2), [1, 3, -1]),
+    ((1, 6, 2), [2, -1, 2]), ((2, 4), [2, -1]), ((2, 6), [2, -1, 3]), ((2, 6), [-1, 3]), ((1, 1, 4), [-1, 2, 2]),
+])  # fmt: skip
+def test_a_reshape_keeps_each_sample(tmp_path, shape, target):
+    nodes = [node("Reshape", ["x", "s"], ["v"]), node("Softmax", ["v"], ["y"], axis=-1)]
+    model = make_model(nodes, {"x": list(shape)}, ["y"], {"s": np.array(target)})
+    assert_same_outputs(save(model, tmp_path / "net.onnx"), [normal(*shape)])
+
+
+def test_a_squeeze_of_a_file_made_for_a_batch_of_1(tmp_path):
+    nodes = [node("Squeeze", ["x"], ["v"]), node("Softmax", ["v"], ["y"], axis=1)]
+    model = make_model(nodes, {"x": [1, 1, 4, 5]}, ["y"])
+    assert_same_outputs(save(model, tmp_path / "net.onnx"), [normal(1, 1, 4, 5)])
+
+
+def test_an_output_of_another_shape_than_declared(tmp_path):
+    model = make_model([node("Relu", ["x"], ["y"])], {"x": [1, 4]}, ["y"])
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", 1, [1, 5]))
+    with pytest.raises(ModelFileError, match=r"'y' is declared as \[1, 5\], but the net gives \[1, 4\].*dynamic batch"):
+        import_onnx(save(model, tmp_path / "net.onnx"))
+
+
+def test_an_op_along_the_batch_of_a_file_made_for_one(tmp_path):
+    model = make_model([node("Softmax", ["x"], ["y"], axis=0)], {"x": [1, 4]}, ["y"])
+    with pytest.raises(ModelFileError, match=r"made for a batch of 1: .*--batch-axis"):
+        import_onnx(save(model, tmp_path / "net.onnx"))
+
+
+@pytest.mark.parametrize("first", ["time", 1])
+def test_batch_normalization_of_samples_joined_with_time(tmp_path, first):
+    nodes = [
+        node("Reshape", ["x", "s"], ["v"]), node("BatchNormalization", ["v", "g", "b", "m", "n"], ["z"]),
+        node("Reshape", ["z", "t"], ["y"]),
+    ]  # fmt: skip
+    weights = {k: np.abs(normal(4)) + 0.5 for k in "gbmn"} | {"s": np.array([-1, 4]), "t": np.array([-1, 5, 4])}
+    model = make_model(nodes, {"x": [first, 5, 4]}, ["y"], weights)
+    assert_same_outputs(save(model, tmp_path / "net.onnx"), [normal(1 if first == 1 else 3, 5, 4)])
+
+
+def test_a_message_names_a_batch_joined_with_time(tmp_path):
+    nodes = [node("Reshape", ["x", "s"], ["v"]), node("InstanceNormalization", ["v", "g", "g"], ["y"])]
+    weights = {"s": np.array([-1, 4, 2]), "g": normal(4)}
+    model = make_model(nodes, {"x": ["n", 3, 4, 2]}, ["y"], weights)
+    with pytest.raises(ModelFileError, match=r"the shape \[3 \* batch, 4, 2\]: the batch alone is not its first"):
+        import_onnx(save(model, tmp_path / "net.onnx"))

@@ -15,9 +15,19 @@ from prototorch.graph.ir import Graph
 from prototorch.graph.net import InputNode, LayerNode
 from prototorch.graph.symbolic import top_names
 from prototorch.graph.trace import LayerContext, Trace, record_layer
+from prototorch.interop.onnx.importer.batch_place import complete_shape, find_batch
 from prototorch.interop.onnx.importer.names import LayerNames, layer_name
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import BatchSize, Dim, KnownArray, NetValue, Operand, net_array
+from prototorch.interop.onnx.importer.operands import (
+    BatchSize,
+    Dim,
+    KnownArray,
+    NetValue,
+    Operand,
+    format_shape,
+    net_array,
+    split_parts,
+)  # fmt: skip
 from prototorch.interop.onnx.importer.registry import NoLayerError
 from prototorch.layers.base import Layer
 from prototorch.ops.core import use_interpreter
@@ -195,7 +205,7 @@ class NetBuilder:
         target: list[Dim] = [*[1] * (ndim - len(shape)), *shape]
         axis = axes[0] + ndim - len(shape)
         if len(axes) > 1 or shape[axes[0]] != BatchSize() or lifted.shape[axis] != 1 or not self.inputs:
-            raise NoLayerError(f"a constant of the shape {_format(shape)} is not the same for each sample")
+            raise NoLayerError(f"a constant of the shape {format_shape(shape)} is not the same for each sample")
         dims = tuple(int(n) for i, n in enumerate(target) if i != axis)
         dims = np.broadcast_shapes(dims, lifted.shape[:axis] + lifted.shape[axis + 1 :])
         if prod(dims) > MAX_CONSTANT_ELEMENTS:
@@ -263,19 +273,19 @@ class NetBuilder:
 
     def reshape(self, value: NetValue, shape: Sequence[Dim]) -> NetValue:
         """The ONNX value in another shape, in which one dimension may be -1."""
-        shape = self._infer_size(value, list(shape))
+        shape = complete_shape(value, list(shape), self.fixed_batch)
         if tuple(shape) == value.shape:
             return value
         if value.batch_axis is None:
             return self.reshape_dims(value, [int(n) for n in shape])
         if 0 in shape or 0 in value.dims:
             raise NoLayerError("it reshapes an array without elements")
-        axis, factor = self._find_batch(value, shape)
-        outer_parts, _ = _split_parts(value.parts)
+        axis, factor = find_batch(value, shape, self.fixed_batch)
+        outer_parts, _ = split_parts(value.parts)
         before = prod(value.others[: value.batch_axis]) * prod(outer_parts)
         outside = prod(int(n) for n in shape[:axis])
         if before % outside or factor % (before // outside):
-            raise NoLayerError(f"a reshape of {_format(value.shape)} to {_format(shape)} mixes samples")
+            raise NoLayerError(f"a reshape of {format_shape(value.shape)} to {format_shape(shape)} mixes samples")
         outer, inner = before // outside, factor // (before // outside)
         flat = self._row_major(value, len(outer_parts))
         others = [int(n) for i, n in enumerate(shape) if i != axis]
@@ -295,57 +305,6 @@ class NetBuilder:
             value, [*range(extra, extra + axis), *range(extra), *range(extra + axis, len(value.dims))]
         )
 
-    def _infer_size(self, value: NetValue, shape: list[Dim]) -> list[Dim]:
-        total: Dim = prod(value.others) if value.others else 1
-        if value.batch_axis is not None:
-            total = BatchSize(prod(n for n in value.parts if n is not None)) * total
-        unknown = [i for i, n in enumerate(shape) if not isinstance(n, BatchSize) and n == -1]
-        if len(unknown) > 1 or any(not isinstance(n, BatchSize) and n < -1 for n in shape):
-            raise NoLayerError(f"it reshapes to the impossible shape {_format(shape)}")
-        if unknown:
-            known: Any = 1
-            for i, n in enumerate(shape):
-                known = known if i in unknown else n * known
-            if (
-                isinstance(known, int)
-                and self.fixed_batch
-                and isinstance(total, BatchSize)
-                and (not known or total.factor % known)
-            ):
-                known, total = known, total.factor * self.fixed_batch
-            if (isinstance(known, int) and known == 0) or total == 0:
-                raise NoLayerError("it reshapes an array without elements")
-            shape[unknown[0]] = (
-                total // known if isinstance(total, BatchSize) or not isinstance(known, BatchSize) else known.fail()
-            )
-        return shape
-
-    def _find_batch(self, value: NetValue, shape: Sequence[Dim]) -> tuple[int, int]:
-        """The dimension of the target in which the batch lies, and the factor of the batch size there."""
-        found = [(i, n.factor) for i, n in enumerate(shape) if isinstance(n, BatchSize)]
-        total = prod(value.others) * prod(n for n in value.parts if n is not None)
-        if len(found) == 1:
-            if prod(int(n) for n in shape if not isinstance(n, BatchSize)) * found[0][1] != total:
-                raise NoLayerError(
-                    f"a reshape of {_format(value.shape)} to {_format(shape)} changes the number of elements"
-                )
-            return found[0]
-        batch = self.fixed_batch
-        if found or batch is None or prod(int(n) for n in shape) != total * batch:
-            raise NoLayerError(f"a reshape of {_format(value.shape)} to {_format(shape)} loses the batch dimension")
-        # the file was made for one batch size: the dimension of the target that holds it is found by its elements
-        outer, _ = _split_parts(value.parts)
-        before = prod(value.others[: value.batch_axis or 0]) * prod(outer)
-        sizes = [int(n) for n in shape]
-        candidates = [
-            (n // batch, i) for i, n in enumerate(sizes)
-            if n % batch == 0 and before % (outside := prod(sizes[:i])) == 0 and (n // batch) % (before // outside) == 0
-        ]  # fmt: skip
-        if not candidates:
-            raise NoLayerError(f"a reshape of {_format(value.shape)} to {_format(shape)} mixes samples")
-        factor, axis = min(candidates)
-        return axis, factor
-
     # ---------------------------------------------------------------- broadcasting
 
     def aligned(self, operands: Sequence[Operand], materialize: bool = True) -> list[Any]:
@@ -359,7 +318,7 @@ class NetBuilder:
         if len(places) > 1 or len({v.parts for v in values}) > 1:
             raise NoLayerError(
                 "it joins values whose batch dimensions lie at different places: "
-                f"{' and '.join(_format(v.shape) for v in values)}"
+                f"{' and '.join(format_shape(v.shape) for v in values)}"
             )
         place = places.pop()
         axis = None if place is None else ndim - place
@@ -385,16 +344,3 @@ class NetBuilder:
 
 def _in_net(weight: KnownArray | np.ndarray) -> KnownArray | np.ndarray:
     return replace(weight, array=net_array(weight.array)) if isinstance(weight, KnownArray) else net_array(weight)
-
-
-def _split_parts(parts: tuple[int | None, ...]) -> tuple[list[int], list[int]]:
-    """The parts outside and inside the batch."""
-    place = parts.index(None)
-    return [n for n in parts[:place] if n is not None], [n for n in parts[place + 1 :] if n is not None]
-
-
-def _format(shape: Sequence[Any]) -> str:
-    shown = [
-        "batch" if n == BatchSize(1) else f"{n.factor} * batch" if isinstance(n, BatchSize) else str(n) for n in shape
-    ]
-    return f"[{', '.join(shown)}]"

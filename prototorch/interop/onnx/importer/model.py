@@ -12,6 +12,7 @@ from prototorch import layers
 from prototorch.errors import ModelError, ModelFileError, UsageError
 from prototorch.graph.net import Net
 from prototorch.interop.imported_model import ImportedModel
+from prototorch.interop.onnx.importer.batch_place import fixed_batch_hint, fixed_shape
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.nodes import NodeRunner
 from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand, net_dtype
@@ -116,6 +117,7 @@ def _declare_inputs(
         raise ModelFileError(f"{file.path}: two inputs have one name")
     batch_name = _batch_name(declared) if batch_axis is not None and batch_axis != 1 else None
     result: dict[str, NetValue] = {}
+    sizes_of_batch: list[int | str] = []
     for value in declared:
         dims, dtype = _input_type(file, value)
         if value.name in fixed:
@@ -123,8 +125,8 @@ def _declare_inputs(
             continue
         default = batch_axis.get(value.name, 0) if isinstance(batch_axis, Mapping) else batch_axis
         axis = None if default is None else _batch_axis(value.name, dims, batch_name, default)
-        if axis is not None and isinstance(dims[axis], int):
-            builder.fixed_batch = builder.fixed_batch or int(dims[axis])
+        if axis is not None:
+            sizes_of_batch.append(dims[axis])
         others = [n for i, n in enumerate(dims) if i != axis]
         sizes = _sizes(file, value.name, others, shapes.get(value.name))
         if dtype.startswith("complex"):
@@ -142,6 +144,8 @@ def _declare_inputs(
                 f"the input {top} is read with the batch first, [batch, {', '.join(map(str, sizes))}]; "
                 f"in the file the batch is dimension {axis}"
             )
+    if sizes_of_batch and all(isinstance(n, int) and n > 0 for n in sizes_of_batch):
+        builder.fixed_batch = int(sizes_of_batch[0])
     return result
 
 
@@ -237,6 +241,7 @@ def _outputs(
     tops = {v.top for v in inputs}
     for declared in file.graph.output:
         operand = results[declared.name]
+        _check_output_shape(file, declared, operand, builder.fixed_batch)
         if isinstance(operand, KnownArray):
             if not inputs:
                 raise ModelFileError(f"{file.path}: the graph computes constants alone; there is no net in it")
@@ -262,6 +267,21 @@ def _outputs(
             builder.original_names.setdefault(operand.top, declared.name)
         outputs.append(operand)
     return outputs
+
+
+def _check_output_shape(file: OnnxFile, declared: Any, operand: Operand, batch: int | None) -> None:
+    """A file that was made for one batch size declares the output's shape for it."""
+    tensor = declared.type.tensor_type
+    if batch is None or not tensor.HasField("shape") or not isinstance(operand, NetValue):
+        return
+    sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    shape = fixed_shape(operand, batch)
+    if len(sizes) != len(shape) or any(n is not None and n != m for n, m in zip(sizes, shape, strict=True)):
+        raise ModelFileError(
+            f"{file.path}: the output {declared.name[:80]!r} is declared as "
+            f"{_format(['' if n is None else n for n in sizes])}, but the net gives {_format(shape)}"
+            f"{fixed_batch_hint(batch)}"
+        )
 
 
 def _live_part(file: OnnxFile, builder: NetBuilder, outputs: Sequence[NetValue]) -> tuple[Net, dict[str, np.ndarray]]:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from prototorch import layers
+from prototorch.interop.onnx.importer.batch_place import fixed_shape
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.constants import integer_array, onnx_slice
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import BatchSize, KnownArray, NetValue, Operand
+from prototorch.interop.onnx.importer.operands import BatchSize, KnownArray, NetValue, Operand, format_shape
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
 
 __all__: list[str] = []
@@ -35,7 +36,9 @@ def _reshape(b: NetBuilder, node: OnnxNode) -> Operand:
     shape = node.get("shape") or node.weight(1, "shape").integers()
     if not node.get("allowzero", 0):
         if any(not isinstance(n, BatchSize) and n == 0 and i >= x.ndim for i, n in enumerate(shape)):
-            raise NoLayerError(f"a reshape keeps a dimension that its input of shape {list(x.shape)} does not have")
+            raise NoLayerError(
+                f"a reshape keeps a dimension that its input of shape {format_shape(x.shape)} does not have"
+            )
         shape = [x.shape[i] if not isinstance(n, BatchSize) and n == 0 else n for i, n in enumerate(shape)]
     return b.reshape(x, shape)
 
@@ -58,6 +61,8 @@ def _flatten(b: NetBuilder, node: OnnxNode) -> Operand:
 def _squeeze(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
     axes = node.parameter("axes", 1)
+    if axes is None and b.fixed_batch == 1 and BatchSize() in x.shape:  # the file loses its batch of 1, too
+        return b.reshape(x, [n for n in fixed_shape(x, 1) if n != 1])
     if axes is None:
         places = {i for i, n in enumerate(x.shape) if not isinstance(n, BatchSize) and n == 1}
     else:
@@ -65,7 +70,7 @@ def _squeeze(b: NetBuilder, node: OnnxNode) -> Operand:
     if x.batch_axis in places:
         raise NoLayerError("it removes the batch dimension")
     if any(x.shape[i] != 1 for i in places):
-        raise NoLayerError(f"it squeezes dimensions {sorted(places)} of {list(x.shape)}, which are not 1")
+        raise NoLayerError(f"it squeezes dimensions {sorted(places)} of {format_shape(x.shape)}, which are not 1")
     return b.reshape(x, [n for i, n in enumerate(x.shape) if i not in places])
 
 

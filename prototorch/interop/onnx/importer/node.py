@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand
+from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand, format_shape
 from prototorch.interop.onnx.importer.registry import NoLayerError
 
 __all__ = ["OnnxNode", "read_attributes"]
@@ -56,7 +56,7 @@ class OnnxNode:
         value = self.value(number)
         if not value.is_plain:
             raise NoLayerError(
-                f"input {number} has the shape {list(value.shape)}: the batch is not its first dimension"
+                f"input {number} has the shape {format_shape(value.shape)}: the batch alone is not its first dimension"
             )
         return value
 

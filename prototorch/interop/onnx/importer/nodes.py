@@ -10,6 +10,7 @@ import numpy as np
 
 from prototorch.errors import ModelError, ModelFileError
 from prototorch.interop.onnx.importer import importers
+from prototorch.interop.onnx.importer.batch_place import fixed_batch_hint
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.constants import evaluate_constants, is_evaluated
 from prototorch.interop.onnx.importer.node import OnnxNode, read_attributes
@@ -251,8 +252,12 @@ class NodeRunner:
             shown.append(f"{op} ({where}): {reason}")
         more = len(self.problems) - MAX_PROBLEMS
         rest = f"; and {more} more" if more > 0 else ""
+        about_batch = any("batch" in reason or "sample" in reason for _, reason in self.problems)
+        hint = fixed_batch_hint(self.builder.fixed_batch) if about_batch else ""
         ops = sorted({op for op, _ in self.problems})
-        return f"{self.file.path}: these ops cannot become layers: {', '.join(ops[:40])}. {'; '.join(shown)}{rest}"
+        return (
+            f"{self.file.path}: these ops cannot become layers: {', '.join(ops[:40])}. {'; '.join(shown)}{rest}{hint}"
+        )
 
 
 def _batch_shape(node: OnnxNode) -> list[Dim] | None:

@@ -23,8 +23,10 @@ def _batch_norm(b: NetBuilder, node: OnnxNode) -> Operand:
     if not node.get("spatial", 1):
         raise NoLayerError("batch normalization of each element (spatial 0) has no layer")
     gamma, beta, mean, variance = (node.weight(i, n) for i, n in enumerate(("scale", "B", "mean", "var"), 1))
-    layer = b.make(layers.BatchNormalization, epsilon=node.get("epsilon", 1e-5), momentum=node.get("momentum", 0.9))
-    return b.add(layer, node.batch_first(0), gamma=gamma, beta=beta, moving_mean=mean, moving_variance=variance)
+    x = node.value(0)
+    fields = {"epsilon": node.get("epsilon", 1e-5), "momentum": node.get("momentum", 0.9)}
+    layer = b.make(layers.BatchNormalization, **fields, **({} if (axis := x.axis(1)) == 1 else {"axis": axis}))
+    return b.add(layer, x, gamma=gamma, beta=beta, moving_mean=mean, moving_variance=variance)
 
 
 @imports("InstanceNormalization")

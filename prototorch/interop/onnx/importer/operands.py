@@ -16,7 +16,9 @@ import numpy as np
 
 from prototorch.interop.onnx.importer.registry import NoLayerError
 
-__all__ = ["BatchSize", "Dim", "KnownArray", "NetValue", "Operand", "net_array", "net_dtype"]
+__all__ = [
+    "BatchSize", "Dim", "KnownArray", "NetValue", "Operand", "format_shape", "net_array", "net_dtype", "split_parts"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -201,3 +203,17 @@ def net_dtype(dtype: str) -> str:
 def net_array(array: np.ndarray) -> np.ndarray:
     """An array of the net's element types."""
     return array.astype(np.float32) if array.dtype.kind == "f" and array.dtype != np.float32 else array
+
+
+def split_parts(parts: tuple[int | None, ...]) -> tuple[list[int], list[int]]:
+    """The parts outside and inside the batch."""
+    place = parts.index(None)
+    return [n for n in parts[:place] if n is not None], [n for n in parts[place + 1 :] if n is not None]
+
+
+def format_shape(shape: Sequence[Any]) -> str:
+    """A shape as messages say it: [5 * batch, 6]."""
+    shown = [
+        "batch" if n == BatchSize(1) else f"{n.factor} * batch" if isinstance(n, BatchSize) else str(n) for n in shape
+    ]
+    return f"[{', '.join(shown)}]"
