@@ -12,7 +12,24 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["StoredArray", "StoredLayer", "WeightFile"]
+from prototorch.errors import ModelFileError
+
+__all__ = ["StoredArray", "StoredLayer", "WeightFile", "check_sharing"]
+
+_MAX_SHARING = 32  # bytes of arrays for each byte of the file
+_ALWAYS_SHARED = 256 << 20  # bytes of arrays that any file may have
+
+
+def check_sharing(needed: int, file_size: int, path: str) -> None:
+    """Raise ModelFileError where arrays that share their elements need many times the bytes that the file has.
+
+    needed, file_size: in bytes. path: printable.
+    """
+    if needed > max(_MAX_SHARING * file_size, _ALWAYS_SHARED):
+        raise ModelFileError(
+            f"{path}: its arrays share their elements: they need {needed:,} bytes or more, {file_size:,} are stored; "
+            f"read are files with at most {_MAX_SHARING} times their own size"
+        )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from prototorch.data.safe_io import printable_path
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import decode_elements, stored_dtype
-from prototorch.interop.weight_file import StoredArray
+from prototorch.interop.weight_file import StoredArray, check_sharing
 from prototorch.storage.mapped_file import MappedFile
 
 __all__ = ["ELEMENT_TYPES", "TensorReader"]
@@ -39,6 +39,7 @@ class TensorReader:
     def __init__(self, file: MappedFile, folder: str):
         self.file, self.folder = file, folder
         self._external: dict[str, MappedFile] = {}
+        self._external_bytes = self._external_sizes = 0
 
     def refuse(self, name: str, text: str) -> ModelFileError:
         """The error for a tensor."""
@@ -122,6 +123,8 @@ class TensorReader:
         if length != size:
             raise self.refuse(name, f"has {length:,} bytes in {location!r}, its shape needs {size:,}")
         file.check_range(offset, size, f"the tensor {name!r}")
+        self._external_bytes += size
+        check_sharing(self._external_bytes, self._external_sizes, self.file.path)
         return file, offset
 
     def _external_file(self, location: str, name: str) -> MappedFile:
@@ -145,4 +148,5 @@ class TensorReader:
                 if stat.S_ISLNK(mode):
                     raise self.refuse(name, f"lies in {printable_path(path)}, a symbolic link, which is not followed")
             self._external[location] = MappedFile(path)
+            self._external_sizes += self._external[location].size
         return self._external[location]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -15,7 +16,7 @@ from prototorch.interop.readers.file_format import check_weight_name
 from prototorch.interop.readers.torch_objects import StorageRef, StorageType, TensorRef, reduce_object, resolve_name
 from prototorch.interop.readers.torch_pickle import ForeignNameError, PickleError, PickleMachine
 from prototorch.interop.readers.torch_state_dict import find_state_dict
-from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.interop.weight_file import StoredArray, WeightFile, check_sharing
 from prototorch.storage.mapped_file import MappedFile
 
 __all__ = ["ByteOrder", "StorageBytes", "load_pickle", "make_weight_file"]
@@ -98,7 +99,10 @@ def make_weight_file(
         kind = f": it holds {', '.join(list(state.skipped)[:5])}" if state.skipped else ""
         raise ModelFileError(f"{file.path}: has no tensors{kind}")
     arrays = {}
+    needed = 0
     for name, tensor in state.tensors.items():
+        needed += prod(tensor.shape) * stored_dtype(tensor.dtype).itemsize
+        check_sharing(needed, file.size, file.path)
         check_weight_name(name, file.path)
         storage = tensor.storage
         itemsize = stored_dtype(storage.dtype).itemsize
