@@ -71,7 +71,8 @@ def generate_text(
 def _exchanges_names(generated: GeneratedText) -> bool:
     """Whether layers have the names that other layers had, all of them together: a file of weights by the old names
     would be read without an error, and wrongly."""
-    weights = {old: new for old, new in generated.names.items() if _has_weights(generated.net.node(new).layer)}
+    with_weights = {node.name for node in generated.net.nodes if _has_weights(node.layer)}
+    weights = {old: new for old, new in generated.names.items() if new in with_weights}
     return set(weights) == set(weights.values()) and any(old != new for old, new in weights.items())
 
 
