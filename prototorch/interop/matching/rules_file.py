@@ -43,7 +43,13 @@ def as_rules(source: Any) -> Rules | None:
 
 
 def format_rules(pairs: Mapping[str, str]) -> str:
-    """The text of a rules file that maps the file's names to the net's."""
+    """The text of a rules file that maps the file's names to the net's.
+
+    Raises UsageError for a name with ``*`` or ``?``, which a rule would read as a wildcard.
+    """
+    for theirs in pairs:
+        if "*" in theirs or "?" in theirs:
+            raise UsageError(f"no rule can be written for the name {theirs!r:.100}: its * or ? would be a wildcard")
     rules = (MapRule(from_=theirs, to=ours) for theirs, ours in pairs.items())
     blocks = tuple(Field("map", Body(tuple(rule.to_fields()))) for rule in rules)
     return format_fields([Field("rules", Body(blocks))])

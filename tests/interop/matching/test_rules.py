@@ -141,3 +141,9 @@ def test_rules_are_written_and_read_back(tmp_path: Path):
     rules = as_rules(_rules(tmp_path, format_rules(pairs)))
     assert rules is not None
     assert {rule.from_: rule.to for rule in rules.map} == pairs
+
+
+@pytest.mark.parametrize("name", ["a*b", "a?b", "**"])
+def test_names_that_rules_would_read_as_patterns_are_not_written(name):
+    with pytest.raises(UsageError, match="would be a wildcard"):
+        format_rules({"a.b": "c", name: "d"})
