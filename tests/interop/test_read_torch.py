@@ -257,10 +257,3 @@ def test_the_published_weights_of_mobilenet_v2_are_read_exactly(tmp_path):
     assert_equal(pt.read_weights(path), expected)
     parameters = [tensor for name, tensor in expected.items() if not name.endswith(("_mean", "_var", "_tracked"))]
     assert sum(tensor.numel() for tensor in parameters) == 3_504_872
-
-
-def test_views_that_repeat_few_elements_very_often_are_refused(save):
-    base = torch.zeros(1000)
-    path = save({f"v{i}": base.expand(1000, 1000) for i in range(40)})
-    with pytest.raises(ModelFileError, match=r"views that repeat few elements: 160,000,000 bytes"):
-        pt.read_weights(path)

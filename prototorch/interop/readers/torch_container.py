@@ -22,8 +22,6 @@ from prototorch.storage.mapped_file import MappedFile
 __all__ = ["ByteOrder", "StorageBytes", "load_pickle", "make_weight_file"]
 
 ByteOrder = Literal["<", ">"]
-#: tensors may share elements, as tied weights do, but not so that a small file becomes very many of them
-MAX_REPETITION, MAX_REPEATED_BYTES = 8, 64 << 20
 
 
 @dataclass(frozen=True)
@@ -100,12 +98,6 @@ def make_weight_file(
     if not state.tensors:
         kind = f": it holds {', '.join(list(state.skipped)[:5])}" if state.skipped else ""
         raise ModelFileError(f"{file.path}: has no tensors{kind}")
-    total = sum(prod(tensor.shape) * stored_dtype(tensor.dtype).itemsize for tensor in state.tensors.values())
-    if total > MAX_REPETITION * file.size + MAX_REPEATED_BYTES:
-        raise ModelFileError(
-            f"{file.path}: its tensors are views that repeat few elements: {total:,} bytes in a file of {file.size:,}; "
-            "save them with .clone()"
-        )
     arrays = {}
     needed = 0
     for name, tensor in state.tensors.items():
