@@ -190,3 +190,23 @@ def test_a_message_names_a_batch_joined_with_time(tmp_path):
     model = make_model(nodes, {"x": ["n", 3, 4, 2]}, ["y"], weights)
     with pytest.raises(ModelFileError, match=r"the shape \[3 \* batch, 4, 2\]: the batch alone is not its first"):
         import_onnx(save(model, tmp_path / "net.onnx"))
+
+
+def test_attention_of_a_file_made_for_a_batch_of_1(tmp_path):
+    path = str(tmp_path / "net.onnx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        net = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True, dropout=0.0).eval()
+        torch.onnx.export(net, (torch.randn(1, 7, 12),), path, dynamo=True, external_data=False)
+    assert_same_outputs(path, [normal(1, 7, 12)])
+
+
+def test_time_joined_with_a_batch_of_1_before_a_product(tmp_path):
+    nodes = [
+        node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), node("Reshape", ["t", "s"], ["v"]),
+        node("MatMul", ["v", "w"], ["p"]), node("Reshape", ["p", "r"], ["q"]),
+        node("Transpose", ["q"], ["y"], perm=[1, 0, 2]),
+    ]  # fmt: skip
+    weights = {"s": np.array([7, 4]), "w": normal(4, 3), "r": np.array([7, 1, 3])}
+    model = make_model(nodes, {"x": [1, 7, 4]}, ["y"], weights)
+    assert_same_outputs(save(model, tmp_path / "net.onnx"), [normal(1, 7, 4)])

@@ -61,13 +61,14 @@ def find_batch(value: NetValue, shape: Sequence[Dim], fixed_batch: int | None) -
     before = prod(value.others[: value.batch_axis or 0]) * prod(outer)
     sizes = [int(n) for n in shape]
     candidates = [
-        (n // batch, i != value.batch_axis, i) for i, n in enumerate(sizes)
+        (n > batch, n > batch and i == len(sizes) - 1, i != value.batch_axis, n // batch, i)
+        for i, n in enumerate(sizes)
         if n % batch == 0 and before % (outside := prod(sizes[:i])) == 0 and (n // batch) % (before // outside) == 0
     ]  # fmt: skip
     if not candidates:
         raise NoLayerError(f"{change} mixes samples")
-    # alone in its dimension if that is possible, best where it was
-    factor, _, axis = min(candidates)
+    # alone in its dimension if that is possible, else not joined with the features, which are last; best where it was
+    *_, factor, axis = min(candidates)
     return axis, factor
 
 
