@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from prototorch.errors import FileError
+from prototorch.interop.downloads.cache import read_record, record_path
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.registry import DeclaredSet
 
@@ -40,3 +41,8 @@ def test_class_names_are_read_from_regular_files_only(kind: str, message: str, t
                         trained_by="t", classes="c")  # fmt: skip
     with pytest.raises(FileError, match=f"(?s)the class names of s/x cannot be read: .*c.txt.*{message}"):
         DeclaredSet(weights, tmp_path / "m.proto").class_names()
+
+
+def test_a_pipe_as_the_record_of_a_download_is_no_record(tmp_path: Path):
+    os.mkfifo(record_path(tmp_path / "v.pth"))
+    assert read_record(tmp_path / "v.pth") is None

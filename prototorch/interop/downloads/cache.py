@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from prototorch.errors import FileError, UsageError
+from prototorch.data.safe_io import read_head
+from prototorch.errors import DataError, FileError, UsageError
 from prototorch.interop.downloads.digests import sha256_of_text
 from prototorch.storage.atomic_write import write_bytes
 
@@ -104,10 +105,9 @@ def record_path(path: Path) -> Path:
 def read_record(path: Path) -> DownloadRecord | None:
     """The record of a file; None where there is none, or a damaged one."""
     try:
-        with open(record_path(path), "rb") as file:
-            content = json.loads(file.read(_RECORD_BYTES))
+        content = json.loads(read_head(record_path(path), _RECORD_BYTES))
         record = DownloadRecord(**content)
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (OSError, DataError, ValueError, TypeError, RecursionError):
         return None
     texts = (record.address, record.sha256, record.sha1, record.md5, record.date)
     if not all(isinstance(text, str) for text in texts) or not all(
