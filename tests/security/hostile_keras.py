@@ -135,6 +135,7 @@ def _legacy():
         "weight names of bytes that are no text": changed(
             good_model, set_attribute("weight_names", [b"\xff\xfe"], layer)
         ),
+        "no layers": changed(good_model, set_attribute("layer_names", np.array([], "S1"))),
         "weight_names0 alone is missing": changed(good_model, lambda f, g: delete(g["dense"].attrs, "weight_names")),
         "2^62 layers": changed(lambda f: f, set_attribute("nb_layers", 1 << 62)),
         "-1 layers": changed(lambda f: f, set_attribute("nb_layers", -1)),

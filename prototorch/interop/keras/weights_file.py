@@ -45,8 +45,12 @@ def keras_weight_file(layout: HDF5Layout, config: Mapping[str, Any] | None = Non
     Raises ModelFileError.
     """
     weights = _open_layout(layout, config)
-    if not weights.arrays and weights.config is None:
-        raise ModelFileError(f"{layout.path}: a file of Keras without weights")
+    if not weights.arrays:
+        if weights.config is None:
+            raise ModelFileError(f"{layout.path}: a file of Keras without weights")
+        unlisted = next((p for p in layout.datasets if not p.lstrip("/").startswith("optimizer")), None)
+        if unlisted is not None:
+            raise ModelFileError(f"{layout.path}: it lists no layer with weights, but holds {unlisted[:200]!r}")
     for name in weights.arrays:
         problem = find_path_error(name)
         if problem:

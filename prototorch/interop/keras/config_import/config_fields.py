@@ -59,7 +59,7 @@ def activation_layer(value: Any) -> ActivationLayer:
     if value is None or name == "linear":
         return layers.Linear()
     if name == "leaky_relu":
-        return layers.LeakyReLU(0.2)  # the function's slope; the layer's is 0.3
+        return layers.LeakyReLU(0.2)  # the negative slope of the function; that of the layer is 0.3
     if name is not None:
         ours = OUR_ACTIVATIONS.get(name) or OUR_ACTIVATIONS.get(name.lower())
         if ours is None:
