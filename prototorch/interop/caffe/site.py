@@ -1,0 +1,157 @@
+"""One layer of a Caffe net while it is translated: what a translator reads, and the nodes that it adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NoReturn
+
+from prototorch.graph.net import LayerNode
+from prototorch.graph.trace import Trace, trace_node
+from prototorch.interop.caffe.caffe_net import LayerKind
+from prototorch.layers.base import Layer
+from prototorch.text.caffe.message import Message
+from prototorch.text.diagnostics import Report
+from prototorch.text.source import Span
+
+__all__ = ["LayerSite", "Translator", "fail_at", "find_translator", "known_types", "translator"]
+
+Translator = Callable[["LayerSite"], None]
+_TRANSLATORS: dict[str, Translator] = {}
+
+
+def translator(*types: str) -> Callable[[Translator], Translator]:
+    """Register a function that translates the layers of these types of Caffe."""
+
+    def register(function: Translator) -> Translator:
+        for name in types:
+            if name in _TRANSLATORS:
+                raise ValueError(f"{name} has a translator already")
+            _TRANSLATORS[name] = function
+        return function
+
+    return register
+
+
+def find_translator(type_name: str) -> Translator | None:
+    """The translator of a type; None for a type that Caffe does not have. All are loaded by `translate`."""
+    return _TRANSLATORS.get(type_name)
+
+
+def known_types() -> list[str]:
+    """All types of layers that have a translator."""
+    return sorted(_TRANSLATORS)
+
+
+def fail_at(message: str, span: Span | None) -> NoReturn:
+    """Raise TextError with one mistake at a place of the text."""
+    report = Report()
+    report.add(message, span)
+    report.raise_if_any()
+    raise AssertionError
+
+
+@dataclass
+class LayerSite:
+    """A layer that is translated.
+
+    A translator reads `layer` (its LayerParameter), the values it reads (`bottoms`) and their `shapes`, and adds nodes
+    with `add`, the last of which gives the layer's tops. Mistakes are raised by `fail`; a node that does not take its
+    input raises its own error, which gets the place of the layer.
+    """
+
+    layer: Message
+    phase: str
+    bottoms: tuple[str, ...]
+    trace: Trace
+    new_name: Callable[[str], str]
+    num_tops: int
+    new_input: Callable[[str, tuple[int, ...] | None, str | None], str]
+    kind: LayerKind = "native"
+    nodes: list[LayerNode] = field(default_factory=list)
+    tops: tuple[str, ...] = ()
+    loss_weight: float | None = None  # of the first top where the layer states none: 1 for a loss
+
+    @property
+    def name(self) -> str:
+        """The name of the layer."""
+        return str(self.layer["name"])
+
+    @property
+    def type(self) -> str:
+        """The type of the layer in Caffe."""
+        return str(self.layer["type"])
+
+    @cached_property
+    def node_name(self) -> str:
+        """The name of the layer's own node."""
+        return self.new_name(self.name)
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the phase is TRAIN."""
+        return self.phase == "TRAIN"
+
+    @property
+    def bottom_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the bottoms, with all axes."""
+        return [self.shape(value) for value in self.bottoms]
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """The shape of a value of the net, with all axes."""
+        return tuple(self.trace.values[value].shape)
+
+    def add(self, layer: Layer, *bottoms: str, outputs: int = 1, suffix: str = "") -> tuple[str, ...]:
+        """Add a node that reads these values (none given: the layer's bottoms) and return the names of its outputs.
+
+        suffix: goes behind the node's name (``ip1/flatten``); the node of the layer itself has none. The outputs of
+        the last node that is added become the layer's tops.
+        """
+        name = self.new_name(f"{self.node_name}/{suffix}") if suffix else self.node_name
+        tops = (name, *(self.new_name(f"{name}:{i}") for i in range(1, outputs)))
+        node = LayerNode(name, layer, bottoms or self.bottoms, tops, self.layer.span)
+        trace_node(self.trace, node)
+        self.nodes.append(node)
+        self.tops = tops
+        return tops
+
+    def add_inputs(self, kind: LayerKind, shapes: Sequence[tuple[int, ...] | None], dtype: str | None = None) -> None:
+        """Make the layer's tops inputs of the net (data and host layers, Input).
+
+        shapes: of the tops, with all axes, None for one that only the caller of `translate_net` knows, who may give
+        others as well.
+        """
+        self.kind = kind
+        self.tops = tuple(self.new_input(b, s, dtype) for b, s in zip(self.layer["top"], shapes, strict=True))
+
+    def canonical_axis(self, axis: int, message: Message, field_name: str = "axis", ndim: int | None = None) -> int:
+        """An axis of the first bottom (or of ``ndim`` axes) as a non-negative index; an error for one that is not."""
+        count = len(self.bottom_shapes[0]) if ndim is None else ndim
+        if not -count <= axis < count:
+            self.fail(f"axis {axis} is not one of the {count} axes of {list(self.bottom_shapes[0])}", message,
+                      field_name)  # fmt: skip
+        return axis % count if count else 0
+
+    def fail(self, text: str, message: Message | None = None, field_name: str | None = None) -> NoReturn:
+        """Raise TextError about the layer, at a field of one of its messages where that is given."""
+        span = self.layer.span if message is None else message.span
+        if message is not None and field_name is not None:
+            span = message.field_span(field_name) or self.layer.span
+        fail_at(f"layer {self.name!r} ({self.type}): {text}", span or self.layer.span)
+
+    def check_counts(self, bottoms: int | tuple[int, int | None], tops: int | tuple[int, int | None]) -> None:
+        """An error unless the layer has this number of bottoms and tops; a pair is a minimum and a maximum."""
+        for what, count, allowed in (("bottom", len(self.bottoms), bottoms), ("top", self.num_tops, tops)):
+            least, most = (allowed, allowed) if isinstance(allowed, int) else allowed
+            if count < least or (most is not None and count > most):
+                expected = (
+                    f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+                )
+                self.fail(f"it has {count} {what}s, but a {self.type} layer has {expected}", self.layer, what)
+
+    def check_same_shapes(self, values: Sequence[str], what: str) -> None:
+        """An error unless these values have the same shape."""
+        shapes = [list(self.shape(value)) for value in values]
+        if any(shape != shapes[0] for shape in shapes):
+            self.fail(f"{what} must have the same shape, not {' and '.join(map(str, shapes))}", self.layer, "bottom")

@@ -1,0 +1,1 @@
+"""Caffe's prototxt: typed messages, read from a text's tree, upgraded from old forms, and written again."""
