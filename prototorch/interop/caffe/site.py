@@ -15,9 +15,9 @@ from prototorch.text.caffe.message import Message
 from prototorch.text.diagnostics import Report
 from prototorch.text.source import Span
 
-__all__ = ["LayerSite", "Translator", "fail_at", "find_translator", "known_types", "translator"]
+__all__ = ["CaffeSite", "Translator", "fail_at", "find_translator", "known_types", "translator"]
 
-Translator = Callable[["LayerSite"], None]
+Translator = Callable[["CaffeSite"], None]
 _TRANSLATORS: dict[str, Translator] = {}
 
 
@@ -53,7 +53,7 @@ def fail_at(message: str, span: Span | None) -> NoReturn:
 
 
 @dataclass
-class LayerSite:
+class CaffeSite:
     """A layer that is translated.
 
     A translator reads `layer` (its LayerParameter), the values it reads (`bottoms`) and their `shapes`, and adds nodes

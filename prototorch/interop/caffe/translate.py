@@ -14,7 +14,7 @@ from prototorch.graph.trace import Trace
 from prototorch.interop.caffe import layers as layer_modules
 from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet, CaffeParam
 from prototorch.interop.caffe.layouts import LAYOUTS
-from prototorch.interop.caffe.site import LayerSite, fail_at, find_translator, known_types
+from prototorch.interop.caffe.site import CaffeSite, fail_at, find_translator, known_types
 from prototorch.ops.core import use_interpreter
 from prototorch.schema.names import to_name
 from prototorch.spec import Spec
@@ -80,7 +80,7 @@ class _Translation:
             hint = did_you_mean(type_name, known_types())
             fail_at(f"layer {layer['name']!r}: Caffe has no layer type {type_name!r}.{hint}", layer.field_span("type"))
         bottoms = self.read_bottoms(layer)
-        site = LayerSite(layer, self.phase, bottoms, self.trace, self.new_name,
+        site = CaffeSite(layer, self.phase, bottoms, self.trace, self.new_name,
                     len(layer["top"]), self.add_input)  # fmt: skip
         try:
             with use_interpreter(self.trace.graph):
@@ -138,7 +138,7 @@ class _Translation:
         self.input_blobs.append(blob)
         return value
 
-    def read_params(self, site: LayerSite) -> tuple[CaffeParam, ...]:
+    def read_params(self, site: CaffeSite) -> tuple[CaffeParam, ...]:
         """The parameter blobs of a layer, by the layouts of its nodes, with what its ``param`` fields say."""
         params: list[CaffeParam] = []
         specs = site.layer["param"]
@@ -159,7 +159,7 @@ class _Translation:
             site.fail(f"it has {len(specs)} param fields, but {len(params)} parameter blobs", site.layer, "param")
         return tuple(params)
 
-    def apply_spec(self, param: CaffeParam, spec: Message, site: LayerSite) -> CaffeParam:
+    def apply_spec(self, param: CaffeParam, spec: Message, site: CaffeSite) -> CaffeParam:
         """A parameter blob with its ParamSpec."""
         param = replace(
             param,
@@ -181,7 +181,7 @@ class _Translation:
                 )  # fmt: skip
         return replace(param, owner=(owner.layer, owner.index), lr_mult=owner.lr_mult, decay_mult=owner.decay_mult)
 
-    def loss_weights(self, site: LayerSite) -> tuple[float, ...]:
+    def loss_weights(self, site: CaffeSite) -> tuple[float, ...]:
         """The factor of each top in the net's loss."""
         stated, count = site.layer["loss_weight"], max(site.num_tops, len(site.tops))
         if stated and len(stated) != site.num_tops:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from prototorch.interop.caffe.site import LayerSite, translator
+from prototorch.interop.caffe.site import CaffeSite, translator
 
 
 @translator("Input")
-def _input(site: LayerSite) -> None:
+def _input(site: CaffeSite) -> None:
     """``input_param { shape { dim: 1 dim: 3 } }``: one shape for each top, or one for all."""
     site.check_counts(0, (1, None))
     param = site.layer["input_param"]
@@ -18,7 +18,7 @@ def _input(site: LayerSite) -> None:
 
 
 @translator("Data", "ImageData", "HDF5Data", "WindowData", "MemoryData")
-def _data(site: LayerSite) -> None:
+def _data(site: CaffeSite) -> None:
     """A data source fills the tops; it knows their shapes."""
     site.check_counts(0, (1, None))
     site.add_inputs("data", [None] * site.num_tops)

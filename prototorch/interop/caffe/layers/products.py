@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from prototorch.interop.caffe.site import LayerSite, translator
+from prototorch.interop.caffe.site import CaffeSite, translator
 from prototorch.layers import ReLU
 
 
 @translator("ReLU")
-def _relu(site: LayerSite) -> None:
+def _relu(site: CaffeSite) -> None:
     site.check_counts(1, 1)
     site.add(ReLU())
