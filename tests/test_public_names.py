@@ -17,7 +17,7 @@ NAMES = {
         read_weights regularizers schedules tensor training
     """,
     "layers": """
-        Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AlphaDropout ArgMax ArgMin
+        Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AlphaDropout ArgMax ArgMin
         Average AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization Bidirectional
         BroadcastTo CELU Cast Ceil CenterCrop Clip ColorChannels Concatenate Conv1D Conv1DTranspose Conv2D
         Conv2DTranspose Conv3D Conv3DTranspose Cos Cropping1D Cropping2D Cropping3D CumSum Dense

@@ -31,6 +31,7 @@ class Case:
     mask: the number of steps that count in each sample of the first input (a mask [batch, time] goes with it).
     gradient: False where the layer has no gradient by design. second: False where it has no second one.
     batched: False where a sample's result depends on the other samples in inference as well.
+    batch_axis: False where axis 0 of an output is not that of the batch (a scalar, or another order of the axes).
     tolerance: a factor on all tolerances, with its reason beside the example.
     """
 
