@@ -50,6 +50,8 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.graph.plan_printer", "prototorch.graph.executable"),
     ("prototorch.graph.graph_printer",),
     # ----
+    ("prototorch.interop.protobuf_reader",),
+    ("prototorch.interop.caffe.wire",),
     ("prototorch.data",),
     ("prototorch.data.caffe",),
     ("prototorch.runtime",),
@@ -75,12 +77,11 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.on_batch",),
     # ---- files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
     ("prototorch.interop.transforms", "prototorch.interop.element_types", "prototorch.interop.weight_statistics",
-     "prototorch.interop.protobuf_reader",
      "prototorch.interop.downloads"),
     ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model",
      "prototorch.interop.text_generation"),
     ("prototorch.interop.keras", "prototorch.interop.torch.names", "prototorch.interop.caffe.layouts",
-     "prototorch.interop.caffe.caffe_net", "prototorch.interop.caffe.wire"),
+     "prototorch.interop.caffe.caffe_net"),
     ("prototorch.interop.caffe.site",),
     ("prototorch.interop.caffe.layers",),
     ("prototorch.interop.caffe",),

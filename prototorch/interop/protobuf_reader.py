@@ -7,9 +7,11 @@ memory but its own; groups, which no format here has, are refused.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-__all__ = ["ProtobufError", "iter_fields", "read_varint", "read_varints"]
+import numpy as np
+
+__all__ = ["ProtobufError", "encode_varint", "iter_fields", "read_varint", "read_varints"]
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -44,11 +46,25 @@ def read_varints(data: memoryview, limit: int) -> list[int]:
     return values
 
 
-def iter_fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
+def encode_varint(value: int) -> bytes:
+    """An unsigned integer as it is written."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def iter_fields(
+    data: memoryview, element_sizes: Mapping[int, int] | None = None
+) -> Iterator[tuple[int, int, int | memoryview]]:
     """The fields of a message in their order: number, wire type, and the value, an integer or a view of its bytes.
 
-    Raises ProtobufError.
+    element_sizes: fields (numbers below 16) of 4- or 8-byte elements that may each have a tag of its own; elements
+    that follow each other are one value, a view of a copy of their bytes, of wire type `BYTES`. Raises ProtobufError.
     """
+    sizes = element_sizes or {}
     position = 0
     while position < len(data):
         tag, position = read_varint(data, position)
@@ -65,7 +81,30 @@ def iter_fields(data: memoryview) -> Iterator[tuple[int, int, int | memoryview]]
             if position + count > len(data):
                 raise ProtobufError(f"field {number} has {count:,} bytes, but {len(data) - position:,} are left")
             part = data[position : position + count]
+            if kind != BYTES and sizes.get(number) == count and data[position - 1] == tag:
+                part, position = _read_elements(data, position - 1, count)
+                yield number, BYTES, part
+                continue
             position += count
             yield number, kind, part if kind == BYTES else struct.unpack("<I" if count == 4 else "<Q", part)[0]
         else:
             raise ProtobufError(f"field {number} has the wire type {kind}, which is not used")
+
+
+def _read_elements(data: memoryview, start: int, size: int) -> tuple[memoryview, int]:
+    """The elements that follow each other, each after the tag that is the byte at ``start``; the position behind them.
+
+    They are looked for in steps that grow, so that this takes no longer than the elements that are there.
+    """
+    width, tag, count, step = size + 1, data[start], 1, 8
+    limit = (len(data) - start) // width
+    while count < limit:
+        stop = min(count + step, limit)
+        tags = np.frombuffer(data[start + count * width : start + stop * width], "u1")[::width]
+        (others,) = np.nonzero(tags != tag)
+        if len(others):
+            count += int(others[0])
+            break
+        count, step = stop, step * 4
+    rows = np.frombuffer(data[start : start + count * width], "u1").reshape(count, width)
+    return memoryview(rows[:, 1:].tobytes()), start + count * width

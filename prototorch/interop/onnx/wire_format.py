@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prototorch.errors import ModelFileError
+from prototorch.interop.protobuf_reader import encode_varint
 
 __all__ = ["SkimmedModel", "skim"]
 
@@ -185,12 +186,12 @@ class _Walker:
             inside = bytes(self.data[tensor_at:raw_field]) + bytes(
                 self.data[raw_at + raw_size : tensor_at + tensor_size]
             )
-            pieces += [bytes(self.data[position:tensor_length_at]), _encode_varint(len(inside)), inside]
+            pieces += [bytes(self.data[position:tensor_length_at]), encode_varint(len(inside)), inside]
             position = tensor_at + tensor_size
         pieces.append(bytes(self.data[position : graph_at + graph_size]))
         graph = b"".join(pieces)
         after = bytes(self.data[graph_at + graph_size :])
-        return bytes(self.data[:length_at]) + _encode_varint(len(graph)) + graph + after
+        return bytes(self.data[:length_at]) + encode_varint(len(graph)) + graph + after
 
     def _field_start(self, start: int, content: int) -> int:
         """The offset of the tag of the field whose content begins at an offset, in the message that begins at start."""
@@ -207,12 +208,3 @@ class _Walker:
                 at += size
             else:
                 at += 8 if tag & 7 == 1 else 4
-
-
-def _encode_varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

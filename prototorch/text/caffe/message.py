@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from prototorch.text.caffe.message_types import MessageField, MessageType, message_type
 from prototorch.text.source import Span
 
@@ -15,7 +17,8 @@ class Message:
     """Values of a message's fields; what is not set has its default, as in protobuf.
 
     ``message["pad"]`` is the value: an int, float, bool, str, bytes, the name of an enum's value, a `Message`, or for
-    a repeated field a list. A ``float`` is rounded to single precision when it is read, as in Caffe. Reading a
+    a repeated field a list. From a binary file ``bytes`` are a memory view, and the elements of a blob a NumPy array
+    (`MessageField.is_array`). A ``float`` is rounded to single precision when it is read, as in Caffe. Reading a
     message that is not set gives an empty one, which is not stored. KeyError for a field that the type does not have.
 
     span: where the message stands in a text, None for one that is made or read from a binary file.
@@ -39,7 +42,8 @@ class Message:
 
     def __setitem__(self, name: str, value: Any) -> None:
         field = self.type.fields[name]
-        self._values[name] = list(value) if field.is_repeated else value
+        is_list = field.is_repeated and not isinstance(value, np.ndarray)
+        self._values[name] = list(value) if is_list else value
         self._spans.pop(name, None)
 
     def set(self, name: str, value: Any, span: Span | None = None) -> None:
@@ -53,7 +57,7 @@ class Message:
 
     def has(self, name: str) -> bool:
         """Whether a field is set; a repeated one, whether it has values. KeyError for one that does not exist."""
-        return name in self._values and (not self.type.fields[name].is_repeated or bool(self._values[name]))
+        return name in self._values and (not self.type.fields[name].is_repeated or len(self._values[name]) > 0)
 
     def clear(self, name: str) -> None:
         """Take a field away."""
@@ -91,12 +95,22 @@ class Message:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):
             return NotImplemented
-        return self.type.name == other.type.name and list(self.set_fields()) == list(other.set_fields())
+        mine, theirs = list(self.set_fields()), list(other.set_fields())
+        return (
+            self.type.name == other.type.name
+            and [field for field, _ in mine] == [field for field, _ in theirs]
+            and all(_equal(a, b) for (_, a), (_, b) in zip(mine, theirs, strict=True))
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Message({self.type.name!r}, {', '.join(f'{f.name}={v!r}' for f, v in self.set_fields())})"
+
+
+def _equal(a: Any, b: Any) -> bool:
+    is_array = isinstance(a, np.ndarray) or isinstance(b, np.ndarray)
+    return np.array_equal(a, b, equal_nan=True) if is_array else bool(a == b)
 
 
 def _copy(value: Any) -> Any:

@@ -12,6 +12,7 @@ from prototorch.text.caffe.message_definitions import DEFINITIONS
 __all__ = ["EnumType", "MessageField", "MessageType", "enum_type", "message_type"]
 
 _FIELD = re.compile(r"(\d+) (\w+) (\w+)([*!]?)( packed)?(?: = (\S+))?")
+_ARRAYS = ("data", "diff", "double_data", "double_diff", "float_data")
 _INTEGERS = ("int32", "int64", "uint32", "uint64")
 
 
@@ -32,6 +33,12 @@ class MessageField:
     @property
     def is_integer(self) -> bool:
         return self.type in _INTEGERS
+
+    @property
+    def is_array(self) -> bool:
+        """Whether a binary file gives it as a NumPy array: many elements, which a list would hold in many times the
+        memory (the data of a BlobProto, ``float_data`` of a Datum)."""
+        return self.is_repeated and self.name in _ARRAYS
 
     @property
     def is_message(self) -> bool:
