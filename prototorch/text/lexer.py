@@ -37,13 +37,18 @@ _PATH_MARKS = frozenset("/\\~.")
 
 
 class ParseContext:
-    """The state of parsing one text: its source, its report, and the offsets (start, end) of its comments."""
+    """The state of parsing one text: its source, its report, and the offsets (start, end) of its comments.
 
-    __slots__ = ("comments", "report", "source")
+    is_protobuf: whether strings and numbers are those of protobuf's text format only: ``${...}`` has no meaning, and
+    infinity has more spellings.
+    """
 
-    def __init__(self, source: Source, report: Report):
+    __slots__ = ("comments", "is_protobuf", "report", "source")
+
+    def __init__(self, source: Source, report: Report, is_protobuf: bool = False):
         self.source = source
         self.report = report
+        self.is_protobuf = is_protobuf
         self.comments: list[tuple[int, int]] = []
 
     def span(self, start: int, end: int) -> Span:

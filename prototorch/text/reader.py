@@ -53,18 +53,26 @@ def _parser() -> tuple[Lark, Lexer]:
     return lark, Lexer(terminals)
 
 
-def parse(text: str, path: str | None = None, report: Report | None = None, *, trivia: bool = False) -> Document:
+def parse(
+    text: str,
+    path: str | None = None,
+    report: Report | None = None,
+    *,
+    trivia: bool = False,
+    is_protobuf: bool = False,
+) -> Document:
     """The syntax tree of a text.
 
     path: the file the text came from, for messages.
     report: receives the errors, and the document holds the statements that could be parsed; without a report, errors
     are raised as one TextError.
     trivia: attach comments and empty lines to the tree, for the writer.
+    is_protobuf: whether strings and numbers are those of protobuf's text format only, as in a text of Caffe.
     """
     mine = Report() if report is None else report
     before = len(mine)
     source = Source(text, path)
-    ctx = ParseContext(source, mine)
+    ctx = ParseContext(source, mine, is_protobuf)
     statements: Any = ()
     try:
         _check_characters(ctx)

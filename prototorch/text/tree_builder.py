@@ -26,6 +26,7 @@ from prototorch.text.syntax_tree import (
     Word,
 )
 
+_FLOAT_WORDS = ("inf", "infinity", "nan")  # in any case
 ERROR_FIELD = "\0damaged"  # the name of a field that replaces a statement that could not be parsed
 
 
@@ -133,7 +134,7 @@ class TreeBuilder:
         value: int | float | None = None
         if token.type == "NUMBER":
             value = parse_number(token, -limits.INT_MIN if negative else limits.INT_MAX)
-        elif token.value in ("inf", "nan"):
+        elif token.value in ("inf", "nan") or (token.ctx.is_protobuf and token.value.lower() in _FLOAT_WORDS):
             value = float(token.value)
         else:
             token.ctx.report.add(f"'-' must be followed by a number, not by {token.value}.", token.span)
@@ -157,7 +158,7 @@ class TreeBuilder:
         if span.end - span.start > limits.MAX_STRING_LENGTH:
             parts[0].ctx.report.add(f"This string has more than {limits.MAX_STRING_LENGTH} characters.", span)
             raise ParseAborted
-        if any("${" in token.value for token in parts):
+        if not parts[0].ctx.is_protobuf and any("${" in token.value for token in parts):
             return self._template(parts, span)
         return ExpressionWithDepth(ex.Literal("".join(_unescape_text(token, 1, -1) for token in parts), span), 1)
 
@@ -296,7 +297,7 @@ def parse_number(token: Token, most: int) -> int | float | None:
 def _parse_float(token: Token) -> float | None:
     text = token.value
     value = float(text[:-1] if text[-1] in "fF" else text) if "_" not in text else _raise_value_error()
-    if value in (float("inf"), float("-inf")):
+    if value in (float("inf"), float("-inf")) and not token.ctx.is_protobuf:
         token.ctx.report.add(
             f"The number {_abbreviate(text)} is too large for a float; write inf if you mean it.", token.span
         )

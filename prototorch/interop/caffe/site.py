@@ -12,8 +12,7 @@ from prototorch.graph.trace import Trace, trace_node
 from prototorch.interop.caffe.caffe_net import LayerKind
 from prototorch.layers.base import Layer
 from prototorch.text.caffe.message import Message
-from prototorch.text.diagnostics import Report
-from prototorch.text.source import Span
+from prototorch.text.caffe.mistakes import fail_at
 
 __all__ = ["CaffeSite", "Translator", "fail_at", "find_translator", "known_types", "translator"]
 
@@ -42,14 +41,6 @@ def find_translator(type_name: str) -> Translator | None:
 def known_types() -> list[str]:
     """All types of layers that have a translator."""
     return sorted(_TRANSLATORS)
-
-
-def fail_at(message: str, span: Span | None) -> NoReturn:
-    """Raise TextError with one mistake at a place of the text."""
-    report = Report()
-    report.add(message, span)
-    report.raise_if_any()
-    raise AssertionError
 
 
 @dataclass
