@@ -8,6 +8,7 @@ from typing import Literal
 
 from prototorch.graph.net import Net
 from prototorch.interop.layouts import WeightLayout
+from prototorch.spec import Spec
 from prototorch.text.caffe.message import Message
 
 __all__ = ["CaffeLayer", "CaffeNet", "CaffeParam"]
@@ -22,7 +23,8 @@ class CaffeParam:
     """A parameter blob of a layer.
 
     layer, index: the Caffe layer's name, and the position among its blobs. node: the node of the net whose weights it
-    holds. layout: which of them, and how (see `WeightLayout`; ``theirs`` has one name). shape: of the blob in Caffe.
+    holds. layout: which of them, and how (see `WeightLayout`; ``theirs`` has one name). weights: their names in the
+    net, in the layout's order; those of the owner where it has one. shape: of the blob in Caffe.
     lr_mult, decay_mult: of its ParamSpec. shared_name: ``param { name }``, "" where there is none; is_permissive:
     its share_mode. owner: (layer, index) of the blob whose values it shares, None where it has its own.
     """
@@ -31,6 +33,7 @@ class CaffeParam:
     index: int
     node: str
     layout: WeightLayout
+    weights: tuple[str, ...]
     shape: tuple[int, ...]
     lr_mult: float = 1.0
     decay_mult: float = 1.0
@@ -59,6 +62,10 @@ class CaffeLayer:
     loss_weights: tuple[float, ...] = ()
     params: tuple[CaffeParam, ...] = ()
 
+    def phase(self, net_phase: str) -> str:
+        """The phase that the layer runs in: its own where it states one, else the net's."""
+        return str(self.message["phase"]) if self.message.has("phase") else net_phase
+
 
 @dataclass(frozen=True)
 class CaffeNet:
@@ -66,7 +73,7 @@ class CaffeNet:
 
     net: our net. Its inputs are the tops of data and host layers and the net's own inputs; shapes there leave out
     axis 0. message: the upgraded NetParameter, filtered by its state. phase: "TRAIN" or "TEST". blobs: for each blob
-    the value of the net that it holds at the end, in the order in which blobs are made. shapes: of all values, with
+    the value of the net that it holds at the end, in the order in which blobs are made. specs: of all values, with
     all axes, for the input shapes that the net was translated for. inputs, outputs: names of blobs, as in Caffe
     (outputs: those that nothing reads, in alphabetical order).
     """
@@ -76,9 +83,14 @@ class CaffeNet:
     phase: str
     layers: tuple[CaffeLayer, ...]
     blobs: Mapping[str, str]
-    shapes: Mapping[str, tuple[int, ...]]
+    specs: Mapping[str, Spec]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of all values, with all axes."""
+        return {name: spec.shape for name, spec in self.specs.items()}
 
     @property
     def params(self) -> tuple[CaffeParam, ...]:

@@ -68,8 +68,8 @@ class _Translation:
             tuple(self.nodes),
             tuple(self.blobs[name] for name in sorted(self.unread)),
         )
-        shapes = {name: tuple(value.shape) for name, value in self.trace.values.items()}
-        return CaffeNet(net, self.message, self.phase, tuple(self.layers), self.blobs, shapes,
+        specs = {name: value.spec for name, value in self.trace.values.items()}
+        return CaffeNet(net, self.message, self.phase, tuple(self.layers), self.blobs, specs,
                         tuple(self.input_blobs), tuple(sorted(self.unread)))  # fmt: skip
 
     def add_layer(self, layer: Message) -> None:
@@ -151,7 +151,8 @@ class _Translation:
                     continue
                 index = len(params)
                 (shape,) = layout.their_shapes(weights)
-                param = CaffeParam(site.name, index, node.name, layout, shape)
+                names_of = tuple(prefix + name for name in layout.ours)
+                param = CaffeParam(site.name, index, node.name, layout, names_of, shape)
                 if index < len(specs):
                     param = self.apply_spec(param, specs[index], site)
                 params.append(param)
