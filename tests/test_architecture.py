@@ -53,7 +53,6 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.interop.protobuf_reader",),
     ("prototorch.interop.caffe.wire",),
     ("prototorch.data",),
-    ("prototorch.data.caffe",),
     ("prototorch.runtime",),
     ("prototorch.runtime.variables",),
     ("prototorch.runtime.executor",),
@@ -82,6 +81,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
      "prototorch.interop.text_generation"),
     ("prototorch.interop.keras", "prototorch.interop.torch.names", "prototorch.interop.caffe.layouts",
      "prototorch.interop.caffe.caffe_net"),
+    ("prototorch.data.caffe",),  # above storage, which reads HDF5, and the codec of Caffe's messages
     ("prototorch.interop.caffe.site",),
     ("prototorch.interop.caffe.layers",),
     ("prototorch.interop.caffe",),

@@ -1,0 +1,80 @@
+"""The source of a data layer of a Caffe net, by its type."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from prototorch.data.caffe.blob_source import BlobSource
+from prototorch.data.caffe.file_search import FileSearch
+from prototorch.data.caffe.hdf5_data import HDF5ListSource
+from prototorch.data.read_limits import ReadLimits
+from prototorch.errors import DataError
+from prototorch.text.caffe.message import Message
+from prototorch.text.diagnostics import located
+
+__all__ = ["DATA_TYPES", "open_blob_source"]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A layer whose source is opened; the fields are the arguments of `open_blob_source`."""
+
+    layer: Message
+    phase: str
+    search: FileSearch
+    seed: int
+    dtype: str
+
+    @property
+    def tops(self) -> list[str]:
+        return list(self.layer["top"])
+
+
+def open_blob_source(
+    layer: Message,
+    phase: str,
+    *,
+    folders: Sequence[str | os.PathLike[str]] = (),
+    limits: ReadLimits | None = None,
+    seed: int | None = None,
+    dtype: str = "float32",
+) -> BlobSource:
+    """Open the data of a data layer.
+
+    Args:
+        layer: a LayerParameter in its newest form, of one of the types `DATA_TYPES`.
+        phase: "TRAIN" (crops are random) or "TEST".
+        folders: those of the texts, in which files are looked for behind the working directory.
+        limits: the folders in which all files that the layer and its lists name must lie; None: no limit.
+        seed: of shuffling, skipping, crops and mirroring: a source with the same seed gives the same batches. None:
+            drawn from the system, as Caffe does without ``random_seed``.
+        dtype: "float32" or "float64", of the batches.
+
+    Raises:
+        DataError: a file is missing, damaged or does not fit the layer; a field is out of range. The message has the
+            place of the layer in its text.
+        UsageError: a file lies outside of the limits.
+    """
+    open_source = _SOURCES[layer["type"]]
+    search = FileSearch(tuple(os.fspath(folder) for folder in folders), limits)
+    value = int.from_bytes(os.urandom(8), "little") if seed is None else seed
+    with located(layer.span):
+        try:
+            return open_source(_Request(layer, phase, search, value, dtype))
+        except DataError as error:
+            raise DataError(f"layer {layer['name']!r} ({layer['type']}): {error}") from None
+
+
+def _open_hdf5_data(request: _Request) -> BlobSource:
+    if request.layer.has("transform_param"):
+        raise DataError("it has a transform_param, but HDF5Data does not transform its data; write them transformed")
+    param = request.layer["hdf5_data_param"]
+    return HDF5ListSource(param["source"], request.tops, param["batch_size"], shuffle=param["shuffle"],
+                          seed=request.seed, search=request.search, dtype=request.dtype)  # fmt: skip
+
+
+_SOURCES: dict[str, Callable[[_Request], BlobSource]] = {"HDF5Data": _open_hdf5_data}
+#: The types of layers that have a source.
+DATA_TYPES = frozenset(_SOURCES)
