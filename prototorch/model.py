@@ -134,7 +134,8 @@ class Model(ModelStructure, ModelWeights, ModelExport):
                 loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
                 seed: int = 0, threads: int | None = None, precision: str = "auto", deterministic: bool = False,
                 autotune: bool = False, memory: str = "normal", freeze: str | Sequence[str] = (),
-                lr_mult: Mapping[str, float] | None = None) -> None:  # fmt: skip
+                lr_mult: Mapping[str, float] | None = None, decay_mult: Mapping[str, float] | None = None
+                ) -> None:  # fmt: skip
         """Configure the training, as in Keras. Existing weights stay; the optimizer's state is reset.
 
         Args:
@@ -144,10 +145,10 @@ class Model(ModelStructure, ModelWeights, ModelExport):
             weighted_metrics: likewise; metrics in which sample and class weights count.
             loss_weights: the factors of the losses in the total, in order or by output.
             seed: of initial weights, the order of the data, dropout and augmentation.
-            freeze: patterns of what is not trained, ``["**", "!logits"]``. lr_mult: factors on the learning rate by
-                pattern, ``{"stem/**": 0.1}``. device, threads, precision, ..., memory: see `Compile`.
+            freeze: patterns of what is not trained, ``["**", "!logits"]``. lr_mult, decay_mult: factors by pattern on
+                learning rate and weight decay, ``{"stem/**": 0.1}``. device, ..., memory: see `Compile`.
 
-        Raises UsageError for arguments that do not fit the net, BackendError for a device that is not available; warns
+        Raises UsageError for arguments that do not fit the net, BackendError for a device that is not there; warns
         (`ModelWarning`) of a loss that does not fit what the output ends with.
         """
         outputs = self.net.outputs
@@ -158,7 +159,7 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
                         weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
                         seed=seed, threads=threads, deterministic=deterministic, autotune=autotune, freeze=freeze,
-                        lr_mult=lr_mult or ())  # fmt: skip
+                        lr_mult=lr_mult or (), decay_mult=decay_mult or ())  # fmt: skip
         if loss_weights is not None:
             block = block.replace(loss=apply_loss_weights(block, self.net, loss_weights))
         self.set_compile(block)

@@ -22,6 +22,7 @@ class PrecisionPolicy:
 
     Attributes:
         name: "fp32", "tf32", "bf16" or "fp16".
+        float_dtype: the dtype of weights, losses, the learning rate and the optimizer's slots.
         low_dtype: the dtype of activations, of their gradients and of the copies of weights that layers read; None
             where all is float32. The weights themselves (master weights), the optimizer's slots, running statistics,
             losses and metrics are float32 always.
@@ -34,6 +35,7 @@ class PrecisionPolicy:
     low_dtype: str | None = None
     tf32: bool = False
     loss_scaling: bool = False
+    float_dtype: str = "float32"
 
 
 #: TF32 is allowed for bf16 and fp16, too: a float32 product that is left there is no finer than its neighbours.

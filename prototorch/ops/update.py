@@ -122,15 +122,24 @@ class NadamUpdate(Update):
         return w - m_hat * rate / (xp.sqrt(v_hat) + epsilon), m, v
 
 
+def _root(xp: Any, square: Any, epsilon: float, epsilon_inside_root: bool) -> Any:
+    """The root of a mean square or sum of squares, with epsilon added under it or to it."""
+    return xp.sqrt(square + epsilon) if epsilon_inside_root else xp.sqrt(square) + epsilon
+
+
 class RmspropUpdate(Update):
-    """RMSprop (Hinton's lecture 6): the slot is the mean square of the gradient."""
+    """RMSprop (Hinton's lecture 6): the slot is the mean square of the gradient.
+
+    ``epsilon_inside_root``, here and in the updates like it: epsilon is added under the root (Keras) or to it (Caffe,
+    PyTorch).
+    """
 
     slots = 1
     flops = flops_per_output(8)
 
-    def compute_update(self, xp, w, g, rate, t, v, rho, epsilon):
+    def compute_update(self, xp, w, g, rate, t, v, rho, epsilon, epsilon_inside_root=True):
         v = rho * v + (1 - rho) * g * g
-        return w - rate * g / xp.sqrt(v + epsilon), v
+        return w - rate * g / _root(xp, v, epsilon, epsilon_inside_root), v
 
 
 class RmspropMomentumUpdate(Update):
@@ -139,9 +148,9 @@ class RmspropMomentumUpdate(Update):
     slots = 2
     flops = flops_per_output(10)
 
-    def compute_update(self, xp, w, g, rate, t, v, b, rho, momentum, epsilon):
+    def compute_update(self, xp, w, g, rate, t, v, b, rho, momentum, epsilon, epsilon_inside_root=True):
         v = rho * v + (1 - rho) * g * g
-        b = momentum * b + rate * g / xp.sqrt(v + epsilon)
+        b = momentum * b + rate * g / _root(xp, v, epsilon, epsilon_inside_root)
         return w - b, v, b
 
 
@@ -151,10 +160,10 @@ class CenteredRmspropUpdate(Update):
     slots = 3
     flops = flops_per_output(12)
 
-    def compute_update(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon):
+    def compute_update(self, xp, w, g, rate, t, v, b, a, rho, momentum, epsilon, epsilon_inside_root=True):
         v = rho * v + (1 - rho) * g * g
         a = rho * a + (1 - rho) * g
-        b = momentum * b + rate * g / xp.sqrt(v - a * a + epsilon)
+        b = momentum * b + rate * g / _root(xp, v - a * a, epsilon, epsilon_inside_root)
         return w - b, v, b, a
 
 
@@ -164,9 +173,9 @@ class AdagradUpdate(Update):
     slots = 1
     flops = flops_per_output(6)
 
-    def compute_update(self, xp, w, g, rate, t, a, epsilon):
+    def compute_update(self, xp, w, g, rate, t, a, epsilon, epsilon_inside_root=True):
         a = a + g * g
-        return w - rate * g / xp.sqrt(a + epsilon), a
+        return w - rate * g / _root(xp, a, epsilon, epsilon_inside_root), a
 
 
 class AdadeltaUpdate(Update):

@@ -40,11 +40,10 @@ class Optimizer(Block, family="optimizer"):
     A subclass defines `create_slots` and `update`.
     """
 
-    keyword_only: ClassVar[tuple[str, ...]] = ("l2", "l1")
+    keyword_only: ClassVar[tuple[str, ...]] = ("gradient_accumulation_steps", "l2", "l1")
     neutral_arguments = {
         "name": neutral(hint="an optimizer has no name"),
         "loss_scale_factor": neutral(None, hint="compile(precision='fp16') scales the loss by itself"),
-        "gradient_accumulation_steps": neutral(None, 1, hint="take a larger batch, with memory='low' where it must be"),
     }
 
     learning_rate: float | Schedule = learning_rate_field()
@@ -62,6 +61,12 @@ class Optimizer(Block, family="optimizer"):
         default=None, min=1, doc="Steps between two replacements of the weights by their averages."
     )
 
+    gradient_accumulation_steps: int | None = field(
+        default=None,
+        min=1,
+        doc="Update the weights in every n-th step only, by the mean of the gradients of n steps (Keras; Caffe's "
+        "iter_size). Schedules count updates.",
+    )
     l2: float = field(
         default=0.0,
         min=0,
@@ -82,6 +87,15 @@ class Optimizer(Block, family="optimizer"):
             self.refuse("learning_rate must be finite", "learning_rate")
 
     # ------------------------------------------------------------------ what the trainer calls
+
+    @property
+    def steps_per_update(self) -> int:
+        """The number of steps whose gradients an update takes the mean of."""
+        return self.gradient_accumulation_steps or 1
+
+    def updates_before(self, step: int) -> int:
+        """The number of updates in the first ``step`` steps."""
+        return step // self.steps_per_update
 
     def clip(self, grads: Sequence[Any]) -> list[Any]:
         """The clipped gradients, expressed in ops."""

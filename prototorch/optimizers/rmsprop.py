@@ -13,6 +13,19 @@ from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import example, field
 
 
+def epsilon_inside_root_field() -> Any:
+    """The field that says where epsilon is added."""
+    return field(
+        default=True, doc="Add epsilon under the root, as Keras; false adds it to the root, as PyTorch and Caffe."
+    )
+
+
+def epsilon_attributes(optimizer: RMSprop | Adagrad) -> dict[str, Any]:
+    """The attributes of an update op that say what epsilon is, and where it is added."""
+    where = {} if optimizer.epsilon_inside_root else {"epsilon_inside_root": False}
+    return {"epsilon": optimizer.epsilon, **where}
+
+
 class RMSprop(Optimizer):
     """RMSprop (Hinton's lecture 6), Keras' form: lr g / sqrt(mean square + epsilon), with optional momentum."""
 
@@ -21,10 +34,12 @@ class RMSprop(Optimizer):
     momentum: float = field(default=0.0, min=0, max=1, doc="Momentum.")
     epsilon: float = field(default=1e-7, min=0, doc="Added under the root, for numerical stability.")
     centered: bool = field(default=False, doc="Normalize by the variance of the gradient, not by its mean square.")
+    epsilon_inside_root: bool = epsilon_inside_root_field()
     examples = (
         example("RMSprop { learning_rate: 1e-3 }"),
         example("RMSprop { momentum: 0.9 }"),
         example("RMSprop { centered: true  momentum: 0.5 }"),
+        example("RMSprop { rho: 0.99  epsilon: 1e-8  epsilon_inside_root: false }"),
     )
 
     def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
@@ -36,13 +51,12 @@ class RMSprop(Optimizer):
         return slots
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
+        attrs = {"rho": self.rho, "decay": decay, **epsilon_attributes(self)}
         if len(slots) == 1:
-            results = ops.rmsprop_update(*inputs, *slots.values(), rho=self.rho, epsilon=self.epsilon, decay=decay)
+            results = ops.rmsprop_update(*inputs, *slots.values(), **attrs)
         else:
             op = ops.centered_rmsprop_update if self.centered else ops.rmsprop_momentum_update
-            results = op(
-                *inputs, *slots.values(), rho=self.rho, momentum=self.momentum, epsilon=self.epsilon, decay=decay
-            )
+            results = op(*inputs, *slots.values(), momentum=self.momentum, **attrs)
         return results[0], dict(zip(slots, results[1:], strict=True))
 
 
@@ -52,13 +66,17 @@ class Adagrad(Optimizer):
     learning_rate: float | Schedule = learning_rate_field()
     initial_accumulator_value: float = field(default=0.1, min=0, doc="Initial value of the sums of squares.")
     epsilon: float = field(default=1e-7, min=0, doc="Added under the root, for numerical stability.")
-    examples = (example("Adagrad { learning_rate: 0.01 }"),)
+    epsilon_inside_root: bool = epsilon_inside_root_field()
+    examples = (
+        example("Adagrad { learning_rate: 0.01 }"),
+        example("Adagrad { initial_accumulator_value: 0  epsilon: 1e-8  epsilon_inside_root: false }"),
+    )
 
     def create_slots(self, weight: WeightSpec) -> dict[str, np.ndarray]:
         return {"accumulator": np.full(weight.spec.shape, self.initial_accumulator_value, weight.spec.dtype)}
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
-        new, sums = ops.adagrad_update(*inputs, slots["accumulator"], epsilon=self.epsilon, decay=decay)
+        new, sums = ops.adagrad_update(*inputs, slots["accumulator"], decay=decay, **epsilon_attributes(self))
         return new, {"accumulator": sums}
 
 

@@ -18,7 +18,7 @@ from prototorch.train.class_weights import check_class_weights, sample_class_wei
 from prototorch.train.dataset_binding import input_specs, input_targets
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
-from prototorch.train.step_inputs import PREDICT, SAMPLE_MASK, SAMPLE_WEIGHT_PREFIX, TARGET_PREFIX, TRAIN
+from prototorch.train.step_inputs import PREDICT, SAMPLE_MASK, SAMPLE_WEIGHT_PREFIX, TARGET_PREFIX, is_training
 
 __all__ = ["BatchFeeder"]
 
@@ -83,7 +83,7 @@ class BatchFeeder:
 
     def plan_batch_size(self, phase: str, count: int) -> int:
         """The batch size of the plan for a batch of ``count`` samples, which is padded where the plan's is larger."""
-        few = phase == TRAIN and count * MAX_PADDING_RATIO < self.full_batch
+        few = is_training(phase) and count * MAX_PADDING_RATIO < self.full_batch
         return count if few or count > self.full_batch or not self._pads(phase) else self.full_batch
 
     def _pads(self, phase: str) -> bool:
@@ -112,7 +112,7 @@ class BatchFeeder:
         return self._executors.get(self._executor_key(phase, batch))
 
     def _executor_key(self, phase: str, batch: int) -> tuple[str, int, int]:
-        return phase, batch, self.plan_cache.train_revision if phase == TRAIN else 0
+        return phase, batch, self.plan_cache.train_revision if is_training(phase) else 0
 
     def prepare_executor(self, phase: str, batch: int) -> Executor:
         """The executor for batches of this size. Raises ResourceError where its plan would not fit in memory."""

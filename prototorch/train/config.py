@@ -143,6 +143,21 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
 
 
+class DecayFactor(Block):
+    """A factor on the weight decay of some layers: ``decay_mult { layers: "**/bias"  factor: 0 }``.
+
+    It multiplies the ``decay_mult`` that the layer has itself, and with it the optimizer's ``weight_decay``, ``l1`` and
+    ``l2``. Of several blocks the last that matches counts.
+    """
+
+    display_name = "decay_mult"
+
+    layers: tuple[str, ...] = field(type=ListOf(Pattern()), doc="Patterns of the layers or weights.")
+    factor: float = field(min=0, doc="The factor; with 0 nothing decays.")
+
+    examples = [example('decay_mult { layers: ["**/bias", "**/gamma"]  factor: 0 }')]
+
+
 class LearningRateFactor(Block):
     """A factor on the learning rate of some layers: ``lr_mult { layers: "stage4/**"  factor: 0.1 }``.
 
@@ -162,7 +177,8 @@ class _FactorsByPattern(NestedBlockList):
 
     def convert(self, value: Any) -> tuple[Any, ...]:
         if isinstance(value, Mapping) and "factor" not in value:
-            value = [LearningRateFactor(layers=pattern, factor=factor) for pattern, factor in value.items()]
+            assert isinstance(self.inner, NestedBlock)
+            value = [self.inner.block(layers=pattern, factor=factor) for pattern, factor in value.items()]
         return super().convert(value)
 
 
@@ -188,6 +204,11 @@ class Compile(Block):
         type=_FactorsByPattern(NestedBlock(LearningRateFactor)),
         doc="Factors on the learning rate of layers or weights, by patterns.",
     )
+    decay_mult: tuple[DecayFactor, ...] = field(
+        default=(),
+        type=_FactorsByPattern(NestedBlock(DecayFactor)),
+        doc="Factors on the weight decay of layers or weights, by patterns.",
+    )
     device: str = field(default="auto", type=Choice(NAMES),
                         doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "auto": a GPU where one is.')  # fmt: skip
     precision: str = field(default="auto", type=Choice(PRECISION_NAMES),
@@ -207,6 +228,7 @@ class Compile(Block):
         example("compile { loss: mse  optimizer: sgd  metrics: [mae] }"),
         example("compile { loss: hinge  optimizer: Adam { learning_rate: 1e-3 } }"),
         example('compile { loss: mse  freeze: ["**", "!logits"]  lr_mult { layers: "**/bias"  factor: 2 } }'),
+        example('compile { loss: mse  optimizer: SGD { l2: 5e-4 }  decay_mult { layers: "**/bias"  factor: 0 } }'),
     ]
 
 

@@ -29,13 +29,18 @@ from prototorch.train.memory_estimate import (
 )
 from prototorch.train.metric_totals import MetricTotals
 from prototorch.train.step_graph import StepGraphBuilder
-from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
+from prototorch.train.step_inputs import ACCUMULATE, PREDICT, TEST, TRAIN, is_training
 from prototorch.train.trained_weights import Unfreezing
 from prototorch.train.variable_inits import VariableInits
 
 __all__ = ["PlanCache"]
 
-_STEP_NAMES = {TRAIN: "a training step", TEST: "an evaluation step", PREDICT: "a prediction"}
+_STEP_NAMES = {
+    TRAIN: "a training step",
+    ACCUMULATE: "a training step",
+    TEST: "an evaluation step",
+    PREDICT: "a prediction",
+}
 
 #: phase, input specs, whether the plan preprocesses its input, whether it has a sample mask
 PlanKey = tuple[str, tuple[Any, bool, bool]]
@@ -115,7 +120,7 @@ class PlanCache:
         self.train_revision += 1
         specs = self._train_specs()
         for plans in (self._executors, self._plans, self._precompiled, self._can_pad):
-            for key in [key for key in plans if key[0] in (TRAIN, True)]:
+            for key in [key for key in plans if key[0] in (TRAIN, ACCUMULATE, True)]:
                 del plans[key]
         if specs is not None:
             self.steps.build(TRAIN, specs).inits.create_missing(self.variables, self.backend.threads)
@@ -160,7 +165,7 @@ class PlanCache:
 
     def can_pad(self, phase: str, specs: Mapping[str, Spec]) -> bool:
         """Whether a smaller batch may be padded to these specs; see `StepGraphBuilder.is_samplewise`."""
-        key = (phase == TRAIN, phase == PREDICT, tuple(sorted(specs.items())))
+        key = (is_training(phase), phase == PREDICT, tuple(sorted(specs.items())))
         if key not in self._can_pad:
             self._can_pad[key] = self.steps.is_samplewise(phase, specs)
         return self._can_pad[key]

@@ -20,6 +20,7 @@ from prototorch.graph.batch_analysis import BATCHED, INDEPENDENT, UNIFORM, analy
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.net import Net
 from prototorch.graph.trace import InputPreprocessing, Trace, error_scope, trace
+from prototorch.layers import AddLoss
 from prototorch.metrics.base import apply_mask
 from prototorch.metrics.function_metric import FunctionMetric
 from prototorch.ops.core import backward_pass, use_interpreter
@@ -29,10 +30,12 @@ from prototorch.schema.patterns import check_patterns
 from prototorch.spec import Spec
 from prototorch.text.diagnostics import located
 from prototorch.train.config import Compile
+from prototorch.train.gradient_accumulation import accumulate_gradients
 from prototorch.train.gradient_check import gradient_operands, non_finite_marker
 from prototorch.train.loss_scale import LossScaler
 from prototorch.train.loss_terms import MetricTerm, check_metrics, resolve_loss_terms, resolve_metric_terms
 from prototorch.train.step_inputs import (
+    ACCUMULATE,
     LEARNING_RATE,
     PREDICT,
     SAMPLE_MASK,
@@ -40,6 +43,7 @@ from prototorch.train.step_inputs import (
     STEP,
     TARGET_PREFIX,
     TRAIN,
+    is_training,
 )
 from prototorch.train.trained_weights import TrainedWeights, Unfreezing
 from prototorch.train.variable_inits import VariableInits, initial_slot
@@ -76,15 +80,25 @@ class StepGraphBuilder:
         self.net, self.backend, self.config = net, backend, config
         self.trained_weights = TrainedWeights(net, config)
         self.seed = config.seed if config is not None else 0
+        self.brings_loss = any(isinstance(node.layer, AddLoss) for node in net.nodes)
         self.loss_terms = resolve_loss_terms(net, config) if config is not None else ()
         if config is not None:
             check_metrics(net, config, self.loss_terms)
         self.metric_terms: tuple[MetricTerm, ...] = ()
+        #: values of the net that evaluation and training steps give beside the loss
+        self.step_outputs: tuple[str, ...] = ()
+        #: weights that are updated without a gradient, by their decay alone (one that is not trained: its slots alone)
+        self.decayed_weights: tuple[str, ...] = ()
+
+    @property
+    def float_dtype(self) -> str:
+        """The dtype of losses and of the learning rate."""
+        return self.backend.precision.float_dtype
 
     @property
     def optimizer(self) -> Optimizer:
         """The optimizer. Raises UsageError where the model is not compiled."""
-        if self.config is None or not self.loss_terms:
+        if self.config is None or not (self.loss_terms or self.brings_loss):
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
         return self.config.optimizer
 
@@ -112,7 +126,7 @@ class StepGraphBuilder:
         """The net traced for a phase; its weights are trained as the compile block says. Raises UsageError for a
         pattern of it that matches nothing."""
         chosen = self.trained_weights
-        net_trace = trace(chosen.net, specs, phase == TRAIN, graph, None, self.backend.precision.low_dtype,
+        net_trace = trace(chosen.net, specs, is_training(phase), graph, None, self.backend.precision.low_dtype,
                           preprocessing, chosen.frozen_layers)  # fmt: skip
         chosen.check(net_trace.weights)
         net_trace.weights = chosen.select(net_trace)
@@ -133,7 +147,7 @@ class StepGraphBuilder:
 
     def build_losses(self, graph: Graph, net_trace: Trace, count: Value | float | None = None) -> LossValues:
         """The loss of a traced net, in its graph; ``count`` is the number of samples that count (None: all)."""
-        batch = next(iter(graph.inputs.values())).shape[0]
+        batch = _batch_size(graph)
         share = 1.0 / (float(batch) if count is None else count)
         targets: dict[str, Value] = {}
         weights: dict[str, Value] = {}
@@ -170,7 +184,7 @@ class StepGraphBuilder:
         No sample may depend on another one, and no value on the size of the batch: compared are the graphs of two batch
         sizes, and how each value depends on the batch axis.
         """
-        batch = next(iter(specs.values())).shape[0]
+        batch = next((s.shape[0] for s in specs.values() if s.shape), 1)
         if batch < 2 or any(s.shape[:1] != (batch,) for s in specs.values()):
             return False
         graphs = []
@@ -178,7 +192,7 @@ class StepGraphBuilder:
             graph = Graph()
             size_specs = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
             chosen = self.trained_weights
-            net_trace = trace(chosen.net, size_specs, phase == TRAIN, graph, frozen_layers=chosen.frozen_layers)
+            net_trace = trace(chosen.net, size_specs, is_training(phase), graph, frozen_layers=chosen.frozen_layers)
             batched, uniform = [net_trace.values[name] for name in self.net.outputs], list[Value]()
             with use_interpreter(graph):
                 if phase != PREDICT:
@@ -212,7 +226,7 @@ class StepGraphBuilder:
 
     def _add_step(self, step: StepGraph, net_trace: Trace, phase: str, with_mask: bool) -> StepGraph:
         graph = step.graph
-        batch = next(iter(graph.inputs.values())).shape[0]
+        batch = _batch_size(graph)
         count: Value | float = float(batch)
         sample_mask = graph.constant(np.ones(batch, np.float32))
         if with_mask:
@@ -221,13 +235,15 @@ class StepGraphBuilder:
                 count = ops.sum(sample_mask)
         losses = self.build_losses(graph, net_trace, count)
         per_term = losses.per_term if len(self.loss_terms) > 1 else {}
-        _add_loss_totals(step, phase, count, {"loss": losses.total, **per_term})
-        self._add_metrics(step, net_trace, phase, losses, sample_mask)
+        totals = TRAIN if is_training(phase) else phase
+        _add_loss_totals(step, totals, count, {"loss": losses.total, **per_term})
+        self._add_metrics(step, net_trace, totals, losses, sample_mask)
         step.outputs[LOSS] = losses.total
-        if phase != TRAIN:
+        step.outputs.update({name: net_trace.values[name] for name in self.step_outputs})
+        if not is_training(phase):
             return step
         step.updates.update(net_trace.updates)
-        return step._replace(guarded_states=self._add_optimizer(step, net_trace, losses.total))
+        return step._replace(guarded_states=self._add_optimizer(step, net_trace, losses.total, phase))
 
     def _add_metrics(
         self, step: StepGraph, net_trace: Trace, phase: str, losses: LossValues, sample_mask: Value
@@ -248,7 +264,7 @@ class StepGraphBuilder:
             return None
         return non_finite_marker(gradient_operands(gradients))
 
-    def _add_optimizer(self, step: StepGraph, net_trace: Trace, total: Value) -> frozenset[str]:
+    def _add_optimizer(self, step: StepGraph, net_trace: Trace, total: Value, phase: str) -> frozenset[str]:
         """The backward pass and the optimizer's updates; gives the names of the states that the optimizer changes."""
         optimizer, graph = self.optimizer, step.graph
         weights = [w for w in net_trace.weights.values() if w.trainable]
@@ -267,24 +283,41 @@ class StepGraphBuilder:
             else:
                 marker = self._gradient_marker([g for g in gradients if g is not None])
             step.outputs[GUARD] = total if marker is None else total + marker
-        triples = [(w, v, g) for w, v, g in zip(weights, values, gradients, strict=True) if g is not None]
+        found = {w.name: g for w, g in zip(weights, gradients, strict=True) if g is not None}
         unguarded_names = set(step.updates)
         with graph.phase("update"):
-            rate, number = graph.input(LEARNING_RATE, Spec(())), graph.input(STEP, Spec((), "int64"))
-            clipped = optimizer.clip([g for _, _, g in triples])
-            for (weight, value, _), gradient in zip(triples, clipped, strict=True):
-                with graph.scope(weight.name):
-                    slots = {}
-                    for name, start in optimizer.initial_slots(weight).items():
-                        array, slot = np.asarray(start), f"{SLOT_PREFIX}{weight.name}:{name}"
-                        step.inits[slot] = Spec(array.shape, str(array.dtype)), partial(initial_slot, array)
-                        slots[name] = graph.state(slot, step.inits[slot][0])
-                    first_step = self.trained_weights.first_step(weight.name, net_trace)
-                    steps = number - first_step if first_step else number
-                    new, new_slots = optimizer.apply(value, gradient, slots, rate, steps, weight)
-                    step.updates[weight.name] = new if weight.constraint is None else weight.constraint.project(new)
-                    step.updates.update({slots[k].name: v for k, v in new_slots.items()})
+            if optimizer.steps_per_update > 1:
+                found = accumulate_gradients(step, found, optimizer.steps_per_update, phase == ACCUMULATE)
+            if phase == TRAIN:
+                self._add_updates(step, net_trace, found)
         return frozenset(step.updates.keys() - unguarded_names)
+
+    def _add_updates(self, step: StepGraph, net_trace: Trace, gradients: dict[str, Value]) -> None:
+        """The optimizer's updates of the weights that have a gradient, and of those in `decayed_weights`."""
+        optimizer, graph = self.optimizer, step.graph
+        rate = graph.input(LEARNING_RATE, Spec((), self.float_dtype))
+        number = graph.input(STEP, Spec((), "int64"))
+        clipped = dict(zip(gradients, optimizer.clip(list(gradients.values())), strict=True))
+        for name in (*gradients, *(n for n in self.decayed_weights if n in net_trace.weights and n not in gradients)):
+            weight, value = net_trace.weights[name], graph.states[name]
+            with graph.scope(name):
+                slots = {}
+                for slot_name, start in optimizer.initial_slots(weight).items():
+                    array, slot = np.asarray(start), f"{SLOT_PREFIX}{name}:{slot_name}"
+                    step.inits[slot] = Spec(array.shape, str(array.dtype)), partial(initial_slot, array)
+                    slots[slot_name] = graph.state(slot, step.inits[slot][0])
+                first_step = optimizer.updates_before(self.trained_weights.first_step(name, net_trace))
+                steps = number - first_step if first_step else number
+                if name in clipped:
+                    new, new_slots = optimizer.apply(value, clipped[name], slots, rate, steps, weight)
+                    step.updates[name] = new if weight.constraint is None else weight.constraint.project(new)
+                else:  # its value is what the forward pass has made of it
+                    current = step.updates.get(name, value)
+                    zeros = ops.zeros_like(current)
+                    new, new_slots = optimizer.apply(current, zeros, slots, rate, steps, weight)
+                    if weight.trainable:
+                        step.updates[name] = new
+                step.updates.update({slots[k].name: v for k, v in new_slots.items()})
 
 
 def output_mask(net_trace: Trace, output: str) -> Value | None:
@@ -300,6 +333,11 @@ def output_mask(net_trace: Trace, output: str) -> Value | None:
             "which does not belong to it"
         )
     return mask
+
+
+def _batch_size(graph: Graph) -> int:
+    """The batch size of a traced net: axis 0 of its first input."""
+    return next((value.shape[0] for value in graph.inputs.values() if value.shape), 1)
 
 
 def _add_states(step: StepGraph, prefix: str, specs: Mapping[str, Spec]) -> dict[str, Value]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 __all__ = [
+    "ACCUMULATE",
     "LEARNING_RATE",
     "PREDICT",
     "SAMPLE_MASK",
@@ -18,12 +19,20 @@ __all__ = [
     "TARGET_PREFIX",
     "TEST",
     "TRAIN",
+    "is_training",
     "random_key",
 ]
 
 TRAIN, TEST, PREDICT = "train", "test", "predict"
+#: a training step that adds its gradients to those of a later one, which updates the weights
+ACCUMULATE = "accumulate"
 TARGET_PREFIX, SAMPLE_WEIGHT_PREFIX = "target:", "weight:"
 LEARNING_RATE, STEP, SAMPLE_MASK = "learning_rate", "step", "counted"
+
+
+def is_training(phase: str) -> bool:
+    """Whether a phase is one of training steps."""
+    return phase in (TRAIN, ACCUMULATE)
 
 
 def random_key(seed: int, step: int) -> np.ndarray:

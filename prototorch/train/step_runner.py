@@ -38,7 +38,7 @@ from prototorch.train.precompile import BackgroundCompilation
 from prototorch.train.preprocessing import AUGMENT_KEY, Preprocessor
 from prototorch.train.profiler import CALLBACKS, PREPARE, Profiler
 from prototorch.train.state_check import INTERVAL, describe_states, non_finite_states
-from prototorch.train.step_inputs import LEARNING_RATE, PREDICT, STEP, TRAIN, random_key
+from prototorch.train.step_inputs import ACCUMULATE, LEARNING_RATE, PREDICT, STEP, TRAIN, is_training, random_key
 from prototorch.train.trained_weights import Unfreezing
 
 __all__ = ["StepRunner"]
@@ -104,7 +104,8 @@ class StepRunner(FitState):
         rate = self.plan_cache.optimizer.learning_rate
         if not isinstance(rate, Schedule):
             return float(rate)
-        return rate.value(self.epochs_done() if rate.unit == "epochs" else self.step)
+        updates = self.plan_cache.optimizer.updates_before(self.step)
+        return rate.value(self.epochs_done() if rate.unit == "epochs" else updates)
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
@@ -235,6 +236,8 @@ class StepRunner(FitState):
     ) -> dict[str, Any]:
         if feeder.has_variable_sizes:
             feeder = feeder.for_batch(columns)
+        if phase == TRAIN and (self.step + 1) % self.plan_cache.optimizer.steps_per_update:
+            phase = ACCUMULATE
         executor = feeder.executor(phase, count)
         if executor is None:
             with self.profiler(PREPARE):
@@ -248,11 +251,13 @@ class StepRunner(FitState):
             inputs[RANDOM_KEY] = random_key(self.plan_cache.seed, self.step)
         if AUGMENT_KEY in executor.plan.inputs:
             inputs[AUGMENT_KEY] = random_key(columns.context.key if isinstance(columns, Batch) else 0, 0)
-        if phase != TRAIN:
+        if not is_training(phase):
             outputs = executor(feeder.pad(phase, count, inputs))
             is_padded = phase == PREDICT and feeder.plan_batch_size(phase, count) != count
             return {name: array[:count] for name, array in outputs.items()} if is_padded else outputs
-        inputs[LEARNING_RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(self.step + 1)
+        if phase == TRAIN:
+            number = self.plan_cache.optimizer.updates_before(self.step) + 1
+            inputs[LEARNING_RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(number)
         started = StartedStep(self.step, self.batch, feeder, inputs, columns, count)
         self._recent_steps = [*self._recent_steps, started][-1 - executor.report_lag :]
         padded = feeder.pad(phase, count, inputs)

@@ -17,7 +17,7 @@ from prototorch.graph.weight_spec import WeightSpec
 from prototorch.schema.block_source import find_span
 from prototorch.schema.patterns import check_patterns, includes
 from prototorch.text.diagnostics import located
-from prototorch.train.config import Compile
+from prototorch.train.config import Compile, DecayFactor, LearningRateFactor
 
 __all__ = ["TrainedWeights", "Unfreezing", "with_trainable"]
 
@@ -30,7 +30,7 @@ class Unfreezing(NamedTuple):
 
 
 class TrainedWeights:
-    """The selection of a compiled model: its ``freeze`` and ``lr_mult``, and what has been unfrozen since.
+    """The selection of a compiled model: ``freeze``, ``lr_mult``, ``decay_mult``, and what has been unfrozen since.
 
     Attributes:
         net: the net, in which layers of ``trainable: false`` that have been unfrozen are trainable.
@@ -61,23 +61,25 @@ class TrainedWeights:
             return False
         with located(find_span(config, "freeze")):
             check_patterns(config.freeze, [*names, *weights], "layer or weight")
-        for rule in config.lr_mult:
+        for rule in (*config.lr_mult, *config.decay_mult):
             with located(find_span(rule, "layers")):
                 check_patterns(rule.layers, [*names, *weights], "layer or weight")
         return True
 
     def select(self, net_trace: Trace) -> dict[str, WeightSpec]:
-        """The weights of a traced net, with what is trained and the factor on its learning rate."""
+        """The weights of a traced net, with what is trained and the factors on its learning rate and decay."""
         config = self._config
-        if config is None or not (config.freeze or config.lr_mult or self.unfreezings):
+        if config is None or not (config.freeze or config.lr_mult or config.decay_mult or self.unfreezings):
             return net_trace.weights
         patterns, users = [u.pattern for u in self.unfreezings], _layers_by_weight(net_trace)
         selected = {}
         for name, weight in net_trace.weights.items():
             is_frozen = any(self._is_frozen(patterns, user, name, user) for user in users[name])
-            factor = next((r.factor for r in reversed(config.lr_mult) if includes(r.layers, name, *users[name])), 1.0)
             selected[name] = replace(
-                weight, trainable=weight.trainable and not is_frozen, lr_mult=weight.lr_mult * factor
+                weight,
+                trainable=weight.trainable and not is_frozen,
+                lr_mult=weight.lr_mult * _factor(config.lr_mult, name, users[name]),
+                decay_mult=weight.decay_mult * _factor(config.decay_mult, name, users[name]),
             )
         return selected
 
@@ -116,5 +118,10 @@ def _layers_by_weight(net_trace: Trace) -> dict[str, list[str]]:
     return users
 
 
+def _factor(rules: Sequence[LearningRateFactor | DecayFactor], weight: str, layers: Sequence[str]) -> float:
+    """The factor of the last rule that matches a weight or one of the layers that use it."""
+    return next((rule.factor for rule in reversed(rules) if includes(rule.layers, weight, *layers)), 1.0)
+
+
 def _all_patterns(config: Compile) -> list[str]:
-    return [*config.freeze, *(pattern for rule in config.lr_mult for pattern in rule.layers)]
+    return [*config.freeze, *(p for rule in (*config.lr_mult, *config.decay_mult) for p in rule.layers)]

@@ -10,14 +10,16 @@ native_check = pytest.importorskip("native_check", reason="no native level here"
 check = native_check.check
 
 ADAM = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
+OUTSIDE = {"epsilon_inside_root": False}
 RMS = {"rho": 0.9, "epsilon": 1e-3}
 ATTRS = {
     "sgd_update": [{}, {"l2": 0.01}],
     "momentum_update": [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True, "l2": 0.01}],
     "adam_update": [ADAM], "amsgrad_update": [ADAM], "nadam_update": [ADAM], "adamax_update": [ADAM],
-    "rmsprop_update": [RMS], "rmsprop_momentum_update": [{**RMS, "momentum": 0.5}],
+    "rmsprop_update": [RMS, {**RMS, **OUTSIDE}],
+    "rmsprop_momentum_update": [{**RMS, "momentum": 0.5}, {**RMS, **OUTSIDE, "momentum": 0.5}],
     "centered_rmsprop_update": [{**RMS, "momentum": 0.5, "epsilon": 9.0}],
-    "adagrad_update": [{"epsilon": 1e-3}], "adadelta_update": [RMS],
+    "adagrad_update": [{"epsilon": 1e-3}, {"epsilon": 1e-3, **OUTSIDE}], "adadelta_update": [RMS],
     "lion_update": [{"beta_1": 0.9, "beta_2": 0.99}],
 }  # fmt: skip
 

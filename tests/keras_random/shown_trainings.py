@@ -141,13 +141,6 @@ def not_finite():
     assert not np.isfinite(model.layers[0].kernel.numpy()).all()
 
 
-@shows("Gradient accumulation")
-def accumulation():
-    with pytest.raises(UsageError, match="gradient_accumulation_steps"):
-        pt.optimizers.SGD(gradient_accumulation_steps=2)
-    assert keras.optimizers.SGD(gradient_accumulation_steps=2).gradient_accumulation_steps == 2
-
-
 @shows("evaluate gives names")
 def evaluate_names():
     x, y = np.ones((4, 2), np.float32), np.zeros((4, 1), np.float32)

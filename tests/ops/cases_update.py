@@ -8,6 +8,7 @@ from tests.ops.op_case import case, normal, positive
 
 RATE, STEP = np.array(0.03), np.array(4, "int64")
 SHAPES = [(), (3,), (2, 3), (0, 2), (1, 1)]
+ROOT, OUTSIDE = {"rho": 0.9, "epsilon": 1e-3}, {"epsilon": 0.1, "epsilon_inside_root": False}
 ADAM = {"beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-3}
 
 
@@ -58,26 +59,30 @@ def nadam(w, g, rate, t, m, v, beta_1, beta_2, epsilon):
     return w - rate * m_hat / (math.sqrt(v / (1 - beta_2**t)) + epsilon), m, v
 
 
-def rmsprop(w, g, rate, t, v, rho, epsilon):
-    v = rho * v + (1 - rho) * g * g
-    return w - rate * g / math.sqrt(v + epsilon), v
+def root(square, epsilon, epsilon_inside_root):
+    return math.sqrt(square + epsilon) if epsilon_inside_root else math.sqrt(square) + epsilon
 
 
-def rmsprop_momentum(w, g, rate, t, v, b, rho, momentum, epsilon):
+def rmsprop(w, g, rate, t, v, rho, epsilon, epsilon_inside_root=True):
     v = rho * v + (1 - rho) * g * g
-    b = momentum * b + rate * g / math.sqrt(v + epsilon)
+    return w - rate * g / root(v, epsilon, epsilon_inside_root), v
+
+
+def rmsprop_momentum(w, g, rate, t, v, b, rho, momentum, epsilon, epsilon_inside_root=True):
+    v = rho * v + (1 - rho) * g * g
+    b = momentum * b + rate * g / root(v, epsilon, epsilon_inside_root)
     return w - b, v, b
 
 
-def centered(w, g, rate, t, v, b, a, rho, momentum, epsilon):
+def centered(w, g, rate, t, v, b, a, rho, momentum, epsilon, epsilon_inside_root=True):
     v, a = rho * v + (1 - rho) * g * g, rho * a + (1 - rho) * g
-    b = momentum * b + rate * g / math.sqrt(v - a * a + epsilon)
+    b = momentum * b + rate * g / root(v - a * a, epsilon, epsilon_inside_root)
     return w - b, v, b, a
 
 
-def adagrad(w, g, rate, t, a, epsilon):
+def adagrad(w, g, rate, t, a, epsilon, epsilon_inside_root=True):
     a += g * g
-    return w - rate * g / math.sqrt(a + epsilon), a
+    return w - rate * g / root(a, epsilon, epsilon_inside_root), a
 
 
 def adadelta(w, g, rate, t, a, d, rho, epsilon):
@@ -102,10 +107,10 @@ TABLE = [
     ("adam_update", adam, [ADAM, {**ADAM, "decay": 0.1}], 2),
     ("amsgrad_update", amsgrad, [ADAM], 3),
     ("nadam_update", nadam, [ADAM, {**ADAM, "decay": 0.1}], 2),
-    ("rmsprop_update", rmsprop, [{"rho": 0.9, "epsilon": 1e-3}], 1),
-    ("rmsprop_momentum_update", rmsprop_momentum, [{"rho": 0.9, "momentum": 0.5, "epsilon": 1e-3}], 2),
-    ("centered_rmsprop_update", centered, [{"rho": 0.9, "momentum": 0.5, "epsilon": 1e-3}], 3),
-    ("adagrad_update", adagrad, [{"epsilon": 1e-3}], 1),
+    ("rmsprop_update", rmsprop, [{"rho": 0.9, "epsilon": 1e-3}, {"rho": 0.9, **OUTSIDE}], 1),
+    ("rmsprop_momentum_update", rmsprop_momentum, [{**ROOT, "momentum": 0.5}, {**ROOT, **OUTSIDE, "momentum": 0.5}], 2),
+    ("centered_rmsprop_update", centered, [{**ROOT, "momentum": 0.5}, {**ROOT, **OUTSIDE, "momentum": 0.5}], 3),
+    ("adagrad_update", adagrad, [{"epsilon": 1e-3}, OUTSIDE], 1),
     ("adadelta_update", adadelta, [{"rho": 0.9, "epsilon": 1e-3}], 2),
     ("adamax_update", adamax, [ADAM], 2),
     ("lion_update", lion, [{"beta_1": 0.9, "beta_2": 0.99}], 1),
