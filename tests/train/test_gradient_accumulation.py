@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
+from prototorch.errors import UsageError
 
 X = np.random.default_rng(0).normal(size=(24, 5)).astype(np.float32)
 Y = np.random.default_rng(1).normal(size=(24, 2)).astype(np.float32)
@@ -30,7 +31,7 @@ def by_keras(optimizer, batch_size, epochs=2):
     model.compile(optimizer, "mse")
     model.set_weights([KERNEL, np.zeros(2, np.float32)])
     model.fit(X, Y, batch_size=batch_size, epochs=epochs, shuffle=False, verbose=0)
-    return model.get_weights()
+    return [w.value.detach().numpy() for w in model.weights]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_decay_mult_of_a_pattern():
     kernels = [m.weights["dense/kernel"] for m in (plain, spared, decayed)]
     np.testing.assert_allclose(kernels[1] - kernels[0], -0.0001 * 5.0 * KERNEL, rtol=1e-2, atol=1e-7)
     np.testing.assert_allclose(kernels[2] - kernels[0], -0.0001 * 10.0 * KERNEL, rtol=1e-2, atol=1e-7)
-    with pytest.raises(pt.UsageError, match="matches no layer or weight"):
+    with pytest.raises(UsageError, match="matches no layer or weight"):
         trained(pt.optimizers.SGD(0.1), 24, decay_mult={"conv": 0.0})
 
 
