@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ def epsilon_attributes(optimizer: RMSprop | Adagrad) -> dict[str, Any]:
 
 class RMSprop(Optimizer):
     """RMSprop (Hinton's lecture 6), Keras' form: lr g / sqrt(mean square + epsilon), with optional momentum."""
+
+    keyword_only: ClassVar[tuple[str, ...]] = (*Optimizer.keyword_only, "epsilon_inside_root")
 
     learning_rate: float | Schedule = learning_rate_field()
     rho: float = field(default=0.9, min=0, max=1, doc="Decay rate of the mean square.")
@@ -62,6 +64,8 @@ class RMSprop(Optimizer):
 
 class Adagrad(Optimizer):
     """Adagrad (Duchi et al. 2011), Keras' form: lr g / sqrt(sum of squares + epsilon)."""
+
+    keyword_only: ClassVar[tuple[str, ...]] = (*Optimizer.keyword_only, "epsilon_inside_root")
 
     learning_rate: float | Schedule = learning_rate_field()
     initial_accumulator_value: float = field(default=0.1, min=0, doc="Initial value of the sums of squares.")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prototorch import ops
-from prototorch.graph.ir import Value
+from prototorch.graph.ir import Graph, Value
 from prototorch.runtime.variables import SLOT_PREFIX
-
-if TYPE_CHECKING:
-    from prototorch.train.step_graph import StepGraph
+from prototorch.train.variable_inits import VariableInits
 
 __all__ = ["ACCUMULATOR_SLOT", "accumulate_gradients"]
 
@@ -21,18 +18,18 @@ ACCUMULATOR_SLOT = "accumulated_gradient"
 
 
 def accumulate_gradients(
-    step: StepGraph, gradients: Mapping[str, Value], count: int, is_partial: bool
-) -> dict[str, Value]:
+    graph: Graph, inits: VariableInits, gradients: Mapping[str, Value], count: int, is_partial: bool
+) -> tuple[dict[str, Value], dict[str, Value]]:
     """Add the gradients of a step, by weight, to those of the steps before it, which are states of its graph.
 
-    is_partial: whether later steps of the same update follow. If not, the sums begin again at 0, and their means over
-    ``count`` steps are returned; else nothing is.
+    is_partial: whether later steps of the same update follow. If not, the sums begin again at 0. Gives the means over
+    ``count`` steps (none where it is partial), and the new values of the states by their names.
     """
-    means = {}
+    means, updates = {}, {}
     for name, gradient in gradients.items():
         slot = f"{SLOT_PREFIX}{name}:{ACCUMULATOR_SLOT}"
-        step.inits[slot] = gradient.spec, partial(np.zeros, gradient.shape, gradient.spec.dtype)
-        total = step.graph.state(slot, gradient.spec) + gradient
-        step.updates[slot] = total if is_partial else ops.zeros_like(gradient)
+        inits[slot] = gradient.spec, partial(np.zeros, gradient.shape, gradient.spec.dtype)
+        total = graph.state(slot, gradient.spec) + gradient
+        updates[slot] = total if is_partial else ops.zeros_like(gradient)
         means[name] = total * (1.0 / count)
-    return {} if is_partial else means
+    return ({} if is_partial else means), updates

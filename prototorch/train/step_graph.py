@@ -287,7 +287,9 @@ class StepGraphBuilder:
         unguarded_names = set(step.updates)
         with graph.phase("update"):
             if optimizer.steps_per_update > 1:
-                found = accumulate_gradients(step, found, optimizer.steps_per_update, phase == ACCUMULATE)
+                is_partial, count = phase == ACCUMULATE, optimizer.steps_per_update
+                found, sums = accumulate_gradients(graph, step.inits, found, count, is_partial)
+                step.updates.update(sums)
             if phase == TRAIN:
                 self._add_updates(step, net_trace, found)
         return frozenset(step.updates.keys() - unguarded_names)

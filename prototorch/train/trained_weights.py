@@ -61,7 +61,7 @@ class TrainedWeights:
             return False
         with located(find_span(config, "freeze")):
             check_patterns(config.freeze, [*names, *weights], "layer or weight")
-        for rule in (*config.lr_mult, *config.decay_mult):
+        for rule in _rules(config):
             with located(find_span(rule, "layers")):
                 check_patterns(rule.layers, [*names, *weights], "layer or weight")
         return True
@@ -124,4 +124,8 @@ def _factor(rules: Sequence[LearningRateFactor | DecayFactor], weight: str, laye
 
 
 def _all_patterns(config: Compile) -> list[str]:
-    return [*config.freeze, *(p for rule in (*config.lr_mult, *config.decay_mult) for p in rule.layers)]
+    return [*config.freeze, *(pattern for rule in _rules(config) for pattern in rule.layers)]
+
+
+def _rules(config: Compile) -> list[LearningRateFactor | DecayFactor]:
+    return [*config.lr_mult, *config.decay_mult]
