@@ -20,7 +20,7 @@ NAMES = {
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AlphaDropout ArgMax
         ArgMin Average AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization Bidirectional
         BroadcastTo CELU Cast Ceil CenterCrop ClassAccuracy Clip ColorChannels Concatenate
-        ContrastivePairLoss Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose Cos
+        ContrastivePairLoss Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose Copies Cos
         Cropping1D Cropping2D Cropping3D CumSum Dense DepthToSpace DepthwiseConv1D DepthwiseConv2D Divide
         Dot Dropout ELU Embedding Equal Erf EuclideanLoss Exponential Flatten Floor GELU GRU GaussianDropout
         GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D
@@ -34,9 +34,9 @@ NAMES = {
         ReduceMean ReduceMin ReduceProd ReduceSum RepeatVector Rescaling Reshape Resizing Round SELU
         SeparableConv1D SeparableConv2D SiLU Sigmoid SigmoidCrossentropyLoss Sign SimpleRNN Sin
         SinePositionEncoding Slice SoftShrink Softmax SoftmaxCrossentropyLoss Softplus Softsign SpaceToDepth
-        SpatialDropout1D SpatialDropout2D SpatialDropout3D Split Sqrt Square Subtract Take TakeAlongAxis
-        Tanh ThresholdedReLU Tile TimeDistributed TopK UpSampling1D UpSampling2D UpSampling3D Where
-        ZeroPadding1D ZeroPadding2D ZeroPadding3D
+        SpatialDropout1D SpatialDropout2D SpatialDropout3D Split Sqrt Square StopGradient Subtract Take
+        TakeAlongAxis Tanh ThresholdedReLU Tile TimeDistributed TopK UpSampling1D UpSampling2D UpSampling3D
+        Where ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """,
     "losses": """
         BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity FunctionLoss Hinge

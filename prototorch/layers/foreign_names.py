@@ -5,8 +5,8 @@ from __future__ import annotations
 _OWN = "A text holds no code: a layer of your own is a class in Python (docs/extending.md), which a text then names."
 _NET = "A net is the list of its layers, without a block around them."
 _DATA = "Data are declared in fit { data { source: ... } }."
-_LOSS = "A loss is declared in compile { loss: ... }."
-_METRIC = "Metrics are declared in compile { metrics: [...] }."
+_LOSS = "A loss is declared in compile {{ loss: ... }}; as a layer with a scalar output there is {}."
+_METRIC = "Metrics are declared in compile { metrics: [...] }; as a layer with a scalar output there is ClassAccuracy."
 _RESIDUAL = "Write Add { branch { ... }  branch { } }: an empty branch is the identity."
 _MERGE = "Merging layers are Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate and Dot."
 _SPLIT = 'Several layers may read one: name it with bottom: "...".'
@@ -16,7 +16,8 @@ LAYER_HINTS = {
     **dict.fromkeys(("Sequential", "Model", "Functional", "Module", "Net"), _NET),
     **dict.fromkeys(("InputLayer", "Placeholder"), "Write input { shape: [...] }."),
     **dict.fromkeys(("Data", "ImageData", "HDF5Data", "MemoryData"), _DATA),
-    **dict.fromkeys(("Loss", "SoftmaxWithLoss", "SigmoidCrossEntropyLoss", "EuclideanLoss", "CrossEntropyLoss"), _LOSS),
+    **dict.fromkeys(("Loss", "SoftmaxWithLoss", "CrossEntropyLoss"), _LOSS.format("SoftmaxCrossentropyLoss")),
+    "SigmoidCrossEntropyLoss": _LOSS.format("SigmoidCrossentropyLoss"),
     **dict.fromkeys(("Accuracy", "Metric"), _METRIC),
     **dict.fromkeys(("Residual", "Skip", "Shortcut", "ResBlock"), _RESIDUAL),
     **dict.fromkeys(("Merge", "Eltwise"), _MERGE),

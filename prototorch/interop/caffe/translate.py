@@ -185,8 +185,9 @@ class _Translation:
     def loss_weights(self, site: CaffeSite) -> tuple[float, ...]:
         """The factor of each top in the net's loss."""
         stated, count = site.layer["loss_weight"], max(site.num_tops, len(site.tops))
-        if stated and len(stated) != site.num_tops:
-            site.fail(f"it has {len(stated)} loss_weight fields and {site.num_tops} tops", site.layer, "loss_weight")
+        num_tops = site.num_tops if site.loss_weight is None else count  # a loss may leave its top out
+        if stated and len(stated) != num_tops:
+            site.fail(f"it has {len(stated)} loss_weight fields and {num_tops} tops", site.layer, "loss_weight")
         if stated:
             return tuple(stated)
         first = site.loss_weight or 0.0
