@@ -35,8 +35,10 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
         return cuda_backend(ExecutionSettings(resolve_precision(precision, gpu=True), deterministic, autotune))
     if device != "cpu":
         raise BackendError(f"there is no device {device!r}; there are cpu and cuda.{did_you_mean(device, NAMES)}")
-    resolve_precision(precision, gpu=False)
-    return cpu(threads=threads, strict=precision in STRICT_NAMES, autotune=autotune)
+    policy = resolve_precision(precision, gpu=False)
+    backend = cpu(threads=threads, strict=precision in STRICT_NAMES, autotune=autotune)
+    backend.precision = policy
+    return backend
 
 
 def cuda_backend(settings: ExecutionSettings) -> Backend:

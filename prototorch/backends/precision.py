@@ -11,7 +11,7 @@ import numpy as np
 from prototorch.errors import BackendError, UsageError, did_you_mean
 
 #: the names in a model file; "auto" is tf32 on a GPU and fp32 on the CPU, "float32" another name of fp32
-PRECISION_NAMES = ("auto", "fp32", "tf32", "bf16", "fp16", "float32")
+PRECISION_NAMES = ("auto", "fp32", "tf32", "bf16", "fp16", "float32", "float64")
 #: names that exclude faster algorithms that round more: TF32 on a GPU, Winograd's convolutions on the CPU
 STRICT_NAMES = ("fp32", "float32")
 
@@ -21,12 +21,13 @@ class PrecisionPolicy:
     """The arithmetic of a model.
 
     Attributes:
-        name: "fp32", "tf32", "bf16" or "fp16".
-        float_dtype: the dtype of weights, losses, the learning rate and the optimizer's slots.
+        name: "fp32", "tf32", "bf16", "fp16" or "float64".
         low_dtype: the dtype of activations, of their gradients and of the copies of weights that layers read; None
             where all is float32. The weights themselves (master weights), the optimizer's slots, running statistics,
             losses and metrics are float32 always.
         tf32: whether a product of float32 values may round its factors to 10 bits of mantissa (NVIDIA's TF32).
+        float_dtype: the dtype of weights, inputs and of all that is computed from them; with "float64" losses,
+            optimizer slots and running statistics are float64, too.
         loss_scaling: whether the loss is multiplied by a dynamic factor before the backward pass, because small
             gradients would underflow in `low_dtype`.
     """
@@ -44,6 +45,7 @@ _POLICIES = {
     "tf32": PrecisionPolicy("tf32", tf32=True),
     "bf16": PrecisionPolicy("bf16", "bfloat16", tf32=True),
     "fp16": PrecisionPolicy("fp16", "float16", tf32=True, loss_scaling=True),
+    "float64": PrecisionPolicy("float64", float_dtype="float64"),
 }
 
 
@@ -60,7 +62,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 def resolve_precision(name: str, gpu: bool) -> PrecisionPolicy:
     """The precision of a name on a GPU or on the CPU. Raises UsageError for an unknown name.
 
-    On the CPU all of them are fp32, which is at least as precise as the requested one.
+    On the CPU all of them but float64 are fp32, which is at least as precise as the requested one.
     """
     if name not in PRECISION_NAMES:
         raise UsageError(
@@ -68,7 +70,7 @@ def resolve_precision(name: str, gpu: bool) -> PrecisionPolicy:
             f"{did_you_mean(name, PRECISION_NAMES)}"
         )
     if not gpu:
-        return _POLICIES["fp32"]
+        return _POLICIES["float64" if name == "float64" else "fp32"]
     return _POLICIES[{"auto": "tf32", "float32": "fp32"}.get(name, name)]
 
 

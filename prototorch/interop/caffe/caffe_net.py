@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from prototorch.graph.net import Net
+from prototorch.graph.weight_spec import WeightSpec
 from prototorch.interop.layouts import WeightLayout
 from prototorch.spec import Spec
 from prototorch.text.caffe.message import Message
@@ -74,8 +76,8 @@ class CaffeNet:
     net: our net. Its inputs are the tops of data and host layers and the net's own inputs; shapes there leave out
     axis 0. message: the upgraded NetParameter, filtered by its state. phase: "TRAIN" or "TEST". blobs: for each blob
     the value of the net that it holds at the end, in the order in which blobs are made. specs: of all values, with
-    all axes, for the input shapes that the net was translated for. inputs, outputs: names of blobs, as in Caffe
-    (outputs: those that nothing reads, in alphabetical order).
+    all axes, for the input shapes that the net was translated for. weights: of the net, by name. inputs: the blobs that
+    are inputs of our net, with their values; outputs: names of the blobs that nothing reads, in alphabetical order.
     """
 
     net: Net
@@ -84,13 +86,19 @@ class CaffeNet:
     layers: tuple[CaffeLayer, ...]
     blobs: Mapping[str, str]
     specs: Mapping[str, Spec]
-    inputs: tuple[str, ...]
+    weights: Mapping[str, WeightSpec]
+    inputs: Mapping[str, str]
     outputs: tuple[str, ...]
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of all values, with all axes."""
         return {name: spec.shape for name, spec in self.specs.items()}
+
+    @cached_property
+    def blob_of_value(self) -> dict[str, str]:
+        """The blob that holds a value of the net, for all values of blobs, overwritten ones included."""
+        return {v: b for layer in self.layers for b, v in zip(layer.tops, layer.top_values, strict=False)}
 
     @property
     def params(self) -> tuple[CaffeParam, ...]:

@@ -27,6 +27,9 @@ for _info in pkgutil.iter_modules(layer_modules.__path__):
 
 Shape = tuple[int, ...]
 
+#: the name of the top of a loss that states none
+AUTOMATIC_TOP = "(automatic)"
+
 
 def translate_net(
     message: Message, phase: str, input_shapes: Mapping[str, Shape], float_dtype: str = "float32"
@@ -49,7 +52,7 @@ class _Translation:
     trace: Trace = field(init=False)
     nodes: list[LayerNode] = field(default_factory=list)
     inputs: list[InputNode] = field(default_factory=list)
-    input_blobs: list[str] = field(default_factory=list)
+    input_values: dict[str, str] = field(default_factory=dict)  # blob -> the input of the net
     layers: list[CaffeLayer] = field(default_factory=list)
     blobs: dict[str, str] = field(default_factory=dict)  # blob -> the value that it holds now
     unread: dict[str, None] = field(default_factory=dict)  # blobs that nothing has read since they were made
@@ -69,8 +72,8 @@ class _Translation:
             tuple(self.blobs[name] for name in sorted(self.unread)),
         )
         specs = {name: value.spec for name, value in self.trace.values.items()}
-        return CaffeNet(net, self.message, self.phase, tuple(self.layers), self.blobs, specs,
-                        tuple(self.input_blobs), tuple(sorted(self.unread)))  # fmt: skip
+        return CaffeNet(net, self.message, self.phase, tuple(self.layers), self.blobs, specs, self.trace.weights,
+                        self.input_values, tuple(sorted(self.unread)))  # fmt: skip
 
     def add_layer(self, layer: Message) -> None:
         """Translate a layer and connect it."""
@@ -91,11 +94,11 @@ class _Translation:
             fail_at(f"layer {site.name!r} ({type_name}): {error}", layer.span)
         self.nodes += site.nodes
         params = self.read_params(site)
-        self.write_tops(layer, site.tops)
-        nodes, bottoms_of = tuple(n.name for n in site.nodes), tuple(layer["bottom"])
-        losses = self.loss_weights(site)
-        self.layers.append(CaffeLayer(site.name, type_name, site.kind, layer, nodes, bottoms_of, tuple(layer["top"]),
-                                      bottoms, site.tops, losses, params))  # fmt: skip
+        tops = self.write_tops(layer, site)
+        nodes = tuple(n.name for n in site.nodes)
+        losses = self.loss_weights(site, len(tops))
+        self.layers.append(CaffeLayer(site.name, type_name, site.kind, layer, nodes, tuple(layer["bottom"]), tops,
+                                      bottoms, site.tops[: len(tops)], losses, params))  # fmt: skip
 
     def read_bottoms(self, layer: Message) -> tuple[str, ...]:
         """The values that a layer reads."""
@@ -111,20 +114,29 @@ class _Translation:
             self.unread.pop(blob, None)
         return tuple(values)
 
-    def write_tops(self, layer: Message, values: tuple[str, ...]) -> None:
-        """Connect a layer's tops. One may be a bottom of the layer at the same position (in-place), else it is new."""
+    def write_tops(self, layer: Message, site: CaffeSite) -> tuple[str, ...]:
+        """Connect a layer's tops. One may be a bottom of the layer at the same position (in-place), else it is new.
+
+        A loss without a top gets one with a name that no layer can read, as in Caffe. Returns the tops."""
         tops, bottoms = layer["top"], layer["bottom"]
-        if len(values) < len(tops):
+        if len(site.tops) < len(tops):
             fail_at(
-                f"layer {layer['name']!r} ({layer['type']}) has {len(tops)} tops, but gives {len(values)}",
-                layer.field_span("top", len(values)),
+                f"layer {layer['name']!r} ({layer['type']}) has {len(tops)} tops, but gives {len(site.tops)}",
+                layer.field_span("top", len(site.tops)),
             )
-        for index, (blob, value) in enumerate(zip(tops, values, strict=False)):
+        for index, (blob, value) in enumerate(zip(tops, site.tops, strict=False)):
             in_place = bottoms[index : index + 1] == [blob]
             if blob in self.blobs and not in_place:
                 fail_at(f"the blob {blob!r} is made by several layers", layer.field_span("top", index))
             self.blobs[blob] = value
             self.unread[blob] = None
+        if tops or not site.tops or site.loss_weight is None:
+            return tuple(tops)
+        name = AUTOMATIC_TOP
+        while name in self.blobs:
+            name += "'"
+        self.blobs[name] = site.tops[0]
+        return (name,)
 
     def add_input(self, blob: str, shape: Shape | None, dtype: str | None) -> str:
         """An input of the net: a top of a data or host layer, or of Input; its value."""
@@ -135,7 +147,7 @@ class _Translation:
         dtype = dtype or self.float_dtype
         self.trace.values[value] = self.trace.graph.input(value, Spec(tuple(shape), dtype))
         self.inputs.append(InputNode(value, tuple(shape[1:]), dtype))
-        self.input_blobs.append(blob)
+        self.input_values[blob] = value
         return value
 
     def read_params(self, site: CaffeSite) -> tuple[CaffeParam, ...]:
@@ -182,12 +194,11 @@ class _Translation:
                 )  # fmt: skip
         return replace(param, owner=(owner.layer, owner.index), lr_mult=owner.lr_mult, decay_mult=owner.decay_mult)
 
-    def loss_weights(self, site: CaffeSite) -> tuple[float, ...]:
+    def loss_weights(self, site: CaffeSite, count: int) -> tuple[float, ...]:
         """The factor of each top in the net's loss."""
-        stated, count = site.layer["loss_weight"], max(site.num_tops, len(site.tops))
-        num_tops = site.num_tops if site.loss_weight is None else count  # a loss may leave its top out
-        if stated and len(stated) != num_tops:
-            site.fail(f"it has {len(stated)} loss_weight fields and {num_tops} tops", site.layer, "loss_weight")
+        stated = site.layer["loss_weight"]
+        if stated and len(stated) != count:
+            site.fail(f"it has {len(stated)} loss_weight fields and {count} tops", site.layer, "loss_weight")
         if stated:
             return tuple(stated)
         first = site.loss_weight or 0.0

@@ -1,0 +1,194 @@
+"""Running a Caffe net: ranges of its layers forward and backward, for the shapes that its blobs have."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from prototorch.backends.core import Backend
+from prototorch.caffe.blob import Blob
+from prototorch.caffe.host_layers import HostLayer
+from prototorch.caffe.range_plans import RangePlans
+from prototorch.interop.caffe.backward_flags import BackwardFlags, find_backward_flags
+from prototorch.interop.caffe.caffe_net import CaffeNet
+from prototorch.runtime.variables import Variables
+from prototorch.train.step_inputs import random_key
+
+__all__ = ["Execution"]
+
+Shapes = dict[str, tuple[int, ...]]
+MAX_SHAPES = 8  # input shapes whose plans are kept
+MAX_RANGES = 32  # ranges of layers whose plans are kept
+
+
+@dataclass
+class _ShapedNet:
+    """The net for some input shapes, with the plans of its ranges."""
+
+    net: CaffeNet
+    flags: BackwardFlags
+    ranges: OrderedDict[range, RangePlans] = field(default_factory=OrderedDict)
+    last_run: dict[int, RangePlans] = field(default_factory=dict)  # by layer
+
+
+class Execution:
+    """Runs a net on a backend.
+
+    translate: the net for shapes of its input blobs. host_layers: what runs between plans, by the layer's position;
+    they fill the net's inputs, together with the caller, who writes into `blobs`.
+    """
+
+    def __init__(
+        self,
+        translate: Callable[[Shapes], CaffeNet],
+        net: CaffeNet,
+        host_layers: Mapping[int, HostLayer],
+        backend: Backend,
+        variables: Variables,
+        seed: int,
+    ):
+        self.translate, self.host_layers = translate, host_layers
+        self.backend, self.variables, self.seed = backend, variables, seed
+        self.step = 0
+        self.blobs: dict[str, Blob] = {}
+        self._nets: OrderedDict[tuple[tuple[str, tuple[int, ...]], ...], _ShapedNet] = OrderedDict()
+        self._adopt(net)
+
+    @property
+    def net(self) -> CaffeNet:
+        """The net for the shapes that the input blobs had at the last run or `reshape`."""
+        return self._current.net
+
+    @property
+    def flags(self) -> BackwardFlags:
+        """What is differentiated."""
+        return self._current.flags
+
+    def reshape(self) -> None:
+        """Give all blobs the shapes that follow from those of the inputs."""
+        shapes = {name: self.blobs[name].shape for name in self.net.inputs}
+        key = tuple(sorted(shapes.items()))
+        if key == self._key:
+            return
+        if key in self._nets:
+            self._nets.move_to_end(key)
+            self._use(key)
+        else:
+            self._adopt(self.translate(shapes))
+
+    def _adopt(self, net: CaffeNet) -> None:
+        shapes = net.shapes
+        key = tuple(sorted((name, shapes[value]) for name, value in net.inputs.items()))
+        self._nets[key] = _ShapedNet(net, find_backward_flags(net))
+        if len(self._nets) > MAX_SHAPES:
+            self._nets.popitem(last=False)
+        self._use(key)
+
+    def _use(self, key: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
+        self._key, self._current = key, self._nets[key]
+        net = self.net
+        for name, value in net.blobs.items():
+            spec = net.specs[value]
+            if name in self.blobs:
+                self.blobs[name].reshape(*spec.shape)
+            else:
+                self.blobs[name] = Blob(*spec.shape, dtype=self.backend.precision.float_dtype)
+        for layer in net.layers:
+            for top, weight in zip(layer.tops, layer.loss_weights, strict=False):
+                if weight:
+                    self.blobs[top].diff[...] = weight
+
+    def forward(self, first: int, last: int) -> float:
+        """Run the layers from ``first`` to ``last`` (inclusive). Returns the sum of the losses of these layers."""
+        self.reshape()
+        key = random_key(self.seed, self.step)
+        self.step += 1
+        for layers in self._runs(first, last):
+            host = self.host_layers.get(layers.start)
+            if host is not None:
+                layer = self.net.layers[layers.start]
+                host.forward([self.blobs[b] for b in layer.bottoms], [self.blobs[t] for t in layer.tops])
+                self.reshape()
+                continue
+            plans = self._plans(layers)
+            values = plans.forward(self._read_data, key)
+            for value, array in values.items():
+                self.blobs[plans.visible[value]].store("data", array)
+            self._current.last_run.update(dict.fromkeys(layers, plans))
+        return self._loss(first, last)
+
+    def _loss(self, first: int, last: int) -> float:
+        total = 0.0
+        for layer in self.net.layers[first : last + 1]:
+            for top, weight in zip(layer.tops, layer.loss_weights, strict=False):
+                if weight:
+                    total += weight * float(self.blobs[top].read("data").sum())
+        return total
+
+    def backward(self, first: int, last: int) -> dict[str, np.ndarray]:
+        """Differentiate the layers from ``last`` back to ``first`` (inclusive), from the diffs of their tops. Returns
+        the gradients of weights by name."""
+        gradients: dict[str, np.ndarray] = {}
+        for layers in reversed(list(self._runs(first, last))):
+            host = self.host_layers.get(layers.start)
+            if host is not None:
+                self._host_backward(host, layers.start, gradients)
+                continue
+            plans, is_current = self._last_plans(layers)
+            values, weights = plans.backward(layers, is_current, self._read_data, self._read_diff)
+            blobs = {value: blob for i in layers for value, blob in self._bottoms(i)}
+            newest = {blobs[value]: array for value, array in values.items()}
+            for blob, array in newest.items():
+                self.blobs[blob].store("diff", array)
+            for name, array in weights.items():
+                gradients[name] = array + gradients[name] if name in gradients else array
+        return gradients
+
+    def _bottoms(self, index: int) -> Iterator[tuple[str, str]]:
+        layer = self.net.layers[index]
+        return zip(layer.bottom_values, layer.bottoms, strict=True)
+
+    def _host_backward(self, host: HostLayer, index: int, gradients: dict[str, np.ndarray]) -> None:
+        layer = self.net.layers[index]
+        if self.flags.layers[index]:
+            tops, bottoms = ([self.blobs[b] for b in names] for names in (layer.tops, layer.bottoms))
+            host.backward(tops, self.flags.bottoms[index], bottoms)
+
+    def _runs(self, first: int, last: int) -> Iterator[range]:
+        """The layers in pieces: each a host layer alone, or neighbouring native layers."""
+        start = first
+        for index in range(first, last + 1):
+            if index in self.host_layers:
+                if start < index:
+                    yield range(start, index)
+                yield range(index, index + 1)
+                start = index + 1
+        if start <= last:
+            yield range(start, last + 1)
+
+    def _plans(self, layers: range) -> RangePlans:
+        ranges = self._current.ranges
+        if layers not in ranges:
+            ranges[layers] = RangePlans(self.net, layers, self.flags, self.backend, self.variables)
+            if len(ranges) > MAX_RANGES:
+                ranges.popitem(last=False)
+        ranges.move_to_end(layers)
+        return ranges[layers]
+
+    def _last_plans(self, layers: range) -> tuple[RangePlans, bool]:
+        """The plans that have run all of these layers last, and True; where there are none, those of the range itself,
+        and False: what it computed is not what the blobs hold."""
+        last = self._current.last_run
+        found = {id(plans): plans for i in layers if (plans := last.get(i)) is not None}
+        if len(found) == 1 and all(i in last for i in layers):
+            return next(iter(found.values())), True
+        return self._plans(layers), False
+
+    def _read_data(self, value: str) -> np.ndarray:
+        return self.blobs[self.net.blob_of_value[value]].read("data")
+
+    def _read_diff(self, value: str) -> np.ndarray:
+        return self.blobs[self.net.blob_of_value[value]].read("diff")
