@@ -15,11 +15,10 @@ from prototorch.layers.merge import MergeLayer
 from prototorch.layers.pooling import AveragePooling2D, MaxPooling2D
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.weighted_layer import BiasedLayer
-from prototorch.load import check_text_file, find_model_file, is_saved, load_saved, make_model, read_blocks
+from prototorch.load import find_model_file, is_saved, load_saved, make_model, open_document, read_blocks
 from prototorch.model import Model
 from prototorch.text.diagnostics import Diagnostic, Report
 from prototorch.text.gc_pause import pause_gc
-from prototorch.text.loader import load_document
 from prototorch.train.model_notes import find_model_notes
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import Summary, step_specs
@@ -70,7 +69,7 @@ def _load(source: str, overrides: Sequence[str], allow_read: Sequence[str], repo
     path = find_model_file(source)
     if is_saved(path):
         return load_saved(path, overrides, allow_read)
-    net, blocks = read_blocks(load_document(check_text_file(path), {}, overrides, report), report)
+    net, blocks = read_blocks(open_document(path, {}, overrides, report), report)
     if net is None:
         missing = find_source_errors(blocks.get("fit"))
         report.diagnostics.extend(error for error in missing if not report.has_within(error.span))

@@ -12,6 +12,7 @@ from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mea
 from prototorch.graph.net import Net
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
+from prototorch.interop.caffe.net_text import caffe_document
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.layers.activation import ActivationLayer
 from prototorch.model import Model
@@ -39,6 +40,7 @@ __all__ = [
     "load_saved",
     "make_model",
     "model_from_text",
+    "open_document",
     "read_blocks",
 ]
 
@@ -56,6 +58,9 @@ def load_model(
     **params: Any,
 ) -> Model:
     """A model from a text file, the name of a shipped model (``"alexnet"``), or a saved .h5, recognized by content.
+
+    A net of Caffe (``deploy.prototxt``) is read as the net that predicts in the phase TEST; its param ``input_shapes``
+    gives sizes that only its data files tell, by blob, without axis 0.
 
     params: the text's parameters, ``classes=10``. weights: what the model begins with: the name of a weight set
     ("imagenet"), a file, an address, or a `Weights` block; None: what the text's own ``weights`` block says; False:
@@ -92,7 +97,7 @@ def load_model(
             model = load_saved(path, overrides, allow_read, compile)
         else:
             report = Report()
-            model = _model_from_document(load_document(check_text_file(path), params, overrides, report), report)
+            model = _model_from_document(open_document(path, params, overrides, report), report)
             model.compile_block = model.compile_block if compile else None
             if weights is None and model.weights_block is not None:
                 with located(find_span(model.weights_block, "source")):
@@ -173,6 +178,15 @@ def model_from_text(text: str, path: str | None = None, overrides: Sequence[str]
     """A model from a text. path: its name in messages. Raises TextError with all errors."""
     report = Report()
     return _model_from_document(load_text(text, path, params, overrides, report), report)
+
+
+def open_document(path: str, params: Mapping[str, Any], overrides: Sequence[str], report: Report) -> Document:
+    """The expanded document of a text file; of a net of Caffe the net of our layers that predicts.
+
+    Mistakes go to the report; raises FileError for another kind of file.
+    """
+    document = caffe_document(check_text_file(path), params, overrides, report)
+    return load_document(path, params, overrides, report) if document is None else document
 
 
 def read_blocks(document: Document, report: Report) -> tuple[Net | None, dict[str, Any]]:

@@ -13,6 +13,7 @@ from prototorch.load import check_text_file
 from prototorch.storage.atomic_write import write_bytes
 from prototorch.terminal import escape_line
 from prototorch.text import limits
+from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.diagnostics import Report
 from prototorch.text.reader import decode_utf8, parse, read_file
 from prototorch.text.writer import format_document
@@ -46,9 +47,10 @@ def command(files: tuple[str, ...], check: bool, stdout: bool) -> int:
 def _format_file(file: str, check: bool, stdout: bool) -> int:
     """1 for a file that is not in the canonical layout, if that is checked; else 0. Raises TextError, FileError."""
     old = _read_stdin() if file == STDIN else read_file(check_text_file(file))
-    document = parse(old, None if file == STDIN else file, trivia=True)
+    is_caffe = find_caffe_kind(old) is not None
+    document = parse(old, None if file == STDIN else file, trivia=True, is_protobuf=is_caffe)
     new = format_document(document)
-    if parse(new) != document:  # never seen: a text is not worth losing to a defect of the writer
+    if parse(new, is_protobuf=is_caffe) != document:  # never seen: a text is not worth losing to a defect of the writer
         raise FileError(f"{file}: left as it is, since its canonical text would not mean the same: please report this")
     if (stdout or file == STDIN) and not check:
         click.echo(new, nl=False)

@@ -23,6 +23,8 @@ from prototorch.graph.graph_printer import describe_graph, format_graph, format_
 from prototorch.graph.ir import Graph
 from prototorch.graph.pipeline import PIPELINE, PassRecord, observe_passes
 from prototorch.load import check_text_file, find_model_file, is_saved
+from prototorch.text.caffe.reader import read_message
+from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.reader import parse, read_file
 
 
@@ -53,6 +55,7 @@ def command(file: str, overrides: tuple[str, ...], expanded: bool, plan: bool, a
       prototorch show resnet101
       prototorch show models/resnet101.proto --expanded --set classes=10
       prototorch show runs/lenet/model.h5
+      prototorch show deploy.prototxt --expanded
       prototorch show lenet --plan --batch 64 --phase predict
       prototorch show lenet --plan --passes
       prototorch show lenet --plan --after fuse_ops
@@ -95,7 +98,11 @@ def command(file: str, overrides: tuple[str, ...], expanded: bool, plan: bool, a
         click.echo(open_model(file, overrides).to_text(), nl=False)
     else:
         text = read_file(check_text_file(path))
-        parse(text, path)  # raises TextError: what is no model text is not printed
+        kind = find_caffe_kind(text)
+        if kind is not None:
+            read_message(text, {"net": "NetParameter", "solver": "SolverParameter"}[kind], path)
+        else:
+            parse(text, path)  # raises TextError: what is no model text is not printed
         click.echo(text, nl=False)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from prototorch.text.caffe.message_types import message_type
+from prototorch.text.diagnostics import Report
+from prototorch.text.reader import parse
 from prototorch.text.syntax_tree import BlockDef, Body, Document, Include, ListValue, Scalar
 
-__all__ = ["caffe_kind", "is_caffe_text"]
+__all__ = ["caffe_kind", "find_caffe_kind", "is_caffe_text"]
+
+Kind = Literal["net", "solver"]
 
 #: Fields at the top level of a text that are fields of a Caffe net and not of a text of ours.
 _NET_FIELDS = frozenset({"layer", "layers", "input_dim", "input_shape", "force_backward", "state"})
@@ -15,7 +20,7 @@ _NET_FIELDS = frozenset({"layer", "layers", "input_dim", "input_shape", "force_b
 _NATIVE_FIELDS = frozenset({"compile", "fit", "preprocess", "augment", "output"})
 
 
-def caffe_kind(document: Document) -> Literal["net", "solver"] | None:
+def caffe_kind(document: Document) -> Kind | None:
     """Which text of Caffe a document is, by the fields at its top level; None for one of ours.
 
     A net has ``layer { }`` or ``layers { }`` blocks, or ``input`` as a string with its shape; a solver a field that
@@ -34,6 +39,14 @@ def caffe_kind(document: Document) -> Literal["net", "solver"] | None:
         return "solver"
     has_input = "input" in fields and isinstance(fields["input"].value, Scalar)
     return "net" if has_input and _NET_FIELDS & fields.keys() else None
+
+
+def find_caffe_kind(text: str) -> Kind | None:
+    """As `caffe_kind`, of a text, which may have mistakes. A text without a word that Caffe's have is not parsed."""
+    names = _NET_FIELDS | message_type("SolverParameter").fields.keys()
+    if not re.search(rf"\b(?:{'|'.join(names)})\s*[:{{<\[]", text):
+        return None
+    return caffe_kind(parse(text, None, Report(), is_protobuf=True))
 
 
 def is_caffe_text(document: Document) -> bool:

@@ -1,0 +1,80 @@
+"""A Caffe net's file as an expanded document of ours: the exact net that predicts, as `load_model` reads it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from prototorch.errors import FileError, UsageError
+from prototorch.graph.net_writer import net_fields
+from prototorch.interop.caffe.caffe_net import CaffeNet
+from prototorch.interop.caffe.prediction_layers import prediction_layers
+from prototorch.interop.caffe.translate import translate_net
+from prototorch.text.caffe.reader import read_net_file
+from prototorch.text.caffe.recognition import find_caffe_kind
+from prototorch.text.diagnostics import Report
+from prototorch.text.overrides import apply_overrides, parse_overrides
+from prototorch.text.reader import read_file
+from prototorch.text.syntax_tree import Document, ListValue, to_python_value
+
+__all__ = ["caffe_document", "read_prediction_net"]
+
+_HINTS = {"solver": "`prototorch run` and `prototorch convert` take it; load_model takes the net that it names"}
+
+
+def caffe_document(
+    path: str | os.PathLike[str],
+    params: Mapping[str, Any] | None = None,
+    settings: Sequence[str] = (),
+    report: Report | None = None,
+) -> Document | None:
+    """The net that predicts of a Caffe file (see `read_prediction_net`) as an expanded document; None for a file that
+    is no text of Caffe.
+
+    params: ``input_shapes``, see there. settings: as ``--set``: ``data.shape=[3,227,227]`` for an input of unknown
+    size, else of the layers and blocks of the document. report: takes mistakes of the settings. Raises FileError for a
+    solver, TextError with the mistakes of the text, UsageError for another param.
+    """
+    name = os.fspath(path)
+    kind = find_caffe_kind(read_file(name))
+    if kind is None:
+        return None
+    if kind == "solver":
+        raise FileError(f"{name}: is a solver of Caffe, not a net: {_HINTS[kind]}")
+    given = dict(params or {})
+    shapes = {blob: tuple(shape) for blob, shape in dict(given.pop("input_shapes", {})).items()}
+    if given:
+        raise UsageError(f"{name}: a net of Caffe has no param {next(iter(given))!r}; it takes input_shapes")
+    set_params, others = parse_overrides(settings)
+    if set_params:
+        raise UsageError(
+            f"--set {next(iter(set_params))}: a net of Caffe has no params; layer.field=value sets a field"
+        )
+    kept = []
+    for setting in others:
+        if len(setting.path) == 2 and setting.path[1] == "shape" and isinstance(setting.value, ListValue):
+            shapes[setting.path[0]] = tuple(to_python_value(setting.value))
+        else:
+            kept.append(setting)
+    caffe = read_prediction_net(name, shapes)
+    document = Document(tuple(net_fields(caffe.net)))
+    return apply_overrides(document, kept, Report() if report is None else report)
+
+
+def read_prediction_net(
+    path: str | os.PathLike[str], input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> CaffeNet:
+    """The net of a Caffe file for prediction: phase TEST, data layers as inputs, without losses and accuracies.
+
+    input_shapes: of blobs that are inputs, by blob, without axis 0, the batch; needed where only data files tell them,
+    and these are not there. Raises FileError, TextError, UsageError.
+    """
+    name = os.fspath(path)
+    shapes = {blob: (1, *(int(n) for n in shape)) for blob, shape in (input_shapes or {}).items()}
+    folder = os.path.dirname(os.path.abspath(name))
+    layers = prediction_layers(read_net_file(name), shapes, (folder,))
+    caffe = translate_net(layers.message, "TEST", shapes)
+    outputs = tuple(caffe.blobs[blob] for blob in layers.outputs)
+    return replace(caffe, net=replace(caffe.net, outputs=outputs), outputs=layers.outputs)
