@@ -52,6 +52,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     # ----
     ("prototorch.interop.protobuf_reader",),
     ("prototorch.interop.caffe.wire",),
+    ("prototorch.interop.caffe.blob_proto",),
     ("prototorch.data",),
     ("prototorch.runtime",),
     ("prototorch.runtime.variables",),
@@ -80,6 +81,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model",
      "prototorch.interop.text_generation"),
     ("prototorch.interop.keras", "prototorch.interop.torch.names", "prototorch.interop.caffe.layouts",
+     "prototorch.interop.caffe.solver_state", "prototorch.interop.caffe.stored_net",
      "prototorch.interop.caffe.caffe_net"),
     ("prototorch.data.caffe",),  # above storage, which reads HDF5, and the codec of Caffe's messages
     ("prototorch.interop.caffe.site",),
@@ -93,7 +95,9 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.interop.readers", "prototorch.interop.writers.output_format", "prototorch.interop.torch.layouts",
      "prototorch.interop.matching.rules"),
     ("prototorch.interop.matching",),
-    ("prototorch.interop.weight_sets", "prototorch.interop.keras.config_import"),
+    ("prototorch.interop.weight_sets", "prototorch.interop.keras.config_import",
+     "prototorch.interop.caffe.net_weights"),
+    ("prototorch.interop.caffe.snapshot",),
     ("prototorch.interop.symbolic_batch",),
     ("prototorch.interop.torch",),
     ("prototorch.interop.onnx.export",),

@@ -38,12 +38,15 @@ class StoredArray:
 
     read: the array, read-only, in the machine's byte order; a memory map of the file where its format allows.
     storage: equal for arrays that share their elements in the file; None where the format knows no sharing.
+    has_padded_shape: whether the shape has ones in front that the array itself may not have (old files of Caffe, in
+    which every array has four axes).
     """
 
     shape: tuple[int, ...]
     dtype: str
     read: Callable[[], np.ndarray]
     storage: Any = None
+    has_padded_shape: bool = False
 
 
 @dataclass(frozen=True)

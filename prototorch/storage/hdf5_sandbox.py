@@ -47,7 +47,8 @@ def serve(request: dict[str, Any], answer: BinaryIO, refusal: BinaryIO) -> int:
     """Read one file as ``request`` describes; returns the exit status.
 
     request: ``path``; ``part``, None or the start and the size in bytes of the HDF5 file within it; ``allow_opaque``,
-    whether elements of two bytes of no type are accepted; ``budget``, the limit on the bytes of all arrays; ``names``,
+    whether elements of two bytes of no type and single texts are accepted; ``budget``, the limit on the bytes of all
+    arrays; ``names``,
     or None for all; ``attributes``, whether to send them; ``arrays``, whether to send the arrays' bytes; ``seconds``,
     the limit on processor time.
     """

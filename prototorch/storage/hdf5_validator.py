@@ -27,6 +27,7 @@ __all__ = ["HDF5Validator", "UnsafeFileError", "iter_bytes", "numpy_dtype_of"]
 MAX_OBJECTS = 20_000
 MAX_CHUNKS = 1_000_000
 ALWAYS_ALLOWED_CHUNK_BYTES = 1 << 20  # allowed for a chunk of any dataset, however small
+MAX_TEXT_BYTES = 4096
 _READ_BYTES = 1 << 20
 
 _NUMBER_TYPES = {
@@ -65,7 +66,8 @@ class DatasetInfo:
 class HDF5Validator:
     """Validates a file, or only the datasets ``names`` and their groups, without reading any array.
 
-    allow_opaque: whether elements of two bytes of no type are accepted (bfloat16, as h5py writes it).
+    allow_opaque: whether elements of two bytes of no type are accepted (bfloat16, as h5py writes it), and single texts
+    of a fixed length (a path in Caffe's files), which are given as their bytes.
     datasets: the validated datasets. objects: (path, handle) of all groups and datasets met.
     """
 
@@ -168,7 +170,11 @@ class HDF5Validator:
         if space.get_simple_extent_type() == h5s.NULL:
             raise UnsafeFileError(f"{path}: an empty dataspace")
         shape = tuple(int(length) for length in space.get_simple_extent_dims())
-        dtype = numpy_dtype_of(handle.get_type(), path, self.allow_opaque)
+        kind = handle.get_type()
+        if self.allow_opaque and shape == () and _is_short_text(kind):
+            dtype, shape = "<u1", (int(kind.get_size()),)
+        else:
+            dtype = numpy_dtype_of(kind, path, self.allow_opaque)
         itemsize = int(dtype[2:])
         nbytes = prod(shape) * itemsize
         if nbytes > self.remaining_budget or prod(max(length, 1) for length in shape) * itemsize > 1 << 62:
@@ -231,6 +237,10 @@ class HDF5Validator:
         num_stored = dataset.handle.get_num_chunks()
         if num_stored != count:
             raise UnsafeFileError(f"{dataset.path}: {count:,} chunks declared, {num_stored:,} stored")
+
+
+def _is_short_text(kind: h5t.TypeID) -> bool:
+    return isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str() and kind.get_size() <= MAX_TEXT_BYTES
 
 
 def numpy_dtype_of(kind: h5t.TypeID, path: str, allow_opaque: bool = False) -> str:

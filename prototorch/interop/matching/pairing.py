@@ -9,10 +9,10 @@ import numpy as np
 
 from prototorch.interop.layouts import LayoutTable, WeightLayout
 from prototorch.interop.matching.net_layers import NetLayer
-from prototorch.interop.transforms import IgnoredArray, Transform, TransformError
-from prototorch.interop.weight_file import WeightFile
+from prototorch.interop.transforms import Chain, EachArray, IgnoredArray, ReshapeArray, Transform, TransformError
+from prototorch.interop.weight_file import StoredArray, WeightFile
 
-__all__ = ["Assignment", "Mismatch", "Pairing", "pair_layer"]
+__all__ = ["Assignment", "Mismatch", "Pairing", "fitted_transform", "pair_layer"]
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,9 @@ def _pair(layer: NetLayer, layouts: Sequence[WeightLayout], file: WeightFile, na
             continue
         expected = layout.their_shapes(layer.shapes)
         shapes = [file.arrays[name].shape for name in arrays]
-        wrong = next((i for i, shape in enumerate(shapes) if shape != expected[i]), None)
-        if wrong is not None:
+        transform = fitted_transform(layout.transform, [file.arrays[name] for name in arrays], expected)
+        if transform is None:
+            wrong = next(i for i, name in enumerate(arrays) if not _fits(file.arrays[name], expected[i]))
             pairing.mismatched += [
                 Mismatch(f"{layer.key}/{name}", arrays[wrong], shapes[wrong], expected[wrong], layer.shapes[name])
                 for name in layout.ours
@@ -100,10 +101,28 @@ def _pair(layer: NetLayer, layouts: Sequence[WeightLayout], file: WeightFile, na
             if not ours:
                 pairing.rejected[arrays[wrong]] = f"shape {list(shapes[wrong])}, expected {list(expected[wrong])}"
         elif ours:
-            pairing.assignments.append(Assignment(ours, arrays, layout.transform))
+            pairing.assignments.append(Assignment(ours, arrays, transform))
         else:
             _check_neutral(layout.transform, arrays, file, pairing)
     return pairing
+
+
+def fitted_transform(
+    transform: Transform, arrays: Sequence[StoredArray], expected: Sequence[tuple[int, ...]]
+) -> Transform | None:
+    """The transform for arrays of a file, which takes padding axes off first; None where a shape is another."""
+    if not all(_fits(array, shape) for array, shape in zip(arrays, expected, strict=True)):
+        return None
+    if all(array.shape == shape for array, shape in zip(arrays, expected, strict=True)):
+        return transform
+    shapes = zip(arrays, expected, strict=True)
+    return Chain((EachArray(tuple(ReshapeArray(shape, array.shape) for array, shape in shapes)), transform))
+
+
+def _fits(array: StoredArray, expected: tuple[int, ...]) -> bool:
+    if array.has_padded_shape and len(expected) < len(array.shape):
+        expected = (1,) * (len(array.shape) - len(expected)) + expected
+    return array.shape == expected
 
 
 def _check_neutral(transform: Transform, arrays: tuple[str, ...], file: WeightFile, pairing: Pairing) -> None:

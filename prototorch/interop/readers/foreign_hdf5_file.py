@@ -1,4 +1,5 @@
-"""HDF5 files of other systems: Keras (``.h5``, ``.hdf5``, ``.weights.h5``), NNabla, and trees of arrays of anybody.
+"""HDF5 files of other systems: Keras (``.h5``, ``.hdf5``, ``.weights.h5``), Caffe (``.caffemodel.h5``), NNabla, and
+trees of arrays of anybody.
 
 The HDF5 library sees such a file in a sandboxed process alone (`prototorch.storage.foreign_hdf5`).
 """
@@ -6,6 +7,8 @@ The HDF5 library sees such a file in a sandboxed process alone (`prototorch.stor
 from __future__ import annotations
 
 from prototorch.errors import ModelFileError
+from prototorch.interop.caffe.solver_state import is_hdf5_state
+from prototorch.interop.caffe.stored_net import file_of_hdf5, is_caffemodel_tree
 from prototorch.interop.keras.stored_arrays import stored_array
 from prototorch.interop.keras.weights_file import is_keras_layout, keras_weight_file
 from prototorch.interop.readers.file_format import Format, UnknownFile
@@ -25,6 +28,13 @@ def _open(path: str) -> WeightFile:
     layout = read_layout(path)
     if is_keras_layout(layout):
         return keras_weight_file(layout)
+    if is_caffemodel_tree(layout):
+        return file_of_hdf5(layout)
+    if is_hdf5_state(layout):
+        raise ModelFileError(
+            f"{layout.path}: is a solver state of Caffe, which holds no weights; give the .caffemodel.h5 that was "
+            "written beside it"
+        )
     return plain_weight_file(layout)
 
 

@@ -45,7 +45,6 @@ _KINDS: list[tuple[Callable[[UnknownFile], bool], str, str]] = [
     (lambda f: f.is_folder and (_has(f, "_METADATA", "_CHECKPOINT_METADATA") or _has(f, "checkpoint")),
      "a folder of an Orbax or TensorFlow checkpoint",
      "restore it where it was written and save the weights as safetensors or npz"),
-    (lambda f: f.ending == ".caffemodel", "a Caffe model", "convert it to ONNX or npz in Caffe's Python interface"),
     (lambda f: f.head.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")),
      "an HTML page, not a file of weights", "look at it in a browser: the address may need a login, or have moved"),
     (lambda f: f.head.startswith(b"version https://git-lfs.github.com/spec/"),

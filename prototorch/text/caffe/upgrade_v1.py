@@ -5,7 +5,7 @@ from __future__ import annotations
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.mistakes import fail_at
 
-__all__ = ["upgrade_data_transforms", "upgrade_v1_net"]
+__all__ = ["layer_type", "upgrade_data_transforms", "upgrade_v1_net"]
 
 _TYPES = {
     "ABSVAL": "AbsVal", "ACCURACY": "Accuracy", "ARGMAX": "ArgMax", "BNLL": "BNLL", "CONCAT": "Concat",
@@ -24,6 +24,11 @@ _CHANGED_FIELDS = ("layer", "type", "param", "blob_share_mode", "blobs_lr", "wei
 _SPEC_FIELDS = {"param": "name", "blob_share_mode": "share_mode", "blobs_lr": "lr_mult", "weight_decay": "decay_mult"}
 _DATA_PARAMS = {"DATA": "data_param", "IMAGE_DATA": "image_data_param", "WINDOW_DATA": "window_data_param"}
 _TRANSFORM_FIELDS = ("scale", "mean_file", "crop_size", "mirror")
+
+
+def layer_type(v1_type: str) -> str:
+    """The type of a layer in the newest form ("Convolution") for that of a V1 layer ("CONVOLUTION"); "" for none."""
+    return _TYPES.get(v1_type, "")
 
 
 def upgrade_data_transforms(net: Message) -> Message:
