@@ -47,13 +47,13 @@ def match_caffe_net(net: CaffeNet, file: WeightFile) -> Match:
             transform = owner.layout.transform
             if owner.shape != param.shape:
                 transform = Chain((ReshapeArray(owner.shape, param.shape), transform))
-            transform = fitted_transform(transform, (file.arrays[name],), (param.shape,))
-            if transform is None:
+            fitted = fitted_transform(transform, (file.arrays[name],), (param.shape,))
+            if fitted is None:
                 mismatched += [
                     Mismatch(w, name, file.arrays[name].shape, param.shape, param.shape) for w in param.weights
                 ]
             elif param.owner is None or param.weights not in assignments:
-                assignments[param.weights] = Assignment(param.weights, (name,), transform)
+                assignments[param.weights] = Assignment(param.weights, (name,), fitted)
     for names in assignments:
         for name in names:
             missing.pop(name, None)

@@ -91,12 +91,12 @@ def hdf5_tree(net: CaffeNet, weights: Mapping[str, Any], gradients: Mapping[str,
     yield ("data",), None
     if gradients is not None:
         yield ("diff",), None
-    made: set[tuple[str, ...]] = set()
+    existing: set[tuple[str, ...]] = set()
     for new, layer in _with_splits(net):
         parts = tuple(new["name"].split("/"))
         roots = ["data"] if gradients is None else ["data", "diff"]
         for root in roots:
-            yield from _groups((root, *parts), made)
+            yield from _groups((root, *parts), existing)
         if layer is None:
             continue
         diffs = layer_blobs(net, layer, gradients) if gradients is not None else [None] * len(layer.params)
@@ -107,8 +107,8 @@ def hdf5_tree(net: CaffeNet, weights: Mapping[str, Any], gradients: Mapping[str,
                 yield ("diff", *parts, str(param.index)), diff
 
 
-def _groups(path: tuple[str, ...], made: set[tuple[str, ...]]) -> Iterator[Entry]:
+def _groups(path: tuple[str, ...], existing: set[tuple[str, ...]]) -> Iterator[Entry]:
     for end in range(2, len(path) + 1):
-        if path[:end] not in made:
-            made.add(path[:end])
+        if path[:end] not in existing:
+            existing.add(path[:end])
             yield path[:end], None

@@ -52,8 +52,8 @@ def check_match(match: Match, *, by_name: bool = False, skip_mismatch: bool = Fa
     if match.unused_rules and not by_name:
         rules = ", ".join(f'map {{ from: "{r.from_}"  to: "{r.to}" }}' for r in match.unused_rules[:5])
         raise WeightsError(f"{path}: no name in the file is that of these rules: {rules}\n{report}")
-    wrong = bool(reasons) or (not match.loaded and bool(match.missing or match.unexpected))
-    if not wrong:
+    unfit = match.missing or match.unexpected or (match.mismatched and not skip_mismatch)
+    if not reasons and (match.loaded or not unfit):
         return
     option = f" ({', '.join(reasons)})" if reasons else ""
     hint = _head_hint(match) or _proposal_text(match.proposal, match)
