@@ -85,6 +85,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
      "prototorch.interop.caffe.caffe_net"),
     ("prototorch.data.caffe",),  # above storage, which reads HDF5, and the codec of Caffe's messages
     ("prototorch.interop.caffe.site",),
+    ("prototorch.interop.caffe.numbers",),
     ("prototorch.interop.caffe.layers",),
     ("prototorch.interop.caffe",),
     ("prototorch.interop.onnx",),

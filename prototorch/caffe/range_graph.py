@@ -92,7 +92,7 @@ def record_backward(forward: ForwardRange, layers: range, flags: BackwardFlags) 
                     gradient = graph.input(DIFF_PREFIX + top, trace.values[top].spec)
                     result.seeds.append(top)
                 elif weight:
-                    loss = ops.zeros_like(trace.values[top]) + weight
+                    loss = _filled(trace.values[top], weight)
                     gradient = loss if gradient is None else gradient + loss
                 if gradient is not None:
                     pairs.append((trace.values[top], gradient))
@@ -104,6 +104,12 @@ def record_backward(forward: ForwardRange, layers: range, flags: BackwardFlags) 
 
 def _padded(layer: CaffeLayer) -> Sequence[float]:
     return (*layer.loss_weights, *[0.0] * len(layer.top_values))[: len(layer.top_values)]
+
+
+def _filled(like: Value, number: float) -> Value:
+    """One number in the shape of a value."""
+    value: Value = ops.full(shape=tuple(like.shape), value=number, dtype=like.dtype)
+    return value
 
 
 def _layer_gradients(
@@ -123,7 +129,7 @@ def _layer_gradients(
     targets = [*(trace.values[name] for name in bottoms), *(states[name] for name in weights)]
     with forward.graph.scope(layer.name):
         computed = backward_pass(forward.nodes[index], pairs, targets) if pairs else [None] * len(targets)
-        zeroed = [ops.zeros_like(t) if g is None else g for t, g in zip(targets, computed, strict=True)]
+        zeroed = [_filled(t, 0.0) if g is None else g for t, g in zip(targets, computed, strict=True)]
         for store, names, values in (
             (grads, bottoms, zeroed[: len(bottoms)]),
             (result.weights, weights, zeroed[len(bottoms) :]),

@@ -145,9 +145,9 @@ class EagerContext:
         own = weight_source(self.layer)
         return (own, name) if own is not None else (weight_source(self.root), self.prefix + name)
 
-    def update(self, name: str, value: Any) -> None:
+    def update(self, name: str, value: Any, always: bool = False) -> None:
         """See `Context.update`; the weight changes at once."""
-        if self.training:
+        if self.training or always:
             self.state.weights[self.prefix + name].data[...] = value.data
 
     def key(self) -> Any:

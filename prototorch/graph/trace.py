@@ -168,9 +168,9 @@ class LayerContext:
             return ops.transpose(self.trace.graph.state(existing.name, existing.spec), order=(1, 0))
         return None
 
-    def update(self, name: str, value: Value) -> None:
+    def update(self, name: str, value: Value, always: bool = False) -> None:
         """See `Context.update`."""
-        if self.training:
+        if self.training or always:
             self.trace.updates[f"{self.weights_key}/{name}"] = value
 
     def key(self) -> Value:

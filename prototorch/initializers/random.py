@@ -110,6 +110,36 @@ class RandomNormal(_RandomInitializer):
         return _draw_normal(rng, shape, self.stddev, self.mean)
 
 
+class SparseNormal(_RandomInitializer):
+    """As RandomNormal, but an element is 0 with probability 1 - ``density`` (sparse initialization: Martens, 2010;
+    Caffe's gaussian filler with sparse)."""
+
+    mean: float = 0.0
+    stddev: float = field(default=0.05, min=0)
+    density: float = field(default=0.1, min=0, max=1, doc="Probability that an element is kept.")
+
+    def draw(self, shape, rng, fans):
+        values = _draw_normal(rng, shape, self.stddev, self.mean)
+        return values * (_draw_uniform(rng, shape, 1.0, 0.0) < self.density)
+
+
+class PositiveUnitBall(_RandomInitializer):
+    """Uniform between 0 and 1, divided by the sum over each index of ``axis``: the weights of each unit are not
+    negative and add up to 1 (Caffe's positive_unitball filler)."""
+
+    axis: int = field(default=0, doc="The axis that numbers the units: 0 of a convolution's kernel, 1 of Dense's.")
+
+    def check_shape(self, shape):
+        if not -len(shape) <= self.axis < len(shape):
+            raise ShapeError(f"PositiveUnitBall needs a weight with an axis {self.axis}, got shape {list(shape)}")
+
+    def draw(self, shape, rng, fans):
+        self.check_shape(shape)
+        values = _draw_uniform(rng, shape, 1.0, 0.0)
+        others = tuple(i for i in range(len(shape)) if i != self.axis % len(shape))
+        return values / values.sum(axis=others, keepdims=True, dtype=np.float64)
+
+
 class TruncatedNormal(_RandomInitializer):
     """Normal distribution, drawn again where a value is more than two standard deviations from the mean."""
 

@@ -61,16 +61,17 @@ class ReLU(ActivationLayer):
     """
 
     max_value: float | None = field(default=None, min=0, doc="The largest output; none for no limit.")
-    negative_slope: float = field(default=0.0, min=0, doc="Factor on inputs below the threshold.")
+    negative_slope: float = field(default=0.0, doc="Factor on inputs below the threshold.")
     threshold: float = field(default=0.0, min=0, doc="Inputs up to it give 0 (or follow negative_slope).")
     examples = [
         example("ReLU { }", inputs=[(3, 2)]),
         example("ReLU { max_value: 1  negative_slope: 0.25  threshold: 0.5 }", inputs=[(7,)]),
         example("ReLU { negative_slope: 0.1 }", inputs=[(1,)]),
+        example("ReLU { negative_slope: -0.5 }", inputs=[(2, 3)]),
     ]
 
     def output_bounds(self, low: float, high: float) -> tuple[float, float]:
-        return (0.0 if self.negative_slope == 0 else -inf), (inf if self.max_value is None else self.max_value)
+        return (0.0 if self.negative_slope <= 0 else -inf), (inf if self.max_value is None else self.max_value)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if self.threshold != 0:

@@ -40,6 +40,8 @@ class Layer(Block, family="layer"):
     normalizes: ClassVar[bool] = False
     #: a matrix of its own that it may share, transposed, with a layer of another type under one ``weights`` name
     transposable_weight: ClassVar[str | None] = None
+    #: fields that the layers of this name in other systems do not have; at their defaults it is the same layer there
+    own_fields: ClassVar[frozenset[str]] = frozenset()
     #: model texts of the layer with input shapes: documentation and tests at once
     examples: ClassVar[list[Any]] = []
     setattr_hints = {
@@ -101,6 +103,11 @@ class Layer(Block, family="layer"):
             return low, high
         activation = getattr(self, "activation", None)
         return None if activation is None else activation.output_bounds(-inf, inf)
+
+    def own_settings(self) -> list[str]:
+        """The fields among `own_fields` that do not have their default here."""
+        specs = type(self).specs()
+        return [name for name in sorted(self.own_fields) if getattr(self, name) != specs[name].default]
 
     @classmethod
     def input_range(cls) -> tuple[int, int | None]:

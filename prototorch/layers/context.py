@@ -60,8 +60,12 @@ class Context(Protocol):
         [in, out] of a matrix, [filters, channels, *kernel] of a convolution.
         """
 
-    def update(self, name: str, value: Any) -> None:
-        """Assign the value to the non-trainable weight of that name after this step. Ignored outside training."""
+    def update(self, name: str, value: Any, always: bool = False) -> None:
+        """Assign the value to the non-trainable weight of that name after this step. Ignored outside training.
+
+        With ``always`` it is recorded outside training, too, for callers that keep the statistics of a forward pass
+        (a Caffe net); `Model.predict` and `Model.evaluate` change no weight.
+        """
 
     def key(self) -> ArrayValue:
         """The random key of this step: uint64[2], seed and step. Together with `site` it drives random ops."""

@@ -10,11 +10,13 @@ from prototorch.layers.weighted_layer import WeightedLayer
 from prototorch.layers.windows import (
     Pads,
     Sizes,
-    check_rank,
+    batch_axes_field,
     dilation_field,
     kernel_field,
+    merge_batch_axes,
     padding_field,
     resolve_padding,
+    split_batch_axes,
     strides_field,
 )
 from prototorch.schema import example, field
@@ -23,6 +25,9 @@ from prototorch.schema import example, field
 class _ConvLayer(WeightedLayer):
     """One body for every rank; the classes below declare the sizes of theirs."""
 
+    keyword_only = ("batch_axes",)
+    own_fields: ClassVar[frozenset[str]] = frozenset({"batch_axes"})
+
     rank: ClassVar[int]
     filters: int
     kernel_size: Sizes
@@ -30,6 +35,7 @@ class _ConvLayer(WeightedLayer):
     padding: str | Pads
     dilation_rate: Sizes
     groups: int = field(default=1, min=1, doc="Number of groups; channels of different groups are not connected.")
+    batch_axes: int = batch_axes_field()
 
     def check(self) -> None:
         """Filters come in whole groups."""
@@ -37,13 +43,13 @@ class _ConvLayer(WeightedLayer):
             self.refuse(f"{self.filters} filters do not divide into {self.groups} groups", "groups")
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        check_rank(ctx, x, self.rank)
+        original, x = x, merge_batch_axes(ctx, x, self.batch_axes, self.rank)
         if x.shape[1] % self.groups:
             ctx.fail(f"{x.shape[1]} input channels do not divide into {self.groups} groups")
         kernel = self.kernel(ctx, (self.filters, x.shape[1] // self.groups, *self.kernel_size))
         pads = resolve_padding(self.padding, x.shape[2:], self.kernel_size, self.strides, self.dilation_rate)
         y = ops.conv(x, kernel, strides=self.strides, pads=pads, dilation=self.dilation_rate, groups=self.groups)
-        return self.bias_and_activation(ctx, y)
+        return split_batch_axes(self.bias_and_activation(ctx, y), original, self.batch_axes)
 
 
 class Conv1D(_ConvLayer):
@@ -72,7 +78,8 @@ class Conv2D(_ConvLayer):
     """Convolution (cross-correlation) over two dimensions (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, filters, new rows, new columns]; kernel
-    [filters, channels / groups, *kernel_size], bias [filters].
+    [filters, channels / groups, *kernel_size], bias [filters]. With ``batch_axes: 2`` the input is
+    [batch, time, channels, rows, columns], and each step is an image.
     """
 
     positional = ("filters", "kernel_size", "strides", "padding")
@@ -92,6 +99,7 @@ class Conv2D(_ConvLayer):
         example("Conv2D { filters: 6  kernel_size: [1, 3]  groups: 2  padding: [0, 1] }", inputs=[(4, 3, 4)]),
         example("Conv2D { filters: 2  kernel_size: 2  dilation_rate: [2, 1]  strides: 2  padding: [[1, 0], [0, 2]] }",
                 inputs=[(1, 4, 5)]),
+        example("Conv2D { filters: 2  kernel_size: 2  batch_axes: 2 }", inputs=[(3, 1, 4, 3)]),
     ]  # fmt: skip
 
 

@@ -10,10 +10,12 @@ from prototorch.layers.weighted_layer import WeightedLayer
 from prototorch.layers.windows import (
     Pads,
     Sizes,
-    check_rank,
+    batch_axes_field,
     dilation_field,
     kernel_field,
+    merge_batch_axes,
     padding_field,
+    split_batch_axes,
     strides_field,
 )
 from prototorch.ops.windows import dilated_size
@@ -44,6 +46,9 @@ def transposed_conv_shape(size: int, kernel: int, stride: int, dilation: int, pa
 class _ConvTransposeLayer(WeightedLayer):
     """One body for every rank; the classes below declare the sizes of theirs."""
 
+    keyword_only = ("batch_axes",)
+    own_fields: ClassVar[frozenset[str]] = frozenset({"batch_axes"})
+
     rank: ClassVar[int]
     filters: int
     kernel_size: Sizes
@@ -52,6 +57,7 @@ class _ConvTransposeLayer(WeightedLayer):
     output_padding: Sizes | None
     dilation_rate: Sizes
     groups: int = field(default=1, min=1, doc="Number of groups; channels of different groups are not connected.")
+    batch_axes: int = batch_axes_field()
 
     def check(self) -> None:
         """Filters come in whole groups, and what is added at the end is less than a stride."""
@@ -62,7 +68,7 @@ class _ConvTransposeLayer(WeightedLayer):
                 self.refuse(f"output_padding ({extra}) must be smaller than strides ({stride})", "output_padding")
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        check_rank(ctx, x, self.rank)
+        original, x = x, merge_batch_axes(ctx, x, self.batch_axes, self.rank)
         if x.shape[1] % self.groups:
             ctx.fail(f"{x.shape[1]} input channels do not divide into {self.groups} groups")
         kernel = self.kernel(ctx, (x.shape[1], self.filters // self.groups, *self.kernel_size))
@@ -74,7 +80,7 @@ class _ConvTransposeLayer(WeightedLayer):
             ctx.fail(f"its output would have the size {list(sizes)}: the padding takes away more than there is")
         y = ops.conv_input_grad(x, kernel, size=sizes, strides=self.strides, pads=pads,
                                 dilation=self.dilation_rate, groups=self.groups)  # fmt: skip
-        return self.bias_and_activation(ctx, y)
+        return split_batch_axes(self.bias_and_activation(ctx, y), original, self.batch_axes)
 
 
 def _output_padding_field(rank: int) -> Any:
@@ -131,6 +137,7 @@ class Conv2DTranspose(_ConvTransposeLayer):
         example("Conv2DTranspose { filters: 4  kernel_size: [2, 3]  strides: [1, 3]  groups: 2 }", inputs=[(2, 3, 2)]),
         example("Conv2DTranspose { filters: 2  kernel_size: 4  strides: 2  padding: 1  output_padding: [0, 1] }",
                 inputs=[(1, 3, 3)]),
+        example("Conv2DTranspose { filters: 1  kernel_size: 2  strides: 2  batch_axes: 2 }", inputs=[(2, 2, 2, 3)]),
     ]  # fmt: skip
 
 

@@ -44,4 +44,7 @@ class Copies(Layer):
         return self.count
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        return (x,) * self.count if self.count > 1 else x
+        copies = tuple(
+            ops.reshape(x, shape=tuple(x.shape)) for _ in range(self.count)
+        )  # values with gradients of their own
+        return copies if self.count > 1 else copies[0]

@@ -98,10 +98,34 @@ class TakeAlongAxis(Layer):
         return ops.swap_axes(y, axis, last)
 
 
+class TakeSamples(Layer):
+    """The samples at the positions that the second input holds (keras.ops.take along the batch axis; Caffe's
+    BatchReindex).
+
+    Inputs [batch, ...] and integers [n]; output [n, ...]. A position may occur several times; one that does not exist
+    gives NaN.
+    """
+
+    inputs = 2
+    examples = [
+        example(
+            "TakeSamples { }", inputs=[(2, 3), ()], dtype=("float32", "int32"), range=((-2, 2), (0, 3)), batched=False
+        ),
+        example(
+            "TakeSamples { }", inputs=[(4,), ()], dtype=("float32", "int64"), range=((-2, 2), (0, 2)), batched=False
+        ),
+    ]
+
+    def call(self, ctx: Context, x: ArrayValue, indices: ArrayValue) -> Any:
+        if indices.ndim != 1:
+            ctx.fail(f"the positions must have one axis, got {list(indices.shape)}")
+        return ops.take(x, indices)
+
+
 class Split(Layer):
     """Parts of an axis, one after the other, as several outputs (keras.ops.split; ONNX).
 
-    Input [batch, ...]; output i has ``sizes[i]`` elements along the axis.
+    Input [batch, ...]; output i has ``sizes[i]`` elements along the axis. ``axis: 0`` splits the samples.
     """
 
     keeps_bounds = True
@@ -110,13 +134,14 @@ class Split(Layer):
     examples = [
         example("Split { sizes: [1, 2] }", inputs=[(3, 2)]),
         example("Split { sizes: [2, 1, 1]  axis: -1 }", inputs=[(1, 4)]),
+        example("Split { sizes: [1, 2]  axis: 0 }", inputs=[(2,)], batch_axis=False, batched=False),
     ]
 
     def output_count(self) -> int:
         return len(self.sizes)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        axis = sample_axis(ctx, x, self.axis)
+        axis = sample_axis(ctx, x, self.axis, allows_batch=True)
         if sum(self.sizes) != x.shape[axis]:
             ctx.fail(f"sizes {list(self.sizes)} add up to {sum(self.sizes)}, axis {axis} has {x.shape[axis]} elements")
         parts, start = [], 0

@@ -55,13 +55,18 @@ class GELU(ActivationLayer):
 
 
 class SiLU(ActivationLayer):
-    """x * sigmoid(x), also called swish (Keras)."""
+    """x * sigmoid(beta * x), also called swish (Keras, with the beta 1; Ramachandran et al., 2017)."""
 
     aliases = ("swish", "Swish")
-    examples = [example("SiLU { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
+    own_fields = frozenset({"beta"})
+    beta: float = field(default=1.0, doc="Factor on the input of the sigmoid.")
+    examples = [
+        *(example("SiLU { }", inputs=[s]) for s in _EXAMPLE_SHAPES),
+        example("SiLU { beta: 1.5 }", inputs=[(3, 2)]),
+    ]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        return ops.silu(x)
+        return ops.silu(x) if self.beta == 1 else x * ops.sigmoid(x * self.beta)
 
 
 class HardSwish(ActivationLayer):

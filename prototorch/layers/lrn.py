@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from prototorch import ops
 from prototorch.layers.base import Layer
@@ -11,23 +11,31 @@ from prototorch.schema import example, field
 
 
 class LRN(Layer):
-    """Local response normalization across channels (Krizhevsky 2012; fields and defaults of Caffe's LRN).
+    """Local response normalization (Krizhevsky 2012; fields and defaults of Caffe's LRN).
 
-    ``x / (k + alpha / size * sum of x^2 over the size nearest channels) ** beta``. Input [batch, channels, ...], output
-    the same shape. Channels beyond the first and the last count as 0.
+    Across channels: ``x / (k + alpha / size * sum of x^2 over the size nearest channels) ** beta``. Within a channel:
+    ``x / (k + alpha * mean of x^2 over the window around the element) ** beta``, a window of ``size`` along each
+    spatial dimension. Input [batch, channels, ...], output the same shape. What is beyond the ends counts as 0.
     """
 
     foreign_names = {"LocalResponseNorm": "LRN"}
     foreign_fields = {"local_size": "size"}
 
     aliases = ("LocalResponseNormalization",)
-    size: int = field(default=5, min=1, doc="Number of channels that are summed, odd.")
+    own_fields: ClassVar[frozenset[str]] = frozenset({"region"})
+    keyword_only = ("region",)
+    size: int = field(default=5, min=1, doc="Number of channels that are summed, or the side of the window; odd.")
     alpha: float = field(default=1.0, doc="The weight of the sum.")
     beta: float = field(default=0.75, doc="The exponent.")
-    k: float = field(default=1.0, above=0, doc="Added to the sum.")
+    k: float = field(default=1.0, min=0, doc="Added to the sum.")
+    region: Literal["across_channels", "within_channel"] = field(
+        default="across_channels",
+        doc="Whether neighbouring channels are summed, or neighbouring elements of a channel.",
+    )
     examples = [
         example("LRN { }", inputs=[(7, 2, 3)]),
         example("LRN { size: 3  alpha: 1e-4  beta: 0.5  k: 2 }", inputs=[(2, 4)]),
+        example("LRN { size: 3  region: within_channel }", inputs=[(2, 4, 3)]),
     ]
 
     def check(self) -> None:
@@ -38,4 +46,15 @@ class LRN(Layer):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim < 2:
             ctx.fail("the input must have channels")
+        if self.region == "within_channel":
+            return self._within_channel(ctx, x)
         return ops.lrn(x, size=self.size, alpha=self.alpha, beta=self.beta, k=self.k)[0]
+
+    def _within_channel(self, ctx: Context, x: ArrayValue) -> Any:
+        rank = x.ndim - 2
+        if rank < 1:
+            ctx.fail("within_channel needs spatial dimensions after the channels")
+        around = ((self.size // 2, self.size // 2),) * rank
+        mean = ops.avg_pool(ops.square(x), kernel=(self.size,) * rank, strides=(1,) * rank, pads=around,
+                            include_pad=True)  # fmt: skip
+        return x * (mean * self.alpha + self.k) ** -self.beta

@@ -188,7 +188,7 @@ class Concatenate(MergeLayer):
     """The inputs one after the other along an axis (Keras; the default axis is the channels').
 
     Inputs [batch, ...] that differ along that axis only. Axes count the batch dimension, so 1 is the first of a shape
-    in a text and -1 the last.
+    in a text and -1 the last. ``axis: 0`` joins the samples of the inputs, which may then be of different numbers.
     """
 
     aliases = ("Concat",)
@@ -196,13 +196,14 @@ class Concatenate(MergeLayer):
     examples = [
         example("Concatenate { }", inputs=[(2, 3), (1, 3)]),
         example("Concatenate { axis: -1 }", inputs=[(2, 1, 3), (2, 1, 1), (2, 1, 2)]),
+        example("Concatenate { axis: 0 }", inputs=[(2, 3), (2, 3)], batch_axis=False, batched=False),
     ]
 
     def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
-        if self.axis in (0, -inputs[0].ndim):
-            ctx.fail("axis 0 is the batch dimension; examples are not joined")
+        if self.axis == -inputs[0].ndim:
+            ctx.fail(f"axis {self.axis} is the batch dimension; write axis: 0 to join the samples of its inputs")
         axis = self.axis + inputs[0].ndim if self.axis < 0 else self.axis
-        if 0 < axis < inputs[0].ndim:
+        if 0 <= axis < inputs[0].ndim:
             rule = f"are joined along {name_dimension(axis, inputs[0].ndim)}, all else must be equal"
             check_shapes(ctx, inputs, rule, axis)
         y = ops.concat(*inputs, axis=self.axis)

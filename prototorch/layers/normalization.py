@@ -92,3 +92,39 @@ class RMSNormalization(Layer):
         scale = ctx.weight("scale", tuple(x.shape[a] for a in over), "ones")
         normalized = x * ops.rsqrt(ops.mean(ops.square(x), axis=over, keepdims=True) + self.epsilon)
         return normalized * ops.reshape(scale, shape=tuple(n if i in over else 1 for i, n in enumerate(x.shape))[1:])
+
+
+class MeanVarianceNormalization(Layer):
+    """Each sample brought to mean 0 over some axes, and divided by its standard deviation there (ONNX; Caffe's MVN).
+
+    Input and output [batch, ...]; no weights. Over rows and columns it normalizes each channel of each sample, over all
+    axes but the batch's each sample. Epsilon is added to the standard deviation, not to the variance.
+    """
+
+    normalizes = True
+    axis: list[int] = field(doc="The axis or axes, the batch dimension being 0; with 0 over the samples, too.")
+    normalize_variance: bool = field(default=True, doc="Whether to divide by the standard deviation.")
+    epsilon: float = field(default=1e-9, min=0, doc="Added to the standard deviation.")
+    epsilon_in_gradient: bool = field(
+        default=True,
+        doc="Whether the gradient is the derivative; else that of the formula without epsilon, divided by the standard "
+        "deviation with it, which is finite where all elements are equal (Caffe).",
+    )
+    examples = [
+        example("MeanVarianceNormalization { axis: [2, 3] }", inputs=[(2, 3, 2)]),
+        example("MeanVarianceNormalization { axis: 1  epsilon: 0.5 }", inputs=[(4,)]),
+        example("MeanVarianceNormalization { axis: -1  epsilon_in_gradient: false }", inputs=[(2, 4)]),
+        example("MeanVarianceNormalization { axis: 1  normalize_variance: false }", inputs=[(3, 2)]),
+    ]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        over = tuple(sorted({sample_axis(ctx, x, a, allows_batch=True) for a in self.axis}))
+        deviation = x - ops.mean(x, axis=over, keepdims=True)
+        if not self.normalize_variance:
+            return deviation
+        variance = ops.mean(ops.square(deviation), axis=over, keepdims=True)
+        if self.epsilon_in_gradient:
+            return deviation / (ops.sqrt(variance) + self.epsilon)
+        divisor = ops.stop_gradient(ops.sqrt(variance) + self.epsilon)
+        # the divisor as the root of the variance plus a constant: its derivative is that without epsilon
+        return deviation / ops.sqrt(variance + (ops.square(divisor) - ops.stop_gradient(variance)))

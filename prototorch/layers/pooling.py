@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, ClassVar
+
+import numpy as np
 
 from prototorch import ops
 from prototorch.layers.base import Layer
@@ -38,8 +41,32 @@ class _Pooling(Layer):
 
 
 class _MaxPooling(_Pooling):
+    keyword_only: ClassVar[tuple[str, ...]] = ("ceil_mode", "return_indices")
+    own_fields: ClassVar[frozenset[str]] = frozenset({"return_indices"})
+    return_indices: bool = field(
+        default=False,
+        doc="Whether a second output (int32) has the position of each maximum in its channel, counted row by row.",
+    )
+
+    def output_count(self) -> int:
+        return 1 + self.return_indices
+
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        return ops.max_pool(x, **self.window_attrs(ctx, x))[0]
+        attrs = self.window_attrs(ctx, x)
+        y, number = ops.max_pool(x, **attrs)
+        return (y, _channel_positions(number, x.shape[2:], **attrs)) if self.return_indices else y
+
+
+def _channel_positions(number: Any, size: Sizes, kernel: Sizes, strides: Sizes, pads: Pads, ceil: bool) -> Any:
+    """The positions in a channel of the elements that have these positions in their windows."""
+    steps = [prod(size[i + 1 :]) for i in range(len(size))]
+    inside = [np.arange(k) * step for k, step in zip(kernel, steps, strict=True)]
+    start = [
+        (np.arange(o) * s - lo) * step
+        for o, s, (lo, _), step in zip(number.shape[2:], strides, pads, steps, strict=True)
+    ]
+    table, first = (np.sum(np.meshgrid(*parts, indexing="ij"), axis=0, dtype=np.int32) for parts in (inside, start))
+    return ops.take(table.reshape(-1), number) + first
 
 
 class _AveragePooling(_Pooling):
@@ -84,6 +111,7 @@ class MaxPooling2D(_MaxPooling):
         example("MaxPooling2D { }", inputs=[(2, 4, 6)]),
         example("MaxPooling2D { pool_size: 3  strides: 2  ceil_mode: true }", inputs=[(2, 6, 6)]),
         example("MaxPooling2D { pool_size: [2, 3]  strides: [1, 2]  padding: [[1, 0], [1, 1]] }", inputs=[(1, 3, 5)]),
+        example("MaxPooling2D { strides: 1  padding: 1  return_indices: true }", inputs=[(1, 3, 4)]),
     ]
 
 

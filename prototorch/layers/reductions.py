@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from prototorch import ops
 from prototorch.layers.base import Layer
@@ -10,8 +10,13 @@ from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 
-def sample_axis(ctx: Context, x: ArrayValue, axis: int) -> int:
-    """An axis of x as a non-negative index; ShapeError if it does not exist or is the batch axis."""
+def sample_axis(ctx: Context, x: ArrayValue, axis: int, allows_batch: bool = False) -> int:
+    """An axis of x as a non-negative index; ShapeError if it does not exist or is the batch axis.
+
+    allows_batch: whether the batch axis is accepted where it is written as 0.
+    """
+    if allows_batch and axis == 0 < x.ndim:
+        return 0
     index = axis + x.ndim if axis < 0 else axis
     if not 1 <= index < x.ndim:
         ctx.fail(f"axis {axis} does not exist: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")
@@ -21,12 +26,15 @@ def sample_axis(ctx: Context, x: ArrayValue, axis: int) -> int:
 class _Reduction(Layer):
     function: ClassVar[Any]
     axis: list[int] | None = field(
-        default=None, doc="The axis or axes, the batch dimension being 0; none for all others."
+        default=None,
+        doc="The axis or axes, the batch dimension being 0; none for all but that. With 0 among them the samples are "
+        "combined, too, and the output has no batch dimension.",
     )
     keepdims: bool = field(default=False, doc="Whether the axes stay, with size 1.")
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        over = tuple(range(1, x.ndim)) if self.axis is None else tuple(sample_axis(ctx, x, a) for a in self.axis)
+        axes = range(1, x.ndim) if self.axis is None else self.axis
+        over = tuple(sample_axis(ctx, x, a, allows_batch=True) for a in axes)
         if len(set(over)) < len(over):
             ctx.fail(f"axis {list(self.axis or ())} names an axis twice")
         return x if not over else type(self).function(x, axis=tuple(sorted(over)), keepdims=self.keepdims)
@@ -39,6 +47,7 @@ class ReduceSum(_Reduction):
     examples = [
         example("ReduceSum { axis: 1 }", inputs=[(3, 2)]),
         example("ReduceSum { axis: [-1, 1]  keepdims: true }", inputs=[(2, 3, 2)]),
+        example("ReduceSum { axis: [0, 1] }", inputs=[(2, 3)], batch_axis=False, batched=False),
     ]
 
 
@@ -138,17 +147,37 @@ class CumSum(Layer):
 
 
 class TopK(Layer):
-    """The k largest elements along the last axis in descending order, and their positions (keras.ops.top_k).
+    """The k largest elements along an axis in descending order, and their positions (keras.ops.top_k).
 
-    Input [batch, ..., n], outputs [batch, ..., k] and their positions, int64.
+    Input [batch, ..., n, ...], outputs of k elements along the axis: the elements, and their positions, int64.
     """
 
     outputs = 2
+    own_fields = frozenset({"axis", "ties"})
     k: int = field(min=1, doc="How many elements.")
-    examples = [example("TopK { k: 2 }", inputs=[(4,)]), example("TopK { k: 1 }", inputs=[(2, 3)])]
+    axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
+    ties: Literal["first", "last"] = field(
+        default="first", doc="Which of equal elements comes first: that of the smallest position, or of the largest."
+    )
+    examples = [
+        example("TopK { k: 2 }", inputs=[(4,)]),
+        example("TopK { k: 1 }", inputs=[(2, 3)]),
+        example("TopK { k: 2  axis: 1  ties: last }", inputs=[(3, 2)]),
+        example("TopK { k: 2  axis: 0 }", inputs=[(3,)], batch_axis=False, batched=False),
+    ]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        if not self.k <= x.shape[-1]:
-            ctx.fail(f"it takes {self.k} of {x.shape[-1]} elements")
+        axis, last = sample_axis(ctx, x, self.axis, allows_batch=True), x.ndim - 1
+        size = x.shape[axis]
+        if self.k > size:
+            ctx.fail(f"it takes {self.k} of {size} elements")
+        x = x if axis == last else ops.swap_axes(x, axis, last)
+        if self.ties == "last":
+            x = ops.flip(x, axis=last)
         values, indices = ops.top_k(x, k=self.k)
-        return values, ops.cast(indices, dtype="int64")
+        indices = ops.cast(indices, dtype="int64")
+        if self.ties == "last":
+            indices = (size - 1) - indices
+        if axis == last:
+            return values, indices
+        return ops.swap_axes(values, axis, last), ops.swap_axes(indices, axis, last)

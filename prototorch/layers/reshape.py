@@ -28,23 +28,34 @@ class Flatten(Layer):
 class Reshape(Layer):
     """The same elements, in the same order, in another shape (Keras).
 
-    Input [batch, ...], output [batch, *target_shape].
+    Input [batch, ...], output [batch, *target_shape]. With another ``axis`` the axes before it stay as they are; with
+    ``axis: 0`` none does, and the target shape begins with the number of samples.
     """
 
     keeps_bounds = True
-    target_shape: tuple[int, ...] = field(type=Dims(unknown=False, infer=True),
-                                          doc="The shape without the batch dimension; one size may be -1.")  # fmt: skip
+    own_fields = frozenset({"axis"})
+    target_shape: tuple[int, ...] = field(
+        type=Dims(unknown=False, infer=True),
+        doc="The shape without the batch dimension, or from axis on; one size may be -1.",
+    )
+    axis: int = field(default=1, min=0, doc="The first axis that is replaced, the batch dimension being 0.")
     examples = [
         example("Reshape { target_shape: [3, 4] }", inputs=[(2, 6)]),
         example("Reshape { target_shape: [-1, 2, 1] }", inputs=[(2, 3)]),
         example("Reshape { target_shape: [-1] }", inputs=[(1, 5)]),
+        example("Reshape { target_shape: [3, 2]  axis: 2 }", inputs=[(2, 6)]),
+        example("Reshape { target_shape: [-1, 2]  axis: 0 }", inputs=[(2, 2)], batch_axis=False, batched=False),
     ]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        size, elements = prod(n for n in self.target_shape if n != -1), prod(x.shape[1:])
-        if elements % size if -1 in self.target_shape else elements != size:
+        if self.axis > x.ndim:
+            ctx.fail(f"axis {self.axis} does not exist: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")
+        kept, elements = tuple(x.shape[: self.axis]), prod(x.shape[self.axis :])
+        size = prod(n for n in self.target_shape if n != -1)
+        fits = size > 0 and elements % size == 0 if -1 in self.target_shape else elements == size
+        if not fits:
             ctx.fail(f"{elements} elements do not fit into the shape {list(self.target_shape)}")
-        return ops.reshape(x, shape=(x.shape[0], *(elements // size if n == -1 else n for n in self.target_shape)))
+        return ops.reshape(x, shape=(*kept, *(elements // size if n == -1 else n for n in self.target_shape)))
 
 
 class Permute(Layer):

@@ -7,26 +7,34 @@ from typing import Any, Literal
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.reductions import sample_axis
 from prototorch.layers.windows import check_rank
 from prototorch.schema import Dims, example, field
 
 
 class Tile(Layer):
-    """The whole array several times along each axis (keras.ops.tile). Input and output [batch, ...]."""
+    """The whole array several times along each axis (keras.ops.tile). Input and output [batch, ...].
+
+    With an ``axis`` it is repeated along that one alone, which may be 0: all samples, several times.
+    """
 
     keeps_bounds = True
-    repeats: list[int] = field(min=1, doc="How often, for each axis but the batch's.")
+    own_fields = frozenset({"axis"})
+    repeats: list[int] = field(min=1, doc="How often, for each axis but the batch's; for the axis, where there is one.")
+    axis: int | None = field(default=None, doc="The only axis that is repeated, the batch dimension being 0.")
     examples = [
         example("Tile { repeats: [2, 1] }", inputs=[(2, 3)]),
         example("Tile { repeats: 3 }", inputs=[(2,)]),
+        example("Tile { repeats: 2  axis: 2 }", inputs=[(2, 3)]),
+        example("Tile { repeats: 2  axis: 0 }", inputs=[(3,)], batch_axis=False, batched=False),
     ]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        if len(self.repeats) != x.ndim - 1:
-            ctx.fail(
-                f"repeats {list(self.repeats)} are for {len(self.repeats)} axes, {list(x.shape[1:])} has {x.ndim - 1}"
-            )
-        for axis, times in enumerate(self.repeats, start=1):
+        axes = range(1, x.ndim) if self.axis is None else [sample_axis(ctx, x, self.axis, allows_batch=True)]
+        if len(self.repeats) != len(axes):
+            given = f"repeats {list(self.repeats)} are for {len(self.repeats)} axes"
+            ctx.fail(f"{given}, {list(x.shape[1:])} has {len(axes)}" if self.axis is None else f"{given}, axis is one")
+        for axis, times in zip(axes, self.repeats, strict=True):
             if times > 1:
                 before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
                 wide = ops.reshape(x, shape=(*before, 1, size, *after))

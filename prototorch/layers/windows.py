@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+from prototorch import ops
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.ops.windows import dilated_size, same_padding
 from prototorch.schema import Ints, Padding, field
@@ -35,6 +37,30 @@ def padding_field(rank: int, words: tuple[str, ...] = ("valid", "same")) -> Any:
 def dilation_field(rank: int) -> Any:
     """The field ``dilation_rate``."""
     return field(default=1, type=Ints(rank, min=1), doc="Dilation rate.")
+
+
+def batch_axes_field() -> Any:
+    """The field ``batch_axes``."""
+    doc = "Number of axes before the channels: 1 is the batch, more count as the batch, too; with 0 there is none."
+    return field(default=1, min=0, doc=doc)
+
+
+def merge_batch_axes(ctx: Context, x: ArrayValue, batch_axes: int, rank: int) -> Any:
+    """x with the axes before its channels as one. Raises ShapeError unless ``rank`` axes follow the channels."""
+    if batch_axes == 1:
+        check_rank(ctx, x, rank)
+        return x
+    if x.ndim != batch_axes + 1 + rank:
+        ctx.fail(
+            f"with batch_axes {batch_axes} the input must have {batch_axes + 1 + rank} axes, the batch's included "
+            f"({batch_axes} of the batch, channels, {DIMENSION_NAMES[rank]}), got {x.ndim}"
+        )
+    return ops.reshape(x, shape=(prod(x.shape[:batch_axes]), *x.shape[batch_axes:]))
+
+
+def split_batch_axes(y: ArrayValue, x: ArrayValue, batch_axes: int) -> Any:
+    """The output of what `merge_batch_axes` gave, with the axes of the batch that x has."""
+    return y if batch_axes == 1 else ops.reshape(y, shape=(*x.shape[:batch_axes], *y.shape[1:]))
 
 
 def check_rank(ctx: Context, x: ArrayValue, rank: int) -> None:

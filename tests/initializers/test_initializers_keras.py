@@ -24,7 +24,8 @@ CASES = {
         for distribution in ("truncated_normal", "untruncated_normal", "uniform")
     ],
 }  # fmt: skip
-NOT_IN_KERAS = {"UnitForgetBias"}  # a flag of Keras' LSTM; compared in tests/layers
+#: a flag of Keras' LSTM, compared in tests/layers; Caffe's fillers, in tests/caffe
+NOT_IN_KERAS = {"UnitForgetBias", "Bilinear", "PositiveUnitBall", "SparseNormal"}
 MOMENTS = 6 / np.sqrt(np.prod(SHAPE))  # six standard errors of a mean, as a share of the deviation; of two samples
 
 

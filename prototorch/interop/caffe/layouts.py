@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototorch import layers
-from prototorch.interop.layouts import LayoutTable, Shapes, WeightLayout
-from prototorch.interop.transforms import Transform, TransposeArray
+from prototorch.interop.layouts import LayoutTable, NotExpressibleError, Shapes, WeightLayout
+from prototorch.interop.transforms import NeutralArray, ReshapeArray, Transform, TransposeArray
 
 __all__ = ["LAYOUTS"]
 
@@ -33,3 +33,37 @@ def _dense(layer: layers.Dense, shapes: Shapes) -> Sequence[WeightLayout]:
 )
 def _conv(layer: layers.Layer, shapes: Shapes) -> Sequence[WeightLayout]:
     return _in_order(shapes, "kernel", "bias")
+
+
+@LAYOUTS.register(layers.BatchNormalization)
+def _batch_norm(layer: layers.BatchNormalization, shapes: Shapes) -> Sequence[WeightLayout]:
+    if "gamma" in shapes or "beta" in shapes:
+        raise NotExpressibleError("Caffe's BatchNorm has no gamma and beta, which a Scale layer behind it holds")
+    layouts = _in_order(shapes, "moving_mean", "moving_variance", "moving_weight")
+    if not layer.weighted_sums:  # means and variances are sums of weight 1
+        layouts.append(WeightLayout((), ("2",), NeutralArray(1.0, (1,))))
+    return layouts
+
+
+@LAYOUTS.register(layers.Scale)
+def _scale(layer: layers.Scale, shapes: Shapes) -> Sequence[WeightLayout]:
+    return _in_order(shapes, "scale", "bias")
+
+
+@LAYOUTS.register(layers.Bias)
+def _bias(layer: layers.Bias, shapes: Shapes) -> Sequence[WeightLayout]:
+    return _in_order(shapes, "bias")
+
+
+@LAYOUTS.register(layers.PReLU)
+def _prelu(layer: layers.PReLU, shapes: Shapes) -> Sequence[WeightLayout]:
+    ours = shapes["alpha"]
+    is_shared = 1 in (layer.shared_axes or ())
+    if any(n != 1 for n in ours[0 if is_shared else 1 :]):
+        raise NotExpressibleError(f"Caffe's PReLU has one slope for each channel, or one for all, not {list(ours)}")
+    return _in_order(shapes, "alpha", alpha=ReshapeArray(ours, () if is_shared else ours[:1]))
+
+
+@LAYOUTS.register(layers.Embedding)
+def _embedding(layer: layers.Embedding, shapes: Shapes) -> Sequence[WeightLayout]:
+    return _in_order(shapes, "embeddings")

@@ -10,6 +10,7 @@ from typing import NoReturn
 from prototorch.graph.net import LayerNode
 from prototorch.graph.trace import Trace, trace_node
 from prototorch.interop.caffe.caffe_net import LayerKind
+from prototorch.interop.layouts import WeightLayout
 from prototorch.layers.base import Layer
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.mistakes import fail_at
@@ -62,6 +63,7 @@ class CaffeSite:
     kind: LayerKind = "native"
     nodes: list[LayerNode] = field(default_factory=list)
     tops: tuple[str, ...] = ()
+    layouts: dict[str, Sequence[WeightLayout]] = field(default_factory=dict)  # by node, beside the table of layouts
     loss_weight: float | None = None  # of the first top where the layer states none: 1 for a loss
 
     @property
@@ -93,19 +95,39 @@ class CaffeSite:
         """The shape of a value of the net, with all axes."""
         return tuple(self.trace.values[value].shape)
 
-    def add(self, layer: Layer, *bottoms: str, outputs: int = 1, suffix: str = "") -> tuple[str, ...]:
+    def add(
+        self,
+        layer: Layer,
+        *bottoms: str,
+        outputs: int = 1,
+        suffix: str = "",
+        layouts: Sequence[WeightLayout] | None = None,
+    ) -> tuple[str, ...]:
         """Add a node that reads these values (none given: the layer's bottoms) and return the names of its outputs.
 
         suffix: goes behind the node's name (``ip1/flatten``); the node of the layer itself has none. The outputs of
-        the last node that is added become the layer's tops.
+        the last node that is added become the layer's tops. layouts: of its weights in Caffe, where they are not those
+        of the table of layouts.
         """
         name = self.new_name(f"{self.node_name}/{suffix}") if suffix else self.node_name
         tops = (name, *(self.new_name(f"{name}:{i}") for i in range(1, outputs)))
         node = LayerNode(name, layer, bottoms or self.bottoms, tops, self.layer.span)
         trace_node(self.trace, node)
         self.nodes.append(node)
+        if layouts is not None:
+            self.layouts[name] = layouts
         self.tops = tops
         return tops
+
+    def add_for_each_bottom(self, layer: Layer, layouts: Sequence[WeightLayout] | None = None) -> None:
+        """Add a node for each bottom, all with the same weights; each gives one of the layer's tops.
+
+        layouts: of the weights in Caffe, where they are not those of the table of layouts.
+        """
+        tops = list(self.add(layer, self.bottoms[0], layouts=layouts))
+        for index, bottom in enumerate(self.bottoms[1:], 1):
+            tops += self.add(layer.replace(weights=self.node_name), bottom, suffix=str(index))
+        self.tops = tuple(tops)
 
     def add_inputs(self, kind: LayerKind, shapes: Sequence[tuple[int, ...] | None], dtype: str | None = None) -> None:
         """Make the layer's tops inputs of the net (data and host layers, Input).

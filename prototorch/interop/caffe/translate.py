@@ -155,16 +155,19 @@ class _Translation:
         params: list[CaffeParam] = []
         specs = site.layer["param"]
         for node in site.nodes:
+            if node.weights_key != node.name and any(n.name == node.weights_key for n in site.nodes):
+                continue  # the same weights on another bottom
             prefix, used = f"{node.weights_key}/", self.trace.used_weights.get(node.weights_key, {})
             names = sorted(used.get(node.name, ()))
             weights = {name.removeprefix(prefix): self.trace.weights[name].spec.shape for name in names}
-            for layout in LAYOUTS.layouts(node.layer, weights):
+            for layout in site.layouts.get(node.name) or LAYOUTS.layouts(node.layer, weights):
                 if not layout.ours:
                     continue
                 index = len(params)
                 (shape,) = layout.their_shapes(weights)
                 names_of = tuple(prefix + name for name in layout.ours)
-                param = CaffeParam(site.name, index, node.name, layout, names_of, shape)
+                is_trained = all(self.trace.weights[name].trainable for name in names_of)
+                param = CaffeParam(site.name, index, node.name, layout, names_of, shape, float(is_trained))
                 if index < len(specs):
                     param = self.apply_spec(param, specs[index], site)
                 params.append(param)

@@ -13,6 +13,7 @@ __all__ = [
     "FUNCTION_SETTINGS",
     "IMAGE_LAYERS",
     "NOT_IN_KERAS",
+    "NOT_KERAS_INITIALIZERS",
     "NO_DATA_FORMAT",
     "OUR_ACTIVATIONS",
     "SAME_IN_KERAS",
@@ -60,5 +61,7 @@ NOT_IN_KERAS: Mapping[str, str] = {
     "PositionEmbedding": "Keras itself has no position embedding (KerasHub has)",
     "SinePositionEncoding": "Keras itself has no position encoding (KerasHub has)",
 }
+#: initializers that Keras does not have
+NOT_KERAS_INITIALIZERS = frozenset({"Bilinear", "PositiveUnitBall", "SparseNormal"})
 #: layers over channels whose class in Keras takes no ``data_format``: its channels are last
 NO_DATA_FORMAT = frozenset({"SpatialDropout1D", "Cropping1D", "UpSampling1D"})

@@ -16,6 +16,7 @@ from prototorch.interop.keras.layer_classes import (
     IMAGE_LAYERS,
     NO_DATA_FORMAT,
     NOT_IN_KERAS,
+    NOT_KERAS_INITIALIZERS,
     SAME_IN_KERAS,
 )
 from prototorch.interop.layouts import NotExpressibleError
@@ -62,6 +63,8 @@ def layer_config(layer: Layer, name: str) -> tuple[str, dict[str, Any]]:
     if isinstance(layer, layers.Activation):
         layer = layer.activation
         kind = type(layer).__name__
+    if layer.own_settings():
+        raise NotExpressibleError(f"Keras' {kind} has no {', '.join(layer.own_settings())}")
     if isinstance(layer, ActivationLayer) and not isinstance(
         layer, layers.PReLU | layers.ReLU | layers.LeakyReLU | layers.ELU | layers.Softmax
     ):
@@ -125,7 +128,7 @@ def _fields(layer: Layer, kind: str) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for field in type(layer).specs():
         value = getattr(layer, field)
-        if field in _LEFT_OUT:
+        if field in _LEFT_OUT or field in layer.own_fields:
             continue
         if field in _FIXED and not _has_argument(kind, field):
             if value not in (_FIXED[field], None):
@@ -148,6 +151,8 @@ def _value(layer: Layer, field: str, value: Any) -> Any:
             raise NotExpressibleError(f"{field}: {type(value).__name__} with settings is no function of Keras")
         return function
     if isinstance(value, Initializer):
+        if type(value).__name__ in NOT_KERAS_INITIALIZERS:
+            return None  # Keras' default; it has no effect on the weights that are written
         return serialized("keras.initializers", type(value).__name__, _plain_fields(value))
     if isinstance(value, Regularizer):
         return serialized("keras.regularizers", type(value).__name__, _plain_fields(value))

@@ -117,6 +117,8 @@ def find_torch_layer(site: LayerSite) -> TorchLayer:
     entry = _ENTRIES.get(type(layer))
     if entry is None:
         raise NotExpressibleError("no module stands for it")
+    if layer.own_settings():
+        raise NotExpressibleError(f"no module stands for it with {', '.join(layer.own_settings())}")
     torch_layer = entry(site)
     if not torch_layer.layouts:
         own = {n: s for n, s in site.weight_shapes.items() if not n.startswith("activation/")}

@@ -20,7 +20,7 @@ message Datum:
   1 channels int32; 2 height int32; 3 width int32; 4 data bytes; 5 label int32; 6 float_data float*;
   7 encoded bool = false;
 message FillerParameter:
-  1 type string = 'constant'; 2 value float = 0; 3 min float = 0; 4 max float = 1; 5 mean float = 0; 6 std float = 1;
+  1 type string = "constant"; 2 value float = 0; 3 min float = 0; 4 max float = 1; 5 mean float = 0; 6 std float = 1;
   7 sparse int32 = -1; 8 variance_norm VarianceNorm = FAN_IN;
 enum FillerParameter.VarianceNorm: FAN_IN=0 FAN_OUT=1 AVERAGE=2
 message NetParameter:

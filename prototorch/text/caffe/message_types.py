@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from prototorch.text.caffe.message_definitions import DEFINITIONS
 
 __all__ = ["EnumType", "MessageField", "MessageType", "enum_type", "message_type"]
@@ -108,7 +110,7 @@ def _parse_default(type_name: str, text: str | None, enums: dict[str, EnumType])
     if type_name in _INTEGERS:
         return int(text or 0)
     if type_name in ("float", "double"):
-        return float(text or 0)
+        return float(text or 0) if type_name == "double" else float(np.float32(text or 0))
     if type_name == "bool":
         return text == "true"
     if type_name == "string":

@@ -32,6 +32,8 @@ def _dense(export: LayerExport) -> bool:
 def _same_meaning(export: LayerExport) -> bool:
     if isinstance(export.layer, layers.LRN) and len(export.dims()) != 4:
         return False  # ONNX Runtime has it for images alone
+    if isinstance(export.layer, layers.LRN) and export.layer.region != "across_channels":
+        return False
     pair = pair_of_layer(type(export.layer))
     assert pair is not None
     values = {attribute.ours: getattr(export.layer, attribute.ours) for attribute in pair.attributes.values()}
