@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from prototorch.caffe.blob import Blob
+from prototorch.caffe.data_layers import open_data_layers
 from prototorch.caffe.execution import Execution
 from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.settings import current_backend, new_seed
@@ -23,20 +25,28 @@ _PHASES = {TRAIN: "TRAIN", TEST: "TEST"}
 class Net:
     """A net of a Caffe file for one phase, on the backend of the current mode."""
 
-    def __init__(self, message: Message, phase: str, precision: str = "auto", seed: int | None = None):
+    def __init__(self, message: Message, phase: str, precision: str = "auto", seed: int | None = None,
+                 folders: Sequence[str] = ()):  # fmt: skip
         self.message, self.phase = insert_splits(message), phase
         self.backend, self.variables = current_backend(precision), Variables()
         self.seed = new_seed() if seed is None else seed
-        net = self._translate({})
+        dtype = self.backend.precision.float_dtype
+        self.data_layers = open_data_layers(self.message, phase, folders, self.seed, dtype)
+        sources = [layer.source.shapes for layer in self.data_layers.values()]
+        net = self._translate({blob: shape for shapes in sources for blob, shape in shapes.items()})
         for weight in net.weights.values():
             self.variables.create(weight.name, initial_value(weight, self.seed), own=True)
-        self._execution = Execution(self._translate, net, {}, self.backend, self.variables, self.seed)
+        self._execution = Execution(
+            self._translate, net, dict(self.data_layers), self.backend, self.variables, self.seed
+        )
         self._params = self._make_params(net)
 
     @classmethod
-    def from_message(cls, message: Message, phase: str, *, precision: str = "auto", seed: int | None = None) -> Net:
-        """The net of a NetParameter in its newest form, filtered by its state."""
-        return cls(message, phase, precision, seed)
+    def from_message(cls, message: Message, phase: str, *, precision: str = "auto", seed: int | None = None,
+                     folders: Sequence[str] = ()) -> Net:  # fmt: skip
+        """The net of a NetParameter in its newest form, filtered by its state. folders: those in which its data are
+        looked for behind the working directory."""
+        return cls(message, phase, precision, seed, folders)
 
     def _translate(self, shapes: dict[str, tuple[int, ...]]) -> CaffeNet:
         return translate_net(self.message, self.phase, shapes, self.backend.precision.float_dtype)
@@ -63,6 +73,18 @@ class Net:
         """The parameters of each layer that has some."""
         layers = [(layer.name, layer.params) for layer in self.caffe_net.layers if layer.params]
         return OrderedDict((name, [self._params[name, p.index] for p in params]) for name, params in layers)
+
+    def read_inputs(self) -> None:
+        """Run the data layers alone: their tops get the next batch."""
+        layers = self.caffe_net.layers
+        for index, data in self.data_layers.items():
+            data.forward([], [self._execution.blobs[top] for top in layers[index].tops])
+        self._execution.reshape()
+
+    def close(self) -> None:
+        """End the threads that read data; the next batch starts them again."""
+        for layer in self.data_layers.values():
+            layer.source.close()
 
     def forward_range(self, first: int, last: int) -> float:
         """Run the layers from one position to another (inclusive); returns the sum of their losses."""

@@ -274,14 +274,15 @@ def _set_output_masks(ctx: Context, layer: Layer, inputs: tuple[Value, ...], out
 @pause_gc()
 def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | None = None,
           report: Report | None = None, compute_dtype: str | None = None,
-          preparation: InputPreprocessing | None = None, frozen_layers: Collection[str] = ()) -> Trace:  # fmt: skip
-    """Trace a net for inputs of known specs (batch dimension included). low, frozen_layers: see `Trace`. With a
-    preparation the input it is for is raw data, which is preprocessed in the graph.
+          preparation: InputPreprocessing | None = None, frozen_layers: Collection[str] = (),
+          float_dtype: str = "float32") -> Trace:  # fmt: skip
+    """Trace a net for inputs of known specs (batch dimension included). compute_dtype, frozen_layers, float_dtype: see
+    `Trace`. With a preparation the input it is for is raw data, which is preprocessed in the graph.
 
     A mistake in a layer raises ShapeError, or, with a report, is noted there; what depends on it is then left out.
     """
     result = Trace(graph if graph is not None else Graph(), training, compute_dtype=compute_dtype,
-                   frozen_layers=frozen_layers)  # fmt: skip
+                   frozen_layers=frozen_layers, float_dtype=float_dtype)  # fmt: skip
     for node in net.inputs:
         value = result.graph.input(node.name, inputs[node.name])
         if preparation is not None and node.name == preparation.name:

@@ -127,7 +127,7 @@ class StepGraphBuilder:
         pattern of it that matches nothing."""
         chosen = self.trained_weights
         net_trace = trace(chosen.net, specs, is_training(phase), graph, None, self.backend.precision.low_dtype,
-                          preprocessing, chosen.frozen_layers)  # fmt: skip
+                          preprocessing, chosen.frozen_layers, self.float_dtype)  # fmt: skip
         chosen.check(net_trace.weights)
         net_trace.weights = chosen.select(net_trace)
         return net_trace
@@ -274,7 +274,7 @@ class StepGraphBuilder:
         with graph.phase("backward"):
             entries = list(graph.nodes)
             scaler = LossScaler(graph, step.inits) if self.backend.precision.loss_scaling else None
-            seeds = [(total, graph.constant(np.float32(1)) if scaler is None else scaler.scale)]
+            seeds = [(total, graph.constant(np.ones((), total.dtype)) if scaler is None else scaler.scale)]
             gradients = backward_pass(entries, seeds, values, within=lambda node: graph.scope(node.scope))
             if scaler is not None:
                 gradients = scaler.unscale(gradients)

@@ -48,7 +48,8 @@ def random_optimizer(draw, cls):
             rate = rate.replace(t_mul=2.0)
     clip = draw.choice((*CLIPS, None))
     fixed = {n: None for n in CLIPS if n != clip} | ({clip: draw.choice([0.1, 1.0])} if clip else {})
-    fixed |= {n: 0.0 for n in cls.specs() if n not in known}  # l1, l2
+    fixed |= {n: p.default for n, p in inspect.signature(cls).parameters.items() if n not in known}  # l1, l2, ...
+    fixed["gradient_accumulation_steps"] = None  # the trainer's part: tests/train/test_gradient_accumulation.py
     ema = {"use_ema": draw.chance(0.4), "ema_overwrite_frequency": draw.choice([None, 1, 3])}
     if not ema["use_ema"]:
         ema["ema_overwrite_frequency"] = None
