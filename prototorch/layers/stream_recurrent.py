@@ -99,7 +99,8 @@ class StreamRecurrentLayer(Layer, abstract=True):
         if first:
             return [ops.reshape(self._exposed(state), shape=shape) for state in first]
         if self.stateful:
-            return [ctx.weight(f"state_{n}", shape, "zeros", trainable=False) for n in self.state_names]
+            # times 1 is a copy: in eager mode the update changes the weight before the backward pass reads it
+            return [ctx.weight(f"state_{n}", shape, "zeros", trainable=False) * 1.0 for n in self.state_names]
         return [ops.full(shape=shape, value=0.0, dtype=x.dtype)] * len(self.state_names)
 
     def _keep_states(self, ctx: Context, states: Sequence[Any]) -> None:

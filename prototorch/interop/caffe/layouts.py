@@ -67,3 +67,9 @@ def _prelu(layer: layers.PReLU, shapes: Shapes) -> Sequence[WeightLayout]:
 @LAYOUTS.register(layers.Embedding)
 def _embedding(layer: layers.Embedding, shapes: Shapes) -> Sequence[WeightLayout]:
     return _in_order(shapes, "embeddings")
+
+
+@LAYOUTS.register(layers.StreamLSTM, layers.StreamRNN)
+def _recurrent(layer: layers.Layer, shapes: Shapes) -> Sequence[WeightLayout]:
+    names = ("kernel", "bias", "static_kernel", "recurrent_kernel", "output_kernel", "output_bias")
+    return _in_order(shapes, *names, **{n: _TRANSPOSED for n in names if n.endswith("kernel")})
