@@ -28,8 +28,9 @@ from prototorch.text.caffe.message_types import MessageField, MessageType, enum_
 
 __all__ = ["ProtobufError", "decode", "encode", "iter_encoded"]
 
-MAX_VALUES = 1_000_000  # of all messages together, arrays not counted: a net of 1,000 layers has about 30,000
+MAX_VALUES = 300_000  # of all messages together, arrays not counted: a net of 1,000 layers has about 30,000
 _MAX_NAME_BYTES = 1 << 20  # of one string
+_PIECE_VALUES = 10  # as many values a piece of an array counts for
 _PIECE_ELEMENTS = 1 << 22  # of an array that is written at once
 _SCALAR_KIND = {"float": FIXED32, "double": FIXED64, "string": BYTES, "bytes": BYTES}
 
@@ -107,6 +108,7 @@ class _Decoder:
             value = memoryview(int(value).to_bytes(dtype.itemsize, "little"))
         elif wire_type != BYTES:
             return None
+        self.num_values += _PIECE_VALUES
         if len(value) % dtype.itemsize:
             raise ProtobufError(f"{field.name} has {len(value):,} bytes, not a multiple of {dtype.itemsize}")
         return [np.frombuffer(value, dtype)]
