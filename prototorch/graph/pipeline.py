@@ -23,6 +23,7 @@ from prototorch.graph.passes.decomposition import decompose_ops
 from prototorch.graph.passes.defer_state_updates import defer_state_updates
 from prototorch.graph.passes.fold_batch_norm import fold_batch_norm
 from prototorch.graph.passes.fold_casts import fold_gradient_casts, group_weight_casts
+from prototorch.graph.passes.fold_scale_shift import fold_scale_shift
 from prototorch.graph.passes.fuse_norm_activation_gradient import fuse_norm_activation_gradient
 from prototorch.graph.passes.fusion import fuse_ops
 from prototorch.graph.passes.ghost_norm import use_ghost_norm
@@ -78,7 +79,8 @@ class PipelineStep:
 PIPELINE = tuple(
     PipelineStep(*step)
     for step in (
-        (decompose_ops, "first of all, so that every pass sees the ops that run", _has_backend),
+        (fold_scale_shift, "on the ops as the layers record them: a normalization and a Scale become one", _can_fuse),
+        (decompose_ops, "next, so that every other pass sees the ops that run", _has_backend),
         (eliminate_common_subexpressions, "gradients repeat what the forward pass has computed", _always),
         (fold_constants, "small constants that layers and gradients compute need no step", _always),
         (hoist_crops, "elementwise ops on images then run on fewer pixels, and a crop reads bytes", _can_fuse),

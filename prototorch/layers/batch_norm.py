@@ -69,7 +69,8 @@ class BatchNormalization(AffineNormLayer):
         }
         if self.weighted_sums:
             moving["moving_weight"] = ctx.weight("moving_weight", (1,), "zeros", trainable=False)
-        gamma, beta = self.scale_param(ctx, "gamma", (n,), x.dtype), self.scale_param(ctx, "beta", (n,), x.dtype)
+        dtype = moving["moving_mean"].dtype
+        gamma, beta = self.scale_param(ctx, "gamma", (n,), dtype), self.scale_param(ctx, "beta", (n,), dtype)
         in_training = ctx.training and ctx.trainable and self.batch_statistics == "training"
         if not in_training and self.batch_statistics != "always":
             mean, variance = self._moving_statistics(moving)
@@ -82,14 +83,19 @@ class BatchNormalization(AffineNormLayer):
             mask = ops.broadcast_to(expand_mask(mask, x.ndim), shape=tuple(x.shape))
             mean, variance, count = _masked_moments(x, mask, axis)
             y = ops.batch_norm_inference(x, gamma, beta, mean, variance, eps=self.epsilon, axis=axis)
-        mean, variance = ops.stop_gradient(mean), ops.stop_gradient(variance)
-        if self.unbiased_moving_variance:
-            variance = variance * _bessel_correction(count)
-        for name, value in (("moving_mean", mean), ("moving_variance", variance), ("moving_weight", 1.0)):
-            if name in moving:
-                added = value if self.weighted_sums else value * (1 - self.momentum)
-                ctx.update(name, moving[name] * self.momentum + added, always=self.batch_statistics == "always")
+        for name, old in moving.items():
+            new = old * self.momentum + self._added(name, mean, variance, count)
+            ctx.update(name, new, always=self.batch_statistics == "always")
         return y
+
+    def _added(self, name: str, mean: Any, variance: Any, count: Any) -> Any:
+        """What a step adds to the weight of that name."""
+        if name == "moving_weight":
+            return 1.0
+        value = ops.stop_gradient(mean if name == "moving_mean" else variance)
+        if name == "moving_variance" and self.unbiased_moving_variance:
+            value = value * _bessel_correction(count)
+        return value if self.weighted_sums else value * (1 - self.momentum)
 
     def _moving_statistics(self, moving: dict[str, Any]) -> tuple[Any, Any]:
         """The mean and the variance that the weights hold."""
@@ -99,7 +105,7 @@ class BatchNormalization(AffineNormLayer):
         weight = moving["moving_weight"]
         is_zero = ops.equal(weight, ops.zeros_like(weight))
         factor = ops.where(is_zero, ops.zeros_like(weight), 1.0 / ops.where(is_zero, ops.ones_like(weight), weight))
-        return mean * factor, variance * factor
+        return ops.stop_gradient(mean * factor), ops.stop_gradient(variance * factor)
 
 
 def _bessel_correction(count: Any) -> Any:

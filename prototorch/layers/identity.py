@@ -33,7 +33,7 @@ class Copies(Layer):
 
     mask_policy = "keep"
     keeps_bounds = True
-    count: int = field(default=2, min=1, doc="The number of outputs.")
+    count: int = field(default=2, min=1, max=1000, doc="The number of outputs.")
     examples = [
         example("Copies { }", inputs=[(2, 3)]),
         example("Copies { count: 3 }", inputs=[(4,)]),

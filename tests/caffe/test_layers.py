@@ -12,8 +12,6 @@ assert translate_net  # registers the translators
 
 #: types of layers that have no translator yet
 MISSING_TYPES = {
-    "BatchNorm",
-    "Bias",
     "Convolution",
     "Crop",
     "Deconvolution",
@@ -24,15 +22,11 @@ MISSING_TYPES = {
     "Im2col",
     "InnerProduct",
     "LRN",
-    "MVN",
-    "PReLU",
     "Parameter",
     "Pooling",
     "Python",
     "SPP",
-    "Scale",
     "Silence",
-    "Softmax",
 }
 
 

@@ -124,6 +124,21 @@ for shape, groups in [((2, 4, 3), 2), ((3, 6), 3), ((2, 3, 2, 2), 3), ((2, 4, 2,
          tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
 
 
+def scale_shift(x, scale, bias=None, axis=1):
+    shape = (*scale.shape, *(1,) * (x.ndim - axis - scale.ndim))
+    y = x * scale.reshape(shape)
+    return y if bias is None else y + bias.reshape(shape)
+
+
+for shape, axis, count in [((3, 2), 1, 1), ((2, 3, 4), 1, 1), ((2, 3, 2), 0, 2), ((2, 3, 2), 1, 0), ((4,), 0, 1)]:
+    own, attrs = shape[axis : axis + count], {"axis": axis}
+    x, scale, bias = normal(*shape), normal(*own, seed=1), normal(*own, seed=2)
+    case("scale_shift", x, scale, bias, attrs=attrs, oracle=peer(scale_shift))
+    case("scale_shift", x, scale, attrs=attrs, oracle=peer(scale_shift))
+    case("scale_shift_grad", normal(*shape, seed=3), x, scale, attrs=attrs,
+         oracle=lambda g, x, s, **a: tape(scale_shift, 3)(g, x, s, np.zeros_like(s), **a))  # fmt: skip
+
+
 def windowed(x, size):
     out = np.zeros_like(x)
     for c in range(x.shape[1]):

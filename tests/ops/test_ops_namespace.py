@@ -18,14 +18,15 @@ gather_pool_indices gelu gelu_grad getitem greater greater_equal group_norm grou
 gru_sequence_grad hard_sigmoid hard_sigmoid_grad hard_swish hard_swish_grad iota isfinite layer_norm layer_norm_grad
 leaky_relu leaky_relu_grad less less_equal lion_update log log1p log_sigmoid log_softmax logical_and logical_not
 logical_or logsumexp lrn lrn_grad lrn_recompute lrn_recompute_grad lstm_sequence lstm_sequence_grad
-lstm_sequence_with_gates lstm_sequence_with_gates_grad matmul max max_pool max_pool_grad maximum mean min minimum mish
-mish_grad momentum_update multiply nadam_update negative not_equal one_hot ones_like pad power prelu prepack prod
-random_bits random_normal random_uniform relabel relu relu6 relu6_grad relu_grad remainder reorder repeat reshape
-resize rmsprop_momentum_update rmsprop_update round rsqrt scatter_add_along_axis selu sgd_update sigmoid
-sigmoid_cross_entropy sigmoid_grad sign silu silu_grad simple_rnn_sequence simple_rnn_sequence_grad sin slice
-slice_grad slice_view softmax softmax_cross_entropy softmax_grad softplus softsign softsign_grad
-sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad split sqrt square squeeze stack static_gather
-static_scatter_add stop_gradient subtract sum swap_axes take take_along_axis tanh top_k transpose where zeros_like
+lstm_sequence_with_gates lstm_sequence_with_gates_grad matmul max max_pool max_pool_grad maximum mean min minimum
+mish mish_grad momentum_update multiply nadam_update negative not_equal one_hot ones_like pad power prelu prepack
+prod random_bits random_normal random_uniform relabel relu relu6 relu6_grad relu_grad remainder reorder repeat
+reshape resize rmsprop_momentum_update rmsprop_update round rsqrt scale_shift scale_shift_grad
+scatter_add_along_axis selu sgd_update sigmoid sigmoid_cross_entropy sigmoid_grad sign silu silu_grad
+simple_rnn_sequence simple_rnn_sequence_grad sin slice slice_grad slice_view softmax softmax_cross_entropy
+softmax_grad softplus softsign softsign_grad sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad split
+sqrt square squeeze stack static_gather static_scatter_add stop_gradient subtract sum swap_axes take take_along_axis
+tanh top_k transpose where zeros_like
 """
 NAMES = TEXT.split()
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite, prod, sqrt
-
-import numpy as np
+from math import prod, sqrt
 
 from prototorch import initializers
 from prototorch.errors import did_you_mean
 from prototorch.initializers.base import Initializer, compute_fans
+from prototorch.interop.caffe.numbers import shortest
 from prototorch.interop.caffe.site import CaffeSite
 from prototorch.text.caffe.message import Message
 
@@ -36,11 +35,6 @@ def filler_initializer(
     if filler["sparse"] != -1 and filler["type"] != "gaussian":
         site.fail(f"sparse is for gaussian fillers; this is a {filler['type']} filler", filler, "sparse")
     return make(site, filler, blob, fans or compute_fans(blob), unit_axis)
-
-
-def shortest(value: float) -> float:
-    """The number of the fewest digits that is the same in single precision: initial values are rounded to that."""
-    return float(str(np.float32(value))) if isfinite(value) else value
 
 
 def _constant(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
