@@ -47,7 +47,7 @@ class _NetExport:
         self.blobs: dict[str, str] = {}  # value of our net -> blob
         self.names: set[str] = set()
         self.readings = Counter(bottom for node in net.nodes for bottom in node.bottoms)
-        self.kept = {*net.outputs, *(i.name for i in net.inputs)}  # values that nothing may overwrite
+        self.fixed_values = {*net.outputs, *(i.name for i in net.inputs)}  # values that nothing may overwrite
 
     def run(self) -> Message:
         message = Message("NetParameter", name=self.net.name)
@@ -55,7 +55,7 @@ class _NetExport:
         for node in self.net.nodes:
             layers += self.export_node(node)
         self.report.raise_if_any()
-        message["layer"] = layers
+        message["layer"] = [*layers, *self.output_copies()]
         return message
 
     def export_input(self, name: str) -> Message:
@@ -84,11 +84,20 @@ class _NetExport:
         self.blobs.update(dict(zip(node.tops, site.tops, strict=False)))
         return site.layers
 
+    def output_copies(self) -> list[Message]:
+        """Layers for outputs that layers read: of those, which Caffe does not count as outputs, a copy is one."""
+        read = [value for value in dict.fromkeys(self.net.outputs) if self.readings[value]]
+        return [
+            Message("LayerParameter", name=self.new_name(f"{value}_output"), type="Split", bottom=[self.blobs[value]],
+                    top=[f"{value}_output"])
+            for value in read
+        ]  # fmt: skip
+
     def may_overwrite(self, node: LayerNode) -> bool:
         """Whether the node alone reads its first bottom."""
         blob = self.blobs.get(node.bottoms[0]) if node.bottoms else None
         values = [value for value, name in self.blobs.items() if name == blob]
-        return bool(values) and not self.kept & set(values) and self.readings[node.bottoms[0]] == 1
+        return bool(values) and not self.fixed_values & set(values) and self.readings[node.bottoms[0]] == 1
 
     def readers(self, values: tuple[str, ...]) -> Iterator[Layer]:
         """The layers that read some values."""
