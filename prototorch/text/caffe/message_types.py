@@ -11,7 +11,9 @@ import numpy as np
 
 from prototorch.text.caffe.message_definitions import DEFINITIONS
 
-__all__ = ["EnumType", "MessageField", "MessageType", "enum_type", "message_type"]
+__all__ = [
+    "EnumType", "MessageField", "MessageType", "enum_names", "enum_type", "message_names", "message_type",
+]  # fmt: skip
 
 _FIELD = re.compile(r"(\d+) (\w+) (\w+)([*!]?)( packed)?(?: = (\S+))?")
 _ARRAYS = ("data", "diff", "double_data", "double_diff", "float_data")
@@ -76,6 +78,16 @@ def message_type(name: str) -> MessageType:
 def enum_type(name: str) -> EnumType:
     """The enum of that full name ("Phase", "PoolingParameter.PoolMethod"). Raises KeyError."""
     return _tables()[1][name]
+
+
+def message_names() -> list[str]:
+    """The names of all messages."""
+    return list(_tables()[0])
+
+
+def enum_names() -> list[str]:
+    """The full names of all enums."""
+    return list(_tables()[1])
 
 
 @cache

@@ -20,25 +20,28 @@ _ONE_LINE = ("BlobShape", "NetStateRule", "ParamSpec", "NetState")
 _FIRST_FIELDS = ("name", "type", "bottom", "top")
 
 
-def format_message(message: Message) -> str:
-    """The text of a message, with a line end at its end; an empty string for one without fields."""
-    return "".join(f"{line}\n" for line in _format_fields(message, ""))
+def format_message(message: Message, is_protobuf: bool = False) -> str:
+    """The text of a message, with a line end at its end; an empty string for one without fields.
+
+    is_protobuf: write it just as protobuf lays it out: fields by number, each on a line of its own.
+    """
+    return "".join(f"{line}\n" for line in _format_fields(message, "", is_protobuf))
 
 
-def _format_fields(message: Message, indent: str) -> Iterator[str]:
+def _format_fields(message: Message, indent: str, is_protobuf: bool = False) -> Iterator[str]:
     fields = list(message.set_fields())
-    if message.type.name in ("LayerParameter", "V1LayerParameter"):
+    if not is_protobuf and message.type.name in ("LayerParameter", "V1LayerParameter"):
         fields.sort(key=_layer_order)
     for field, value in fields:
         for item in value if field.is_repeated else [value]:
             if not field.is_message:
                 yield f"{indent}{field.name}: {_format_value(field, item)}"
-            elif item.type.name in _ONE_LINE:
+            elif item.type.name in _ONE_LINE and not is_protobuf:
                 inside = " ".join(_format_fields(item, ""))
                 yield f"{indent}{field.name} {{ {inside} }}" if inside else f"{indent}{field.name} {{ }}"
             else:
                 yield f"{indent}{field.name} {{"
-                yield from _format_fields(item, indent + "  ")
+                yield from _format_fields(item, indent + "  ", is_protobuf)
                 yield indent + "}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from prototorch.text.caffe.message_definitions import DEFINITIONS
 from prototorch.text.caffe.message_types import enum_type, message_type
@@ -44,3 +44,8 @@ def _pool() -> descriptor_pool.DescriptorPool:
 def protobuf_message(name: str):
     """An empty message of protobuf's own."""
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"caffe.{name}"))()
+
+
+def parse_text(text: str, like):
+    """A text as a message of protobuf's own, of the type of another one."""
+    return text_format.Parse(text, type(like)())

@@ -1,0 +1,2 @@
+"""Caffe's messages with the names and manners of protobuf's Python classes: ``from prototorch.caffe.proto import
+caffe_pb2, text_format``."""
