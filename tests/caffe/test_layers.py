@@ -12,20 +12,11 @@ assert translate_net  # registers the translators
 
 #: types of layers that have no translator yet
 MISSING_TYPES = {
-    "Convolution",
-    "Crop",
-    "Deconvolution",
     "DummyData",
-    "Embed",
     "Filter",
     "HDF5Output",
-    "Im2col",
-    "InnerProduct",
-    "LRN",
     "Parameter",
-    "Pooling",
     "Python",
-    "SPP",
     "Silence",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.interop.caffe.layers.window_params import PoolWindows, conv_windows, pool_windows
+from prototorch.interop.caffe.numbers import field_number
 from prototorch.interop.caffe.site import CaffeSite, translator
 from prototorch.layers import (
     LRN,
@@ -157,5 +158,6 @@ def _lrn(site: CaffeSite) -> None:
     size, within = param["local_size"], param["norm_region"] == "WITHIN_CHANNEL"
     if size % 2 == 0:
         site.fail(f"local_size must be odd, so that the window has a middle, not {size}", param, "local_size")
-    fields = {"region": "within_channel"} if within else {"k": param["k"]}
-    site.add(LRN(size=size, alpha=param["alpha"], beta=param["beta"], **fields))
+    alpha, beta, k = (field_number(site, param[name]) for name in ("alpha", "beta", "k"))
+    fields = {"region": "within_channel"} if within else {"k": k}
+    site.add(LRN(size=size, alpha=alpha, beta=beta, **fields))
