@@ -86,13 +86,17 @@ def _window_fields(site: CaffeSite, windows: ConvWindows, spatial: tuple[int, ..
     """The fields of our layer's windows."""
     param = site.layer["convolution_param"]
     pads = tuple((p, p) for p in windows.pad)
-    each = zip(spatial, windows.kernel, windows.stride, windows.pad, windows.dilation, strict=True)
+    each = list(zip(spatial, windows.kernel, windows.stride, windows.pad, windows.dilation, strict=True))
+    is_valid = not any(windows.pad)
     if site.type == "Deconvolution":
         sizes = [(n - 1) * s + (k - 1) * d + 1 - 2 * p for n, k, s, p, d in each]
+        # "valid" ends with zeros where the stride is larger than the kernel
+        is_valid = is_valid and all(s <= (k - 1) * d + 1 for _, k, s, _, d in each)
         if min(sizes) < 1:
             site.fail(f"its output would have the size {sizes}: the pad takes away more than there is", param, "pad")
     else:
         pads = windows.pads_within(spatial)
+        is_valid = not any(map(any, pads))
         for i, (n, k, s, p, d) in enumerate(each):
             extent = (k - 1) * d + 1
             if extent - n - 2 * p >= s:
@@ -106,7 +110,7 @@ def _window_fields(site: CaffeSite, windows: ConvWindows, spatial: tuple[int, ..
     return {
         "kernel_size": windows.kernel,
         "strides": windows.stride,
-        "padding": pads if any(map(any, pads)) else "valid",
+        "padding": "valid" if is_valid else pads,
         "dilation_rate": windows.dilation,
     }
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prototorch.errors import ModelWarning, warn_user
 from prototorch.interop.caffe.site import CaffeSite
 from prototorch.text.caffe.message import Message
 
-__all__ = ["ConvWindows", "PoolWindows", "conv_windows", "pool_windows"]
+__all__ = ["ConvWindows", "PoolWindows", "conv_windows", "pool_windows", "stride_and_pad"]
 
 Sizes = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
@@ -63,8 +64,7 @@ def pool_windows(site: CaffeSite) -> PoolWindows:
     """What a layer's pooling_param says, which is not global. Raises TextError."""
     param = site.layer["pooling_param"]
     kernel = _size_pair(site, param, "kernel_size", "kernel", None)
-    stride = _size_pair(site, param, "stride", "stride", 1)
-    pad = _size_pair(site, param, "pad", "pad", 0)
+    stride, pad = stride_and_pad(site)
     for name, values in (("kernel", kernel), ("stride", stride)):
         if 0 in values:
             spelled = f"{name}_{_LETTERS[values.index(0)]}"
@@ -75,6 +75,12 @@ def pool_windows(site: CaffeSite) -> PoolWindows:
             spelled = f"pad_{letter}" if param.has(f"pad_{letter}") else "pad"
             site.fail(f"pad {p} must be smaller than the kernel {k}, or a window is empty", param, spelled)
     return PoolWindows(kernel, stride, pad)
+
+
+def stride_and_pad(site: CaffeSite) -> tuple[Sizes, Sizes]:
+    """The stride and the pad of a layer's pooling_param. Raises TextError."""
+    param = site.layer["pooling_param"]
+    return _size_pair(site, param, "stride", "stride", 1), _size_pair(site, param, "pad", "pad", 0)
 
 
 def _size_per_axis(
@@ -107,6 +113,11 @@ def _size_pair(site: CaffeSite, param: Message, name: str, prefix: str, default:
     """A field, or its spelling by _h and _w, both of which must then be there."""
     by_letter = [f"{prefix}_{letter}" for letter in _LETTERS]
     present = [n for n in by_letter if param.has(n)]
+    if name == "kernel_size" and param.has(name) and len(present) == 1:
+        place = param.field_span(present[0])
+        text = f"layer {site.name!r} (Pooling): Caffe ignores {present[0]} beside {name} {param[name]}, which holds"
+        warn_user(f"{place}: {text}" if place else text, ModelWarning)
+        return (param[name],) * 2
     if present and param.has(name):
         site.fail(f"it has both {name} and {present[0]}: state one of them", param, present[0])
     if len(present) == 1:

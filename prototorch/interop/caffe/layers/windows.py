@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.interop.caffe.layers.window_params import PoolWindows, conv_windows, pool_windows
+from prototorch.interop.caffe.layers.window_params import PoolWindows, conv_windows, pool_windows, stride_and_pad
 from prototorch.interop.caffe.numbers import field_number
 from prototorch.interop.caffe.site import CaffeSite, translator
 from prototorch.layers import (
@@ -65,6 +65,7 @@ def _check_global(site: CaffeSite) -> None:
     for name in _KERNEL_FIELDS:
         if param.has(name):
             site.fail(f"with global_pooling the window is the whole image; leave {name} out", param, name)
+    stride_and_pad(site)
     for name, value in (("stride", 1), ("stride_h", 1), ("stride_w", 1), ("pad", 0), ("pad_h", 0), ("pad_w", 0)):
         if param.has(name) and param[name] != value:
             site.fail(f"with global_pooling {name} must be {value}, not {param[name]}; leave it out", param, name)
