@@ -86,16 +86,19 @@ class Net:
         for layer in self.data_layers.values():
             layer.source.close()
 
-    def forward_range(self, first: int, last: int) -> float:
-        """Run the layers from one position to another (inclusive); returns the sum of their losses."""
+    def write_params(self) -> None:
+        """Bring the weights up to date where somebody has written into a parameter's copy (see `ParamBlob`)."""
         for param in self._params.values():
             param.write_back()
+
+    def forward_range(self, first: int, last: int) -> float:
+        """Run the layers from one position to another (inclusive); returns the sum of their losses."""
+        self.write_params()
         return self._execution.forward(first, last)
 
     def backward_range(self, first: int, last: int) -> None:
         """Differentiate the layers from ``last`` back to ``first`` (positions, inclusive)."""
-        for param in self._params.values():
-            param.write_back()
+        self.write_params()
         gradients = self._execution.backward(first, last)
         for key, param in self._params.items():
             if param.param.owner is None and all(name in gradients for name in param.param.weights):

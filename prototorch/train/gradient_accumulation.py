@@ -30,6 +30,6 @@ def accumulate_gradients(
         slot = f"{SLOT_PREFIX}{name}:{ACCUMULATOR_SLOT}"
         inits[slot] = gradient.spec, partial(np.zeros, gradient.shape, gradient.spec.dtype)
         total = graph.state(slot, gradient.spec) + gradient
-        updates[slot] = total if is_partial else ops.zeros_like(gradient)
+        updates[slot] = total if is_partial else ops.full(shape=gradient.shape, value=0, dtype=gradient.dtype)
         means[name] = total * (1.0 / count)
     return ({} if is_partial else means), updates

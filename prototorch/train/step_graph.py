@@ -36,6 +36,7 @@ from prototorch.train.loss_scale import LossScaler
 from prototorch.train.loss_terms import MetricTerm, check_metrics, resolve_loss_terms, resolve_metric_terms
 from prototorch.train.step_inputs import (
     ACCUMULATE,
+    GRADIENT_PREFIX,
     LEARNING_RATE,
     PREDICT,
     SAMPLE_MASK,
@@ -294,6 +295,24 @@ class StepGraphBuilder:
                 self._add_updates(step, net_trace, found)
         return frozenset(step.updates.keys() - unguarded_names)
 
+    def build_update(self, specs: Mapping[str, Spec]) -> StepGraph:
+        """The optimizer's updates alone, for gradients that are given: inputs `GRADIENT_PREFIX` + the weight's name.
+
+        specs: of the net's inputs. The gradients are means over the steps of an update.
+        """
+        net_trace = self.trace(specs, TRAIN)
+        graph, inits = Graph(), VariableInits()
+        step = StepGraph(graph, {}, {}, frozenset(), inits)
+        with use_interpreter(graph), graph.phase("update"):
+            gradients = {}
+            for name, weight in net_trace.weights.items():
+                inits[name] = weight.spec, partial(initial_value, weight, self.seed)
+                graph.state(name, weight.spec)
+                if weight.trainable:
+                    gradients[name] = graph.input(GRADIENT_PREFIX + name, weight.spec)
+            self._add_updates(step, net_trace, gradients)
+        return step
+
     def _add_updates(self, step: StepGraph, net_trace: Trace, gradients: dict[str, Value]) -> None:
         """The optimizer's updates of the weights that have a gradient, and of those in `decayed_weights`."""
         optimizer, graph = self.optimizer, step.graph
@@ -315,7 +334,7 @@ class StepGraphBuilder:
                     step.updates[name] = new if weight.constraint is None else weight.constraint.project(new)
                 else:  # its value is what the forward pass has made of it
                     current = step.updates.get(name, value)
-                    zeros = ops.zeros_like(current)
+                    zeros = ops.full(shape=current.shape, value=0, dtype=current.dtype)
                     new, new_slots = optimizer.apply(current, zeros, slots, rate, steps, weight)
                     if weight.trainable:
                         step.updates[name] = new

@@ -2,7 +2,8 @@
 
 ``target:NAME`` and ``weight:NAME`` are the targets and the sample weights of an output; ``learning_rate`` (float32
 scalar) and ``step`` (int64 scalar, from 1) are read by the optimizer; ``counted`` is the sample mask of a plan whose
-batches may be padded: 1 for each sample of the batch, 0 for padding.
+batches may be padded: 1 for each sample of the batch, 0 for padding. ``gradient:NAME`` is the gradient of a weight, of
+a plan that only updates.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 
 __all__ = [
     "ACCUMULATE",
+    "GRADIENT_PREFIX",
     "LEARNING_RATE",
     "PREDICT",
     "SAMPLE_MASK",
@@ -27,6 +29,7 @@ TRAIN, TEST, PREDICT = "train", "test", "predict"
 #: a training step that adds its gradients to those of a later one, which updates the weights
 ACCUMULATE = "accumulate"
 TARGET_PREFIX, SAMPLE_WEIGHT_PREFIX = "target:", "weight:"
+GRADIENT_PREFIX = "gradient:"
 LEARNING_RATE, STEP, SAMPLE_MASK = "learning_rate", "step", "counted"
 
 

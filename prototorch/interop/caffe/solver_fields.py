@@ -146,6 +146,14 @@ class LearningRate:
         self._solver = solver
         self.current_step = 0
 
+    def peek(self, iteration: int) -> float:
+        """The rate that `next` would give."""
+        step = self.current_step
+        try:
+            return self.next(iteration)
+        finally:
+            self.current_step = step
+
     def next(self, iteration: int) -> float:
         """The rate of an iteration (from 0), for which this is called once."""
         solver = self._solver
