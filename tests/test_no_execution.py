@@ -35,7 +35,7 @@ ALLOWED = {
     ("load_module", "backends/cuda/cupy_device.py"): "compiles this package's own CUDA sources",
     ("load_module", "backends/cuda/dry_run_device.py"): "hands that on, where a plan's memory is counted",
     ("load_module", "testing/fake_device.py"): "stands in for that in tests",
-    ("subprocess", "storage/foreign_hdf5.py"): "starts this package's own reading process, without a shell",
+    ("subprocess", "storage/reading_process.py"): "starts this package's own reading processes, without a shell",
     ("compile", "load.py"): "Keras' argument of load_model, which is never called",
     ("h5py.File", "storage/hdf5_encoder.py"): "writes into memory",
     ("h5py.File", "storage/hdf5_validator.py"): "names the type of an argument",

@@ -6,8 +6,10 @@ exception of a decoder becomes a DataError with the file's name.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +19,14 @@ from PIL import Image, ImageOps
 from prototorch.data.safe_io import printable_path, read_file
 from prototorch.errors import DataError
 
-__all__ = ["IMAGE_SUFFIXES", "ImageReader"]
+__all__ = [
+    "IMAGE_SUFFIXES",
+    "MAX_FILE_BYTES",
+    "ImageReader",
+    "apply_exif_orientation",
+    "image_errors",
+    "open_image",
+]
 
 IMAGE_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".pbm", ".tif", ".tiff"})
@@ -26,6 +35,33 @@ MAX_PIXELS = 1 << 26  # 67 million: 8192 x 8192
 
 ColorMode = Literal["rgb", "gray"]
 ResizeMode = Literal["stretch", "crop", "pad"]
+
+
+def open_image(data: bytes | bytearray | memoryview, name: str) -> Image.Image:
+    """An image file whose header has been read; ``image.load()`` decodes it. To be called within `image_errors`.
+
+    Raises DataError for more than `MAX_PIXELS` pixels, Pillow's exceptions for what it cannot read.
+    """
+    image = Image.open(io.BytesIO(data), formats=IMAGE_FORMATS)
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise DataError(f"{name}: has {width} x {height} pixels; the limit is {MAX_PIXELS:,}")
+    return image
+
+
+@contextlib.contextmanager
+def image_errors(name: str) -> Iterator[None]:
+    """What a decoder raises becomes a DataError with this name."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise DataError(f"{name}: {error}") from None
+    except Image.UnidentifiedImageError:
+        raise DataError(f"{name}: is not an image ({', '.join(IMAGE_FORMATS)})") from None
+    except Exception as error:  # decoders may raise any exception on damaged files
+        raise DataError(f"{name}: damaged image: {type(error).__name__}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -57,25 +93,14 @@ class ImageReader:
 
     def decode(self, data: bytes | bytearray, name: str) -> np.ndarray:
         """Decode the bytes of an image file; ``name`` is for messages. Raises as `read` does."""
-        try:
-            image = Image.open(io.BytesIO(data), formats=IMAGE_FORMATS)
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise DataError(f"{name}: has {width} x {height} pixels; the limit is {MAX_PIXELS:,}")
+        with image_errors(name):
+            image = open_image(data, name)
             if self.size and image.format == "JPEG":
                 image.draft(
                     None, (2 * self.size[1], 2 * self.size[0])
                 )  # the decoder downsamples images that are far larger
             image.load()
-            return self._to_array(self._resize(self._convert_color(_apply_exif_orientation(image))))
-        except DataError:
-            raise
-        except Image.DecompressionBombError as error:
-            raise DataError(f"{name}: {error}") from None
-        except Image.UnidentifiedImageError:
-            raise DataError(f"{name}: is not an image ({', '.join(IMAGE_FORMATS)})") from None
-        except Exception as error:  # decoders may raise any exception on damaged files
-            raise DataError(f"{name}: damaged image: {type(error).__name__}: {error}") from None
+            return self._to_array(self._resize(self._convert_color(apply_exif_orientation(image))))
 
     def _convert_color(self, image: Image.Image) -> Image.Image:
         if image.mode.startswith("I"):
@@ -108,7 +133,8 @@ _EXIF_TRANSPOSES = {
 }  # fmt: skip
 
 
-def _apply_exif_orientation(image: Image.Image) -> Image.Image:
+def apply_exif_orientation(image: Image.Image) -> Image.Image:
+    """The image as its EXIF orientation says that it is to be seen."""
     try:
         method = _EXIF_TRANSPOSES.get(image.getexif().get(0x0112, 1))
     except Exception:  # damaged metadata does not make the image unreadable

@@ -7,11 +7,10 @@ refused file, a process that crashes and one that hangs are all a ModelFileError
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ import numpy as np
 from prototorch.errors import ModelFileError
 from prototorch.spec import Spec
 from prototorch.storage.mapped_file import MappedFile
+from prototorch.storage.reading_process import start_reading_process
 from prototorch.storage.tree_paths import find_path_error
 
 __all__ = [
@@ -37,13 +37,6 @@ __all__ = [
     "read_tree",
 ]
 
-_INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
-_FIXED_VARIABLES = {
-    "HDF5_PLUGIN_PRELOAD": "::",  # no filter plugin is loaded
-    "HDF5_USE_FILE_LOCKING": "FALSE",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-}
 _TYPES = {
     f"{order}{kind}" for order in "<>" for kind in ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 } | {"|b1", "|V2"}
@@ -267,9 +260,6 @@ class _ReaderSession:
             "attributes": attributes,
             "arrays": arrays,
             "seconds": max(1, self.seconds - _BASE_TIMEOUT // 2),  # processor time
-            "python_path": [
-                entry for entry in sys.path if os.path.isabs(entry)
-            ],  # modules next to the file are not imported
         }
         self.timed_out = False
         self.process = _start_process(request)
@@ -365,19 +355,8 @@ class _ReaderSession:
 
 
 def _start_process(request: dict[str, object]) -> ReaderProcess:
-    environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | _FIXED_VARIABLES
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-B", str(Path(__file__).with_name("hdf5_sandbox.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        env=environment,
-    )
+    process = start_reading_process("hdf5_sandbox.py", request)
     assert process.stdin is not None
-    try:
-        process.stdin.write(json.dumps(request).encode())
+    with contextlib.suppress(BrokenPipeError):  # it ended immediately; its status says why
         process.stdin.close()
-    except BrokenPipeError:
-        pass  # it ended immediately; its status says why
     return process  # type: ignore[return-value]

@@ -33,9 +33,7 @@ import h5py  # noqa: E402 - found on the path set above
 
 from prototorch.storage.hdf5_attributes import read_attributes  # noqa: E402
 from prototorch.storage.hdf5_validator import HDF5Validator, UnsafeFileError, iter_bytes  # noqa: E402
-
-if sys.platform != "win32":
-    import resource
+from prototorch.storage.process_limits import limit_process, memory_in_use  # noqa: E402
 
 __all__ = ["serve"]
 
@@ -119,24 +117,8 @@ def _write_refusal(refusal: BinaryIO, reason: str) -> int:
 
 
 def _drop_privileges(budget: int, seconds: int) -> None:
-    if sys.platform == "win32":
-        return
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            memory_used = int(file.read().split()[0]) * resource.getpagesize()
-    except OSError:
-        memory_used = 1 << 30
-    space = memory_used + 2 * min(budget, 1 << 50) + _ADDRESS_SPACE_SLACK
-    for name, limit in (("AS", space), ("CPU", seconds), ("FSIZE", 0), ("CORE", 0), ("NPROC", 0), ("NOFILE", 0)):
-        kind = getattr(resource, f"RLIMIT_{name}", None)
-        if kind is None:
-            continue
-        hard = resource.getrlimit(kind)[1]
-        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        try:
-            resource.setrlimit(kind, (value, value))
-        except (OSError, ValueError):
-            continue  # not supported by this system
+    space = memory_in_use() + 2 * min(budget, 1 << 50) + _ADDRESS_SPACE_SLACK
+    limit_process({"AS": space, "CPU": seconds, "FSIZE": 0, "CORE": 0, "NPROC": 0, "NOFILE": 0})
 
 
 def main() -> int:

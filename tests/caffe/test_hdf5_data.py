@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from prototorch.data.caffe import open_blob_source
+from prototorch.data.caffe import hdf5_data, open_blob_source
 from prototorch.data.read_limits import ReadLimits
 from prototorch.errors import DataError, ResourceError, UsageError
 from prototorch.text.caffe.message import Message
@@ -129,3 +129,18 @@ def test_limits_hold_for_the_files_of_a_list(folder, tmp_path_factory):
     limits = ReadLimits("net.prototxt", frozenset(), (str(folder),))
     with pytest.raises(UsageError, match="outside of"):
         open_blob_source(layer(), "TRAIN", folders=[folder], limits=limits)
+
+
+def test_files_beyond_the_memory_for_them_are_read_again(folder, monkeypatch):
+    reads = []
+    original = hdf5_data.read_hdf5
+    monkeypatch.setattr(hdf5_data, "read_hdf5", lambda path: reads.append(path.name) or original(path))
+    with open_blob_source(layer(batch_size=7), "TRAIN", folders=[folder]) as source:
+        source.prefetch = 0
+        expected = [source.next_batch()["label"] for _ in range(2)]
+    assert reads == ["a.h5", "b.h5"]
+    monkeypatch.setattr(hdf5_data, "MAX_CACHED_BYTES", 1)
+    with open_blob_source(layer(batch_size=7), "TRAIN", folders=[folder]) as source:
+        source.prefetch = 0
+        np.testing.assert_array_equal([source.next_batch()["label"] for _ in range(2)], expected)
+    assert len(reads) > 5

@@ -60,6 +60,7 @@ class BlobSource(ABC):
     def next_batch(self) -> Blobs:
         """The next batch: a new array for each top. Raises DataError as `make_batch` does."""
         if self._pool is None:
+            self.start(self._position)
             self._pool = self._new_pool(self._position)
         batch = self._pool.take()
         self._position += 1
@@ -67,14 +68,21 @@ class BlobSource(ABC):
 
     def seek(self, position: int) -> None:
         """Continue with the batch of this number."""
-        self.close()
+        self.stop()
         self._position = position
 
-    def close(self) -> None:
+    def start(self, number: int) -> None:  # noqa: B027 - most sources need nothing
+        """Get ready for `make_batch` of this number and those behind it, before threads call it."""
+
+    def stop(self) -> None:
         """End the threads; `next_batch` starts them again."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
+
+    def close(self) -> None:
+        """End the threads and close the files; the source gives no more batches."""
+        self.stop()
 
     def _new_pool(self, start: int) -> OrderedPool[Blobs] | InlinePool[Blobs]:
         if self.prefetch == 0:

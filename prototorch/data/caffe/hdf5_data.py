@@ -20,6 +20,7 @@ __all__ = ["HDF5ListSource"]
 
 MAX_LIST_BYTES = 1 << 28  # bytes of the list
 MAX_LINE_BYTES = 1 << 16  # bytes of one of its lines
+MAX_CACHED_BYTES = 1 << 30  # of files that are kept in memory for the next pass
 
 
 class HDF5ListSource(BlobSource):
@@ -71,6 +72,7 @@ class HDF5ListSource(BlobSource):
         self._rows: dict[str, np.ndarray] = {}
         self._order = np.arange(0)
         self._loaded_file = -1
+        self._cache: dict[int, dict[str, np.ndarray]] = {}
         self._load()
         self._row_shapes = {top: array.shape[1:] for top, array in self._rows.items()}
         self.shapes = {top: (batch_size, *shape) for top, shape in self._row_shapes.items()}
@@ -115,11 +117,23 @@ class HDF5ListSource(BlobSource):
         if self.shuffle:
             file = int(permutation(count, self.seed, self._pass)[self._file_position])
         if file != self._loaded_file:
-            self._rows, self._loaded_file = self._read(self.files[file]), file
+            if file not in self._cache:
+                self._remember(file, self._read(self.files[file]))
+            self._rows, self._loaded_file = self._cache[file], file
         num_rows = len(next(iter(self._rows.values())))
         self._order = np.arange(num_rows)
         if self.shuffle:
             self._order = permutation(num_rows, self.seed + 1, self._pass * count + self._file_position)
+
+    def _remember(self, file: int, rows: dict[str, np.ndarray]) -> None:
+        """Keep the rows of a file for the next pass; those that were read first go where there are too many."""
+        self._cache[file] = rows
+        sizes = {f: sum(array.nbytes for array in arrays.values()) for f, arrays in self._cache.items()}
+        total = sum(sizes.values())
+        for other in list(self._cache):
+            if total > MAX_CACHED_BYTES and other != file:
+                total -= sizes[other]
+                del self._cache[other]
 
     def _read(self, path: Path) -> dict[str, np.ndarray]:
         name = printable_path(path)

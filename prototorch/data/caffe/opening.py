@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from prototorch.data.caffe.blob_source import BlobSource
+from prototorch.data.caffe.database_data import DatabaseSource
+from prototorch.data.caffe.databases import open_database
 from prototorch.data.caffe.file_search import FileSearch
 from prototorch.data.caffe.hdf5_data import HDF5ListSource
+from prototorch.data.caffe.transform import ImageTransform
 from prototorch.data.read_limits import ReadLimits
 from prototorch.errors import DataError
 from prototorch.text.caffe.message import Message
@@ -30,6 +33,10 @@ class _Request:
     @property
     def tops(self) -> list[str]:
         return list(self.layer["top"])
+
+    def transform(self) -> ImageTransform:
+        """What the layer's ``transform_param`` says."""
+        return ImageTransform(self.layer["transform_param"], self.phase, self.seed, self.search, self.dtype)
 
 
 def open_blob_source(
@@ -75,6 +82,19 @@ def _open_hdf5_data(request: _Request) -> BlobSource:
                           seed=request.seed, search=request.search, dtype=request.dtype)  # fmt: skip
 
 
-_SOURCES: dict[str, Callable[[_Request], BlobSource]] = {"HDF5Data": _open_hdf5_data}
+def _open_data(request: _Request) -> BlobSource:
+    param = request.layer["data_param"]
+    transform = request.transform()
+    path = request.search.find(param["source"], "database")
+    database = open_database(path)
+    try:
+        return DatabaseSource(database, request.tops, param["batch_size"], transform, param["rand_skip"],
+                              max(1, param["prefetch"]))  # fmt: skip
+    except BaseException:
+        database.close()
+        raise
+
+
+_SOURCES: dict[str, Callable[[_Request], BlobSource]] = {"Data": _open_data, "HDF5Data": _open_hdf5_data}
 #: The types of layers that have a source.
 DATA_TYPES = frozenset(_SOURCES)
