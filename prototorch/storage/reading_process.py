@@ -10,7 +10,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["start_reading_process"]
+__all__ = ["ReadingProcess", "start_reading_process"]
+
+ReadingProcess = subprocess.Popen[bytes]
 
 _INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
 _FIXED_VARIABLES = {
@@ -21,7 +23,7 @@ _FIXED_VARIABLES = {
 }
 
 
-def start_reading_process(script: str, request: Mapping[str, object]) -> subprocess.Popen[bytes]:
+def start_reading_process(script: str, request: Mapping[str, object]) -> ReadingProcess:
     """Start a script of this folder, which gets the request as one line of JSON on its standard input.
 
     ``python_path`` is added to the request: the folders of modules, without those next to the file that is read.

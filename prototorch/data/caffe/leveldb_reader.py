@@ -12,7 +12,6 @@ import os
 import re
 import signal
 import struct
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from pathlib import Path
 from prototorch.data.caffe.record_database import RecordDatabase
 from prototorch.data.safe_io import open_file, printable_path, read_head
 from prototorch.errors import DataError, ResourceError
-from prototorch.storage.reading_process import start_reading_process
+from prototorch.storage.reading_process import ReadingProcess, start_reading_process
 
 __all__ = ["INSTALL_HINT", "LevelDBReader", "is_leveldb"]
 
@@ -54,7 +53,7 @@ class LevelDBReader(RecordDatabase):
         self._keys: list[bytes] | None = None
         self._lock = threading.Lock()
         self._num_iterators = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ReadingProcess | None = None
         self._links = tempfile.TemporaryDirectory(prefix="prototorch-leveldb-")
         try:
             tables, logs = self._link_files(path)
@@ -129,7 +128,7 @@ class LevelDBReader(RecordDatabase):
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
         return self._read_answer(self._process)
 
-    def _read_answer(self, process: subprocess.Popen[bytes]) -> memoryview:
+    def _read_answer(self, process: ReadingProcess) -> memoryview:
         timer = threading.Timer(_TIMEOUT, process.kill)
         timer.daemon = True
         timer.start()
@@ -147,7 +146,7 @@ class LevelDBReader(RecordDatabase):
             raise ResourceError(f"{self.path}: {INSTALL_HINT}")
         raise DataError(f"{self.path}: the LevelDB is damaged: {text.replace(self._links.name, self.path)}")
 
-    def _take(self, process: subprocess.Popen[bytes], size: int) -> bytes:
+    def _take(self, process: ReadingProcess, size: int) -> bytes:
         assert process.stdout is not None
         parts, missing = [], size
         while missing:
@@ -168,7 +167,7 @@ def _split_records(answer: memoryview) -> Iterator[tuple[bytes, bytes]]:
         position = start + size
 
 
-def _reason_of_end(process: subprocess.Popen[bytes]) -> str:
+def _reason_of_end(process: ReadingProcess) -> str:
     status = process.wait()
     if status < 0:
         name = signal.Signals(-status).name if -status in signal.valid_signals() else str(-status)

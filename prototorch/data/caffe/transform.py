@@ -15,7 +15,7 @@ from prototorch.data.shuffling import philox
 from prototorch.errors import DataError
 from prototorch.text.caffe.message import Message
 
-__all__ = ["ImageTransform", "Mean", "random_numbers"]
+__all__ = ["ImageMean", "ImageTransform", "random_numbers"]
 
 _STREAM = 3  # of the random numbers; 0 to 2 are those of the loader
 
@@ -26,7 +26,7 @@ def random_numbers(seed: int, batch: int, item: int, count: int) -> list[int]:
     return numbers
 
 
-class Mean:
+class ImageMean:
     """What is subtracted from images: ``mean_file`` or ``mean_value`` of a TransformationParameter.
 
     Attributes: ``image``, [channels, height, width], None without a file; ``values``, one for each channel, or one for
@@ -76,7 +76,7 @@ class ImageTransform:
         self.is_mirrored: bool = param["mirror"]
         self.is_crop_random = phase == "TRAIN" and self.crop_size > 0
         self.scale = np.dtype(dtype).type(param["scale"])
-        self.mean = Mean(param, search, dtype)
+        self.mean = ImageMean(param, search, dtype)
         self.seed, self.dtype = seed, dtype
 
     def output_shape(self, shape: tuple[int, ...], name: str) -> tuple[int, int, int]:
