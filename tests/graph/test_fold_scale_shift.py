@@ -18,9 +18,9 @@ L = pt.layers
 PLAIN = {"scale": False, "center": False}
 
 
-def build(*middle):
+def build(*middle, conv_bias=False):
     model = pt.Sequential([
-        pt.Input((3, 6, 5), name="x"), L.Conv2D(4, 3, use_bias=False, name="conv"), *middle, L.ReLU(), L.Flatten(),
+        pt.Input((3, 6, 5), name="x"), L.Conv2D(4, 3, use_bias=conv_bias, name="conv"), *middle, L.ReLU(), L.Flatten(),
         L.Dense(2, name="fc"),
     ])  # fmt: skip
     model.compile(optimizer=pt.optimizers.SGD(0.1), loss="mse")
@@ -75,15 +75,18 @@ def test_a_step_is_that_of_torch():
         np.testing.assert_allclose(np.array(model.weights[name]), expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-def test_a_prediction_through_two_normalizations():
+@pytest.mark.parametrize("conv_bias", [True, False])
+def test_a_prediction_is_a_convolution_with_a_bias(conv_bias):
     rng = np.random.default_rng(1)
     x = rng.standard_normal((2, 3, 6, 5)).astype("f")
-    model = build(L.BatchNormalization(name="bn"), L.Scale(use_bias=True, name="scale"))
+    model = build(L.BatchNormalization(name="bn"), L.Scale(use_bias=True, name="scale"), conv_bias=conv_bias)
+    assert "batch_norm_inference" not in ops_of(model, PREDICT)
     for name in model.weights:
         shape = model.weights[name].shape
         model.weights[name] = rng.uniform(0.5, 2, shape).astype("f")
     w = {name: np.array(model.weights[name]) for name in model.weights}
-    y = torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w["conv/kernel"]))
+    y = torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w["conv/kernel"]),
+                                   torch.tensor(w["conv/bias"]) if conv_bias else None)  # fmt: skip
     y = torch.nn.functional.batch_norm(y, *(torch.tensor(w[f"bn/{n}"]) for n in
                                             ("moving_mean", "moving_variance", "gamma", "beta")), eps=1e-3)  # fmt: skip
     y = y * torch.tensor(w["scale/scale"])[:, None, None] + torch.tensor(w["scale/bias"])[:, None, None]

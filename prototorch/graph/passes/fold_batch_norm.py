@@ -43,9 +43,10 @@ def _only_source(graph: Graph, value: Value, op: Op) -> Node | None:
 
 
 def _channel_bias(node: Node) -> Value | None:
-    """What an addition adds to each channel, [1, C, 1, ...], if it is that."""
+    """What an addition adds to each channel, [1, C, 1, ...] or [C, 1, ...], if it is that."""
     x, b = node.inputs
-    per_channel = b.shape == tuple(n if i == 1 else 1 for i, n in enumerate(x.shape))
+    expected = tuple(n if i == 1 else 1 for i, n in enumerate(x.shape))
+    per_channel = b.shape in (expected, expected[1:])
     return b if per_channel and x.shape == node.outputs[0].shape else None
 
 
