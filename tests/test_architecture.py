@@ -80,6 +80,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
      "prototorch.interop.downloads"),
     ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model",
      "prototorch.interop.text_generation"),
+    ("prototorch.interop.caffe.running_statistics", "prototorch.interop.caffe.scale_layers"),
     ("prototorch.interop.keras", "prototorch.interop.torch.names", "prototorch.interop.caffe.layouts",
      "prototorch.interop.caffe.solver_state", "prototorch.interop.caffe.stored_net",
      "prototorch.interop.caffe.caffe_net"),

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototorch import layers
+from prototorch.interop.caffe.running_statistics import RunningStatistics
+from prototorch.interop.caffe.scale_layers import SCALE
 from prototorch.interop.layouts import LayoutTable, NotExpressibleError, Shapes, WeightLayout
-from prototorch.interop.transforms import NeutralArray, ReshapeArray, Transform, TransposeArray
+from prototorch.interop.transforms import ReshapeArray, Transform, TransposeArray
 
 __all__ = ["LAYOUTS"]
 
@@ -37,12 +39,15 @@ def _conv(layer: layers.Layer, shapes: Shapes) -> Sequence[WeightLayout]:
 
 @LAYOUTS.register(layers.BatchNormalization)
 def _batch_norm(layer: layers.BatchNormalization, shapes: Shapes) -> Sequence[WeightLayout]:
-    if "gamma" in shapes or "beta" in shapes:
-        raise NotExpressibleError("Caffe's BatchNorm has no gamma and beta, which a Scale layer behind it holds")
-    layouts = _in_order(shapes, "moving_mean", "moving_variance", "moving_weight")
-    if not layer.weighted_sums:  # means and variances are sums of weight 1
-        layouts.append(WeightLayout((), ("2",), NeutralArray(1.0, (1,))))
-    return layouts
+    """One BatchNorm, or where it has gamma or beta this and the Scale layer behind it (see `join_scale_layers`)."""
+    if layer.weighted_sums:
+        if "gamma" in shapes or "beta" in shapes:
+            raise NotExpressibleError("Caffe's BatchNorm has no gamma and beta, which a Scale layer behind it holds")
+        return _in_order(shapes, "moving_mean", "moving_variance", "moving_weight")
+    statistics = WeightLayout(("moving_mean", "moving_variance"), ("0", "1", "2"), RunningStatistics())
+    own = {name: shape for name, shape in shapes.items() if name in ("gamma", "beta")}
+    below = SCALE if "gamma" in own else "bias"  # a Scale layer always has the factor, a Bias layer has none
+    return [statistics, *(layout.under(theirs=f"{below}/") for layout in _in_order(own, "gamma", "beta"))]
 
 
 @LAYOUTS.register(layers.Scale)

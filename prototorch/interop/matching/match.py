@@ -10,6 +10,7 @@ import numpy as np
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
+from prototorch.interop.caffe.scale_layers import join_scale_layers
 from prototorch.interop.layouts import LayoutTable
 from prototorch.interop.matching.automatic_names import drop_automatic_names
 from prototorch.interop.matching.by_name import NameMatch, match_names
@@ -123,6 +124,8 @@ def match_weights(
     Raises WeightsError where the file is ambiguous, UsageError for wrong rules.
     """
     tables = candidate_tables(file, system)
+    if [table.system for table in tables] == ["caffe"]:
+        file = join_scale_layers(file, {node.weights_key for node in net.nodes})
     shapes = {name: weight.spec.shape for name, weight in net_weights.items()}
     if data_format is not None:
         file = with_data_format(file, data_format, tables)

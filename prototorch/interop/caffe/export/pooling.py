@@ -79,7 +79,8 @@ def _batch_norm(site: ExportSite) -> None:
         site.fail(f"its axis is {layer.axis}; Caffe's BatchNorm normalizes along axis 1")
     param = make_message("BatchNormParameter", eps=layer.epsilon if layer.epsilon != 1e-5 else None,
                          moving_average_fraction=layer.momentum if layer.momentum != 0.999 else None)  # fmt: skip
-    blobs = [site.weights["moving_mean"], site.weights["moving_variance"], np.ones(1, np.float32)]
+    weight = site.weights.get("moving_weight", np.ones(1, np.float32))
+    blobs = [site.weights["moving_mean"], site.weights["moving_variance"], weight]
     site.add("BatchNorm", blobs=blobs, batch_norm_param=param)
     gamma, beta = site.weights.get("gamma"), site.weights.get("beta")
     if gamma is not None:
