@@ -49,8 +49,8 @@ class Function:
 class _Writer:
     """The layers that tops depend on, each after those that it reads; names that are not given are type and number."""
 
-    def __init__(self, names: Mapping[Top, str]):
-        self.names: dict[Top | Function, str] = dict(names)
+    def __init__(self, names: dict[Top | Function, str]):
+        self.names = names
         self.numbers: Counter[str] = Counter()
         self.layers: OrderedDict[Function, Any] = OrderedDict()
 
@@ -127,7 +127,7 @@ class NetSpec:
 
 
 class _Layers:
-    """A function for each type of layer: it returns the layer's top, a tuple of several, or the layer if it has none."""
+    """A function for each type of layer: it returns the layer's top, a tuple of several, or the layer without one."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("__"):
