@@ -52,6 +52,7 @@ _PUBLIC = {
     "regularizers": ("prototorch.regularizers", ""),
     "constraints": ("prototorch.constraints", ""),
     "data": ("prototorch.data", ""),
+    "caffe": ("prototorch.caffe", ""),
 }
 
 

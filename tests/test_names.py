@@ -19,7 +19,7 @@ EXEMPT = {
 
 #: Public class names that have two meanings on purpose: a layer, loss or metric bears Keras' name, an op its own class.
 #: Each row: the packages that may define the same name.
-TWICE = [{"ops", "layers"}, {"losses", "metrics"}, {"ops", "initializers"}]
+TWICE = [{"ops", "layers"}, {"losses", "metrics"}, {"ops", "initializers"}, {"graph", "caffe"}, {"layers", "caffe"}]
 
 
 def _words() -> set[str]:

@@ -12,8 +12,8 @@ import prototorch as pt
 
 NAMES = {
     "prototorch": """
-        Callback Data Function Input Layer Model Module Sequential Tensor Weights __version__ callbacks constraints
-        data errors grad initializers layers load_model losses manual_seed metrics models no_grad ops optimizers
+        Callback Data Function Input Layer Model Module Sequential Tensor Weights __version__ caffe callbacks
+        constraints data errors grad initializers layers load_model losses manual_seed metrics models no_grad ops optimizers
         read_weights regularizers schedules tensor training
     """,
     "layers": """
@@ -78,6 +78,10 @@ NAMES = {
         ArrayDataset Batch BatchContext BatchStream BoundDataset DATASET_NAMES Data DataWarning Dataset
         ImageFileDataset ImageReader Loader SampleError SiamesePairs SourceOptions TargetSpec as_dataset bind
         check_dataset check_overlap open_image_files open_source register_array_format
+    """,
+    "caffe": """
+        Blob Layer Net TEST TRAIN allow_python has_nccl init_log layer_type_list log set_device set_mode_cpu
+        set_mode_gpu set_multiprocess set_random_seed set_solver_count set_solver_rank solver_count solver_rank
     """,
     "errors": """
         BackendError DataError FileError ModelError ModelFileError ModelWarning PrototorchError ResourceError ShapeError

@@ -66,7 +66,7 @@ class Blob(BlobShape):
         self._shape = _check_shape(shape)
         self.dtype = dtype
         self._arrays: dict[str, np.ndarray] = {}
-        self._lent: set[str] = set()  # "data", "diff": which of them somebody else may refer to
+        self._exported: set[str] = set()  # "data", "diff": which of them somebody else may refer to
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,12 +75,12 @@ class Blob(BlobShape):
     @property
     def data(self) -> np.ndarray:
         """The elements, an array that may be written to."""
-        return self._lend("data")
+        return self._export("data")
 
     @property
     def diff(self) -> np.ndarray:
         """The gradient of the loss with respect to the elements, an array that may be written to."""
-        return self._lend("diff")
+        return self._export("diff")
 
     def reshape(self, *shape: int) -> None:
         """Give the blob another shape. Its elements are then zeros; arrays that were read before are not its own any
@@ -88,7 +88,7 @@ class Blob(BlobShape):
         if _check_shape(shape) != self._shape:
             self._shape = tuple(shape)
             self._arrays.clear()
-            self._lent.clear()
+            self._exported.clear()
 
     def read(self, what: str) -> np.ndarray:
         """``data`` or ``diff`` for a caller that only reads it at once."""
@@ -103,14 +103,14 @@ class Blob(BlobShape):
         own = self._arrays.get(what)
         if own is array:
             return
-        if own is None or what not in self._lent:
+        if own is None or what not in self._exported:
             usable = array.dtype == self.dtype and array.flags.writeable
             self._arrays[what] = array if usable else array.astype(self.dtype)
         else:
             own[...] = array
 
-    def _lend(self, what: str) -> np.ndarray:
-        self._lent.add(what)
+    def _export(self, what: str) -> np.ndarray:
+        self._exported.add(what)
         return self.read(what)
 
 

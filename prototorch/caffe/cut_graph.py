@@ -23,12 +23,13 @@ class BackwardGraph:
     saved: dict[str, Value] = field(default_factory=dict)
 
 
-def cut_backward(results: Mapping[str, Value], named: Mapping[Value, str], saves: bool) -> BackwardGraph:
+def cut_backward(results: Mapping[str, Value], value_names: Mapping[Value, str], saves: bool) -> BackwardGraph:
     """Cut a graph between its phases "forward" and "backward".
 
-    results: what the backward part gives, by name. named: values of the forward part that are known by a name. With
-    ``saves`` all other values that the backward part reads become inputs, too; without it they are computed again from
-    the named ones. What depends on states and constants alone, and views, are computed again in either case.
+    results: what the backward part gives, by name. value_names: of values of the forward part that are inputs of the
+    new graph. With ``saves`` all other values that the backward part reads become inputs, too; without it they are
+    computed again from those with a name. What depends on states and constants alone, and views, are computed again in
+    either case.
     """
     result = BackwardGraph()
     copies: dict[Value, Value] = {}
@@ -45,11 +46,11 @@ def cut_backward(results: Mapping[str, Value], named: Mapping[Value, str], saves
 
     def is_source(value: Value) -> bool:
         node = value.producer
-        return node is None or value in named or (saves and node.phase == "forward" and not is_cheap(value))
+        return node is None or value in value_names or (saves and node.phase == "forward" and not is_cheap(value))
 
     def source(value: Value) -> Value:
-        if value in named:
-            return result.graph.input(named[value], value.spec)
+        if value in value_names:
+            return result.graph.input(value_names[value], value.spec)
         if value.kind == "input":
             return result.graph.input(value.name, value.spec)
         if value.kind == "state":

@@ -73,11 +73,24 @@ class Execution:
         key = tuple(sorted(shapes.items()))
         if key == self._key:
             return
+        known = dict(self._key)
+        computed = {top for layer in self.net.layers if layer.kind == "host" for top in layer.tops}
+        if any(shapes[name] != known[name] for name in shapes if name not in computed):
+            # what host layers give follows from the new shapes, until they have run
+            shapes = {name: shape for name, shape in shapes.items() if name not in computed}
+            self._adopt(self.translate(shapes))
+            return
         if key in self._nets:
             self._nets.move_to_end(key)
             self._use(key)
         else:
             self._adopt(self.translate(shapes))
+
+    def forget_plans(self) -> None:
+        """Make plans anew at the next run."""
+        for shaped in self._nets.values():
+            shaped.ranges.clear()
+            shaped.last_run.clear()
 
     def _adopt(self, net: CaffeNet) -> None:
         shapes = net.shapes

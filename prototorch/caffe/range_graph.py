@@ -83,7 +83,7 @@ def record_backward(forward: ForwardRange, layers: range, flags: BackwardFlags) 
     with use_interpreter(graph), graph.phase("backward"):
         for index in reversed(layers):
             layer = forward.net.layers[index]
-            if not flags.layers[index]:
+            if not flags.layers[index] or (layer.tops and not layer.nodes):
                 continue
             pairs = []
             for top, weight in zip(layer.top_values, _padded(layer), strict=True):
@@ -92,7 +92,7 @@ def record_backward(forward: ForwardRange, layers: range, flags: BackwardFlags) 
                     gradient = graph.input(DIFF_PREFIX + top, trace.values[top].spec)
                     result.seeds.append(top)
                 elif weight:
-                    loss = _filled(trace.values[top], weight)
+                    loss = _full_like(trace.values[top], weight)
                     gradient = loss if gradient is None else gradient + loss
                 if gradient is not None:
                     pairs.append((trace.values[top], gradient))
@@ -106,7 +106,7 @@ def _padded(layer: CaffeLayer) -> Sequence[float]:
     return (*layer.loss_weights, *[0.0] * len(layer.top_values))[: len(layer.top_values)]
 
 
-def _filled(like: Value, number: float) -> Value:
+def _full_like(like: Value, number: float) -> Value:
     """One number in the shape of a value."""
     value: Value = ops.full(shape=tuple(like.shape), value=number, dtype=like.dtype)
     return value
@@ -129,7 +129,7 @@ def _layer_gradients(
     targets = [*(trace.values[name] for name in bottoms), *(states[name] for name in weights)]
     with forward.graph.scope(layer.name):
         computed = backward_pass(forward.nodes[index], pairs, targets) if pairs else [None] * len(targets)
-        zeroed = [_filled(t, 0.0) if g is None else g for t, g in zip(targets, computed, strict=True)]
+        zeroed = [_full_like(t, 0.0) if g is None else g for t, g in zip(targets, computed, strict=True)]
         for store, names, values in (
             (grads, bottoms, zeroed[: len(bottoms)]),
             (result.weights, weights, zeroed[len(bottoms) :]),

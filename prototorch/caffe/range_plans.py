@@ -38,9 +38,9 @@ class RangePlans:
         self.net, self.layers, self.flags, self.backend, self.variables = net, layers, flags, backend, variables
         self.forward_range = record_forward(net, layers, backend.precision.float_dtype)
         self.visible = self._visible_values()
-        self._named: dict[Value, str] = {}
+        self._value_names: dict[Value, str] = {}
         for name in (*self.forward_range.inputs, *self.visible):
-            self._named.setdefault(self.forward_range.trace.values[name], name)
+            self._value_names.setdefault(self.forward_range.trace.values[name], name)
         self._backward_executors: dict[tuple[range, bool], tuple[Executor | None, RangeGradients]] = {}
         self._key: Any = None
         self._saved_arrays: Arrays = {}
@@ -55,16 +55,16 @@ class RangePlans:
 
     @cached_property
     def _full_backward(self) -> tuple[BackwardGraph, RangeGradients]:
-        return self._cut(self.layers, True, False)
+        return self._make_backward(self.layers, True, False)
 
-    def _cut(self, layers: range, saves: bool, use_saved: bool) -> tuple[BackwardGraph, RangeGradients]:
+    def _make_backward(self, layers: range, saves: bool, use_saved: bool) -> tuple[BackwardGraph, RangeGradients]:
         gradients = record_backward(self.forward_range, layers, self.flags)
         results = {f"value:{n}": v for n, v in gradients.values.items()}
         results |= {f"weight:{n}": v for n, v in gradients.weights.items()}
-        named = dict(self._named)
+        value_names = dict(self._value_names)
         if use_saved:
-            named |= {value: name for name, value in self._full_backward[0].saved.items()}
-        return cut_backward(results, named, saves), gradients
+            value_names |= {value: name for name, value in self._full_backward[0].saved.items()}
+        return cut_backward(results, value_names, saves), gradients
 
     @cached_property
     def _forward_executor(self) -> Executor | None:
@@ -112,7 +112,7 @@ class RangePlans:
         key = layers, use_saved
         if key not in self._backward_executors:
             is_full = use_saved and layers == self.layers
-            graph, gradients = self._full_backward if is_full else self._cut(layers, False, use_saved)
+            graph, gradients = self._full_backward if is_full else self._make_backward(layers, False, use_saved)
             executor = None
             if graph.outputs:
                 plan = make_plan(graph.graph, graph.outputs, None, self.backend)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
+from prototorch.initializers import Initializer
 from prototorch.interop.layouts import WeightLayout
 from prototorch.spec import Spec
 from prototorch.text.caffe.message import Message
@@ -49,7 +50,8 @@ class CaffeLayer:
     """A layer of a Caffe net. nodes: the names of the nodes of the net that compute it, none for data and host layers.
 
     bottoms, tops: names of blobs. bottom_values, top_values: names of values of the net (an in-place layer reads one
-    value of a blob and gives the next). loss_weights: one for each top; 0 where the top is no loss.
+    value of a blob and gives the next). loss_weights: one for each top; 0 where the top is no loss. fillers: one for
+    each top that is drawn (DummyData).
     """
 
     name: str
@@ -63,6 +65,7 @@ class CaffeLayer:
     top_values: tuple[str, ...]
     loss_weights: tuple[float, ...] = ()
     params: tuple[CaffeParam, ...] = ()
+    fillers: tuple[Initializer, ...] = ()
 
     def phase(self, net_phase: str) -> str:
         """The phase that the layer runs in: its own where it states one, else the net's."""

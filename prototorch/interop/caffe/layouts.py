@@ -78,3 +78,8 @@ def _embedding(layer: layers.Embedding, shapes: Shapes) -> Sequence[WeightLayout
 def _recurrent(layer: layers.Layer, shapes: Shapes) -> Sequence[WeightLayout]:
     names = ("kernel", "bias", "static_kernel", "recurrent_kernel", "output_kernel", "output_bias")
     return _in_order(shapes, *names, **{n: _TRANSPOSED for n in names if n.endswith("kernel")})
+
+
+@LAYOUTS.register(layers.Variable)
+def _variable(layer: layers.Variable, shapes: Shapes) -> Sequence[WeightLayout]:
+    return _in_order(shapes, "value")

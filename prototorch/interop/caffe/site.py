@@ -9,15 +9,18 @@ from typing import NoReturn
 
 from prototorch.graph.net import LayerNode
 from prototorch.graph.trace import Trace, trace_node
+from prototorch.initializers import Initializer
 from prototorch.interop.caffe.caffe_net import LayerKind
 from prototorch.interop.layouts import WeightLayout
 from prototorch.layers.base import Layer
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.mistakes import fail_at
 
-__all__ = ["CaffeSite", "Translator", "fail_at", "find_translator", "known_types", "translator"]
+__all__ = ["CaffeSite", "HostShapes", "Translator", "fail_at", "find_translator", "known_types", "translator"]
 
 Translator = Callable[["CaffeSite"], None]
+#: a layer and the shapes of its bottoms -> the shapes of its tops
+HostShapes = Callable[[Message, Sequence[tuple[int, ...]]], Sequence[tuple[int, ...]]]
 _TRANSLATORS: dict[str, Translator] = {}
 
 
@@ -64,6 +67,8 @@ class CaffeSite:
     nodes: list[LayerNode] = field(default_factory=list)
     tops: tuple[str, ...] = ()
     layouts: dict[str, Sequence[WeightLayout]] = field(default_factory=dict)  # by node, beside the table of layouts
+    fillers: tuple[Initializer, ...] = ()  # of the tops, of a data layer that draws them
+    host_shapes: HostShapes | None = None  # of a Python layer's tops; None: such layers may not run
     loss_weight: float | None = None  # of the first top where the layer states none: 1 for a loss
 
     @property

@@ -14,7 +14,7 @@ from prototorch.graph.trace import Trace
 from prototorch.interop.caffe import layers as layer_modules
 from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet, CaffeParam
 from prototorch.interop.caffe.layouts import LAYOUTS
-from prototorch.interop.caffe.site import CaffeSite, fail_at, find_translator, known_types
+from prototorch.interop.caffe.site import CaffeSite, HostShapes, fail_at, find_translator, known_types
 from prototorch.ops.core import use_interpreter
 from prototorch.schema.names import to_name
 from prototorch.spec import Spec
@@ -32,15 +32,20 @@ AUTOMATIC_TOP = "(automatic)"
 
 
 def translate_net(
-    message: Message, phase: str, input_shapes: Mapping[str, Shape], float_dtype: str = "float32"
+    message: Message,
+    phase: str,
+    input_shapes: Mapping[str, Shape],
+    float_dtype: str = "float32",
+    host_shapes: HostShapes | None = None,
 ) -> CaffeNet:
     """A Caffe net in our layers.
 
     message: a NetParameter in its newest form, filtered by the net's state. input_shapes: the shapes, with all axes,
     of the tops of data and host layers and of inputs, by blob; those that the file tells may be left out.
-    float_dtype: "float32" or "float64", of weights and inputs. Raises TextError with the place of the first mistake.
+    float_dtype: "float32" or "float64", of weights and inputs. host_shapes: gives the shapes of a Python layer's tops;
+    without it such a layer is an error. Raises TextError with the place of the first mistake.
     """
-    return _Translation(message, phase, dict(input_shapes), float_dtype).run()
+    return _Translation(message, phase, dict(input_shapes), float_dtype, host_shapes).run()
 
 
 @dataclass
@@ -49,6 +54,7 @@ class _Translation:
     phase: str
     input_shapes: dict[str, Shape]
     float_dtype: str
+    host_shapes: HostShapes | None = None
     trace: Trace = field(init=False)
     nodes: list[LayerNode] = field(default_factory=list)
     inputs: list[InputNode] = field(default_factory=list)
@@ -84,7 +90,7 @@ class _Translation:
             fail_at(f"layer {layer['name']!r}: Caffe has no layer type {type_name!r}.{hint}", layer.field_span("type"))
         bottoms = self.read_bottoms(layer)
         site = CaffeSite(layer, self.phase, bottoms, self.trace, self.new_name,
-                    len(layer["top"]), self.add_input)  # fmt: skip
+                    len(layer["top"]), self.add_input, host_shapes=self.host_shapes)  # fmt: skip
         try:
             with use_interpreter(self.trace.graph):
                 translate(site)
@@ -98,7 +104,7 @@ class _Translation:
         nodes = tuple(n.name for n in site.nodes)
         losses = self.loss_weights(site, len(tops))
         self.layers.append(CaffeLayer(site.name, type_name, site.kind, layer, nodes, tuple(layer["bottom"]), tops,
-                                      bottoms, site.tops[: len(tops)], losses, params))  # fmt: skip
+                                      bottoms, site.tops[: len(tops)], losses, params, site.fillers))  # fmt: skip
 
     def read_bottoms(self, layer: Message) -> tuple[str, ...]:
         """The values that a layer reads."""
