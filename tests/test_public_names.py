@@ -37,8 +37,8 @@ NAMES = {
         SoftShrink Softmax SoftmaxCrossentropyLoss Softplus Softsign SpaceToDepth SpatialDropout1D
         SpatialDropout2D SpatialDropout3D SpatialPyramidPooling2D Split Sqrt Square StochasticPooling2D
         StopGradient StreamLSTM StreamRNN Subtract Take TakeAlongAxis TakeSamples Tanh ThresholdedReLU Tile
-        TimeDistributed TopK Unfold UpSampling1D UpSampling2D UpSampling3D Where ZeroPadding1D ZeroPadding2D
-        ZeroPadding3D
+        TimeDistributed TopK Unfold UpSampling1D UpSampling2D UpSampling3D Variable Where ZeroPadding1D
+        ZeroPadding2D ZeroPadding3D
     """,
     "losses": """
         BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity FunctionLoss Hinge
