@@ -12,9 +12,9 @@ import prototorch as pt
 
 NAMES = {
     "prototorch": """
-        Callback Data Function Input Layer Model Module Sequential Tensor Weights __version__ caffe callbacks
-        constraints data errors grad initializers layers load_model losses manual_seed metrics models no_grad ops optimizers
-        read_weights regularizers schedules tensor training
+        Callback Data Function Input Layer Model Module Sequential Tensor Weights __version__ caffe
+        callbacks constraints data errors grad initializers layers load_model losses manual_seed metrics
+        models no_grad ops optimizers read_weights regularizers schedules tensor training
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AlphaDropout ArgMax
