@@ -11,7 +11,10 @@ from prototorch.data.caffe.database_data import DatabaseSource
 from prototorch.data.caffe.databases import open_database
 from prototorch.data.caffe.file_search import FileSearch
 from prototorch.data.caffe.hdf5_data import HDF5ListSource
+from prototorch.data.caffe.image_data import ImageListSource
+from prototorch.data.caffe.memory_data import MemorySource
 from prototorch.data.caffe.transform import ImageTransform
+from prototorch.data.caffe.window_data import WindowSource
 from prototorch.data.read_limits import ReadLimits
 from prototorch.errors import DataError
 from prototorch.text.caffe.message import Message
@@ -33,6 +36,11 @@ class _Request:
     @property
     def tops(self) -> list[str]:
         return list(self.layer["top"])
+
+    @property
+    def prefetch(self) -> int:
+        """Batches that are made ahead: ``data_param { prefetch }``, for all data layers as in Caffe."""
+        return max(1, int(self.layer["data_param"]["prefetch"]))
 
     def transform(self) -> ImageTransform:
         """What the layer's ``transform_param`` says."""
@@ -89,12 +97,33 @@ def _open_data(request: _Request) -> BlobSource:
     database = open_database(path)
     try:
         return DatabaseSource(database, request.tops, param["batch_size"], transform, param["rand_skip"],
-                              max(1, param["prefetch"]))  # fmt: skip
+                              request.prefetch)  # fmt: skip
     except BaseException:
         database.close()
         raise
 
 
-_SOURCES: dict[str, Callable[[_Request], BlobSource]] = {"Data": _open_data, "HDF5Data": _open_hdf5_data}
+def _open_image_data(request: _Request) -> BlobSource:
+    return ImageListSource(request.layer["image_data_param"], request.tops, request.transform(), request.search,
+                           request.prefetch)  # fmt: skip
+
+
+def _open_window_data(request: _Request) -> BlobSource:
+    layer = request.layer
+    return WindowSource(layer["window_data_param"], layer["transform_param"], request.tops, request.seed,
+                        request.search, request.dtype, request.prefetch)  # fmt: skip
+
+
+def _open_memory_data(request: _Request) -> BlobSource:
+    return MemorySource(request.layer["memory_data_param"], request.tops, request.transform())
+
+
+_SOURCES: dict[str, Callable[[_Request], BlobSource]] = {
+    "Data": _open_data,
+    "HDF5Data": _open_hdf5_data,
+    "ImageData": _open_image_data,
+    "MemoryData": _open_memory_data,
+    "WindowData": _open_window_data,
+}
 #: The types of layers that have a source.
 DATA_TYPES = frozenset(_SOURCES)
