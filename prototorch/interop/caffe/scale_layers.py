@@ -30,21 +30,21 @@ def join_scale_layers(file: WeightFile, layers: Container[str]) -> WeightFile:
         return file
     joined = {norm.name: norm.weights + tuple(renamed[name] for name in scale.weights) for norm, scale in pairs}
     gone = {scale.name for _, scale in pairs}
-    stored = [replace(layer, weights=joined.get(layer.name, layer.weights))
+    stored_layers = [replace(layer, weights=joined.get(layer.name, layer.weights))
               for layer in file.layers if layer.name not in gone]  # fmt: skip
     arrays = {renamed.get(name, name): array for name, array in file.arrays.items()}
-    return replace(file, arrays=arrays, layers=tuple(stored))
+    return replace(file, arrays=arrays, layers=tuple(stored_layers))
 
 
 def _pairs(file: WeightFile) -> Iterator[tuple[StoredLayer, StoredLayer]]:
-    stored = {layer.name: layer for layer in file.layers}
+    by_name = {layer.name: layer for layer in file.layers}
     if isinstance(file.config, Message):
         for names in _wired(file.config):
-            if all(name in stored for name in names):
-                yield stored[names[0]], stored[names[1]]
+            if all(name in by_name for name in names):
+                yield by_name[names[0]], by_name[names[1]]
         return
     for layer in file.layers:
-        scale = _scale_by_name(file, layer, stored)
+        scale = _scale_by_name(file, layer, by_name)
         if scale is not None:
             yield layer, scale
 
@@ -60,14 +60,14 @@ def _wired(net: Message) -> Iterator[tuple[str, str]]:
         makers.update(dict.fromkeys(layer["top"], layer))
 
 
-def _scale_by_name(file: WeightFile, norm: StoredLayer, stored: dict[str, StoredLayer]) -> StoredLayer | None:
+def _scale_by_name(file: WeightFile, norm: StoredLayer, by_name: dict[str, StoredLayer]) -> StoredLayer | None:
     """The Scale layer of a BatchNorm by its name and the shapes of its blobs."""
     shapes = [file.arrays[name].shape for name in norm.weights]
     if len(shapes) != 3 or shapes[0] != shapes[1] or prod(shapes[2]) != 1:
         return None
     names = [norm.name.replace(old, new) for old, new in _NAMES if old in norm.name]
     for name in (*names, f"{norm.name}_scale", f"{norm.name}/scale"):
-        scale = stored.get(name)
+        scale = by_name.get(name)
         fits = scale is not None and [file.arrays[blob].shape for blob in scale.weights] in (shapes[:1], shapes[:2])
         if fits and name != norm.name:
             return scale
