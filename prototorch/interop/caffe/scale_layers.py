@@ -1,4 +1,5 @@
-"""Caffe's Scale layer behind a BatchNorm, which is one layer with it in nets of ours (BatchNormalization)."""
+"""A file of Caffe as the nets of ours name it: names of layers, and the Scale behind a BatchNorm, which is one layer
+with it (BatchNormalization)."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from dataclasses import replace
 from math import prod
 
 from prototorch.interop.weight_file import StoredLayer, WeightFile
+from prototorch.schema.names import to_name
 from prototorch.text.caffe.message import Message
 
-__all__ = ["SCALE", "join_scale_layers"]
+__all__ = ["SCALE", "join_scale_layers", "rename_layers"]
 
 #: what the blobs of a Scale layer are called below the BatchNorm that it follows
 SCALE = "scale"
@@ -33,6 +35,24 @@ def join_scale_layers(file: WeightFile, layers: Container[str]) -> WeightFile:
     stored_layers = [replace(layer, weights=joined.get(layer.name, layer.weights))
               for layer in file.layers if layer.name not in gone]  # fmt: skip
     arrays = {renamed.get(name, name): array for name, array in file.arrays.items()}
+    return replace(file, arrays=arrays, layers=tuple(stored_layers))
+
+
+def rename_layers(file: WeightFile, layers: Container[str]) -> WeightFile:
+    """The file with the names that nets of ours can have, where a layer of the net has such a name (``conv 1`` is
+    ``conv_1``)."""
+    names = {layer.name for layer in file.layers}
+    new_names = {name: to_name(name) for name in names if name not in layers}
+    new_names = {old: new for old, new in new_names.items() if new in layers and new not in names}
+    if len(set(new_names.values())) < len(new_names) or not new_names:
+        return file
+    arrays, stored_layers = dict(file.arrays), []
+    for layer in file.layers:
+        new = new_names.get(layer.name, layer.name)
+        weights = tuple(new + name.removeprefix(layer.name) for name in layer.weights)
+        stored_layers.append(StoredLayer(new, layer.kind, weights))
+        if new != layer.name:
+            arrays.update(zip(weights, (arrays.pop(name) for name in layer.weights), strict=True))
     return replace(file, arrays=arrays, layers=tuple(stored_layers))
 
 

@@ -30,6 +30,7 @@ def file_of_message(path: str, net: Message, unknown: dict[str, int]) -> WeightF
     """
     arrays: dict[str, StoredArray] = {}
     layers: dict[str, StoredLayer] = {}
+    shared_names = {layer["name"]: [spec["name"] for spec in layer["param"]] for layer in net["layer"]}
     skipped = {name: f"{count:,} of a fork of Caffe" for name, count in unknown.items()}
     for name, kind, blobs in _stored_layers(net):
         if name in layers and blobs:
@@ -39,9 +40,10 @@ def file_of_message(path: str, net: Message, unknown: dict[str, int]) -> WeightF
         if blobs:
             _check_name(name, path)
         names = []
+        shared = shared_names.get(name, ())
         for index, blob in enumerate(blobs):
             full = f"{name}/{index}"
-            arrays[full] = _stored_array(blob)
+            arrays[full] = _stored_array(blob, shared[index] if index < len(shared) else "")
             names.append(full)
             if blob.has("diff") or blob.has("double_diff"):
                 skipped["diff"] = "gradients of the weights"
@@ -61,9 +63,11 @@ def _stored_layers(net: Message) -> Iterator[tuple[str, str, list[Message]]]:
             yield layer["name"], layer_type(layer["type"]), layer["blobs"]
 
 
-def _stored_array(blob: Message) -> StoredArray:
+def _stored_array(blob: Message, shared_name: str) -> StoredArray:
+    """An array; those of one ``param { name }`` are one array of the net that Caffe has written several times."""
     array = blob_array(blob)
-    return StoredArray(array.shape, array.dtype.name, lambda: array, has_padded_shape=has_legacy_shape(blob))
+    storage = ("param", shared_name) if shared_name else None
+    return StoredArray(array.shape, array.dtype.name, lambda: array, storage, has_padded_shape=has_legacy_shape(blob))
 
 
 def _check_name(name: str, path: str) -> None:

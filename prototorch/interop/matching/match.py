@@ -10,7 +10,7 @@ import numpy as np
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.interop.caffe.scale_layers import join_scale_layers
+from prototorch.interop.caffe.scale_layers import join_scale_layers, rename_layers
 from prototorch.interop.layouts import LayoutTable
 from prototorch.interop.matching.automatic_names import drop_automatic_names
 from prototorch.interop.matching.by_name import NameMatch, match_names
@@ -125,7 +125,8 @@ def match_weights(
     """
     tables = candidate_tables(file, system)
     if [table.system for table in tables] == ["caffe"]:
-        file = join_scale_layers(file, {node.weights_key for node in net.nodes})
+        names = {node.weights_key for node in net.nodes}
+        file = rename_layers(join_scale_layers(file, names), names)
     shapes = {name: weight.spec.shape for name, weight in net_weights.items()}
     if data_format is not None:
         file = with_data_format(file, data_format, tables)

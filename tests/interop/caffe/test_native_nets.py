@@ -103,3 +103,32 @@ def test_a_factor_is_never_taken_for_a_shift(tmp_path):
     (tmp_path / "shift.proto").write_text(NATIVE.format(norm="bn1").replace("1e-5", "1e-5  scale: false"))
     with pytest.raises(WeightsError, match="bn1/beta"):
         pt.load_model(tmp_path / "shift.proto").load_weights(path)
+
+
+def test_names_that_our_nets_cannot_have_are_found(tmp_path):
+    path, blobs = caffe_file(tmp_path, "bn 1", "scale@1")
+    model = native_model(tmp_path, "bn_1")
+    report = model.load_weights(path)
+    assert not report.missing
+    assert not report.unexpected
+    np.testing.assert_array_equal(model.weights["bn_1/gamma"], blobs["scale@1", 0])
+
+
+def test_blobs_that_several_layers_share_are_not_unexpected(tmp_path):
+    shared = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 } } }
+layer { name: "one" type: "InnerProduct" bottom: "data" top: "one" param { name: "w" } param { name: "b" }
+        inner_product_param { num_output: 3 } }
+layer { name: "two" type: "InnerProduct" bottom: "one" top: "two" param { name: "w" } param { name: "b" }
+        inner_product_param { num_output: 3 } }
+"""
+    net = translated(shared, "TEST")
+    write_caffemodel(tmp_path / "net.caffemodel", net, arrays_of(net))
+    text = 'input { name: "data"  shape: [3] }\n' + "".join(
+        f'Dense {{ name: "{name}"  units: 3  weights: "one" }}\n' for name in ("one", "two")
+    )
+    (tmp_path / "net.proto").write_text(text)
+    model = pt.load_model(tmp_path / "net.proto")
+    report = model.load_weights(tmp_path / "net.caffemodel")
+    assert not report.missing
+    assert not report.unexpected

@@ -1,0 +1,37 @@
+"""Weights of our nets written as files of Caffe, by `convert` and `export`, and loaded again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import prototorch as pt
+from prototorch.conversion.convert import convert
+
+TEXT = """
+input { name: "data"  shape: [3, 6, 6] }
+Conv2D { name: "block/conv"  filters: 4  kernel_size: 3  activation: relu }
+BatchNormalization { name: "norm"  epsilon: 1e-5 }
+Flatten { }
+Dense { name: "fc"  units: 2 }
+"""
+
+
+@pytest.mark.parametrize("name", ["net.caffemodel", "net.caffemodel.h5"])
+def test_weights_go_to_caffe_and_back(tmp_path, name):
+    (tmp_path / "net.proto").write_text(TEXT)
+    model = pt.load_model(tmp_path / "net.proto")
+    rng = np.random.default_rng(0)
+    model.set_weights({k: rng.uniform(0.5, 1, w.shape).astype("f4") for k, w in model.weights.items()})
+    model.save(tmp_path / "net.h5")
+    convert(str(tmp_path / "net.h5"), str(tmp_path / name))
+    file = pt.read_weights(tmp_path / name)
+    assert file.system == "caffe"
+    np.testing.assert_array_equal(file["fc/0"], model.weights["fc/kernel"].T)
+    np.testing.assert_array_equal(file["norm/2"], [1])
+    again = pt.load_model(tmp_path / "net.proto")
+    report = again.load_weights(tmp_path / name)
+    assert not report.missing
+    assert not report.unexpected
+    for key, array in model.weights.items():
+        np.testing.assert_array_equal(again.weights[key], array)
