@@ -13,6 +13,8 @@ from prototorch.graph.net import Net
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
 from prototorch.interop.caffe.net_text import caffe_document
+from prototorch.interop.caffe.prediction_weights import match_prediction_net
+from prototorch.interop.matching.assign import assign_match
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.layers.activation import ActivationLayer
 from prototorch.model import Model
@@ -88,6 +90,7 @@ def load_model(
         raise UsageError(f"load_model: custom_objects must be a dict {{name: function}}, not {custom_objects!r:.80}")
     check_path(source, "lenet")
     path = find_model_file(source)
+    caffe = None
     with use_custom_objects(custom_objects):
         if is_saved(path):
             if params:
@@ -97,12 +100,20 @@ def load_model(
             model = load_saved(path, overrides, allow_read, compile)
         else:
             report = Report()
-            model = _model_from_document(open_document(path, params, overrides, report), report)
+            caffe = caffe_document(check_text_file(path), params, overrides, report)
+            document = load_document(path, params, overrides, report) if caffe is None else caffe[0]
+            model = _model_from_document(document, report)
             model.compile_block = model.compile_block if compile else None
             if weights is None and model.weights_block is not None:
                 with located(find_span(model.weights_block, "source")):
                     model.load_weights(model.weights_block, allow_download=allow_download)
-        if weights is not None and weights is not False:
+        match = None
+        if caffe is not None and isinstance(weights, str | PathLike) and os.path.isfile(weights):
+            match = match_prediction_net(caffe[1], weights)
+        if match is not None:
+            assign_match(match, model.weights)
+            warn_of_loaded(model.variables, fspath(match.file.path), slots=False)
+        elif weights is not None and weights is not False:
             model.weights_block = Weights.from_source(weights)
             model.load_weights(model.weights_block, allow_download=allow_download or None)
         return model
@@ -185,8 +196,8 @@ def open_document(path: str, params: Mapping[str, Any], overrides: Sequence[str]
 
     Mistakes go to the report; raises FileError for another kind of file.
     """
-    document = caffe_document(check_text_file(path), params, overrides, report)
-    return load_document(path, params, overrides, report) if document is None else document
+    caffe = caffe_document(check_text_file(path), params, overrides, report)
+    return load_document(path, params, overrides, report) if caffe is None else caffe[0]
 
 
 def read_blocks(document: Document, report: Report) -> tuple[Net | None, dict[str, Any]]:

@@ -23,12 +23,16 @@ from prototorch.interop.text_generation import NamePolicy, generate_text
 from prototorch.interop.weight_file import WeightFile
 from prototorch.interop.weight_sets.opening import open_weights
 from prototorch.interop.weight_sets.weights_block import Weights
-from prototorch.load import find_model_file, is_saved, load_model, make_model
+from prototorch.load import check_text_file, find_model_file, is_saved, load_model, make_model
 from prototorch.model import Model
+from prototorch.text.caffe.recognition import find_caffe_kind
+from prototorch.text.reader import read_file
 from prototorch.text.syntax_tree import Field, to_value_node
 
 __all__ = ["ConversionSource", "WeightOptions", "open_source"]
 
+_FLAGS = {"input_shapes": "--input-shape", "fixed_inputs": "--fixed-input", "batch_axis": "--batch-axis",
+          "weights": "--weights"}  # fmt: skip
 _MAX_CLASSES = 50  # whose names stand in a text
 
 
@@ -105,13 +109,16 @@ def open_source(
 def _check_options(path: str, options: Mapping[str, Any], supported: Sequence[str]) -> None:
     for name in options:
         if name not in supported:
-            flag = {"input_shapes": "--input-shape", "fixed_inputs": "--fixed-input"}.get(name, "--batch-axis")
-            raise UsageError(f"{flag} has no meaning for {printable_path(path)}: it is for models that leave this open")
+            flag = _FLAGS[name]
+            reason = "nets of Caffe" if name == "weights" else "models that leave this open"
+            raise UsageError(f"{flag} has no meaning for {printable_path(path)}: it is for {reason}")
 
 
 def _is_own(path: str) -> bool:
     """Whether a file is a saved model or a text of ours."""
-    return is_saved(path) or path.endswith((".proto", ".prototxt"))
+    if is_saved(path):
+        return True
+    return path.endswith((".proto", ".prototxt")) and find_caffe_kind(read_file(check_text_file(path))) is None
 
 
 def _weights_for(

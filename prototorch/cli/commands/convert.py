@@ -20,6 +20,7 @@ from prototorch.errors import UsageError, WeightsError
 @click.option("-o", "--output", metavar="OUT", help="The file to write; its ending says the format.")
 @click.option("--to", metavar="FORMAT", help="The format, where the ending does not say it: onnx, torch, keras, ...")
 @click.option("--model", metavar="TEXT", help="The text or saved model whose weights IN has.")
+@click.option("--weights", metavar="FILE", help="The .caffemodel or .caffemodel.h5 of IN, a net of Caffe.")
 @set_option
 @click.option("--weights-to", metavar="FILE", help="The .h5 for the weights of a text; default: beside it.")
 @click.option("--rules", metavar="FILE", help="Rules that map the names of IN to those of the model.")
@@ -37,11 +38,11 @@ from prototorch.errors import UsageError, WeightsError
 @click.option("--option", "options", metavar="NAME=VALUE", multiple=True, help="An option of the format: opset=17.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @json_option
-def command(source: str, output: str | None, to: str | None, model: str | None, overrides: tuple[str, ...],
-            weights_to: str | None, rules: str | None, write_rules: str | None, by_order: bool, by_name: bool,
-            skip_mismatch: bool, except_: tuple[str, ...], system: str | None, data_format: str | None,
-            shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None, allow_download: bool,
-            options: tuple[str, ...], force: bool, as_json: bool) -> None:  # fmt: skip
+def command(source: str, output: str | None, to: str | None, model: str | None, weights: str | None,
+            overrides: tuple[str, ...], weights_to: str | None, rules: str | None, write_rules: str | None,
+            by_order: bool, by_name: bool, skip_mismatch: bool, except_: tuple[str, ...], system: str | None,
+            data_format: str | None, shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None,
+            allow_download: bool, options: tuple[str, ...], force: bool, as_json: bool) -> None:  # fmt: skip
     """Convert IN to OUT: weights to weights, whole models of other systems to a text with its weights, ours to theirs.
 
     Nothing in a file is executed, and what is written is there whole or not at all.
@@ -49,6 +50,8 @@ def command(source: str, output: str | None, to: str | None, model: str | None, 
     \b
     Examples:
       prototorch convert model.onnx -o net.proto                  a text, and net.h5 with the weights
+      prototorch convert deploy.prototxt --weights x.caffemodel -o net.proto
+      prototorch convert model.h5 --to caffe -o net.prototxt      and net.caffemodel
       prototorch convert model.h5 -o net.onnx --option opset=17   a saved model of ours for ONNX
       prototorch convert resnet18.pth --model resnet18 -o resnet18.h5
       prototorch convert weights.pt --model my.proto --write-rules rules.proto
@@ -64,7 +67,7 @@ def command(source: str, output: str | None, to: str | None, model: str | None, 
         allow_download=allow_download or None,
         data_format=data_format,
     )
-    importing = _import_options(shapes, fixed, batch_axis)
+    importing = _import_options(shapes, fixed, batch_axis, weights)
     try:
         result = convert(source, output, to=to, model=model, overrides=overrides, rules=rules, write_rules=write_rules,
                          weights_to=weights_to, matching=matching, import_options=importing, force=force,
@@ -80,7 +83,8 @@ def command(source: str, output: str | None, to: str | None, model: str | None, 
         click.echo(f"{path}  {os.path.getsize(path):,} bytes")
 
 
-def _import_options(shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None) -> dict[str, Any]:
+def _import_options(shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None,
+                    weights: str | None) -> dict[str, Any]:  # fmt: skip
     """What the importer of a whole model gets; what is not given is left out."""
     given = {
         "input_shapes": {name: [int(n) for n in numbers] for name, numbers in _numbers("--input-shape", shapes)},
@@ -88,6 +92,7 @@ def _import_options(shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis:
             name: numbers[0] if len(numbers) == 1 else numbers for name, numbers in _numbers("--fixed-input", fixed)
         },
         "batch_axis": batch_axis,
+        "weights": weights,
     }
     return {name: value for name, value in given.items() if value not in (None, {})}
 

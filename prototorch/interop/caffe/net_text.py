@@ -29,9 +29,9 @@ def caffe_document(
     params: Mapping[str, Any] | None = None,
     settings: Sequence[str] = (),
     report: Report | None = None,
-) -> Document | None:
-    """The net that predicts of a Caffe file (see `read_prediction_net`) as an expanded document; None for a file that
-    is no text of Caffe.
+) -> tuple[Document, CaffeNet] | None:
+    """The net that predicts of a Caffe file (see `read_prediction_net`) as an expanded document, and the net itself;
+    None for a file that is no text of Caffe.
 
     params: ``input_shapes``, see there. settings: as ``--set``: ``data.shape=[3,227,227]`` for an input of unknown
     size, else of the layers and blocks of the document. report: takes mistakes of the settings. Raises FileError for a
@@ -60,7 +60,7 @@ def caffe_document(
             kept.append(setting)
     caffe = read_prediction_net(name, shapes)
     document = Document(tuple(net_fields(caffe.net)))
-    return apply_overrides(document, kept, Report() if report is None else report)
+    return apply_overrides(document, kept, Report() if report is None else report), caffe
 
 
 def read_prediction_net(

@@ -56,7 +56,7 @@ def test_outputs_are_those_of_the_whole_net_and_what_losses_read(write):
     label = 'layer { name: "s" type: "ReLU" bottom: "label" top: "scaled" }\n'
     net = read_prediction_net(write(DATA + RELU + branch + label + LOSS.replace('"label"', '"scaled"')), {"data": (2,)})
     assert net.outputs == ("z", "y")
-    assert net.inputs == ("data",)
+    assert list(net.inputs) == ["data"]
     in_place = RELU.replace('"y"', '"data"') + LOSS.replace('"y"', '"data"')
     assert read_prediction_net(write(DATA + in_place), {"data": (2,)}).outputs == ("data",)
 
