@@ -14,7 +14,7 @@ from prototorch.interop.readers import read_weights
 
 __all__ = ["match_prediction_net"]
 
-_SHOWN = 10  # names in a message
+_MAX_NAMES = 10  # names in a message
 
 
 def match_prediction_net(net: CaffeNet, path: str | os.PathLike[str]) -> Match | None:
@@ -29,7 +29,7 @@ def match_prediction_net(net: CaffeNet, path: str | os.PathLike[str]) -> Match |
     match = match_caffe_net(net, file)
     check_match(replace(match, unexpected=()))
     if match.unexpected:
-        names = ", ".join(match.unexpected[:_SHOWN]) + (", ..." if len(match.unexpected) > _SHOWN else "")
+        names = ", ".join(match.unexpected[:_MAX_NAMES]) + (", ..." if len(match.unexpected) > _MAX_NAMES else "")
         warn_user(
             f"{os.fspath(path)}: {len(match.unexpected)} arrays are of layers that the net does not have: {names}",
             ModelWarning,

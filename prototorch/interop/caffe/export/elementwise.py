@@ -10,7 +10,7 @@ from prototorch import layers
 from prototorch.interop.caffe.export.site import ExportSite, exports, make_message
 from prototorch.text.caffe.message import Message
 
-_PLAIN = {
+_WITHOUT_FIELDS = {
     layers.Sigmoid: "Sigmoid",
     layers.Tanh: "TanH",
     layers.Softplus: "BNLL",
@@ -27,9 +27,9 @@ _POWERS = {
 }
 
 
-@exports(*_PLAIN)
-def _plain(site: ExportSite) -> None:
-    site.add(_PLAIN[type(site.layer)], in_place=True)
+@exports(*_WITHOUT_FIELDS)
+def _without_fields(site: ExportSite) -> None:
+    site.add(_WITHOUT_FIELDS[type(site.layer)], in_place=True)
 
 
 @exports(*_POWERS)
