@@ -94,7 +94,7 @@ SHAPES = [
         [(2, 3), (2, 4)],
         "along dimension 1, all else must be equal; dimension 2 is 3 and 4",
     ),
-    ("Concatenate { axis: 0 }", [(2,), (2,)], "batch dimension"),
+    ("Concatenate { axis: -2 }", [(2,), (2,)], "batch dimension"),
     ("Dot { axes: 1 }", [(2,), (3,)], "axis 1 of the first input has 2 elements, axis 1 of the second has 3"),
     ("Dot { axes: 3 }", [(2,), (2,)], "axis 3 does not exist"),
     ("Reshape { target_shape: [4, 4] }", [(3, 5)], "15 elements do not fit into the shape [4, 4]"),
