@@ -36,6 +36,7 @@ ALLOWED = {
     ("load_module", "backends/cuda/dry_run_device.py"): "hands that on, where a plan's memory is counted",
     ("load_module", "testing/fake_device.py"): "stands in for that in tests",
     ("subprocess", "storage/reading_process.py"): "starts this package's own reading processes, without a shell",
+    ("subprocess", "caffe/draw.py"): "starts graphviz' dot, without a shell, where the caller asks for a picture",
     ("compile", "load.py"): "Keras' argument of load_model, which is never called",
     ("h5py.File", "storage/hdf5_encoder.py"): "writes into memory",
     ("h5py.File", "storage/hdf5_validator.py"): "names the type of an argument",
