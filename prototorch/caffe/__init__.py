@@ -14,13 +14,17 @@ from typing import Any
 
 from prototorch.errors import did_you_mean
 
-#: public name -> its module, and its name there
+#: public name -> its module, and its name there ("": the module itself)
 _PUBLIC = {
     "TEST": ("net", "TEST"),
     "TRAIN": ("net", "TRAIN"),
     "Blob": ("blob", "Blob"),
     "Layer": ("layer", "Layer"),
     "Net": ("net", "Net"),
+    "Classifier": ("classifier", "Classifier"),
+    "Detector": ("detector", "Detector"),
+    **{name: ("net_spec", name) for name in ("NetSpec", "layers", "params", "to_proto")},
+    **{name: (name, "") for name in ("coord_map", "draw", "io", "net_spec", "proto")},
     "layer_type_list": ("layer_types", "layer_type_list"),
     **{
         name: ("settings", name)
@@ -38,7 +42,8 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"prototorch.caffe has no attribute {name!r}.{did_you_mean(name, _PUBLIC)}")
     module, attribute = _PUBLIC[name]
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+    loaded = importlib.import_module(f"{__name__}.{module}")
+    value = getattr(loaded, attribute) if attribute else loaded
     globals()[name] = value
     return value
 

@@ -67,6 +67,6 @@ class Classifier(Net):
             height, width = self.crop_dims
             crops = np.stack([image[top : top + height, left : left + width] for image in images])
         name = self.inputs[0]
-        data = np.stack([self.transformer.preprocess(name, crop) for crop in crops])
+        data: Any = np.stack([self.transformer.preprocess(name, crop) for crop in crops])
         predictions: np.ndarray = self.forward_all(**{name: data})[self.outputs[0]]
         return predictions.reshape(len(images), 10, -1).mean(axis=1) if oversample else predictions

@@ -49,7 +49,9 @@ def coord_map(fn: Function) -> CoordMap:
     )
     reach = (kernel - 1) * gap / 2
     axis = fields.get("axis", 1)
-    return (axis, stride, reach - pad) if fn.type_name == "Deconvolution" else (axis, 1 / stride, (pad - reach) / stride)
+    return (
+        (axis, stride, reach - pad) if fn.type_name == "Deconvolution" else (axis, 1 / stride, (pad - reach) / stride)
+    )
 
 
 def coord_map_from_to(top_from: Top, top_to: Top) -> CoordMap:

@@ -63,7 +63,8 @@ class Detector(Net):
                 inputs.append(self.transformer.preprocess(name, self.crop(image, window)))
                 found.append({"window": window, "filename": filename})
         if found:
-            predictions = self.forward_all(**{name: np.stack(inputs)})[self.outputs[0]]
+            data: Any = np.stack(inputs)
+            predictions = self.forward_all(**{name: data})[self.outputs[0]]
             for one, prediction in zip(found, predictions, strict=True):
                 one["prediction"] = prediction
         return found

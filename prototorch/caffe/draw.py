@@ -77,7 +77,12 @@ def get_pydot_graph(
         label = _layer_label(layer, " " if rankdir in ("TB", "BT") else "\n", display_lrm)
         graph.nodes[node] = {"label": label, "shape": "record", "fillcolor": color, "style": "filled"}
         for blob in (*layer.bottom, *layer.top):
-            attributes = {"label": blob.replace("\\", "\\\\"), "shape": "octagon", "fillcolor": _BLOB_COLOR, "style": "filled"}
+            attributes = {
+                "label": blob.replace("\\", "\\\\"),
+                "shape": "octagon",
+                "fillcolor": _BLOB_COLOR,
+                "style": "filled",
+            }
             graph.nodes.setdefault(f"{blob}_blob", attributes)
         graph.edges += [(f"{blob}_blob", node, "") for blob in layer.bottom]
         edge_label = _edge_label(layer) if label_edges else ""

@@ -11,7 +11,7 @@ from prototorch.errors import UsageError
 __all__ = ["oversample", "resize_image"]
 
 
-def resize_image(im: np.ndarray, new_dims: Sequence[int], interp_order: int = 1) -> np.ndarray:
+def resize_image(im: np.ndarray, new_dims: Sequence[int] | np.ndarray, interp_order: int = 1) -> np.ndarray:
     """An image [height, width, channels] in another size (height, width), float32.
 
     With 1 or 3 channels pixel centres are mapped onto each other, and beyond the border lies the smallest value
@@ -60,7 +60,7 @@ def _take(im: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     return taken * inside
 
 
-def oversample(images: Sequence[np.ndarray], crop_dims: Sequence[int]) -> np.ndarray:
+def oversample(images: Sequence[np.ndarray] | np.ndarray, crop_dims: Sequence[int] | np.ndarray) -> np.ndarray:
     """Ten crops (height, width) of each image [height, width, channels]: the corners (upper left, upper right, lower
     left, lower right), the center, and the same five mirrored. Returns [10 * images, *crop_dims, channels], float32.
 
