@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from prototorch.caffe.net import Net
 from prototorch.caffe.net_sharing import share_weights
 from prototorch.caffe.settings import log, new_seed
@@ -29,6 +31,7 @@ __all__ = [
     "get_solver",
 ]  # fmt: skip
 
+#: what `Solver.action` may return
 NONE, SNAPSHOT, STOP = "none", "snapshot", "stop"
 
 
@@ -51,6 +54,8 @@ class Solver:
         iter: the number of iterations that are done.
         action: asked after each iteration, and within tests; returns "none", "snapshot" or "stop".
         is_stopped: whether `action` has said "stop" in the last `solve` or `step`.
+        loss: of the last iteration, the mean over ``average_loss`` of them. snapshots: the paths of those that were
+            written. test_results: for each test net the outputs of its last test.
 
     Raises TextError for mistakes of the texts, DataError, ModelFileError and UsageError for what they name.
     """
@@ -75,6 +80,9 @@ class Solver:
         self._seed = message["random_seed"] if message["random_seed"] >= 0 else new_seed()
         self.iter = 0
         self.is_stopped = False
+        self.loss = float("nan")
+        self.snapshots: list[tuple[str, str]] = []
+        self.test_results: list[dict[str, np.ndarray]] = [{} for _ in message["test_iter"]]
         self.action: Callable[[], str] = lambda: NONE
         self._callbacks: list[tuple[Callable[[], None], Callable[[], None]]] = []
         names = [weights] if weights else list(message["weights"])
@@ -166,9 +174,9 @@ class Solver:
                 self._iteration.update(rate, self.iter)
             else:
                 loss = self._iteration.run(rate, self.iter)
-            mean = smoothed.add(loss)
+            self.loss = smoothed.add(loss)
             if shows:
-                self.log.iteration(self.iter, mean, param["display"])
+                self.log.iteration(self.iter, self.loss, param["display"])
                 net = self.net.caffe_net
                 self.log.outputs("Train", net, {name: self.net.blobs[name].read("data") for name in net.outputs})
                 self.log.write(f"Iteration {self.iter}, lr = {rate:.6g}")
@@ -213,6 +221,7 @@ class Solver:
         net = self.test_nets[index]
         result = run_test(net, self._message["test_iter"][index], self._asks_to_stop)
         if result is not None:
+            self.test_results[index] = result.outputs
             if self._message["test_compute_loss"]:
                 self.log.write(f"Test loss: {result.loss:.6g}")
             self.log.outputs("Test", net.caffe_net, result.outputs)
@@ -237,6 +246,7 @@ class Solver:
         self._iteration.create_state()
         write_snapshot(self.net, self.type, names, self.iter, self._learning_rate.current_step,
                        self._message["snapshot_diff"])  # fmt: skip
+        self.snapshots.append(names)
         return names
 
     def restore(self, state_file: str | os.PathLike[str]) -> None:

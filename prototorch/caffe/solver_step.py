@@ -148,6 +148,9 @@ class ParamSpecs(TrainedWeights):
     def select(self, net_trace: Trace) -> dict[str, WeightSpec]:
         selected = {}
         for name, weight in net_trace.weights.items():
+            if name not in self._params:  # a state that is no parameter blob, as of a recurrent layer
+                selected[name] = weight
+                continue
             param, flag = self._params[name]
             selected[name] = replace(
                 weight,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from prototorch.cli.caffe_options import caffe_kind_of, refuse_caffe_options, state_options, test_caffe
 from prototorch.cli.options import (
     add_device_overrides,
     data_option,
@@ -29,19 +32,28 @@ from prototorch.train.progress import format_logs
 @weights_option
 @device_option
 @threads_option
+@click.option("--iterations", type=click.IntRange(min=1), help="Caffe: the number of batches. Default: 50.")
+@state_options
 @json_option
 def command(file: str, data: str | None, overrides: tuple[str, ...], weights: str | None, allow_download: bool,
-            device: str | None, threads: int | None, as_json: bool) -> None:  # fmt: skip
+            device: str | None, threads: int | None, as_json: bool, **caffe: Any) -> None:  # fmt: skip
     """Evaluate a model on the validation part of its data.
 
-    With --data, on the validation or test part of that source if it has one, else on all of it.
+    With --data, on the validation or test part of that source if it has one, else on all of it. A net of Caffe is run
+    on its own data layers; printed are the means of its outputs.
 
     \b
     Examples:
       prototorch evaluate runs/lenet/model.h5
       prototorch evaluate models/lenet.proto --weights runs/lenet/model.h5 --data fashion-mnist
       prototorch evaluate resnet50 --weights imagenet --data imagenet/val
+      prototorch evaluate train_val.prototxt --weights net_iter_1000.caffemodel --iterations 50
     """
+    if caffe_kind_of(file) is not None:
+        native = {"--data": data, "--set": overrides, "--threads": threads}
+        test_caffe(file, native, device=device, weights=weights, as_json=as_json, **caffe)
+        return
+    refuse_caffe_options(caffe)
     model = open_model(file, add_device_overrides(overrides, threads, device), data, weights, allow_download)
     if data is not None:
         model.fit_block = _without_split(model.fit_block, overrides)

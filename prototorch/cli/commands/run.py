@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from typing import Any
 
 import click
 
+from prototorch.cli.caffe_options import caffe_options, is_caffe_solver, refuse_caffe_options, train_caffe
 from prototorch.cli.options import (
     add_device_overrides,
     data_option,
@@ -123,17 +125,18 @@ def _describe_position(model: Model, folder: RunFolder) -> str:
 @device_option
 @threads_option
 @click.option("--profile", is_flag=True, help="Show where the time went: data, steps, validation, ...")
+@caffe_options
 @quiet_option
 @json_option
 def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int | None, run_dir: str | None,
             resume: bool, overwrite: bool, weights: str | None, allow_download: bool, device: str | None,
-            threads: int | None, profile: bool, quiet: bool, as_json: bool) -> int:  # fmt: skip
+            threads: int | None, profile: bool, quiet: bool, as_json: bool, **caffe: Any) -> int:  # fmt: skip
     """Train the model in FILE on the data it names, evaluate it, and keep the result.
 
-    FILE is a model text, or the name of a shipped model. The run folder gets model.h5 (the trained model),
-    result.json (its evaluation, the epoch of its weights, why training ended, numbers of samples), history.json,
-    log.jsonl (a line an epoch, with its seconds and the share of them that was spent waiting for data) and a snapshot
-    of the training's state after each epoch.
+    FILE is a model text, the name of a shipped model, or a solver of Caffe (docs/caffe.md). The run folder gets
+    model.h5 (the trained model), result.json (its evaluation, the epoch of its weights, why training ended, numbers of
+    samples), history.json, log.jsonl (a line an epoch, with its seconds and the share of them that was spent waiting
+    for data) and a snapshot of the training's state after each epoch; of a solver Caffe's own snapshots.
 
     Ctrl-C and SIGTERM end the training after a step, with a snapshot; SIGHUP asks for a snapshot only.
 
@@ -144,7 +147,14 @@ def command(file: str, data: str | None, overrides: tuple[str, ...], epochs: int
       prototorch run my.proto --resume
       prototorch run resnet18 --weights imagenet --except "logits/*" --set classes=5 --data photos
       prototorch run my.proto --epochs 1 --profile
+      prototorch run solver.prototxt --weights bvlc_reference_caffenet.caffemodel
     """
+    if is_caffe_solver(file):
+        native = {"--data": data, "--set": overrides, "--epochs": epochs, "--resume": resume, "--overwrite": overwrite,
+                  "--profile": profile, "--threads": threads}  # fmt: skip
+        return train_caffe(file, native, run_dir=run_dir, weights=weights, device=device, quiet=quiet,
+                           as_json=as_json, **caffe)  # fmt: skip
+    refuse_caffe_options(caffe)
     if epochs is not None:
         overrides = (*overrides, f"fit.epochs={epochs}")
     if resume and weights is not None:
