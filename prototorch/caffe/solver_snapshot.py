@@ -97,7 +97,7 @@ def write_history(net: Net, kind: str, history: tuple[np.ndarray, ...], path: st
         if name in net.variables:
             net.variables.assign(name, value)
         else:
-            net.variables.create(name, value)
+            net.variables.create(name, np.array(value, order="C"), own=True)
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
