@@ -54,7 +54,7 @@ def _inner_product(site: CaffeSite) -> None:
         flat = Reshape(target_shape=(*shape[1:axis], length))
         site.add(layer, *site.add(flat, suffix="flatten"), layouts=layouts)
     else:  # all axes are one vector, and the output is one, too
-        (flat_input,) = site.add(Reshape(target_shape=(1, length), axis=0), suffix="flatten")
+        (flat_input,) = site.add(Reshape(target_shape=(1, -1), axis=0), suffix="flatten")
         (product,) = site.add(layer, flat_input, layouts=layouts)
         site.add(Reshape(target_shape=(units,), axis=0), product, suffix="output")
 
