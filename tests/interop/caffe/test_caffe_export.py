@@ -27,6 +27,22 @@ NETS = {
         Dense { units: 3 }""",
     "global pooling": IMAGE + "GlobalMaxPooling2D { }  Sigmoid { }",
     "local response": IMAGE + "LRN { size: 3  alpha: 0.1  beta: 0.5  k: 2 }",
+    "windows": IMAGE
+    + """Conv2D { filters: 2  kernel_size: 1  kernel_initializer: VarianceScaling {
+            scale: 2  mode: fan_out  distribution: untruncated_normal } }
+        LRN { size: 3  alpha: 0.1  region: within_channel }
+        Unfold { kernel_size: [2, 1]  padding: [1, 0]  dilation_rate: [1, 2] }
+        MaxPooling2D { name: "small" }
+        CropLike { offsets: [1, 2]  bottom: ["unfold_1", "small"] }
+        SpatialPyramidPooling2D { levels: 2  pooling: average }""",
+    "batch axes": """input { name: "x"  shape: [3, 2, 5, 4] }
+        Conv2D { filters: 4  kernel_size: [2, 1]  batch_axes: 2  kernel_initializer: PositiveUnitBall { } }
+        Conv2DTranspose { filters: 2  kernel_size: 2  strides: 2  batch_axes: 2  kernel_initializer: Bilinear { } }""",
+    "positions of maxima": IMAGE
+    + """MaxPooling2D { name: "p"  pool_size: 3  strides: 2  padding: 1  ceil_mode: true  return_indices: true }
+        Cast { name: "p/mask"  bottom: "p:1"  dtype: float32 }
+        StochasticPooling2D { name: "s"  bottom: "x"  pool_size: [2, 3]  strides: 1 }
+        output: ["p", "p/mask", "s"]""",
     "dense": IMAGE
     + """Conv2D { filters: 2  kernel_size: 3  activation: relu }
         Flatten { }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,14 @@ def _sizes(name: str, values: tuple[int, ...], default: int | None = None) -> di
     return {f"{name}_h": values[0], f"{name}_w": values[1]}
 
 
+def check_last_windows(site: ExportSite, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> None:
+    """Refuse windows without padding, rounded up, of which Caffe would have one more, wholly outside of the image."""
+    for n, k, s in zip(size, kernel, strides, strict=True):
+        if -(-(n - k) // s) * s >= n:
+            site.fail(f"with stride {s} and window {k} Caffe has one more window of the {n} elements, outside of them;"
+                      " ceil_mode: false")  # fmt: skip
+
+
 @exports(layers.MaxPooling2D, layers.AveragePooling2D)
 def _pooling(site: ExportSite) -> None:
     layer: Any = site.layer
@@ -32,10 +41,12 @@ def _pooling(site: ExportSite) -> None:
         site.fail("the mean leaves its padding out; Caffe counts it: count_include_pad: true")
     if any(pad >= k for pad, k in zip(pads, kernel, strict=True)):
         site.fail(f"its padding {pads} is not smaller than its window {list(kernel)}, as Caffe wants it")
+    if layer.ceil_mode and not any(pads):
+        check_last_windows(site, size, kernel, strides)
     fields = {**_sizes("kernel", kernel), **_sizes("stride", strides, 1), **_sizes("pad", tuple(pads), 0)}
     param = make_message("PoolingParameter", pool="MAX" if is_max else "AVE",
                          round_mode=None if layer.ceil_mode or is_exact else "FLOOR", **fields)  # fmt: skip
-    site.add("Pooling", pooling_param=param)
+    site.add("Pooling", pooling_param=param, num_tops=1 + (is_max and layer.return_indices))
 
 
 @exports(layers.GlobalMaxPooling2D, layers.GlobalAveragePooling2D)
@@ -68,6 +79,10 @@ def _lrn(site: ExportSite) -> None:
     if len(site.input_shapes[0]) != 4:
         site.fail(f"its input has {len(site.input_shapes[0])} axes; Caffe's LRN has 4")
     fields = {name: value for name, (value, default) in defaults.items() if value != default}
+    if layer.region == "within_channel":
+        if layer.k != 1:
+            site.fail(f"k is {layer.k:g}; within a channel Caffe adds 1")
+        fields["norm_region"] = "WITHIN_CHANNEL"
     site.add("LRN", lrn_param=make_message("LRNParameter", **fields))
 
 

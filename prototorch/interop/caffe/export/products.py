@@ -51,13 +51,18 @@ def _conv_param(site: ExportSite, layer: Any, filters: int, groups: int, pads: S
     )
 
 
+def _axis(layer: Any) -> int | None:
+    """The axis of the channels, None where it is Caffe's default."""
+    return layer.batch_axes if layer.batch_axes != 1 else None
+
+
 @exports(layers.Conv1D, layers.Conv2D, layers.Conv3D)
 def _conv(site: ExportSite) -> None:
     layer: Any = site.layer
-    size = site.input_shapes[0][2:]
+    size = site.input_shapes[0][layer.batch_axes + 1 :]
     padding = resolve_padding(layer.padding, size, layer.kernel_size, layer.strides, layer.dilation_rate)
     param = _conv_param(site, layer, layer.filters, layer.groups, symmetric_pads(site, padding),
-                        weight_filler=filler(layer.kernel_initializer),
+                        axis=_axis(layer), weight_filler=filler(layer.kernel_initializer),
                         bias_filler=filler(layer.bias_initializer))  # fmt: skip
     site.add("Convolution", blobs=_blobs(site, "kernel", "bias"), convolution_param=param)
     site.add_activation(layer.activation)
@@ -95,7 +100,7 @@ def _separable(site: ExportSite) -> None:
 @exports(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
 def _conv_transpose(site: ExportSite) -> None:
     layer: Any = site.layer
-    size, rank = site.input_shapes[0][2:], len(layer.kernel_size)
+    size, rank = site.input_shapes[0][layer.batch_axes + 1 :], len(layer.kernel_size)
     paddings = (layer.padding,) * rank if isinstance(layer.padding, str) else layer.padding
     extras = layer.output_padding or (None,) * rank
     each = zip(size, layer.kernel_size, layer.strides, layer.dilation_rate, paddings, extras, strict=True)
@@ -107,7 +112,7 @@ def _conv_transpose(site: ExportSite) -> None:
         site.fail(f"its output has the size {list(sizes)}, Caffe's Deconvolution gives {theirs}: output_padding is none"
                   " of its fields")  # fmt: skip
     param = _conv_param(site, layer, layer.filters, layer.groups, sides,
-                        weight_filler=filler(layer.kernel_initializer),
+                        axis=_axis(layer), weight_filler=filler(layer.kernel_initializer),
                         bias_filler=filler(layer.bias_initializer))  # fmt: skip
     site.add("Deconvolution", blobs=_blobs(site, "kernel", "bias"), convolution_param=param)
     site.add_activation(layer.activation)
@@ -121,7 +126,7 @@ def _dense(site: ExportSite) -> None:
         site.fail("its input has no axis but the batch")
     param = make_message("InnerProductParameter", num_output=layer.units, axis=axis if axis != 1 else None,
                          bias_term=None if "bias" in site.weights else False,
-                         weight_filler=filler(layer.kernel_initializer),
+                         weight_filler=filler(layer.kernel_initializer, unit_axis=1),
                          bias_filler=filler(layer.bias_initializer))  # fmt: skip
     blobs = [site.weights["kernel"].T, *_blobs(site, "bias")]
     site.add("InnerProduct", blobs=blobs, inner_product_param=param)
