@@ -116,6 +116,8 @@ class EagerContext:
                fans: tuple[int, int] | None = None) -> Any:  # fmt: skip
         """See `Context.weight`."""
         full = self.prefix + name
+        if any(share.weight == full for share in self.root.share):
+            raise UsageError(f"share: the weight {full!r} is that of another layer of a net; a layer alone has none")
         source, key = self._source(name)
         is_trained = trainable and self.trainable
         weight = self.state.weights.get(full)

@@ -11,15 +11,16 @@ from zlib import crc32
 
 from prototorch import ops
 from prototorch.constraints import Constraint
-from prototorch.errors import ModelError, ModelWarning, ShapeError, warn_user
+from prototorch.errors import ModelError, ModelWarning, ShapeError, did_you_mean, warn_user
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.mixed_precision import Autocast, to_float32
 from prototorch.graph.net import LayerNode, Net
-from prototorch.graph.weight_spec import WeightSpec, merge_weights, stated_options
+from prototorch.graph.weight_spec import SharedWeight, WeightSpec, merge_weights, stated_options
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 from prototorch.layers.context import Context
 from prototorch.layers.mask_shapes import is_mask_shape
+from prototorch.layers.weight_share import WeightShare
 from prototorch.layers.weight_source import weight_source
 from prototorch.ops.core import use_interpreter
 from prototorch.regularizers import Regularizer
@@ -50,6 +51,7 @@ class Trace:
     inner_layers: dict[str, Layer] = field(default_factory=dict)  # those with weights, by their weights' prefix
     weight_keys: dict[str, str] = field(default_factory=dict)  # of a weight's layer; it is shared by layers of this key
     weight_folders: dict[str, str] = field(default_factory=dict)  # a weight by each of the folders it is in, in a file
+    shared_weights: dict[str, SharedWeight] = field(default_factory=dict)  # by the name that the weight would have
     used_weights: dict[str, dict[str, set[str]]] = field(default_factory=dict)  # by weights key and layer
     compute_dtype: str | None = None
     frozen_layers: Collection[str] = ()  # their normalization is in inference mode
@@ -90,6 +92,9 @@ class LayerContext:
         full = f"{self.weights_key}/{name}"
         spec = Spec(tuple(shape), dtype or self.trace.float_dtype)
         self.used_weights.add(full)
+        share = next((s for s in self.root.share if f"{self.root_key}/{s.weight}" == full), None)
+        if share is not None:
+            return self._shared_weight(full, spec, share)
         if self.layer is not self.root:
             self.trace.inner_layers.setdefault(f"{self.weights_key}/", self.layer)
         initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
@@ -116,6 +121,17 @@ class LayerContext:
         self.trace.weights[full] = merged
         moved = self.trace.updates.get(full)  # an earlier use in this step: the statistics go on from there
         return self.trace.graph.state(full, spec) if moved is None else moved
+
+    def _shared_weight(self, name: str, spec: Spec, share: WeightShare) -> Value:
+        """The weight of another layer in the place of one of this name. Raises ShapeError where it does not fit."""
+        source = self.trace.weights.get(share.source)
+        if source is None or source.spec.dtype != spec.dtype:
+            hint = did_you_mean(share.source, self.trace.weights)
+            raise ShapeError(f"share: no layer before it has a weight {share.source!r} of the type {spec.dtype}.{hint}")
+        self.trace.shared_weights[name] = SharedWeight(share.source, spec.shape)
+        state = self.trace.graph.state(share.source, source.spec)
+        result: Value = share.shared_value(self.trace.updates.get(share.source, state), spec.shape)
+        return result
 
     def _check_name(self, name: str, existing: WeightSpec | None) -> None:
         """Raise ShapeError for a weight that has the name of a weight of another layer that it is not shared with, or a
@@ -171,7 +187,11 @@ class LayerContext:
     def update(self, name: str, value: Value, always: bool = False) -> None:
         """See `Context.update`."""
         if self.training or always:
-            self.trace.updates[f"{self.weights_key}/{name}"] = value
+            full = f"{self.weights_key}/{name}"
+            shared = self.trace.shared_weights.get(full)
+            if shared is not None and tuple(value.shape) != self.trace.weights[shared.source].spec.shape:
+                raise ShapeError(f"share: {name!r} changes as the layer runs: it must have the shape of its source")
+            self.trace.updates[full if shared is None else shared.source] = value
 
     def key(self) -> Value:
         """See `Context.key`."""
@@ -333,6 +353,10 @@ def trace_node(result: Trace, node: LayerNode) -> None:
 
 def _check_sharing(result: Trace, node: LayerNode, used: set[str]) -> None:
     """Raise ShapeError for a layer that shares no weight with those of the same ``weights`` name."""
+    for share in node.layer.share:
+        if f"{node.weights_key}/{share.weight}" not in used:
+            names = ", ".join(sorted(name.removeprefix(f"{node.weights_key}/") for name in used)) or "none"
+            raise ShapeError(f"share: it has no weight {share.weight!r}; its weights are {names}")
     if not used:
         return
     others = result.used_weights.setdefault(node.weights_key, {})

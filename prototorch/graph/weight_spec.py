@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from prototorch.constraints import Constraint
 from prototorch.errors import ShapeError
@@ -13,7 +13,7 @@ from prototorch.layers.base import Layer
 from prototorch.regularizers import Regularizer
 from prototorch.spec import Spec
 
-__all__ = ["WeightSpec", "merge_weights", "stated_options"]
+__all__ = ["SharedWeight", "WeightSpec", "merge_weights", "stated_options"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,13 @@ class WeightSpec:
     decay_mult: float = 1.0
     layer: str = ""
     stated: frozenset[str] = frozenset()
+
+
+class SharedWeight(NamedTuple):
+    """The weight that is used in the place of a layer's own (`Layer.share`), and the shape that it has there."""
+
+    source: str
+    shape: tuple[int, ...]
 
 
 def stated_options(layer: Layer, values: Mapping[str, Any]) -> frozenset[str]:

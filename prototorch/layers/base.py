@@ -14,6 +14,7 @@ from prototorch.layers.context import Context
 from prototorch.layers.foreign_names import FIELD_HINTS, LAYER_HINTS
 from prototorch.layers.keras_arguments import LAYER_ARGUMENTS
 from prototorch.layers.layer_output import layer_symbols
+from prototorch.layers.weight_share import WeightShare
 from prototorch.layers.weight_source import set_weight_source, weight_source
 from prototorch.schema import Block, Identifier, field
 
@@ -26,7 +27,7 @@ class Layer(Block, family="layer"):
     foreign_names = LAYER_HINTS
     foreign_fields = FIELD_HINTS
     neutral_arguments = LAYER_ARGUMENTS
-    keyword_only: ClassVar[tuple[str, ...]] = ("name", "trainable", "weights", "lr_mult", "decay_mult")
+    keyword_only: ClassVar[tuple[str, ...]] = ("name", "trainable", "weights", "lr_mult", "decay_mult", "share")
     #: the number of inputs: an integer, or a pair (minimum, maximum), maximum None for any number
     inputs: ClassVar[int | tuple[int, int | None]] = 1
     #: the number of outputs; `call` returns a tuple if there is more than one
@@ -55,6 +56,7 @@ class Layer(Block, family="layer"):
     )
     lr_mult: float = field(default=1.0, min=0, doc="A factor on the learning rate of its weights.")
     decay_mult: float = field(default=1.0, min=0, doc="A factor on the weight decay of its weights.")
+    share: tuple[WeightShare, ...] = field(default=(), doc="Weights that are weights of layers before it, one by one.")
 
     @property
     def output(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NoReturn
 
@@ -13,12 +13,14 @@ from prototorch.initializers import Initializer
 from prototorch.interop.caffe.caffe_net import LayerKind
 from prototorch.interop.layouts import WeightLayout
 from prototorch.layers.base import Layer
+from prototorch.layers.weight_share import WeightShare
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.mistakes import fail_at
 
 __all__ = ["CaffeSite", "HostShapes", "Translator", "fail_at", "find_translator", "known_types", "translator"]
 
 Translator = Callable[["CaffeSite"], None]
+FindShares = Callable[["CaffeSite", LayerNode], tuple[WeightShare, ...]]
 #: a layer and the shapes of its bottoms -> the shapes of its tops
 HostShapes = Callable[[Message, Sequence[tuple[int, ...]]], Sequence[tuple[int, ...]]]
 _TRANSLATORS: dict[str, Translator] = {}
@@ -66,6 +68,8 @@ class CaffeSite:
     kind: LayerKind = "native"
     nodes: list[LayerNode] = field(default_factory=list)
     tops: tuple[str, ...] = ()
+    shares: dict[str, tuple[WeightShare, ...]] = field(default_factory=dict)  # by the layer's weights key
+    find_shares: FindShares | None = None
     layouts: dict[str, Sequence[WeightLayout]] = field(default_factory=dict)  # by node, beside the table of layouts
     fillers: tuple[Initializer, ...] = ()  # of the tops, of a data layer that draws them
     host_shapes: HostShapes | None = None  # of a Python layer's tops; None: such layers may not run
@@ -117,12 +121,30 @@ class CaffeSite:
         name = self.new_name(f"{self.node_name}/{suffix}") if suffix else self.node_name
         tops = (name, *(self.new_name(f"{name}:{i}") for i in range(1, outputs)))
         node = LayerNode(name, layer, bottoms or self.bottoms, tops, self.layer.span)
-        trace_node(self.trace, node)
-        self.nodes.append(node)
         if layouts is not None:
             self.layouts[name] = layouts
+        self.nodes.append(self._trace_node(node))
         self.tops = tops
         return tops
+
+    def _trace_node(self, node: LayerNode) -> LayerNode:
+        """Record a node; the weights that its layer shares are those of their owners."""
+        key = node.weights_key
+        if key in self.shares:
+            node = replace(node, layer=node.layer.replace(share=self.shares[key]))
+        weights = set(self.trace.weights)
+        trace_node(self.trace, node)
+        shares = () if self.find_shares is None or key in self.shares else self.find_shares(self, node)
+        self.shares[key] = shares or self.shares.get(key, ())
+        if not shares:
+            return node
+        for name in set(self.trace.weights) - weights:  # those that it has as a layer of its own
+            del self.trace.weights[name]
+            self.trace.weight_keys.pop(name, None)
+            self.trace.updates.pop(name, None)
+            del self.trace.graph.states[name]
+        del self.trace.used_weights[key][node.name]
+        return self._trace_node(replace(node, layer=node.layer.replace(share=shares)))
 
     def add_for_each_bottom(self, layer: Layer, layouts: Sequence[WeightLayout] | None = None) -> None:
         """Add a node for each bottom, all with the same weights; each gives one of the layer's tops.

@@ -5,15 +5,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from prototorch.errors import ModelError, TextError, did_you_mean
 from prototorch.graph.ir import Graph
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.graph.trace import Trace
 from prototorch.interop.caffe import layers as layer_modules
-from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet, CaffeParam
-from prototorch.interop.caffe.layouts import LAYOUTS
+from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet
+from prototorch.interop.caffe.params import ParamReader
 from prototorch.interop.caffe.site import CaffeSite, HostShapes, fail_at, find_translator, known_types
 from prototorch.ops.core import use_interpreter
 from prototorch.schema.names import to_name
@@ -27,6 +27,7 @@ for _info in pkgutil.iter_modules(layer_modules.__path__):
 
 Shape = tuple[int, ...]
 
+MAX_AXES = 32  # of a blob
 #: the name of the top of a loss that states none
 AUTOMATIC_TOP = "(automatic)"
 
@@ -48,6 +49,18 @@ def translate_net(
     return _Translation(message, phase, dict(input_shapes), float_dtype, host_shapes).run()
 
 
+def check_layer(site: CaffeSite) -> None:
+    """Raise TextError for what no layer may have: too many axes, another number of ``propagate_down`` than bottoms."""
+    for value in site.tops:
+        shape = site.shape(value)
+        if len(shape) > MAX_AXES:
+            site.fail(f"its top has {len(shape)} axes; a blob has at most {MAX_AXES}", site.layer, "top")
+    count = len(site.layer["propagate_down"])
+    if count not in (0, len(site.bottoms)):
+        site.fail(f"it has {count} propagate_down fields and {len(site.bottoms)} bottoms; expected none, or one for "
+                  "each bottom", site.layer, "propagate_down")  # fmt: skip
+
+
 @dataclass
 class _Translation:
     message: Message
@@ -63,10 +76,11 @@ class _Translation:
     blobs: dict[str, str] = field(default_factory=dict)  # blob -> the value that it holds now
     unread: dict[str, None] = field(default_factory=dict)  # blobs that nothing has read since they were made
     names: set[str] = field(default_factory=set)  # of nodes and values
-    owners: dict[str, CaffeParam] = field(default_factory=dict)  # by shared name
+    params: ParamReader = field(init=False)
 
     def __post_init__(self) -> None:
         self.trace = Trace(Graph(), self.phase == "TRAIN", float_dtype=self.float_dtype)
+        self.params = ParamReader(self.trace)
 
     def run(self) -> CaffeNet:
         for layer in self.message["layer"]:
@@ -78,7 +92,8 @@ class _Translation:
             tuple(self.blobs[name] for name in sorted(self.unread)),
         )
         specs = {name: value.spec for name, value in self.trace.values.items()}
-        return CaffeNet(net, self.message, self.phase, tuple(self.layers), self.blobs, specs, self.trace.weights,
+        layers = self.params.resolve(self.layers)
+        return CaffeNet(net, self.message, self.phase, layers, self.blobs, specs, self.trace.weights,
                         self.input_values, tuple(sorted(self.unread)))  # fmt: skip
 
     def add_layer(self, layer: Message) -> None:
@@ -89,8 +104,10 @@ class _Translation:
             hint = did_you_mean(type_name, known_types())
             fail_at(f"layer {layer['name']!r}: Caffe has no layer type {type_name!r}.{hint}", layer.field_span("type"))
         bottoms = self.read_bottoms(layer)
-        site = CaffeSite(layer, self.phase, bottoms, self.trace, self.new_name,
-                    len(layer["top"]), self.add_input, host_shapes=self.host_shapes)  # fmt: skip
+        phase = str(layer["phase"]) if layer.has("phase") else self.phase
+        self.trace.training = phase == "TRAIN"
+        site = CaffeSite(layer, phase, bottoms, self.trace, self.new_name, len(layer["top"]), self.add_input,
+                         host_shapes=self.host_shapes, find_shares=self.params.find_shares)  # fmt: skip
         try:
             with use_interpreter(self.trace.graph):
                 translate(site)
@@ -98,8 +115,9 @@ class _Translation:
             raise
         except ModelError as error:
             fail_at(f"layer {site.name!r} ({type_name}): {error}", layer.span)
+        check_layer(site)
         self.nodes += site.nodes
-        params = self.read_params(site)
+        params = self.params.read(site)
         tops = self.write_tops(layer, site)
         nodes = tuple(n.name for n in site.nodes)
         losses = self.loss_weights(site, len(tops))
@@ -155,53 +173,6 @@ class _Translation:
         self.inputs.append(InputNode(value, tuple(shape[1:]), dtype))
         self.input_values[blob] = value
         return value
-
-    def read_params(self, site: CaffeSite) -> tuple[CaffeParam, ...]:
-        """The parameter blobs of a layer, by the layouts of its nodes, with what its ``param`` fields say."""
-        params: list[CaffeParam] = []
-        specs = site.layer["param"]
-        for node in site.nodes:
-            if node.weights_key != node.name and any(n.name == node.weights_key for n in site.nodes):
-                continue  # the same weights on another bottom
-            prefix, used = f"{node.weights_key}/", self.trace.used_weights.get(node.weights_key, {})
-            names = sorted(used.get(node.name, ()))
-            weights = {name.removeprefix(prefix): self.trace.weights[name].spec.shape for name in names}
-            for layout in site.layouts.get(node.name) or LAYOUTS.layouts(node.layer, weights):
-                if not layout.ours:
-                    continue
-                index = len(params)
-                (shape,) = layout.their_shapes(weights)
-                names_of = tuple(prefix + name for name in layout.ours)
-                is_trained = all(self.trace.weights[name].trainable for name in names_of)
-                param = CaffeParam(site.name, index, node.name, layout, names_of, shape, float(is_trained))
-                if index < len(specs):
-                    param = self.apply_spec(param, specs[index], site)
-                params.append(param)
-        if len(specs) > len(params):
-            site.fail(f"it has {len(specs)} param fields, but {len(params)} parameter blobs", site.layer, "param")
-        return tuple(params)
-
-    def apply_spec(self, param: CaffeParam, spec: Message, site: CaffeSite) -> CaffeParam:
-        """A parameter blob with its ParamSpec."""
-        param = replace(
-            param,
-            lr_mult=spec["lr_mult"],
-            decay_mult=spec["decay_mult"],
-            shared_name=spec["name"],
-            is_permissive=spec["share_mode"] == "PERMISSIVE",
-        )
-        if not param.shared_name:
-            return param
-        owner = self.owners.setdefault(param.shared_name, param)
-        if owner is param:
-            return param
-        for name in ("lr_mult", "decay_mult"):
-            if spec.has(name) and getattr(owner, name) != getattr(param, name):
-                site.fail(
-                    f"the shared parameter {param.shared_name!r} has the {name} {getattr(owner, name)} in the layer "
-                    f"{owner.layer!r}, but {getattr(param, name)} here", spec, name,
-                )  # fmt: skip
-        return replace(param, owner=(owner.layer, owner.index), lr_mult=owner.lr_mult, decay_mult=owner.decay_mult)
 
     def loss_weights(self, site: CaffeSite, count: int) -> tuple[float, ...]:
         """The factor of each top in the net's loss."""
