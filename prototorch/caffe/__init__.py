@@ -25,6 +25,13 @@ _PUBLIC = {
     "Detector": ("detector", "Detector"),
     **{name: ("net_spec", name) for name in ("NetSpec", "layers", "params", "to_proto")},
     **{name: (name, "") for name in ("coord_map", "draw", "io", "net_spec", "proto")},
+    **{
+        name: ("solver", name)
+        for name in (
+            "AdaDeltaSolver", "AdaGradSolver", "AdamSolver", "NesterovSolver", "RMSPropSolver", "SGDSolver", "Solver",
+            "get_solver",
+        )
+    },
     "layer_type_list": ("layer_types", "layer_type_list"),
     **{
         name: ("settings", name)
