@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.devices import backend_for
+from prototorch.data.caffe import database_dataset  # noqa: F401  (databases as data sources)
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.read_limits import ReadLimits
 from prototorch.errors import ModelWarning, UsageError, warn_user

@@ -43,6 +43,7 @@ __all__ = [
     "find_source",
     "open_source",
     "register_array_format",
+    "register_database_format",
     "source_beside",
 ]
 
@@ -89,13 +90,24 @@ def register_array_format(kind: str, recognise: Callable[[bytes], bool], read: A
     _ARRAY_FORMATS.append((kind, recognise, read))
 
 
+DatabaseOpener = Callable[[Path, SourceOptions], Dataset]
+_DATABASE_FORMATS: list[tuple[str, Callable[[Path], bool], DatabaseOpener]] = []
+
+
+def register_database_format(kind: str, recognise: Callable[[Path], bool], open_database: DatabaseOpener) -> None:
+    """Register a format of databases of samples, which are folders or files, as `register_array_format` does."""
+    _DATABASE_FORMATS[:] = [entry for entry in _DATABASE_FORMATS if entry[0] != kind]
+    _DATABASE_FORMATS.append((kind, recognise, open_database))
+
+
 def open_source(source: str | os.PathLike[str], options: SourceOptions | None = None) -> DatasetSplits:
     """The data sets of a source by split: ``train``, and ``validation`` and ``test`` if the source has them.
 
     Args:
         source: a name (one of `DATASET_NAMES`), or the path of: a folder of IDX files; a folder of images with one
             folder per class, or with ``train``, ``validation``, ``test`` folders of that form; an IDX file of images
-            next to its label file; a file of named arrays (npz, HDF5); a list of images; a CSV file.
+            next to its label file; a file of named arrays (npz, HDF5); a database of images (LMDB, LevelDB); a list of
+            images; a CSV file.
         options: how to read it.
 
     Raises:
@@ -112,6 +124,9 @@ def open_source(source: str | os.PathLike[str], options: SourceOptions | None = 
     if options.limits is not None and os.fspath(source) not in options.limits.declared_paths:
         options = replace(options, limits=None)  # the user has named it
     check = partial(options.limits.check, os.fspath(source)) if options.limits is not None else _allow
+    for _, recognise, open_database in _DATABASE_FORMATS:
+        if recognise(path):
+            return _with_targets({"train": open_database(path, options)}, options)
     if path.is_dir():
         return _with_targets(_open_folder(path, options, check), options)
     return _open_file(path, options, check)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from prototorch.data.caffe.file_search import FileSearch
 from prototorch.data.caffe.leveldb_reader import LevelDBReader, is_leveldb
 from prototorch.data.caffe.lmdb_reader import LMDBReader, find_lmdb_file
 from prototorch.data.caffe.record_database import RecordDatabase
@@ -18,11 +19,15 @@ def is_database(path: Path) -> bool:
     return find_lmdb_file(path) is not None or is_leveldb(path)
 
 
-def open_database(path: Path) -> RecordDatabase:
+def open_database(path: Path, search: FileSearch | None = None) -> RecordDatabase:
     """Open the LMDB (a folder with data.mdb, or such a file) or LevelDB at this path for reading.
 
-    Raises DataError where there is none, or where it is damaged; ResourceError without the package that LevelDB needs.
+    search: its limits hold for the files inside, which may be links. Raises DataError where there is none, or where it
+    is damaged; UsageError beyond the limits; ResourceError without the package that LevelDB needs.
     """
+    if search is not None and search.limits is not None and path.is_dir():
+        for inner in path.iterdir():
+            search.check(str(inner), inner)
     file = find_lmdb_file(path)
     if file is not None:
         return LMDBReader(file)

@@ -94,7 +94,7 @@ def _open_data(request: _Request) -> BlobSource:
     param = request.layer["data_param"]
     transform = request.transform()
     path = request.search.find(param["source"], "database")
-    database = open_database(path)
+    database = open_database(path, request.search)
     try:
         return DatabaseSource(database, request.tops, param["batch_size"], transform, param["rand_skip"],
                               request.prefetch)  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -43,6 +44,10 @@ class RecordDatabase(ABC):
     def __len__(self) -> int:
         """The number of records."""
         return len(self.keys())
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # of one that could not be opened
+            self.close()
 
     def __enter__(self) -> Self:
         return self
