@@ -154,7 +154,8 @@ def _imported(path: str, imported: ImportedModel) -> ConversionSource:
     if len(classes) > _MAX_CLASSES:
         notes.append(f"the names of the {len(classes)} classes are in the saved model, not in the text")
     sections = [*sections, *imported.sections]
-    names: NamePolicy = "auto" if imported.weights else "all"  # a file with the weights has the layers' own names
+    # a file with the weights, and patterns in compile, have the layers' own names
+    names: NamePolicy = "auto" if imported.weights and not imported.sections else "all"
     comments = [f"From {printable_path(path)}.", *notes]
     generated = generate_text(imported.net, names=names, sections=sections, comments=comments)
     keys = {n.name: generated.names.get(n.name, n.name) for n in imported.net.nodes if n.layer.weights is None}

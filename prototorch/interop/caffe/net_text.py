@@ -10,8 +10,9 @@ from typing import Any
 from prototorch.errors import FileError, UsageError
 from prototorch.graph.net_writer import net_fields
 from prototorch.interop.caffe.caffe_net import CaffeNet
-from prototorch.interop.caffe.prediction_layers import prediction_layers
+from prototorch.interop.caffe.prediction_layers import PredictionLayers, prediction_layers
 from prototorch.interop.caffe.translate import translate_net
+from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.reader import read_net_file
 from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.diagnostics import Report
@@ -19,7 +20,7 @@ from prototorch.text.overrides import apply_overrides, parse_overrides
 from prototorch.text.reader import read_file
 from prototorch.text.syntax_tree import Document, ListValue, to_python_value
 
-__all__ = ["caffe_document", "read_prediction_net"]
+__all__ = ["caffe_document", "read_prediction_net", "translate_prediction"]
 
 _HINTS = {"solver": "`prototorch run` and `prototorch convert` take it; load_model takes the net that it names"}
 
@@ -71,10 +72,17 @@ def read_prediction_net(
     input_shapes: of blobs that are inputs, by blob, without axis 0, the batch; needed where only data files tell them,
     and these are not there. Raises FileError, TextError, UsageError.
     """
-    name = os.fspath(path)
+    folder = os.path.dirname(os.path.abspath(path))
+    return translate_prediction(read_net_file(path), input_shapes, (folder,))[0]
+
+
+def translate_prediction(
+    message: Message, input_shapes: Mapping[str, Sequence[int]] | None, folders: Sequence[str]
+) -> tuple[CaffeNet, PredictionLayers]:
+    """As `read_prediction_net`, of a NetParameter in its newest form, whose data files are looked for in ``folders``,
+    too; and the layers that were taken."""
     shapes = {blob: (1, *(int(n) for n in shape)) for blob, shape in (input_shapes or {}).items()}
-    folder = os.path.dirname(os.path.abspath(name))
-    layers = prediction_layers(read_net_file(name), shapes, (folder,))
+    layers = prediction_layers(message, shapes, folders)
     caffe = translate_net(layers.message, "TEST", shapes)
     outputs = tuple(caffe.blobs[blob] for blob in layers.outputs)
-    return replace(caffe, net=replace(caffe.net, outputs=outputs), outputs=layers.outputs)
+    return replace(caffe, net=replace(caffe.net, outputs=outputs), outputs=layers.outputs), layers

@@ -28,10 +28,12 @@ class PredictionLayers:
     """The layers of a net that predict.
 
     message: a NetParameter with them, its data layers replaced by Input layers. outputs: the blobs that are predicted.
+    measures: the losses and accuracies that were left out.
     """
 
     message: Message
     outputs: tuple[str, ...]
+    measures: tuple[Message, ...] = ()
 
 
 def prediction_layers(
@@ -58,8 +60,9 @@ def prediction_layers(
         if layer["type"] in DATA_TYPES:
             layer = _as_input(layer, selection.read, input_shapes, folders)
         layers.append(layer)
+    measures = tuple(layer for layer in net["layer"] if is_measure(layer["type"]))
     net["layer"] = layers
-    return PredictionLayers(net, tuple(selection.outputs))
+    return PredictionLayers(net, tuple(selection.outputs), measures)
 
 
 @dataclass

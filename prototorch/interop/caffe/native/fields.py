@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from prototorch.interop.caffe.native.draft import NetDraft
 from prototorch.schema import Block
 from prototorch.text.caffe.field_values import round_to_float32
 from prototorch.text.caffe.message import Message
 
-__all__ = ["shorten_numbers", "use_default_initializers"]
+__all__ = ["shorten_block", "shorten_numbers", "use_default_initializers"]
 
+B = TypeVar("B", bound=Block)
 _FILLERS = {
     "kernel_initializer": "weight_filler",
     "embeddings_initializer": "weight_filler",
@@ -45,6 +46,12 @@ def _states(message: Message | None, filler: str) -> bool:
     return any(filler in value.type.fields and value.has(filler) for value in inner)
 
 
+def shorten_block(block: B) -> B:
+    """A block with its numbers as `shorten_numbers` writes them."""
+    changes = _shorter_fields(block)
+    return block.replace(**changes) if changes else block
+
+
 def shorten_numbers(draft: NetDraft) -> None:
     """Write numbers of single precision with as few digits as tell them apart: 0.0001, not 9.999999747378752e-05."""
     for node in draft.nodes:
@@ -69,6 +76,5 @@ def _shorten(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(map(_shorten, value))
     if isinstance(value, Block):
-        inner = _shorter_fields(value)
-        return value.replace(**inner) if inner else value
+        return shorten_block(value)
     return value

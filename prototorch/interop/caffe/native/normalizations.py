@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from prototorch.graph.net import LayerNode
 from prototorch.interop.caffe.native.draft import NetDraft
+from prototorch.interop.caffe.running_statistics import RunningStatistics
 from prototorch.layers import BatchNormalization, MeanVarianceNormalization, Scale
 
 __all__ = ["merge_normalizations"]
@@ -27,9 +26,8 @@ def _merge(draft: NetDraft, node: LayerNode, layer: Any) -> None:
     sums = draft.take_weights(node, ("moving_mean", "moving_variance", "moving_weight"))
     weights = {}
     if sums:
-        total = float(sums["moving_weight"].reshape(-1)[0])
-        factor = np.float32(1 / total if total else 0)
-        weights = {name: sums[name] * factor for name in ("moving_mean", "moving_variance")}
+        arrays = (sums["moving_mean"], sums["moving_variance"], sums["moving_weight"])
+        weights = dict(zip(("moving_mean", "moving_variance"), RunningStatistics().to_ours(arrays), strict=True))
     scale = draft.only_reader(node)
     if scale is not None and not _is_channel_scale(draft, scale):
         scale = None
