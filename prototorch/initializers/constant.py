@@ -64,4 +64,4 @@ class Bilinear(Initializer):
         size = shape[3]
         half = -(-size // 2)
         along = 1 - np.abs(np.arange(size) / half - (size - 1) / (2 * half))
-        return np.broadcast_to(np.outer(along, along), shape).astype(np.float32)
+        return np.broadcast_to(np.outer(along, along), shape).astype(np.float32, order="C")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, ClassVar, Literal
 
 from prototorch import ops
@@ -48,13 +49,16 @@ class LRN(Layer):
             ctx.fail("the input must have channels")
         if self.region == "within_channel":
             return self._within_channel(ctx, x)
-        return ops.lrn(x, size=self.size, alpha=self.alpha, beta=self.beta, k=self.k)[0]
+        size = min(self.size, 2 * x.shape[1] - 1)  # a larger window has all channels, too
+        alpha = self.alpha * size / self.size
+        return ops.lrn(x, size=size, alpha=alpha, beta=self.beta, k=self.k)[0]
 
     def _within_channel(self, ctx: Context, x: ArrayValue) -> Any:
         rank = x.ndim - 2
         if rank < 1:
             ctx.fail("within_channel needs spatial dimensions after the channels")
-        around = ((self.size // 2, self.size // 2),) * rank
-        mean = ops.avg_pool(ops.square(x), kernel=(self.size,) * rank, strides=(1,) * rank, pads=around,
-                            include_pad=True)  # fmt: skip
-        return x * (mean * self.alpha + self.k) ** -self.beta
+        sizes = tuple(min(self.size, 2 * n - 1) for n in x.shape[2:])  # larger windows have all elements, too
+        around = tuple((size // 2, size // 2) for size in sizes)
+        mean = ops.avg_pool(ops.square(x), kernel=sizes, strides=(1,) * rank, pads=around, include_pad=True)
+        alpha = self.alpha * prod(sizes) / self.size**rank
+        return x * (mean * alpha + self.k) ** -self.beta

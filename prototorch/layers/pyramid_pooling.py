@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Literal
 
 from prototorch import ops
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.random_layer import RandomLayer
-from prototorch.layers.stochastic_pooling import draw_from_windows, weighted_window_mean
+from prototorch.layers.stochastic_pooling import MAX_WINDOW, draw_from_windows, weighted_window_mean
 from prototorch.layers.windows import Pads, Sizes, check_rank
 from prototorch.schema import example, field
 
@@ -51,6 +52,8 @@ class SpatialPyramidPooling2D(RandomLayer):
                     f"stochastic pooling has no padding, which an image of {list(x.shape[2:])} needs for {bins} x "
                     f"{bins} windows; make its sides multiples of {bins}"
                 )
+            if prod(kernel) > MAX_WINDOW:
+                ctx.fail(f"a window has {prod(kernel)} elements; stochastic pooling takes at most {MAX_WINDOW}")
             if ctx.training:
                 return draw_from_windows(ctx, x, kernel, kernel, True, self.random_site(ctx))
             return weighted_window_mean(x, kernel, kernel, True)

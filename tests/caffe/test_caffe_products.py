@@ -146,6 +146,7 @@ def test_bilinear_kernel(size):
     expected = [[(1 - abs(x / f - c)) * (1 - abs(y / f - c)) for x in range(size)] for y in range(size)]
     values = initializers.Bilinear().values((3, 2, size, size), np.random.default_rng(0), (1, 1))
     np.testing.assert_allclose(values, np.broadcast_to(expected, values.shape), rtol=1e-6)
+    assert values.flags.c_contiguous
 
 
 def test_readable_initializers():

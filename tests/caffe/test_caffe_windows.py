@@ -185,7 +185,8 @@ def test_im2col(rank, seed):
 
 
 @pytest.mark.parametrize(("size", "alpha", "beta", "k", "within"), [
-    (3, 0.5, 0.75, 2.0, False), (7, 0.1, 0.6, 0.5, False), (3, 0.5, 0.75, 7.0, True), (5, 2.0, 0.4, 1.0, True)
+    (3, 0.5, 0.75, 2.0, False), (7, 0.1, 0.6, 0.5, False), (3, 0.5, 0.75, 7.0, True), (5, 2.0, 0.4, 1.0, True),
+    (21, 0.5, 0.75, 1.0, False), (13, 0.5, 0.75, 1.0, True), (2000000001, 0.5, 0.75, 1.0, False),
 ])  # fmt: skip
 def test_lrn(size, alpha, beta, k, within):
     x = np.random.default_rng(size).normal(size=(2, 4, 5, 3))
@@ -236,6 +237,9 @@ REFUSED = [
     ("SPP", "spp_param { pyramid_height: 4 }", "cannot be divided into 4 x 4 windows"),
     ("SPP", "spp_param { pyramid_height: 2 pool: STOCHASTIC }", "stochastic pooling has no padding"),
     ("LRN", "lrn_param { local_size: 4 }", "local_size must be odd"),
+    ("LRN", "lrn_param { k: -1 }", "k must be a number of at least 0"),
+    ("SPP", "spp_param { pyramid_height: 40 }", "at most 16, not 40"),
+    ("Im2col", "convolution_param { kernel_size: 70 pad: 70 }", "at most 4096 elements, not 4900"),
     ("InnerProduct", "inner_product_param { axis: 7 num_output: 1 }", "axis 7"),
     ("InnerProduct", "inner_product_param { num_output: 0 }", "num_output must be at least 1, not 0"),
     ("Embed", "embed_param { num_output: 2 }", "input_dim must be at least 1; it is missing"),

@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from prototorch.errors import ModelError, TextError, did_you_mean
+from prototorch.errors import ModelError, TextError, UsageError, did_you_mean
 from prototorch.graph.ir import Graph
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.graph.trace import Trace
@@ -113,7 +113,7 @@ class _Translation:
                 translate(site)
         except TextError:
             raise
-        except ModelError as error:
+        except (ModelError, UsageError) as error:  # a shape that a layer does not take, or a value of a field
             fail_at(f"layer {site.name!r} ({type_name}): {error}", layer.span)
         check_layer(site)
         self.nodes += site.nodes
