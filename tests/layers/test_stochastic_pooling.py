@@ -43,6 +43,11 @@ def test_a_window_of_zeros_gives_0_and_windows_over_the_end_their_elements():
         assert y[n, c, i, j] in x[n, c, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
 
 
+def test_the_first_element_that_reaches_the_share_is_drawn():
+    x = np.broadcast_to(np.array([[2, -3], [4, 0]], np.float32), (1, 500, 2, 2)).copy()
+    assert set(drawn(x, 0).reshape(-1)) == {2, 4}  # running sums of 2, -1, 3, 3: the second is below the first
+
+
 def test_the_gradient_passes_to_the_element_that_was_drawn():
     x = pt.tensor(np.random.default_rng(0).random((2, 2, 4, 6)).astype(np.float32))
     g = np.random.default_rng(1).normal(size=(2, 2, 2, 3)).astype(np.float32)
