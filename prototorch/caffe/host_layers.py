@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Protocol
 
-import h5py
 import numpy as np
 
 from prototorch.caffe.blob import Blob
 from prototorch.interop.caffe.caffe_net import CaffeLayer
 from prototorch.storage.atomic_write import write_bytes
+from prototorch.storage.hdf5_image import encode_image
 from prototorch.train.output_paths import resolve_inside
 
 __all__ = ["FilterLayer", "HDF5OutputLayer", "HostLayer"]
@@ -60,12 +59,9 @@ class HDF5OutputLayer:
 
     def forward(self, bottoms: Sequence[Blob], tops: Sequence[Blob]) -> None:
         """Write the file: both data sets have four axes, as Caffe writes them."""
-        memory = io.BytesIO()
-        with h5py.File(memory, "w") as file:
-            for name, bottom in zip(("data", "label"), bottoms, strict=True):
-                sizes = (bottom.num, bottom.channels, bottom.height, bottom.width)
-                file.create_dataset(name, data=bottom.read("data").reshape(sizes))
-        write_bytes(self.path, memory.getbuffer())
+        sizes = [(blob.num, blob.channels, blob.height, blob.width) for blob in bottoms]
+        arrays = [blob.read("data").reshape(size) for blob, size in zip(bottoms, sizes, strict=True)]
+        write_bytes(self.path, encode_image(zip((("data",), ("label",)), arrays, strict=True)))
 
     def backward(self, tops: Sequence[Blob], needs: Sequence[bool], bottoms: Sequence[Blob]) -> None:
         """Nothing depends on it: the gradients of its bottoms are not set, as in Caffe."""
