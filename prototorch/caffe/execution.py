@@ -11,6 +11,7 @@ import numpy as np
 from prototorch.backends.core import Backend
 from prototorch.caffe.blob import Blob
 from prototorch.caffe.host_layers import HostLayer
+from prototorch.caffe.label_checks import LabelCheck, find_label_checks
 from prototorch.caffe.range_plans import RangePlans
 from prototorch.interop.caffe.backward_flags import BackwardFlags, find_backward_flags
 from prototorch.interop.caffe.caffe_net import CaffeNet
@@ -30,6 +31,7 @@ class _ShapedNet:
 
     net: CaffeNet
     flags: BackwardFlags
+    label_checks: tuple[LabelCheck, ...]
     ranges: OrderedDict[range, RangePlans] = field(default_factory=OrderedDict)
     last_run: dict[int, RangePlans] = field(default_factory=dict)  # by layer
 
@@ -95,7 +97,7 @@ class Execution:
     def _adopt(self, net: CaffeNet) -> None:
         shapes = net.shapes
         key = tuple(sorted((name, shapes[value]) for name, value in net.inputs.items()))
-        self._nets[key] = _ShapedNet(net, find_backward_flags(net))
+        self._nets[key] = _ShapedNet(net, find_backward_flags(net), find_label_checks(net))
         if len(self._nets) > MAX_SHAPES:
             self._nets.popitem(last=False)
         self._use(key)
@@ -131,7 +133,16 @@ class Execution:
             for value, array in values.items():
                 self.blobs[plans.visible[value]].store("data", array)
             self._current.last_run.update(dict.fromkeys(layers, plans))
+        for check in self._current.label_checks:
+            if first <= check.index <= last:
+                check.check(self.blobs)
         return self._loss(first, last)
+
+    def check_input_labels(self) -> None:
+        """Raise DataError for a label that is no class, where the labels are an input of the net."""
+        for check in self._current.label_checks:
+            if check.blob in self.net.inputs:
+                check.check(self.blobs)
 
     def _loss(self, first: int, last: int) -> float:
         total = 0.0

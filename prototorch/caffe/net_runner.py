@@ -162,6 +162,7 @@ class NetRunner:
         for index, data in self.data_layers.items():
             data.forward([], [self._execution.blobs[top] for top in layers[index].tops])
         self._execution.reshape()
+        self._execution.check_input_labels()
 
     def close(self) -> None:
         """End the threads that read data; the next batch starts them again."""

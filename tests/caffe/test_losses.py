@@ -212,7 +212,7 @@ def test_a_loss_weight_is_on_any_top_and_a_loss_may_leave_its_top_out():
     text = 'layer { name: "l" type: "EuclideanLoss" bottom: "x" bottom: "t" loss_weight: 3 }'
     net = translate(inputs_text({"x": x, "t": x}) + text)
     assert net.layers[-1].loss_weights == (3.0,)
-    assert net.layers[-1].tops == ()
+    assert net.layers[-1].tops == ("(automatic)",)
     assert translate(inputs_text({"x": x, "t": x}) + layer("EuclideanLoss", 2)).layers[-1].loss_weights == (1.0,)
     assert translate(inputs_text({"x": x, "t": x[:, 0]}) + layer("Accuracy", 2)).layers[-1].loss_weights == (0.0,)
 
