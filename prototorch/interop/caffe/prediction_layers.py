@@ -57,12 +57,17 @@ def prediction_layers(
     layers = []
     for index in kept:
         layer = net["layer"][index]
-        if layer["type"] in DATA_TYPES:
+        if _is_data(layer) and layer["type"] != "DummyData":  # which tells its shapes itself
             layer = _as_input(layer, selection.read, input_shapes, folders)
         layers.append(layer)
     measures = tuple(layer for layer in net["layer"] if is_measure(layer["type"]))
     net["layer"] = layers
     return PredictionLayers(net, tuple(selection.outputs), measures)
+
+
+def _is_data(layer: Message) -> bool:
+    """Whether a layer reads data: one of Caffe's, or one in Python without bottoms."""
+    return layer["type"] in DATA_TYPES or (layer["type"] == "Python" and not layer["bottom"])
 
 
 @dataclass
@@ -92,7 +97,9 @@ class _Selection:
                 in_place = layer["bottom"][position : position + 1] == [blob]
                 values[blob] = (*values.get(blob, ()), index) if in_place else (index,)
                 unread[blob] = index
-        sinks = [blob for blob, index in unread.items() if layers[index]["type"] not in (*DATA_TYPES, "Input")]
+        sinks = [
+            blob for blob, index in unread.items() if not _is_data(layers[index]) and layers[index]["type"] != "Input"
+        ]
         others = [blob for blob in predicted if blob not in sinks]
         read_by_others = {
             blob for layer in layers if not is_measure(layer["type"]) and layer["bottom"] != layer["top"]
@@ -113,8 +120,11 @@ class _Selection:
         if layer["type"] in ("Silence", "HDF5Output"):
             return []
         count = 2 if layer["type"] == "ContrastiveLoss" else 1
-        types = [{self.net["layer"][i]["type"] for i in values.get(blob, ())} for blob in layer["bottom"]]
-        made = [blob for blob, kinds in zip(layer["bottom"], types, strict=True) if kinds - DATA_TYPES - {"Input"}]
+        makers = [[self.net["layer"][i] for i in values.get(blob, ())] for blob in layer["bottom"]]
+        made = [
+            blob for blob, those in zip(layer["bottom"], makers, strict=True)
+            if any(not _is_data(one) and one["type"] != "Input" for one in those)
+        ]  # fmt: skip
         return made[:count]
 
 
@@ -134,6 +144,13 @@ def _as_input(
 
 def _source_shapes(layer: Message, tops: Sequence[str], folders: Sequence[str]) -> Mapping[str, Shape]:
     """The shapes of a data layer's tops, told by its files."""
+    if layer["type"] == "Python":
+        fail_at(
+            f"The sizes of the blob {tops[0]!r} are known to the Python layer {layer['name']!r} only, which is not run "
+            f"here. Give them: input_shapes={{{tops[0]!r}: (3, 227, 227)}} of load_model, or "
+            f"--set {tops[0]}.shape=[3,227,227].",
+            layer.span,
+        )
     try:
         source = open_blob_source(layer, "TEST", folders=folders, seed=0)
     except (DataError, UsageError) as error:

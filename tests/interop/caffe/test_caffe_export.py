@@ -53,6 +53,21 @@ NETS = {
     "functions": VECTOR
     + "Abs { }  Softplus { }  Power { exponent: 2 }  Rescaling { scale: 0.5  offset: 2 }  Log { }  Negative { }"
     + "Clip { min: -0.5  max: 0.25 }  Exponential { }  Sqrt { }  Reciprocal { }  SiLU { }  ReLU6 { }",
+    "channels": IMAGE
+    + """BatchNormalization { epsilon: 0.01 }
+        Scale { use_bias: true }
+        Bias { axis: 2  num_axes: 2 }
+        PReLU { shared_axes: [2, 3]  alpha_initializer: Constant { value: 0.25 } }
+        PReLU { shared_axes: [1, 2, 3]  alpha_initializer: Constant { value: 0.5 } }
+        MeanVarianceNormalization { axis: [2, 3] }
+        BatchNormalization { scale: false }
+        Tile { repeats: 2  axis: 2 }
+        SiLU { beta: 2 }
+        Binarize { threshold: 0.1 }
+        Softmax { axis: 1 }""",
+    "weighted sums": IMAGE
+    + """BatchNormalization { scale: false  center: false  weighted_sums: true  unbiased_moving_variance: true }
+        FullLike { value: 2 }""",
     "merging": IMAGE
     + """Add { name: "sum"  branch { Conv2D { filters: 4  kernel_size: 1 } }  branch { ReLU { } } branch { } }
         Multiply { branch { Sigmoid { } }  branch { Tanh { } } }

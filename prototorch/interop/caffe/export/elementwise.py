@@ -17,7 +17,6 @@ _WITHOUT_FIELDS = {
     layers.Abs: "AbsVal",
     layers.Exponential: "Exp",
     layers.Log: "Log",
-    layers.SiLU: "Swish",
 }
 _POWERS = {
     layers.Square: (2.0, 1.0),
@@ -42,6 +41,12 @@ def _add_power(site: ExportSite, power: float = 1.0, scale: float = 1.0, shift: 
     param = make_message("PowerParameter", power=power if power != 1 else None, scale=scale if scale != 1 else None,
                          shift=shift if shift != 0 else None)  # fmt: skip
     site.add("Power", in_place=True, power_param=param)
+
+
+@exports(layers.SiLU)
+def _silu(site: ExportSite) -> None:
+    beta = site.layer.beta  # type: ignore[attr-defined]
+    site.add("Swish", in_place=True, swish_param=make_message("SwishParameter", beta=beta if beta != 1 else None))
 
 
 @exports(layers.Linear)

@@ -58,4 +58,4 @@ def _variance_scaling(initializer: VarianceScaling) -> dict[str, Any] | None:
     """xavier and msra, which draw with a variance of 1 / n and 2 / n; None for other variances and distributions."""
     kinds = {(1.0, "uniform"): "xavier", (2.0, "untruncated_normal"): "msra"}
     kind = kinds.get((initializer.scale, initializer.distribution))
-    return kind and {"type": kind, "variance_norm": _NORMS[initializer.mode]}
+    return {"type": kind, "variance_norm": _NORMS[initializer.mode]} if kind else None

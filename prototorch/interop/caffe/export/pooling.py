@@ -1,11 +1,9 @@
-"""Pooling and normalization layers as Pooling, LRN, BatchNorm and Scale."""
+"""Pooling, local response normalization and Dropout."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from prototorch import layers
 from prototorch.interop.caffe.export.products import symmetric_pads
@@ -84,25 +82,6 @@ def _lrn(site: ExportSite) -> None:
             site.fail(f"k is {layer.k:g}; within a channel Caffe adds 1")
         fields["norm_region"] = "WITHIN_CHANNEL"
     site.add("LRN", lrn_param=make_message("LRNParameter", **fields))
-
-
-@exports(layers.BatchNormalization)
-def _batch_norm(site: ExportSite) -> None:
-    layer: Any = site.layer
-    count = len(site.input_shapes[0])
-    if layer.axis % count != 1:
-        site.fail(f"its axis is {layer.axis}; Caffe's BatchNorm normalizes along axis 1")
-    param = make_message("BatchNormParameter", eps=layer.epsilon if layer.epsilon != 1e-5 else None,
-                         moving_average_fraction=layer.momentum if layer.momentum != 0.999 else None)  # fmt: skip
-    weight = site.weights.get("moving_weight", np.ones(1, np.float32))
-    blobs = [site.weights["moving_mean"], site.weights["moving_variance"], weight]
-    site.add("BatchNorm", blobs=blobs, batch_norm_param=param)
-    gamma, beta = site.weights.get("gamma"), site.weights.get("beta")
-    if gamma is not None:
-        scale = make_message("ScaleParameter", bias_term=True if beta is not None else None)
-        site.add("Scale", "scale", blobs=[b for b in (gamma, beta) if b is not None], in_place=True, scale_param=scale)
-    elif beta is not None:
-        site.add("Bias", "bias", blobs=[beta], in_place=True)
 
 
 @exports(layers.Dropout)

@@ -55,17 +55,19 @@ def _slice(site: ExportSite) -> None:
 
 @exports(layers.Reshape)
 def _reshape(site: ExportSite) -> None:
-    shape = Message("BlobShape", dim=[0, *site.output_shapes[0][1:]])
+    axis = site.layer.axis  # type: ignore[attr-defined]
+    shape = Message("BlobShape", dim=[*[0] * axis, *site.output_shapes[0][axis:]])
     site.add("Reshape", reshape_param=Message("ReshapeParameter", shape=shape))
 
 
 @exports(layers.Tile)
 def _tile(site: ExportSite) -> None:
-    repeats = site.layer.repeats  # type: ignore[attr-defined]
-    for axis, count in enumerate(repeats, 1):
+    layer: Any = site.layer
+    first = 1 if layer.axis is None else layer.axis % len(site.input_shapes[0])
+    for axis, count in enumerate(layer.repeats, first):
         if count != 1:
             param = make_message("TileParameter", axis=axis if axis != 1 else None, tiles=count)
-            site.add("Tile", f"axis{axis}" if axis < len(repeats) else "", tile_param=param)
+            site.add("Tile", f"axis{axis}" if axis < first + len(layer.repeats) - 1 else "", tile_param=param)
     site.pass_through()
 
 

@@ -123,7 +123,7 @@ class ExportSite:
 
 
 def _blob(array: np.ndarray) -> Message:
-    values = np.ascontiguousarray(array, dtype=np.float32)
+    values = np.array(array, np.float32, order="C", copy=None)
     blob = Message("BlobProto", shape=Message("BlobShape", dim=list(values.shape)))
     blob["data"] = values.reshape(-1)
     return blob
