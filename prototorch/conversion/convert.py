@@ -20,6 +20,7 @@ from prototorch.storage.atomic_write import rename_durably, write_bytes
 __all__ = ["Conversion", "convert"]
 
 _TEXT_ENDINGS = (".proto", ".prototxt")
+_FOREIGN_HDF5 = (".weights.h5", ".caffemodel.h5")
 _OWN_FORMATS = ("proto", "prototorch")
 _Write = Callable[[str], Sequence[str]]
 
@@ -85,7 +86,7 @@ def _plan(
 ) -> dict[str, _Write]:
     """What is to be written, by path. Raises UsageError for pairs of formats between which there is no way."""
     is_text = to == "proto" or (to is None and target.endswith(_TEXT_ENDINGS))
-    is_own = to == "prototorch" or (to is None and target.endswith(".h5") and not target.endswith(".weights.h5"))
+    is_own = to == "prototorch" or (to is None and target.endswith(".h5") and not target.endswith(_FOREIGN_HDF5))
     if weights_to is not None and not is_text:
         raise UsageError(f"--weights-to is for a text; {target} has the weights itself")
     if (is_text or is_own) and options:
