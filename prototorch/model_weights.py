@@ -23,6 +23,7 @@ from prototorch.interop.matching.rules_file import as_rules
 from prototorch.interop.weight_sets.adoption import adopt_set
 from prototorch.interop.weight_sets.opening import find_owner, is_saved_file, open_weights
 from prototorch.interop.weight_sets.weights_block import Weights
+from prototorch.layers.base import Layer
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.schema.neutral_arguments import explain_arguments
 from prototorch.spec import Spec
@@ -161,6 +162,18 @@ class ModelWeights:
                 RuntimeWarning, stacklevel=3,
             )  # fmt: skip
 
+    def set_preprocess(self, preprocess: Sequence[Layer], class_names: Sequence[str] | None = None) -> None:
+        """Replace the layers that prepare every sample, and the names of the classes unless they are None.
+
+        A compiled model stays compiled. Raises UsageError during a `fit`.
+        """
+        if self._trainer is not None:
+            self._trainer.ensure_idle("set_preprocess")
+        names = self.net.class_names if class_names is None else tuple(class_names)
+        self._take_over_unfreezings()
+        self.net = replace(self.net, preprocess=tuple(preprocess), class_names=names)
+        self.input_ranges, self._trainer = InputRanges(self.net), None
+
     @explain_arguments(aliases={"filepath": "path"})
     def load_weights(self, path: str | PathLike[str] | Weights, *, by_name: bool = False, skip_mismatch: bool = False,
                      rules: Any = None, except_: str | Sequence[str] = (), system: str | None = None,
@@ -213,8 +226,6 @@ class ModelWeights:
         if notes:
             print(notes, file=sys.stderr)
         if net != self.net:
-            self._take_over_unfreezings()
-            self.net = replace(self.net, preprocess=net.preprocess, class_names=net.class_names)
-            self.input_ranges, self._trainer = InputRanges(self.net), None
+            self.set_preprocess(net.preprocess, net.class_names)
         warn_of_loaded(self.variables, opened.file.path, slots=False)
         return load_report(match)

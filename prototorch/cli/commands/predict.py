@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from prototorch.cli.image_options import image_options, prepare_images
 from prototorch.cli.options import (
     add_device_overrides,
     device_option,
@@ -41,13 +42,14 @@ from prototorch.storage.array_writer import ARRAY_SUFFIXES, write_arrays
 )
 @click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True, help="Samples in one step.")
 @weights_option
+@image_options
 @device_option
 @threads_option
 @json_option
 def command(file: str, what: tuple[str, ...], top: int, outputs: tuple[str, ...], to: str | None, batch_size: int,
-            weights: str | None, allow_download: bool, device: str | None, threads: int | None,
-            as_json: bool) -> int:  # fmt: skip
-    """Use the saved model FILE on WHAT: image files, a folder of images, an array file (.npy, .npz, .h5), or a table
+            weights: str | None, allow_download: bool, mean: str | None, scale: float | None, labels: str | None,
+            device: str | None, threads: int | None, as_json: bool) -> int:  # fmt: skip
+    """Use the model FILE on WHAT: image files, a folder of images, an array file (.npy, .npz, .h5), or a table
     (.csv).
 
     The model's own preprocess layers prepare the images; nothing else is needed. A file of --to is a data source of
@@ -59,6 +61,7 @@ def command(file: str, what: tuple[str, ...], top: int, outputs: tuple[str, ...]
       prototorch predict resnet101 --weights imagenet cat.jpg
       prototorch predict runs/lenet/model.h5 digits.npy --to scores.npy
       prototorch predict runs/alexnet/model.h5 photos --output pool5 --to features.h5
+      prototorch predict deploy.prototxt --weights net.caffemodel --mean 104,117,123 --labels synset_words.txt cat.jpg
     """
     files = [name for name in outputs if Path(name).suffix in ARRAY_SUFFIXES]
     if files and to is None:  # as --output was before it named layers
@@ -67,6 +70,7 @@ def command(file: str, what: tuple[str, ...], top: int, outputs: tuple[str, ...]
     if to is not None and Path(to).suffix not in ARRAY_SUFFIXES:
         raise UsageError(f"--to {to}: its name must end in {', '.join(ARRAY_SUFFIXES[:-1])} or {ARRAY_SUFFIXES[-1]}")
     model = open_model(file, add_device_overrides((), threads, device), None, weights, allow_download)
+    prepare_images(model, file, mean, scale, labels)
     predictions = predict_files(model, what, batch_size, outputs)
     warn_untrained(file, "predicts", model)
     if to is not None:

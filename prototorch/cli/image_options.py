@@ -1,0 +1,56 @@
+"""``--mean``, ``--scale`` and ``--labels``: how a net of Caffe, whose file does not tell it, gets its images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from prototorch.errors import UsageError
+from prototorch.interop.caffe.image_inputs import ImageInput, channels_of, read_class_names, read_mean
+from prototorch.layers.base import Layer
+from prototorch.load import find_model_file, is_saved
+from prototorch.model import Model
+from prototorch.text.caffe.recognition import find_caffe_kind
+from prototorch.text.reader import read_file
+
+__all__ = ["image_options", "prepare_images"]
+
+
+def image_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command, which hands them to `prepare_images`."""
+    mean = click.option("--mean", metavar="FILE|B,G,R", help="Subtract a mean: .binaryproto, .npy or 104,117,123.")
+    scale = click.option("--scale", type=float, default=None, help="Multiply by this, after the mean is subtracted.")
+    labels = click.option("--labels", metavar="FILE", help="Names of the classes, one a line (synset_words.txt).")
+    return mean(scale(labels(function)))
+
+
+def prepare_images(model: Model, file: str, mean: str | None, scale: float | None, labels: str | None) -> None:
+    """Give a model the preprocessing that a net of Caffe needs, and note what was assumed.
+
+    A model that has its own ``preprocess`` (of a weight set) keeps it. file: as the command got it. Raises UsageError
+    for a mean or a scale beside a preprocessing, and for inputs that are no images.
+    """
+    net, is_given = model.net, mean is not None or scale is not None
+    if is_given and net.preprocess:
+        raise UsageError(f"{file}: prepares its images itself (preprocess); --mean and --scale are for nets without")
+    shape = net.inputs[0].shape if len(net.inputs) == 1 else ()
+    preprocess: Sequence[Layer] = net.preprocess
+    if is_given or (_is_caffe_net(file) and not net.preprocess and _is_image(shape)):
+        channels = channels_of(shape)
+        image = ImageInput(read_mean(mean) if mean is not None else (), 1.0 if scale is None else scale)
+        preprocess = image.layers(channels)
+        size = "" if None in shape else f"stretched to {shape[1]}x{shape[2]}, "
+        click.echo(f"note: images are {size}{image.describe(channels)}", err=True)
+    if preprocess != net.preprocess or labels is not None:
+        model.set_preprocess(preprocess, None if labels is None else read_class_names(labels))
+
+
+def _is_image(shape: tuple[int | None, ...]) -> bool:
+    return len(shape) == 3 and shape[0] in (1, 3)
+
+
+def _is_caffe_net(file: str) -> bool:
+    path = find_model_file(file)
+    return not is_saved(path) and find_caffe_kind(read_file(path)) == "net"
