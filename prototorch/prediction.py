@@ -20,7 +20,7 @@ from prototorch.model import Model
 from prototorch.storage.hdf5_source import is_hdf5, read_hdf5
 from prototorch.terminal import escape_line
 
-__all__ = ["Predictions", "output_kinds", "predict_files"]
+__all__ = ["Predictions", "is_table", "output_kinds", "predict_files"]
 
 
 @dataclass
@@ -117,7 +117,7 @@ def predict_files(model: Model, what: Sequence[str], batch_size: int = 32, outpu
         elif not path.exists():
             raise DataError(f"{item}: no such file or folder")
         else:
-            (tables if _is_table(path) else paths).append(path)  # type: ignore[arg-type]
+            (tables if is_table(path) else paths).append(path)  # type: ignore[arg-type]
     if tables:
         if paths or len(tables) > 1:
             raise UsageError("predict takes images and folders of images, or one array file or table, not both")
@@ -135,7 +135,8 @@ def predict_files(model: Model, what: Sequence[str], batch_size: int = 32, outpu
     return predictions
 
 
-def _is_table(path: Path) -> bool:
+def is_table(path: Path) -> bool:
+    """Whether a file holds arrays or a table, not an image."""
     head = read_head(path, 4096)
     is_table_text = is_text(head) and path.suffix.lower() not in IMAGE_SUFFIXES
     return is_npy(head) or is_zip(head) or is_hdf5(head) or is_table_text

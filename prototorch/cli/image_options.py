@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from prototorch.errors import UsageError
 from prototorch.interop.caffe.image_inputs import ImageInput, channels_of, read_class_names, read_mean
+from prototorch.interop.caffe.net_text import read_prediction_net
 from prototorch.layers.base import Layer
 from prototorch.load import find_model_file, is_saved
 from prototorch.model import Model
+from prototorch.prediction import is_table
+from prototorch.schema.patterns import matches
 from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.reader import read_file
 
-__all__ = ["image_options", "prepare_images"]
+__all__ = ["find_blobs", "image_options", "prepare_images"]
 
 
 def image_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,18 +30,25 @@ def image_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return mean(scale(labels(function)))
 
 
-def prepare_images(model: Model, file: str, mean: str | None, scale: float | None, labels: str | None) -> None:
-    """Give a model the preprocessing that a net of Caffe needs, and note what was assumed.
+def prepare_images(
+    model: Model, file: str, what: Sequence[str], mean: str | None, scale: float | None, labels: str | None
+) -> None:
+    """Give a model the preprocessing that a net of Caffe needs for images, and note what was assumed.
 
-    A model that has its own ``preprocess`` (of a weight set) keeps it. file: as the command got it. Raises UsageError
-    for a mean or a scale beside a preprocessing, and for inputs that are no images.
+    A model that has its own ``preprocess`` (of a weight set) keeps it, and arrays go to a net as they are. file, what:
+    as the command got them. Raises UsageError for a mean or a scale beside a preprocessing or for arrays, and for
+    inputs that are no images.
     """
     net, is_given = model.net, mean is not None or scale is not None
     if is_given and net.preprocess:
         raise UsageError(f"{file}: prepares its images itself (preprocess); --mean and --scale are for nets without")
+    has_arrays = any(Path(name).is_file() and is_table(Path(name)) for name in what)
+    if is_given and has_arrays:
+        raise UsageError(f"{what[0]}: --mean and --scale are for images; arrays are given to the net as they are")
     shape = net.inputs[0].shape if len(net.inputs) == 1 else ()
     preprocess: Sequence[Layer] = net.preprocess
-    if is_given or (_is_caffe_net(file) and not net.preprocess and _is_image(shape)):
+    assumes = not net.preprocess and not has_arrays and _is_image(shape) and _is_caffe_net(file)
+    if is_given or assumes:
         channels = channels_of(shape)
         image = ImageInput(read_mean(mean) if mean is not None else (), 1.0 if scale is None else scale)
         preprocess = image.layers(channels)
@@ -45,6 +56,18 @@ def prepare_images(model: Model, file: str, mean: str | None, scale: float | Non
         click.echo(f"note: images are {size}{image.describe(channels)}", err=True)
     if preprocess != net.preprocess or labels is not None:
         model.set_preprocess(preprocess, None if labels is None else read_class_names(labels))
+
+
+def find_blobs(file: str, names: Sequence[str]) -> dict[str, str]:
+    """The values of a net of Caffe for names or patterns of its blobs (``--output``), by blob; none for other models.
+
+    A blob that layers change in place has the value that it holds at the end, as in Caffe. Names that are no blobs are
+    left out.
+    """
+    if not names or not _is_caffe_net(file):
+        return {}
+    blobs = read_prediction_net(find_model_file(file)).blobs
+    return {blob: value for blob, value in blobs.items() if any(matches(name, blob) for name in names)}
 
 
 def _is_image(shape: tuple[int | None, ...]) -> bool:

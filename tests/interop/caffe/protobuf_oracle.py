@@ -34,6 +34,8 @@ def _pool() -> descriptor_pool.DescriptorPool:
                 added.type_name = f".caffe.{field.type}"
             else:
                 added.type = getattr(kinds, f"TYPE_{field.type.upper()}")
+            if field.default is not None and not field.is_message and field.type != "bytes":
+                added.default_value = str(field.default).lower() if field.type == "bool" else str(field.default)
             if field.is_packed:
                 added.options.packed = True
     pool = descriptor_pool.DescriptorPool()
