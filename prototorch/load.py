@@ -110,11 +110,13 @@ def load_model(
         match = None
         if caffe is not None and isinstance(weights, str | PathLike) and os.path.isfile(weights):
             match = match_prediction_net(caffe[1], weights)
+        if weights is not None and weights is not False:
+            model.weights_block = Weights.from_source(weights)
         if match is not None:
             assign_match(match, model.weights)
             warn_of_loaded(model.variables, fspath(match.file.path), slots=False)
         elif weights is not None and weights is not False:
-            model.weights_block = Weights.from_source(weights)
+            assert model.weights_block is not None
             model.load_weights(model.weights_block, allow_download=allow_download or None)
         return model
 
