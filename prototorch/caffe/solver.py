@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototorch.caffe.net import Net
-from prototorch.caffe.net_sharing import share_weights
 from prototorch.caffe.settings import log, new_seed
 from prototorch.caffe.snapshot_prefix import snapshot_prefix
 from prototorch.caffe.solver_debug import debug_lines
@@ -22,7 +21,7 @@ from prototorch.caffe.solver_snapshot import load_weights, restore_snapshot, sna
 from prototorch.caffe.solver_test import TestResult, run_test
 from prototorch.data.caffe.file_search import FileSearch
 from prototorch.data.read_limits import ReadLimits
-from prototorch.interop.caffe.solver_fields import LearningRate, check_solver
+from prototorch.interop.caffe.solver_fields import LearningRate, check_solver, translate_optimizer
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.reader import read_solver_file
 
@@ -72,7 +71,7 @@ class Solver:
         message = read_solver_file(solver_file) if is_text else solver_file.copy()  # type: ignore[arg-type, union-attr]
         if self.solver_type is not None:
             message["type"] = self.solver_type
-        check_solver(message)
+        translate_optimizer(message)  # mistakes are reported before anything is read
         self._message, self._precision = message, precision
         self.search = FileSearch(() if path is None else (os.fspath(path.parent),), limits)
         self.log = SolverLog(log if write is None else write)
@@ -89,7 +88,7 @@ class Solver:
         self.net = self._make_net(find_train_net(message, self.search, level, stages), names)
         self.test_nets = [self._make_net(source, names) for source in find_test_nets(message, self.search)]
         for test_net in self.test_nets:
-            share_weights(test_net, self.net)
+            test_net.share_with(self.net)
         self._learning_rate = LearningRate(message)
         self._iteration = SolverIteration(self.net, message, self._seed)
 
@@ -200,7 +199,7 @@ class Solver:
 
     def share_weights(self, net: Net) -> None:
         """Let another net have the parameters of the layers of the same names."""
-        share_weights(net, self.net)
+        net.share_with(self.net)
 
     # ---------------------------------------------------------------- tests
 

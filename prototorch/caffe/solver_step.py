@@ -23,7 +23,7 @@ from prototorch.text.caffe.message import Message
 from prototorch.train.config import Compile
 from prototorch.train.nan_diagnosis import NonFiniteStepError, raise_if_not_finite
 from prototorch.train.plan_cache import PlanCache
-from prototorch.train.step_inputs import ACCUMULATE, LEARNING_RATE, STEP, TRAIN, random_key
+from prototorch.train.step_inputs import ACCUMULATE, LEARNING_RATE, OUTPUT_PREFIX, STEP, TRAIN, random_key
 from prototorch.train.trained_weights import TrainedWeights
 
 __all__ = ["SolverStep", "StepResult", "owned_params"]
@@ -90,7 +90,7 @@ class SolverStep:
                 f"{what} not finite in iteration {iteration}; no parameter has been changed by it. Try a smaller "
                 "base_lr or clip_gradients, or look for odd values in the data"
             ) from None
-        values = {blob: np.array(outputs[self.net.blobs[blob]]) for blob in self.net.outputs}
+        values = {blob: np.array(outputs[OUTPUT_PREFIX + self.net.blobs[blob]]) for blob in self.net.outputs}
         return StepResult(float(outputs[LOSS]), values)
 
 

@@ -38,6 +38,7 @@ from prototorch.train.step_inputs import (
     ACCUMULATE,
     GRADIENT_PREFIX,
     LEARNING_RATE,
+    OUTPUT_PREFIX,
     PREDICT,
     SAMPLE_MASK,
     SAMPLE_WEIGHT_PREFIX,
@@ -86,7 +87,7 @@ class StepGraphBuilder:
         if config is not None:
             check_metrics(net, config, self.loss_terms)
         self.metric_terms: tuple[MetricTerm, ...] = ()
-        #: values of the net that evaluation and training steps give beside the loss
+        #: values of the net that evaluation and training steps give beside the loss, under `OUTPUT_PREFIX` + name
         self.step_outputs: tuple[str, ...] = ()
         #: weights that are updated without a gradient, by their decay alone (one that is not trained: its slots alone)
         self.decayed_weights: tuple[str, ...] = ()
@@ -240,7 +241,7 @@ class StepGraphBuilder:
         _add_loss_totals(step, totals, count, {"loss": losses.total, **per_term})
         self._add_metrics(step, net_trace, totals, losses, sample_mask)
         step.outputs[LOSS] = losses.total
-        step.outputs.update({name: net_trace.values[name] for name in self.step_outputs})
+        step.outputs.update({OUTPUT_PREFIX + name: net_trace.values[name] for name in self.step_outputs})
         if not is_training(phase):
             return step
         step.updates.update(net_trace.updates)

@@ -14,6 +14,7 @@ __all__ = [
     "ACCUMULATE",
     "GRADIENT_PREFIX",
     "LEARNING_RATE",
+    "OUTPUT_PREFIX",
     "PREDICT",
     "SAMPLE_MASK",
     "SAMPLE_WEIGHT_PREFIX",
@@ -30,6 +31,8 @@ TRAIN, TEST, PREDICT = "train", "test", "predict"
 ACCUMULATE = "accumulate"
 TARGET_PREFIX, SAMPLE_WEIGHT_PREFIX = "target:", "weight:"
 GRADIENT_PREFIX = "gradient:"
+#: in front of the names of a net's values among the outputs of a training step
+OUTPUT_PREFIX = "output:"
 LEARNING_RATE, STEP, SAMPLE_MASK = "learning_rate", "step", "counted"
 
 

@@ -59,6 +59,8 @@ def check_solver(solver: Message) -> None:
         _fail(solver, "stepsize", f"lr_policy {policy!r} needs a stepsize of at least 1, not {solver['stepsize']}")
     if policy in ("step", "exp", "inv", "multistep", "sigmoid") and not solver["gamma"] >= 0:
         _fail(solver, "gamma", f"lr_policy {policy!r} needs a gamma of at least 0, not {solver['gamma']:g}")
+    if policy == "poly" and solver["max_iter"] < 1:
+        _fail(solver, "max_iter", "lr_policy 'poly' needs a max_iter of at least 1")
     for name in ("iter_size", "average_loss"):
         if solver[name] < 1:
             _fail(solver, name, f"{name} must be at least 1, not {solver[name]}")
