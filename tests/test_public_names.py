@@ -57,7 +57,7 @@ NAMES = {
     """,
     "schedules": """
         ConstantSchedule CosineDecay CosineDecayRestarts ExponentialDecay InverseTimeDecay
-        PiecewiseConstantDecay PolynomialDecay Schedule StepDecay Warmup
+        InversePowerDecay PiecewiseConstantDecay PolynomialDecay Schedule SigmoidSchedule StepDecay Warmup
     """,
     "callbacks": """
         CSVLogger Callback EarlyStopping History LambdaCallback LearningRateScheduler ModelCheckpoint
@@ -80,8 +80,10 @@ NAMES = {
         check_dataset check_overlap open_image_files open_source register_array_format
     """,
     "caffe": """
-        Blob Layer Net TEST TRAIN allow_python has_nccl init_log layer_type_list log set_device set_mode_cpu
-        set_mode_gpu set_multiprocess set_random_seed set_solver_count set_solver_rank solver_count solver_rank
+        AdaDeltaSolver AdaGradSolver AdamSolver Blob Classifier Detector Layer NesterovSolver Net NetSpec
+        RMSPropSolver SGDSolver Solver TEST TRAIN allow_python coord_map draw get_solver has_nccl init_log
+        io layer_type_list layers log net_spec params proto set_device set_mode_cpu set_mode_gpu
+        set_multiprocess set_random_seed set_solver_count set_solver_rank solver_count solver_rank to_proto
     """,
     "errors": """
         BackendError DataError FileError ModelError ModelFileError ModelWarning PrototorchError ResourceError ShapeError

@@ -47,6 +47,7 @@ class Solver:
         run_dir: the folder that ``snapshot_prefix`` is relative to; it does not lead out of it.
         write: takes the lines of the log; default: pycaffe's log (`init_log` shows it).
         limits: the folders in which the files that texts name must lie; None: no limit.
+        allow_python: whether Python layers may run; None: what `caffe.allow_python` has set.
 
     Attributes:
         net: the net that is trained. test_nets: those that it is tested with; they share its parameters.
@@ -65,7 +66,7 @@ class Solver:
     def __init__(self, solver_file: str | os.PathLike[str] | Message, *, precision: str = "auto", level: int = 0,
                  stages: Sequence[str] = (), weights: str | None = None, prefix: str | None = None,
                  run_dir: str | os.PathLike[str] | None = None, write: Callable[[str], None] | None = None,
-                 limits: ReadLimits | None = None):  # fmt: skip
+                 limits: ReadLimits | None = None, allow_python: bool | None = None):  # fmt: skip
         is_text = not isinstance(solver_file, Message)
         path = Path(os.fspath(solver_file)) if is_text else None  # type: ignore[arg-type]
         message = read_solver_file(solver_file) if is_text else solver_file.copy()  # type: ignore[arg-type, union-attr]
@@ -73,6 +74,7 @@ class Solver:
             message["type"] = self.solver_type
         translate_optimizer(message)  # mistakes are reported before anything is read
         self._message, self._precision = message, precision
+        self._allow_python, self._run_dir = allow_python, run_dir
         self.search = FileSearch(() if path is None else (os.fspath(path.parent),), limits)
         self.log = SolverLog(log if write is None else write)
         self._prefix = snapshot_prefix(message, path, prefix, run_dir)
@@ -94,7 +96,8 @@ class Solver:
 
     def _make_net(self, source: NetSource, weights: Sequence[str]) -> Net:
         net = Net.from_message(source.message, source.phase, precision=self._precision, seed=self._seed,
-                               folders=source.folders)  # fmt: skip
+                               folders=source.folders, allow_python=self._allow_python,
+                               run_dir=self._run_dir)  # fmt: skip
         for names in weights:
             load_weights(net, names, self.search)
         return net

@@ -29,15 +29,15 @@ class SolverLog:
 
     def __init__(self, write: Callable[[str], None]):
         self.write = write
-        self._started, self._last = time.perf_counter(), 0
+        self._start_time, self._last = time.perf_counter(), 0
 
     def restart(self) -> None:
         """Measure the speed from here on."""
-        self._started = time.perf_counter()
+        self._start_time = time.perf_counter()
 
     def iteration(self, iteration: int, loss: float, display: int) -> None:
         """The loss of an iteration that is displayed, and the speed since the last one."""
-        seconds, done = time.perf_counter() - self._started, iteration - self._last
+        seconds, done = time.perf_counter() - self._start_time, iteration - self._last
         speed = f" ({done / seconds:.6g} iter/s, {seconds:.6g}s/{display} iters)" if done > 0 and seconds else ""
         self.write(f"Iteration {iteration}{speed}, loss = {loss:.6g}")
         self._last = iteration

@@ -23,7 +23,13 @@ __all__ = ["test_net"]
 
 
 def test_net(
-    net_file: str, weights: str | None, iterations: int, level: int, stages: Sequence[str], as_json: bool
+    net_file: str,
+    weights: str | None,
+    iterations: int,
+    level: int,
+    stages: Sequence[str],
+    allow_python: bool,
+    as_json: bool,
 ) -> None:
     """Print the means of a net's outputs over a number of batches of its data, in phase TEST.
 
@@ -33,7 +39,7 @@ def test_net(
         raise UsageError(f"{net_file}: a net of Caffe is tested with weights: give --weights FILE.caffemodel")
     message = filter_net(read_net_file(net_file), "TEST", level, stages)
     folder = os.fspath(Path(net_file).parent)
-    net = Net.from_message(message, "TEST", seed=0, folders=(folder,))
+    net = Net.from_message(message, "TEST", seed=0, folders=(folder,), allow_python=allow_python)
     try:
         if not net.data_layers and net.caffe_net.inputs:
             raise UsageError(

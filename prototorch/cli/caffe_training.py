@@ -48,6 +48,7 @@ class CaffeRun:
     sigint_effect: str = STOP
     sighup_effect: str = SNAPSHOT
     device: str | None = None
+    allow_python: bool = False
     quiet: bool = False
     as_json: bool = False
 
@@ -105,6 +106,7 @@ def train(run: CaffeRun) -> int:
             weights=run.weights,
             prefix=run.snapshot_prefix,
             run_dir=folder,
+            allow_python=run.allow_python,
             write=(lambda line: None) if run.quiet or run.as_json else click.echo,
         )
         try:

@@ -11,7 +11,7 @@ import pytest
 
 from prototorch import caffe
 from prototorch.caffe.solver import get_solver
-from prototorch.errors import DataError, ModelError, PrototorchError, TextError, TrainingError, UsageError
+from prototorch.errors import PrototorchError, TextError, TrainingError, WeightsError
 from prototorch.interop.caffe.solver_fields import LearningRate, translate_schedule
 from prototorch.text.caffe.reader import read_message
 from tests.caffe.golden import GOLDEN
@@ -242,5 +242,5 @@ def test_a_net_without_a_loss_or_parameters_blob(make, folder):
 
 def test_shapes_that_do_not_fit_a_test_net(make):
     other = INLINE.replace("num_output: 3", "num_output: 4")
-    with pytest.raises((UsageError, ModelError, DataError), match="shapes"):
+    with pytest.raises(WeightsError, match="shapes"):
         make(f"{BASE} train_net_param {{ {INLINE} }} test_net_param {{ {other} }} test_iter: 1 test_interval: 1")

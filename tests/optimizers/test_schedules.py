@@ -40,6 +40,7 @@ STEPS = range(60)
 
 def test_every_schedule_is_compared():
     here = {S.ConstantSchedule, S.Warmup}  # Keras has none; their tests are below
+    here |= {S.InversePowerDecay, S.SigmoidSchedule}  # Caffe's: tests/caffe/test_caffe_solver_fields.py
     assert {type(ours) for ours, _ in CASES} | here == set(S.Schedule.members().values())
 
 
