@@ -163,7 +163,6 @@ class TopK(Layer):
         example("TopK { k: 2 }", inputs=[(4,)]),
         example("TopK { k: 1 }", inputs=[(2, 3)]),
         example("TopK { k: 2  axis: 1  ties: last }", inputs=[(3, 2)]),
-        example("TopK { k: 2  axis: 0 }", inputs=[(3,)], batch_axis=False, batched=False),
     ]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:

@@ -75,7 +75,7 @@ class Scale(_AlongAxes):
         example("Scale { use_bias: true }", inputs=[(3, 2, 2)]),
         example("Scale { axis: -2  num_axes: 2  use_bias: true }", inputs=[(2, 3, 2)]),
         example("Scale { num_axes: 0  use_bias: true }", inputs=[(3,)]),
-        example("Scale { axis: 0  use_bias: true }", inputs=[(2, 3), (2, 3)], batched=False),
+        example("Scale { axis: 0 }", inputs=[(2, 3), (2, 3)]),
         example("Scale { axis: 0 }", inputs=[(2, 3), ()]),
     ]
 

@@ -198,6 +198,8 @@ def _broadcast_to(t: Any, site: OpSite, x: Any) -> Any:
 
 @_op("take")
 def _take(t: Any, site: OpSite, table: Any, indices: Any) -> Any:
+    if len(site.dims()) != 2:
+        return table[indices.long()]
     return t.F.embedding(indices.long(), table)
 
 
