@@ -5,9 +5,9 @@
     python -m benchmarks.caffe_nets CAFFE --rows lenet --steps
 
 A step is what ``caffe time`` runs: the forward pass in the phase TRAIN, and the backward pass with the gradients of all
-parameters, without an update. Each net has a process of its own; its figure is the median of the rounds, its memory the
-most that the process has held resident when its kernels are on disk. Beside it stand what real Caffe reaches (two Zen 3
-cores, OpenBLAS: `CAFFE_RATES`), scaled by the rate of a product of float32 matrices here and there. ``--steps`` lists
+parameters, without an update. Each net has a process of its own; its figure is the best of the rounds, as that of the
+product of matrices is, its memory the most that the process has held resident when its kernels are on disk. Beside it stand what real Caffe reaches (two Zen 3
+cores, OpenBLAS), scaled by the rate of a product of float32 matrices here and there. ``--steps`` lists
 the steps of the plan that no native kernel runs.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import time
 from collections import Counter
@@ -114,7 +113,7 @@ def measure_here(path: Path, shapes: dict[str, tuple[int, ...]], rounds: int) ->
             step()
             count += 1
         seconds.append((time.perf_counter() - begin) / count)
-    return {"seconds": statistics.median(seconds), "memory": peak_memory(), "losses": losses}
+    return {"seconds": min(seconds), "memory": peak_memory(), "losses": losses}
 
 
 def steps_by_level(path: Path, shapes: dict[str, tuple[int, ...]]) -> tuple[dict[str, int], list[str]]:
