@@ -6,9 +6,9 @@
 
 A step is what ``caffe time`` runs: the forward pass in the phase TRAIN, and the backward pass with the gradients of all
 parameters, without an update. Each net has a process of its own; its figure is the best of the rounds, as that of the
-product of matrices is, its memory the most that the process has held resident when its kernels are on disk. Beside it stand what real Caffe reaches (two Zen 3
-cores, OpenBLAS), scaled by the rate of a product of float32 matrices here and there. ``--steps`` lists
-the steps of the plan that no native kernel runs.
+product of matrices is, its memory the most that the process has held resident when its kernels are on disk. Beside it
+stand what real Caffe reaches (two Zen 3 cores, OpenBLAS), scaled by the rate of a product of float32 matrices here and
+there. ``--steps`` lists the steps of the plan that no native kernel runs.
 """
 
 from __future__ import annotations
