@@ -79,6 +79,10 @@ NETS = {
     + """Reshape { target_shape: [8, 36] }
         Slice { axes: [1, 2]  starts: [2, 1]  stops: [7, 36] }
         ReduceMean { axis: [2] }""",
+    "shared weights": VECTOR
+    + """Dense { name: "a"  units: 6  weights: "both" }
+        Dense { name: "b"  units: 6  weights: "both" }
+        Dense { name: "c"  units: 6  share { weight: "kernel"  source: "both/kernel" } }""",
     "several inputs and outputs": """
         input { name: "a"  shape: [4] }
         input { name: "b"  shape: [4] }
@@ -129,6 +133,13 @@ def test_the_text_is_that_of_a_person(tmp_path, convert_and_read):
     assert layers[2]["bottom"] == layers[2]["top"]  # in place
     assert not any(layer.has("blobs") for layer in layers)
     assert "kernel_size: 3\n" in (tmp_path / "net.prototxt").read_text()
+
+
+def test_shared_weights_have_one_name(tmp_path, convert_and_read):
+    convert_and_read(model_from_text(f'name: "net"\n{NETS["shared weights"]}'))
+    layers = read_net_file(tmp_path / "net.prototxt")["layer"]
+    names = [[spec["name"] for spec in layer["param"]] for layer in layers if layer["type"] == "InnerProduct"]
+    assert names == [["both/kernel", "both/bias"], ["both/kernel", "both/bias"], ["both/kernel", ""]]
 
 
 def test_preprocessing_is_told_or_written(tmp_path, convert_and_read):

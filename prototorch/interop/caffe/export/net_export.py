@@ -39,6 +39,11 @@ def _load_families() -> None:
         importlib.import_module(f"{family_modules.__name__}.{info.name}")
 
 
+def _blob_order(name: str) -> tuple[bool, str]:
+    """Weights in the order of Caffe's blobs: a bias is behind what multiplies."""
+    return name.endswith("/bias"), name
+
+
 class _NetExport:
     def __init__(self, net: Net, weights: Mapping[str, np.ndarray]):
         self.net, self.weights = net, weights
@@ -47,7 +52,13 @@ class _NetExport:
         self.blobs: dict[str, str] = {}  # value of our net -> blob
         self.names: set[str] = set()
         self.readings = Counter(bottom for node in net.nodes for bottom in node.bottoms)
+        self.users = Counter(self.source(name) for node in net.nodes for name in self.weight_names(node))
         self.fixed_values = {*net.outputs, *(i.name for i in net.inputs)}  # values that nothing may overwrite
+
+    def source(self, name: str) -> str:
+        """The name under which a weight is stored."""
+        shared = self.trace.shared_weights.get(name)
+        return name if shared is None else shared.source
 
     def run(self) -> Message:
         message = Message("NetParameter", name=self.net.name)
@@ -77,6 +88,7 @@ class _NetExport:
             if export is None:
                 raise NotExpressibleError("Caffe has no such layer")
             export(site)
+            self.name_shared_blobs(node, site.layers)
         except NotExpressibleError as reason:
             self.report.add(f"layer {node.name!r} ({kind}): {reason}.", node.span, node.chain)
             self.blobs.update(dict(zip(node.tops, node.tops, strict=True)))
@@ -109,9 +121,38 @@ class _NetExport:
 
     def weights_of(self, node: LayerNode) -> dict[str, np.ndarray]:
         """The weights of a node by their names below it."""
-        prefix = f"{node.weights_key}/"
-        names = self.trace.used_weights.get(node.weights_key, {}).get(node.name, ())
-        return {name.removeprefix(prefix): np.asarray(self.weights[name]) for name in names}
+        prefix, result = f"{node.weights_key}/", {}
+        for name in sorted(self.weight_names(node), key=_blob_order):
+            shared = self.trace.shared_weights.get(name)
+            array = np.asarray(self.weights[name if shared is None else shared.source])
+            result[name.removeprefix(prefix)] = array if shared is None else array.reshape(shared.shape)
+        return result
+
+    def weight_names(self, node: LayerNode) -> set[str]:
+        """The full names of the weights that a node uses."""
+        return set(self.trace.used_weights.get(node.weights_key, {}).get(node.name, ()))
+
+    def name_shared_blobs(self, node: LayerNode, layers: list[Message]) -> None:
+        """Give the parameters that several layers use a name, by which Caffe shares them.
+
+        Raises NotExpressibleError for sharing that Caffe does not have.
+        """
+        sources = {name: self.source(name) for name in sorted(self.weight_names(node), key=_blob_order)}
+        if not any(self.users[source] > 1 for source in sources.values()):
+            return
+        if any(share.transpose or share.transpose_source for share in node.layer.share):
+            raise NotExpressibleError("share: Caffe does not transpose what is shared")
+        first = next(layer for layer in layers if layer.has("blobs"))
+        if len(first["blobs"]) != len(sources):
+            raise NotExpressibleError("weights: its weights are shared, and Caffe has them in several layers")
+        first["param"] = [
+            Message("ParamSpec", name=source) if self.users[source] > 1 else Message("ParamSpec")
+            for source in sources.values()
+        ]
+        for spec, share in zip(first["param"], sources, strict=True):
+            shared = self.trace.shared_weights.get(share)
+            if shared is not None and tuple(self.weights[shared.source].shape) != tuple(shared.shape):
+                spec["share_mode"] = "PERMISSIVE"
 
     def new_name(self, name: str) -> str:
         """A name for a blob that none has yet."""

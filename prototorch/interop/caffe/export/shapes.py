@@ -30,6 +30,11 @@ def _split(site: ExportSite) -> None:
     site.add("Slice", num_tops=len(layer.sizes), slice_param=param)
 
 
+@exports(layers.Copies)
+def _copies(site: ExportSite) -> None:
+    site.add("Split", num_tops=site.layer.count)  # type: ignore[attr-defined]
+
+
 @exports(layers.Slice)
 def _slice(site: ExportSite) -> None:
     layer: Any = site.layer
