@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from prototorch.checking import summary
+from prototorch.cli.caffe_options import caffe_kind_of
 from prototorch.cli.options import json_option, model_argument, open_model, print_json, set_option
+from prototorch.interop.caffe.blob_table import blob_rows, format_blobs
+from prototorch.interop.caffe.net_text import caffe_document
 
 
 @click.command()
@@ -16,13 +21,20 @@ from prototorch.cli.options import json_option, model_argument, open_model, prin
 def command(file: str, overrides: tuple[str, ...], batch: int | None, as_json: bool) -> None:
     """Print the layers of FILE with output shapes and parameters; with --batch also the memory a training step needs.
 
+    Of a net of Caffe also its blobs, with all axes.
+
     \b
     Examples:
       prototorch summary alexnet --batch 64
       prototorch summary my.proto --json
+      prototorch summary deploy.prototxt
     """
     result = summary(open_model(file, overrides), batch)
+    caffe = caffe_document(file, None, overrides) if caffe_kind_of(file) == "net" else None
+    blobs = [] if caffe is None else blob_rows(caffe[1])
     if as_json:
-        print_json(result.as_dict())
-    else:
-        click.echo(str(result))
+        print_json(result.as_dict() | ({"blobs": [asdict(row) for row in blobs]} if blobs else {}))
+        return
+    click.echo(str(result))
+    if blobs:
+        click.echo(f"\n{format_blobs(blobs)}")
