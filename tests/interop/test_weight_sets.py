@@ -219,7 +219,6 @@ def test_preprocess_of_the_text_may_stay(mirror: Path):
     [
         ("vgg16", "torchvision/resnet50-v2", r"belongs to the model 'resnet50', not to 'vgg16'.*load_model\("),
         ("alexnet", "imagenet", r"load_model\(\"alexnet_torchvision\", weights=\"imagenet\"\)"),
-        ("alexnet", "bvlc/alexnet", r"format that is not read yet; instead: load_model\(\"alexnet_torchvision\""),
         ("lenet", "imagenet", r"has no weights 'imagenet'; models with 'imagenet' are alexnet_torchvision"),
         ("resnet50", "imagnet", r"neither a file nor the name of a weight set. Did you mean 'imagenet'\?"),
         ("resnet50", "torchvision/resnet50", r"Did you mean 'torchvision/resnet50-v1' or 'torchvision/resnet50-v2'\?"),

@@ -59,7 +59,7 @@ def rename_layers(file: WeightFile, layers: Container[str]) -> WeightFile:
 def _pairs(file: WeightFile) -> Iterator[tuple[StoredLayer, StoredLayer]]:
     by_name = {layer.name: layer for layer in file.layers}
     if isinstance(file.config, Message):
-        for names in _wired(file.config):
+        for names in _wired_pairs(file.config):
             if all(name in by_name for name in names):
                 yield by_name[names[0]], by_name[names[1]]
         return
@@ -69,7 +69,7 @@ def _pairs(file: WeightFile) -> Iterator[tuple[StoredLayer, StoredLayer]]:
             yield layer, scale
 
 
-def _wired(net: Message) -> Iterator[tuple[str, str]]:
+def _wired_pairs(net: Message) -> Iterator[tuple[str, str]]:
     """Names of BatchNorms, and of the Scale layers with blobs of their own that read them."""
     makers: dict[str, Message] = {}
     for layer in net["layer"]:
