@@ -153,6 +153,8 @@ class LayoutTable:
 
         Raises NotExpressibleError.
         """
+        if layer.share:
+            raise NotExpressibleError("single weights of it are those of another layer (share)")
         shapes = {name: tuple(np.shape(array)) for name, array in weights.items()}
         result: dict[str, np.ndarray] = {}
         for layout in self.layouts(layer, shapes):
@@ -176,6 +178,9 @@ def _split_name(name: str) -> tuple[str, ...]:
 
 class _OwnLayouts(LayoutTable):
     """Weights as we have them."""
+
+    def to_theirs(self, layer: Layer, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(weights)
 
     def layouts(self, layer: Layer, shapes: Shapes) -> Sequence[WeightLayout]:
         return [WeightLayout((name,), (name,)) for name in shapes]

@@ -107,9 +107,10 @@ class Layer(Block, family="layer"):
         return None if activation is None else activation.output_bounds(-inf, inf)
 
     def own_settings(self) -> list[str]:
-        """The fields among `own_fields` that do not have their default here."""
+        """The fields among `own_fields`, and ``share``, that do not have their default here."""
         specs = type(self).specs()
-        return [name for name in sorted(self.own_fields) if getattr(self, name) != specs[name].default]
+        names = sorted({*self.own_fields, "share"})
+        return [name for name in names if getattr(self, name) != specs[name].default]
 
     @classmethod
     def input_range(cls) -> tuple[int, int | None]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import prototorch as pt
+from prototorch.cli.main import group
 from prototorch.errors import ModelError
 from prototorch.load import model_from_text
 
@@ -70,3 +74,13 @@ def test_it_is_written_and_read_again() -> None:
     x = np.ones((2, 3), np.float32)
     again.set_weights(model.get_weights())
     np.testing.assert_array_equal(again.predict(x), model.predict(x))
+
+
+@pytest.mark.parametrize("file", ["m.keras", "m.pt", "m.weights.h5", "m.py"])
+def test_systems_that_cannot_hold_it_are_told(tmp_path: Path, file: str) -> None:
+    path = tmp_path / "m.proto"
+    path.write_text(NET.format(3, 3, 'share { weight: "kernel"  source: "a/kernel" }'))
+    result = CliRunner().invoke(group, ["convert", str(path), "-o", str(tmp_path / file)])
+    assert result.exit_code != 0
+    assert "share" in str(result.exception)
+    assert not (tmp_path / file).exists()

@@ -14,6 +14,7 @@ from prototorch.interop.keras.layouts import LAYOUTS
 from prototorch.interop.keras.model_layers import KerasLayer
 from prototorch.interop.keras.vars_tree import parts_of_weight
 from prototorch.interop.keras.weight_names import key_of_class
+from prototorch.interop.layouts import NotExpressibleError
 
 __all__ = ["KERAS_VERSION", "KerasWeights", "TreeContents", "legacy_contents", "vars_contents"]
 
@@ -46,6 +47,8 @@ class KerasWeights:
         if layer.node is None:
             return {}
         prefix, node = f"{layer.node.weights_key}/", layer.node
+        if node.layer.share:
+            raise NotExpressibleError("single weights of it are those of another layer (share)")
         own = {name.removeprefix(prefix): array for name, array in self.weights.items() if name.startswith(prefix)}
         layouts = self.of_nodes.get(node.name) or LAYOUTS.layouts(node.layer, {n: a.shape for n, a in own.items()})
         arrays: dict[str, np.ndarray] = {}

@@ -29,7 +29,7 @@ from prototorch.schema.block import Block
 __all__ = ["activation_function", "layer_config", "serialized"]
 
 #: fields of every layer that are no arguments there, and those that are written in another way
-_LEFT_OUT = {"weights", "lr_mult", "decay_mult", "name", "trainable"}
+_LEFT_OUT = {"weights", "share", "lr_mult", "decay_mult", "name", "trainable"}
 #: fields that Keras does not have -> the only value that it can express
 _FIXED = {
     "ceil_mode": False, "count_include_pad": False, "groups": 1, "offset_rounding": "down", "keep_aspect_ratio": False,
