@@ -38,8 +38,8 @@ _MAX_ANSWER_BYTES = 8 << 20  # of records that are sent at once, unless one alon
 
 
 def serve(folder: str, requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until their end: ``open`` an iterator from a record on, its ``next`` records, the values of
-    ``get``."""
+    """Answer requests until their end: ``open`` an iterator from a record on, its ``next`` records, the value of
+    ``get``; each request names the iterators that have ``ended``."""
     import plyvel
 
     database = plyvel.DB(folder, create_if_missing=False, max_open_files=200, lru_cache_size=8 << 20)
@@ -59,11 +59,10 @@ def _send(answers: BinaryIO, answer: bytes) -> None:
 
 
 def _answer(database: Any, iterators: dict[int, Iterator[tuple[bytes, bytes]]], request: dict[str, Any]) -> bytes:
+    for number in request["ended"]:
+        iterators.pop(number, None)
     if request["do"] == "open":
         iterators[request["id"]] = _records(database, request["keys_only"], request["skip"])
-        return b"\0"
-    if request["do"] == "close":
-        iterators.pop(request["id"], None)
         return b"\0"
     if request["do"] == "get":
         value = database.get(bytes.fromhex(request["key"]))

@@ -1,5 +1,6 @@
 """LMDB and LevelDB: files of their own libraries are read, damaged ones are refused, and our files are as theirs."""
 
+import gc
 import random
 import struct
 import sys
@@ -182,6 +183,25 @@ def test_a_reading_process_that_ends_is_reported(tmp_path, monkeypatch):
         database._process.kill()
         with pytest.raises(DataError, match="ended by SIGKILL; the LevelDB is damaged or hostile"):
             list(records)
+
+
+def test_iterators_that_are_collected_at_any_moment(tmp_path):
+    """Cycles of abandoned iterators are collected while another request is answered: no dead lock, and none is kept."""
+    records = random_records(300, 50)
+    with open_database(write_database(tmp_path / "db", records, "LevelDB")) as database:
+        threshold = gc.get_threshold()
+        gc.set_threshold(1)
+        try:
+            for _ in range(40):
+                iterator = database.records()
+                assert next(iterator) == records[0]
+                cycle = [iterator]
+                cycle.append(cycle)
+                del cycle, iterator
+                assert database.value(5) == records[5][1]
+        finally:
+            gc.set_threshold(*threshold)
+        assert len(database._ended_iterators) < 5
 
 
 def test_leveldb_without_its_package(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from prototorch.data import DataWarning
 from prototorch.data.caffe import open_blob_source
 from prototorch.data.caffe.image_list import read_image_list
 from prototorch.data.caffe.images import decode_image, resize_image
@@ -192,3 +193,24 @@ def test_gray_of_a_jpeg_is_its_luma():
     data = encoded(smooth, "JPEG", quality=95)
     luma = np.asarray(Image.open(io.BytesIO(data)).convert("YCbCr"))[..., 0]
     np.testing.assert_allclose(decode_image(data, "x", "gray")[0].astype(int), luma, atol=2)
+
+
+def test_large_images_are_converted_in_blocks(monkeypatch):
+    image = images(1, (3, 40, 50))[0]
+    data = image_bytes(image)
+    expected = resize_image(image, (33, 71)), decode_image(data, "x", "gray")
+    monkeypatch.setattr("prototorch.data.caffe.images._BLOCK_PIXELS", 160)
+    np.testing.assert_array_equal(resize_image(image, (33, 71)), expected[0])
+    np.testing.assert_array_equal(decode_image(data, "x", "gray"), expected[1])
+
+
+@pytest.mark.parametrize(
+    ("param", "transform", "message"),
+    [
+        ({"scale": 0.5, "mirror": True}, {}, "scale, mirror in image_data_param has no effect, as in Caffe"),
+        ({"crop_size": 3}, None, "crop_size in image_data_param .* what counts stands in transform_param"),
+    ],
+)
+def test_fields_that_caffe_does_not_use_are_reported(folder, param, transform, message):
+    with pytest.warns(DataWarning, match=message):
+        take(folder, layer(transform, **param))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from prototorch.data import DataWarning
 from prototorch.data.caffe import open_blob_source
 from prototorch.data.caffe.images import resize_image
 from prototorch.data.caffe.mean_file import encode_mean
@@ -174,6 +175,12 @@ def test_fields_that_do_not_fit(folder):
     ]:
         with pytest.raises(DataError, match=message):
             take(folder, layer(**change))
+
+
+def test_the_scale_is_that_of_window_data_param(folder):
+    with pytest.warns(DataWarning, match="scale in transform_param has no effect.* stands in window_data_param"):
+        scaled = take(folder, layer({"scale": 0.5}))[0]["data"]
+    np.testing.assert_array_equal(scaled, take(folder, layer())[0]["data"])
 
 
 def memory_layer(transform=None, **fields):

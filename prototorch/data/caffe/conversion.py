@@ -15,7 +15,7 @@ from prototorch.data.caffe.databases import is_database, open_database
 from prototorch.data.caffe.datum import encode_datum, encode_image_file
 from prototorch.data.caffe.image_list import read_image_list
 from prototorch.data.caffe.image_records import ImageRecords, encode_pixels, write_images
-from prototorch.data.caffe.images import resize_image
+from prototorch.data.caffe.images import gray_pixels, resize_image
 from prototorch.data.dataset import Dataset
 from prototorch.data.image_folder import find_image_files, find_splits, list_class_names
 from prototorch.data.safe_io import expand_path, printable_path, read_head
@@ -139,8 +139,7 @@ def _record(image: np.ndarray, label: int, options: ConversionOptions) -> bytes:
     if len(image) == 3:
         image = image[::-1]
         if options.is_gray:
-            blue, green, red = image.astype(np.int32)
-            image = ((4899 * red + 9617 * green + 1868 * blue + (1 << 13)) >> 14).astype(np.uint8)[None]
+            image = gray_pixels(image)
     if options.size is not None:
         image = resize_image(np.ascontiguousarray(image), options.size)
     if options.encode_type:

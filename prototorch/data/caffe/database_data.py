@@ -6,6 +6,7 @@ Source: ``src/caffe/layers/data_layer.cpp`` of BVLC/caffe.
 from __future__ import annotations
 
 import os
+from math import prod
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from prototorch.data.caffe.datum import Datum, read_datum
 from prototorch.data.caffe.ordered_records import OrderedRecords
 from prototorch.data.caffe.record_database import RecordDatabase, printable_key
 from prototorch.data.caffe.transform import ImageTransform, random_numbers
+from prototorch.data.safe_io import check_memory
 from prototorch.errors import DataError
 
 __all__ = ["DatabaseSource"]
@@ -72,6 +74,7 @@ class DatabaseSource(BlobSource):
             name = self._record_name(key)
             shape = self._transform.output_shape(datum.image.shape, name)
             if images is None:
+                check_memory(self._batch_size * prod(shape) * 4, f"{self.name}: a batch")
                 images = np.empty((self._batch_size, *shape), dtype)
             if images.shape[1:] != shape:
                 raise DataError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from prototorch.data.caffe.file_search import FileSearch
 from prototorch.data.caffe.image_list import read_image_list
 from prototorch.data.caffe.images import read_image
 from prototorch.data.caffe.transform import ImageTransform, random_numbers
+from prototorch.data.safe_io import check_memory
 from prototorch.data.shuffling import permutation
 from prototorch.errors import DataError
 from prototorch.text.caffe.message import Message
@@ -71,6 +73,7 @@ class ImageListSource(BlobSource):
             image = self._read(index)
             shape = self._transform.output_shape(image.shape, self._list.line(index))
             if images is None:
+                check_memory(self._batch_size * prod(shape) * 4, f"{self.name}: a batch")
                 images = np.empty((self._batch_size, *shape), self._transform.dtype)
             if images.shape[1:] != shape:
                 raise DataError(

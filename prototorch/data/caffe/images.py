@@ -5,6 +5,7 @@ Formats, limits and messages are those of `prototorch.data.image_io`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -15,9 +16,10 @@ from prototorch.data.image_io import MAX_FILE_BYTES, apply_exif_orientation, ima
 from prototorch.data.safe_io import printable_path, read_file
 from prototorch.errors import DataError
 
-__all__ = ["ColorMode", "decode_image", "read_image", "resize_image"]
+__all__ = ["ColorMode", "decode_image", "gray_pixels", "read_image", "resize_image"]
 
 ColorMode = Literal["color", "gray", "unchanged"]
+_BLOCK_PIXELS = 1 << 18  # that are converted at once
 _WEIGHT_BITS = 11  # of the fixed-point weights of `resize_image`
 
 
@@ -55,8 +57,7 @@ def _to_array(image: Image.Image, image_format: str | None, mode: ColorMode, nam
     if image.mode.startswith("I"):
         if mode == "unchanged":
             raise DataError(f"{name}: has samples of 16 bits; Caffe takes 8 unless force_color or force_gray is set")
-        values = np.asarray(image).astype(np.int64)
-        image = Image.fromarray((values >> 8).clip(0, 255).astype(np.uint8))
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     elif image.mode == "F":
         raise DataError(f"{name}: images of floating-point values are not supported")
     if mode == "unchanged":
@@ -72,12 +73,30 @@ def _to_array(image: Image.Image, image_format: str | None, mode: ColorMode, nam
     if pixels.ndim == 2:
         return pixels[None].copy()
     if mode == "gray":
-        red, green, blue = (pixels[..., i].astype(np.int32) for i in range(3))
-        if image_format == "PNG":  # libpng's own, which rounds down
-            return ((9797 * red + 19234 * green + 3737 * blue) >> 15).astype(np.uint8)[None]
-        return ((4899 * red + 9617 * green + 1868 * blue + (1 << 13)) >> 14).astype(np.uint8)[None]
+        return gray_pixels(pixels.transpose(2, 0, 1)[::-1], is_png=image_format == "PNG")
     order = [2, 1, 0, 3][: pixels.shape[2]]
     return np.ascontiguousarray(pixels[..., order].transpose(2, 0, 1))
+
+
+def gray_pixels(image: np.ndarray, is_png: bool = False) -> np.ndarray:
+    """The one channel of an image of three, blue, green, red: uint8 [1, height, width].
+
+    is_png: with the weights of 15 bits of libpng, rounded down; otherwise those of OpenCV, 14 bits, rounded.
+    """
+    weights, bits, offset = ((3737, 19234, 9797), 15, 0) if is_png else ((1868, 9617, 4899), 14, 1 << 13)
+    out = np.empty((1, *image.shape[1:]), np.uint8)
+    for rows in _row_blocks(image.shape[1], image.shape[2]):
+        total = np.full(image[0, rows].shape, offset, np.int32)
+        for channel, weight in zip(image, weights, strict=True):
+            total += channel[rows] * np.int32(weight)
+        out[0, rows] = total >> bits
+    return out
+
+
+def _row_blocks(height: int, width: int) -> Iterator[slice]:
+    """All rows of an image in blocks of at most `_BLOCK_PIXELS`, so that its size alone decides about memory."""
+    step = max(1, _BLOCK_PIXELS // max(1, width))
+    return (slice(start, min(height, start + step)) for start in range(0, height, step))
 
 
 def resize_image(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -94,13 +113,17 @@ def resize_image(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
         return ((sums + 2) >> 2).astype(np.uint8)
     columns, column_weights = _sample_positions(width, size[1], keep_inside=True)
     rows, row_weights = _sample_positions(height, size[0], keep_inside=False)
-    needed, places = np.unique(rows, return_inverse=True)
-    source = image[:, needed].astype(np.int32)
-    lines = source[..., columns[0]] * column_weights[0] + source[..., columns[1]] * column_weights[1]
-    lines >>= 4
-    upper, lower = places.reshape(2, -1)
-    out = ((lines[:, upper] * row_weights[0][:, None]) >> 16) + ((lines[:, lower] * row_weights[1][:, None]) >> 16)
-    return ((out + 2) >> 2).clip(0, 255).astype(np.uint8)
+    out = np.empty((len(image), *size), np.uint8)
+    for block in _row_blocks(size[0], max(width, size[1])):
+        needed, places = np.unique(rows[:, block], return_inverse=True)
+        source = image[:, needed].astype(np.int32)
+        lines = source[..., columns[0]] * column_weights[0] + source[..., columns[1]] * column_weights[1]
+        lines >>= 4
+        upper, lower = places.reshape(2, -1)
+        above, below = (row_weights[i, block, None] for i in range(2))
+        values = ((lines[:, upper] * above) >> 16) + ((lines[:, lower] * below) >> 16)
+        out[:, block] = ((values + 2) >> 2).clip(0, 255)
+    return out
 
 
 def _sample_positions(length: int, new_length: int, keep_inside: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -53,6 +53,7 @@ class LevelDBReader(RecordDatabase):
         self._keys: list[bytes] | None = None
         self._lock = threading.Lock()
         self._num_iterators = 0
+        self._ended_iterators: list[int] = []
         self._process: ReadingProcess | None = None
         self._links = tempfile.TemporaryDirectory(prefix="prototorch-leveldb-")
         try:
@@ -114,10 +115,8 @@ class LevelDBReader(RecordDatabase):
                 if not records:
                     return
                 yield from records
-        finally:
-            if self._process is not None:
-                with self._lock:
-                    self._ask({"do": "close", "id": number})
+        finally:  # no request: a generator may be collected while this thread holds the lock
+            self._ended_iterators.append(number)
 
     def _ask(self, request: dict[str, object]) -> memoryview:
         """The answer to a request. Raises DataError where it is an error, or where the process has ended."""
@@ -125,7 +124,8 @@ class LevelDBReader(RecordDatabase):
             raise DataError(f"{self.path}: is closed")
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended; the answer says why
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            ended, self._ended_iterators = self._ended_iterators, []
+            self._process.stdin.write(json.dumps({**request, "ended": ended}).encode() + b"\n")
         return self._read_answer(self._process)
 
     def _read_answer(self, process: ReadingProcess) -> memoryview:

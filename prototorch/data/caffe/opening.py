@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from prototorch.data.caffe.image_data import ImageListSource
 from prototorch.data.caffe.memory_data import MemorySource
 from prototorch.data.caffe.transform import ImageTransform
 from prototorch.data.caffe.window_data import WindowSource
+from prototorch.data.checks import DataWarning
 from prototorch.data.read_limits import ReadLimits
 from prototorch.errors import DataError
 from prototorch.text.caffe.message import Message
@@ -90,8 +92,23 @@ def _open_hdf5_data(request: _Request) -> BlobSource:
                           seed=request.seed, search=request.search, dtype=request.dtype)  # fmt: skip
 
 
+def _warn_of_unused(layer: Message, param_name: str, names: Sequence[str], better: str = "transform_param") -> None:
+    """Warn of fields that Caffe reads from a file but does not use, in layers of the newest form."""
+    unused = [name for name in names if layer[param_name].has(name)]
+    if unused:
+        place = f"{layer.span}: " if layer.span is not None else ""
+        warnings.warn(
+            f"{place}layer {layer['name']!r} ({layer['type']}): {', '.join(unused)} in {param_name} has no effect, as "
+            f"in Caffe; what counts stands in {better}", DataWarning, stacklevel=3,
+        )  # fmt: skip
+
+
+_LEGACY_TRANSFORM = ("scale", "mean_file", "crop_size", "mirror")
+
+
 def _open_data(request: _Request) -> BlobSource:
     param = request.layer["data_param"]
+    _warn_of_unused(request.layer, "data_param", (*_LEGACY_TRANSFORM, "force_encoded_color"))
     transform = request.transform()
     path = request.search.find(param["source"], "database")
     database = open_database(path, request.search)
@@ -104,12 +121,15 @@ def _open_data(request: _Request) -> BlobSource:
 
 
 def _open_image_data(request: _Request) -> BlobSource:
+    _warn_of_unused(request.layer, "image_data_param", _LEGACY_TRANSFORM)
     return ImageListSource(request.layer["image_data_param"], request.tops, request.transform(), request.search,
                            request.prefetch)  # fmt: skip
 
 
 def _open_window_data(request: _Request) -> BlobSource:
     layer = request.layer
+    _warn_of_unused(layer, "window_data_param", _LEGACY_TRANSFORM[1:])
+    _warn_of_unused(layer, "transform_param", ("scale",), "window_data_param")
     return WindowSource(layer["window_data_param"], layer["transform_param"], request.tops, request.seed,
                         request.search, request.dtype, request.prefetch)  # fmt: skip
 
