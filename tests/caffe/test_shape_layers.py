@@ -166,6 +166,7 @@ def test_batch_reindex():
     (text("Tile", "tile_param { axis: 1 }"), "tiles must be given"),
     (text("Tile", "tile_param { tiles: 0 }"), "at least 1, not 0"),
     (text("Tile", "tile_param { tiles: 2 axis: 2 }"), "axis 2 is not one of the 2 axes"),
+    (text("Tile", "tile_param { tiles: 2000000000 }"), r"its output \[2, 12000000000\] has more than 2147483647"),
     (text("Reshape", "reshape_param { shape { dim: 0 dim: 4 } }"), r"the shape \[2, 4\] has 8 elements"),
     (text("Reshape", "reshape_param { shape { dim: -1 dim: 7 } }"), r"12 elements of \[2, 6\] do not divide by the 7"),
     (text("Reshape", "reshape_param { shape { dim: -1 dim: -1 } }"), "several -1"),

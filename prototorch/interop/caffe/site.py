@@ -19,6 +19,7 @@ from prototorch.text.caffe.mistakes import fail_at
 
 __all__ = ["CaffeSite", "HostShapes", "Translator", "fail_at", "find_translator", "known_types", "translator"]
 
+MAX_ELEMENTS = 2**31 - 1  # of a blob
 Translator = Callable[["CaffeSite"], None]
 FindShares = Callable[["CaffeSite", LayerNode], tuple[WeightShare, ...]]
 #: a layer and the shapes of its bottoms -> the shapes of its tops
@@ -134,6 +135,10 @@ class CaffeSite:
             node = replace(node, layer=node.layer.replace(share=self.shares[key]))
         weights = set(self.trace.weights)
         trace_node(self.trace, node)
+        for value in node.tops:
+            if self.trace.values[value].spec.size > MAX_ELEMENTS:
+                self.fail(f"its output {list(self.shape(value))} has more than {MAX_ELEMENTS} elements, as many as a "
+                          "blob of Caffe may have")  # fmt: skip
         shares = () if self.find_shares is None or key in self.shares else self.find_shares(self, node)
         self.shares[key] = shares or self.shares.get(key, ())
         if not shares:
