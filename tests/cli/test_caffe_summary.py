@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from prototorch.cli.main import main
+
 NET = """
 input: "data" input_dim: 4 input_dim: 3 input_dim: 9 input_dim: 9
 layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 5 kernel_size: 2 } }
@@ -13,10 +17,17 @@ layer { name: "ip/a" type: "InnerProduct" bottom: "pool" top: "ip" inner_product
 """
 
 
-def test_the_blobs_of_a_caffe_net_have_all_their_axes(shell, tmp_path):
+def run(capfd, *args):
+    """Run a command; its standard output."""
+    with pytest.raises(SystemExit) as done:
+        main(list(args))
+    assert not done.value.code
+    return capfd.readouterr().out
+
+
+def test_the_blobs_of_a_caffe_net_have_all_their_axes(capfd, tmp_path):
     (tmp_path / "n.prototxt").write_text(NET)
-    code, out, _ = shell("summary", str(tmp_path / "n.prototxt"))
-    assert code == 0
+    out = run(capfd, "summary", str(tmp_path / "n.prototxt"))
     rows = [line.split("  ") for line in out.splitlines()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     for expected in (["blob", "shape", "layer"], ["data", "[4, 3, 9, 9]", "data (Input)"],
@@ -25,8 +36,8 @@ def test_the_blobs_of_a_caffe_net_have_all_their_axes(shell, tmp_path):
         assert expected in cells, out
 
 
-def test_the_blobs_are_in_the_json_too_and_only_there_for_caffes_nets(shell, tmp_path):
+def test_the_blobs_are_in_the_json_too_and_only_there_for_caffes_nets(capfd, tmp_path):
     (tmp_path / "n.prototxt").write_text(NET)
-    rows = json.loads(shell("summary", str(tmp_path / "n.prototxt"), "--json")[1])["blobs"]
+    rows = json.loads(run(capfd, "summary", str(tmp_path / "n.prototxt"), "--json"))["blobs"]
     assert rows[-1] == {"blob": "ip", "shape": [4, 7], "layer": "ip/a", "type": "InnerProduct"}
-    assert "blobs" not in json.loads(shell("summary", "lenet", "--json")[1])
+    assert "blobs" not in json.loads(run(capfd, "summary", "lenet", "--json"))
