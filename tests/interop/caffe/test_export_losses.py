@@ -12,22 +12,27 @@ from prototorch.load import model_from_text
 from prototorch.text.caffe.reader import read_message
 from prototorch.text.caffe.writer import format_message
 
-CLASSES = 'input { name: "x"  shape: [3, 2] }\ninput { name: "t"  shape: [2] }\n'
-MATRIX = CLASSES + 'input { name: "h"  shape: [9] }\n'
-PAIRS = 'input { name: "x"  shape: [6] }\ninput { name: "y"  shape: [6] }\ninput { name: "t"  shape: [1] }\n'
-STREAM = 'input { name: "x"  shape: [3, 4] }\ninput { name: "c"  shape: [3] }\ninput { name: "s"  shape: [5] }\n'
+SHAPES = {"x": (3, 2), "t": (2,), "u": (3,), "a": (6,), "b": (6,), "l": (1,), "s": (1, 4), "c": (1,), "v": (5,),
+          "z": (2,)}  # fmt: skip
 LAYERS = {
-    "softmax": CLASSES + 'SoftmaxCrossentropyLoss { ignore_class: 255  normalization: "full"  bottom: ["x", "t"] }',
-    "sigmoid": PAIRS + 'SigmoidCrossentropyLoss { ignore_class: -1  normalization: "valid"  bottom: ["x", "y"] }',
-    "sigmoid mean": PAIRS + 'SigmoidCrossentropyLoss { bottom: ["x", "y"] }',
-    "euclidean": PAIRS + 'EuclideanLoss { bottom: ["x", "y"] }',
-    "hinge": PAIRS + 'HingeLoss { norm: "l2"  bottom: ["x", "t"] }',
-    "multinomial": PAIRS + 'MultinomialLogisticLoss { min_probability: 1e-20  bottom: ["x", "t"] }',
-    "contrastive": PAIRS + 'ContrastivePairLoss { margin: 2  gradient_epsilon: 1e-4  bottom: ["x", "y", "t"] }',
-    "legacy": PAIRS + 'ContrastivePairLoss { legacy_version: true  bottom: ["x", "y", "t"] }',
-    "accuracy": CLASSES + 'ClassAccuracy { name: "a"  top_k: 2  per_class: true  bottom: ["x", "t"] }  output: ["a", "a:1"]',
-}  # fmt: skip
-LAYERS["softmax axis"] = CLASSES.replace("[2]", "[3]") + 'SoftmaxCrossentropyLoss { axis: 2  bottom: ["x", "t"] }'
+    "softmax": ("x t", 'SoftmaxCrossentropyLoss { ignore_class: 255  normalization: "full" }'),
+    "softmax axis": ("x u", "SoftmaxCrossentropyLoss { axis: 2 }"),
+    "sigmoid": ("a b", 'SigmoidCrossentropyLoss { ignore_class: -1  normalization: "valid" }'),
+    "sigmoid mean": ("a b", "SigmoidCrossentropyLoss { }"),
+    "euclidean": ("a b", "EuclideanLoss { }"),
+    "hinge": ("a l", 'HingeLoss { norm: "l2" }'),
+    "multinomial": ("a l", "MultinomialLogisticLoss { min_probability: 1e-20 }"),
+    "contrastive": ("a b l", "ContrastivePairLoss { margin: 2  gradient_epsilon: 1e-4 }"),
+    "legacy": ("a b l", "ContrastivePairLoss { legacy_version: true }"),
+    "accuracy": ("x t", "ClassAccuracy { top_k: 2  per_class: true }"),
+}
+
+
+def net_text(inputs: str, layer: str, more: str = "") -> str:
+    names = inputs.split()
+    lines = [f'input {{ name: "{n}"  shape: {list(SHAPES[n])} }}' for n in names]
+    bottoms = ", ".join(f'"{n}"' for n in names)
+    return "\n".join([*lines, f'{layer.rstrip(" }")}  name: "layer"  bottom: [{bottoms}] }}', more])
 
 
 def round_trip(text: str):
@@ -40,7 +45,7 @@ def round_trip(text: str):
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_loss_comes_back_as_it_was(name):
-    model, caffe = round_trip(LAYERS[name])
+    model, caffe = round_trip(net_text(*LAYERS[name]))
     before, after = model.net.nodes[-1].layer, caffe.net.nodes[-1].layer
     known = ("name", "min_probability")
     assert type(after) is type(before)
@@ -50,17 +55,15 @@ def test_a_loss_comes_back_as_it_was(name):
 
 
 def test_a_share_of_the_loss_is_a_layer_with_a_loss_weight():
-    text = PAIRS + 'EuclideanLoss { name: "l"  bottom: ["x", "y"] }  AddLoss { weight: 3 }  Sqrt { }'
-    _, caffe = round_trip(text)
-    assert [layer.loss_weights for layer in caffe.layers[3:5]] == [(0.0,), (3.0,)]
-    assert caffe.layers[5].bottoms == caffe.layers[3].tops
+    _, caffe = round_trip(net_text("a b", "EuclideanLoss { }", "AddLoss { weight: 3 }  Sqrt { }"))
+    assert [layer.loss_weights for layer in caffe.layers[2:4]] == [(0.0,), (3.0,)]
+    assert caffe.layers[3].bottoms == caffe.layers[2].tops
 
 
 @pytest.mark.parametrize("kind", ["StreamLSTM", "StreamRNN"])
-@pytest.mark.parametrize("static", ["", ', "s"'])
+@pytest.mark.parametrize("static", ["", " v"])
 def test_a_recurrent_layer_comes_back_with_its_weights(kind, static):
-    text = STREAM + f'{kind} {{ units: 2  stateful: true  bottom: ["x", "c"{static}] }}'
-    model, caffe = round_trip(text)
+    model, caffe = round_trip(net_text(f"s c{static}", f"{kind} {{ units: 2  stateful: true }}"))
     layer = caffe.net.nodes[-1].layer
     assert (type(layer).__name__, layer.units, layer.stateful, layer.expose_state) == (kind, 2, True, False)
     assert len(caffe.params) == 3 + bool(static) + 2 * (kind == "StreamRNN")
@@ -69,15 +72,12 @@ def test_a_recurrent_layer_comes_back_with_its_weights(kind, static):
         assert tuple(blob["shape"]["dim"]) == param.shape
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    (STREAM + 'StreamLSTM { units: 2  bottom: ["x", "c"] }', "stateful: true"),
-    (PAIRS + 'ContrastivePairLoss { bottom: ["x", "y", "t"] }', "gradient_epsilon"),
-    (PAIRS + 'MultinomialLogisticLoss { min_probability: 0.1  bottom: ["x", "t"] }', "smallest probability"),
-    (PAIRS + 'InfogainLoss { matrix: [1, 0, 0, 1]  bottom: ["y", "t"] }'.replace("y", "z"), "matrix"),
+@pytest.mark.parametrize(("inputs", "layer", "expected"), [
+    ("s c", "StreamLSTM { units: 2 }", "stateful: true"),
+    ("a b l", "ContrastivePairLoss { }", "gradient_epsilon"),
+    ("a l", "MultinomialLogisticLoss { min_probability: 0.1 }", "smallest probability"),
+    ("z l", "InfogainLoss { matrix: [1, 0, 0, 1] }", "matrix"),
 ])  # fmt: skip
-def test_what_caffe_does_otherwise_is_refused(text, expected):
-    text = text.replace(
-        'input { name: "y"  shape: [6] }', 'input { name: "y"  shape: [6] }\ninput { name: "z"  shape: [2] }'
-    )
+def test_what_caffe_does_otherwise_is_refused(inputs, layer, expected):
     with pytest.raises(TextError, match=expected):
-        round_trip(text)
+        round_trip(net_text(inputs, layer))

@@ -11,7 +11,7 @@ from prototorch.text.caffe.message import Message
 _FLT_MIN, _LOG_THRESHOLD = 2.0**-126, 1e-20  # the bounds of probabilities that Caffe has
 
 
-def _add_loss(site: ExportSite, type_name: str, num_tops: int = 1, **params: Message | None) -> None:
+def _add_loss(site: ExportSite, type_name: str, num_tops: int = 1, **params: Any) -> None:
     """The layer, with no share of its own in the loss: that has AddLoss."""
     site.add(type_name, num_tops=num_tops, **params)["loss_weight"] = [0.0] * num_tops
 
@@ -34,10 +34,9 @@ def _axis(layer: Any) -> int | None:
 
 @exports(layers.AddLoss)
 def _add_loss_layer(site: ExportSite) -> None:
-    """The sum with a ``loss_weight``; who reads the layer reads its bottom."""
+    """The identity (Power without fields) with a ``loss_weight``."""
     layer: Any = site.layer
-    site.add("Reduction", reduction_param=Message("ReductionParameter", axis=0))["loss_weight"] = [layer.weight]
-    site.tops = site.bottoms
+    site.add("Power")["loss_weight"] = [layer.weight]
 
 
 @exports(layers.SoftmaxCrossentropyLoss)
