@@ -19,7 +19,7 @@ from prototorch.schema.patterns import matches
 from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.reader import read_file
 
-__all__ = ["find_blobs", "image_options", "prepare_images"]
+__all__ = ["find_blobs", "image_options", "is_caffe_net", "prepare_images"]
 
 
 def image_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +47,7 @@ def prepare_images(
         raise UsageError(f"{what[0]}: --mean and --scale are for images; arrays are given to the net as they are")
     shape = net.inputs[0].shape if len(net.inputs) == 1 else ()
     preprocess: Sequence[Layer] = net.preprocess
-    assumes = not net.preprocess and not has_arrays and _is_image(shape) and _is_caffe_net(file)
+    assumes = not net.preprocess and not has_arrays and _is_image(shape) and is_caffe_net(file)
     if is_given or assumes:
         channels = channels_of(shape)
         image = ImageInput(read_mean(mean) if mean is not None else (), 1.0 if scale is None else scale)
@@ -64,7 +64,7 @@ def find_blobs(file: str, names: Sequence[str]) -> dict[str, str]:
     A blob that layers change in place has the value that it holds at the end, as in Caffe. Names that are no blobs are
     left out.
     """
-    if not names or not _is_caffe_net(file):
+    if not names or not is_caffe_net(file):
         return {}
     blobs = read_prediction_net(find_model_file(file)).blobs
     return {blob: value for blob, value in blobs.items() if any(matches(name, blob) for name in names)}
@@ -74,6 +74,7 @@ def _is_image(shape: tuple[int | None, ...]) -> bool:
     return len(shape) == 3 and shape[0] in (1, 3)
 
 
-def _is_caffe_net(file: str) -> bool:
+def is_caffe_net(file: str) -> bool:
+    """Whether FILE of a command is a net of Caffe."""
     path = find_model_file(file)
     return not is_saved(path) and find_caffe_kind(read_file(path)) == "net"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prototorch.cli.image_options import is_caffe_net
 from prototorch.cli.options import (
     add_device_overrides,
     device_option,
@@ -14,6 +15,8 @@ from prototorch.cli.options import (
     set_option,
     threads_option,
 )
+from prototorch.load import find_model_file
+from prototorch.measure.caffe_profile import profile_caffe_net
 from prototorch.measure.compare import PEERS, compare_with_torch
 from prototorch.measure.profile import profile_step
 from prototorch.measure.table import format_table
@@ -38,6 +41,9 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
     GFLOP/s and GB/s are what a layer needs divided by its time; "of peak" is the least time that this machine would
     need for it, by a large matrix product and a large copy measured in the same minute, divided by its time.
 
+    A net of Caffe is measured as it is trained, with losses, layers by its own names; what its data files do not tell
+    is given: --set data.shape=[3,227,227].
+
     --against torch then builds the same net in PyTorch, where that is installed, with the same weights, checks that
     outputs and losses agree, and times prediction and training step of both, alternately (SGD with momentum).
 
@@ -46,7 +52,14 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
       prototorch time lenet
       prototorch time alexnet --batch 16 --phase predict --detail
       prototorch time resnet18 --batch 16 --against torch
+      prototorch time train_val.prototxt --batch 16 --set data.shape=[3,227,227]
     """
+    profile = None
+    if phase in (None, "train") and against is None and is_caffe_net(file):
+        profile = profile_caffe_net(find_model_file(file), batch, steps, overrides)
+    if profile is not None:
+        print_json(profile.as_dict()) if as_json else click.echo("\n".join(format_table(profile, detail)))
+        return
     model = open_model(file, add_device_overrides(overrides, threads, device))
     profile = profile_step(model, phase, batch, steps)
     if not as_json:
