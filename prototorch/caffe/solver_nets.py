@@ -17,6 +17,7 @@ from prototorch.text.caffe.upgrade import upgrade_net
 
 __all__ = ["NetSource", "find_test_nets", "find_train_net"]
 
+MAX_TEST_NETS = 100
 _TRAIN_FIELDS = ("net", "net_param", "train_net", "train_net_param")
 
 
@@ -58,7 +59,10 @@ def find_test_nets(solver: Message, search: FileSearch) -> list[NetSource]:
         fail_at(f"there are {len(own)} test nets and {count} values of test_iter; each test net needs one",
                 solver.field_span("test_iter" if count else own[0][0]))  # fmt: skip
     if generic is not None:
-        own += [(generic, 0)] * (count - len(own))
+        own += [(generic, 0)] * min(count - len(own), MAX_TEST_NETS + 1)
+    if len(own) > MAX_TEST_NETS:
+        fail_at(f"there are {len(own):,} test nets; at most {MAX_TEST_NETS} can be made",
+                solver.field_span("test_iter", MAX_TEST_NETS))  # fmt: skip
     states = solver["test_state"]
     if states and len(states) != len(own):
         fail_at(f"there are {len(states)} values of test_state for {len(own)} test nets; give one for each, or none",

@@ -244,3 +244,16 @@ def test_shapes_that_do_not_fit_a_test_net(make):
     other = INLINE.replace("num_output: 3", "num_output: 4")
     with pytest.raises(WeightsError, match="shapes"):
         make(f"{BASE} train_net_param {{ {INLINE} }} test_net_param {{ {other} }} test_iter: 1 test_interval: 1")
+
+
+def test_hostile_numbers_are_mistakes(make):
+    solver = make('net: "mlp.prototxt" base_lr: 1e30 lr_policy: "exp" gamma: 1e30 max_iter: 40')
+    solver.iter = 20
+    with pytest.raises(TextError, match="learning rate of iteration 20 is inf"):
+        solver.solve()
+    for text in ('lr_policy: "poly" power: -1 max_iter: 2000', 'lr_policy: "step" stepsize: 1 gamma: 1e38'):
+        rate = LearningRate(read_message(f"base_lr: 1 {text}", "SolverParameter"))
+        with pytest.raises(TextError, match="learning rate of iteration 2000"):
+            rate.next(2000)
+    with pytest.raises(TextError, match="at most 100"):
+        make(f'net: "mlp.prototxt" {BASE} test_interval: 1 {"test_iter: 1 " * 5000}')

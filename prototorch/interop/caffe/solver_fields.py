@@ -157,7 +157,18 @@ class LearningRate:
             self.current_step = step
 
     def next(self, iteration: int) -> float:
-        """The rate of an iteration (from 0), for which this is called once."""
+        """The rate of an iteration (from 0), for which this is called once. Raises TextError for one that is no finite
+        number."""
+        try:
+            rate = self._compute(iteration)
+        except (OverflowError, ZeroDivisionError):
+            rate = math.inf
+        if not math.isfinite(rate):
+            _fail(self._solver, "lr_policy", f"the learning rate of iteration {iteration} is {rate}, by "
+                                             f"lr_policy {self._solver['lr_policy']!r}")  # fmt: skip
+        return rate
+
+    def _compute(self, iteration: int) -> float:
         solver = self._solver
         policy, base, gamma = solver["lr_policy"], solver["base_lr"], solver["gamma"]
         if policy == "step":
