@@ -58,9 +58,14 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("net", ["mlp", "cnn", "shared"])
-@pytest.mark.parametrize("form", ["HDF5", "BINARYPROTO"])
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(
+    ("kind", "form", "net"),
+    [
+        *((kind, "HDF5", "mlp") for kind in TYPES),
+        *((kind, "BINARYPROTO", "cnn") for kind in TYPES),
+        ("SGD", "BINARYPROTO", "shared"),
+    ],
+)
 def test_three_and_three_iterations_are_six(folder, kind, form, net):
     text = (
         f'{TYPES[kind]} base_lr: 0.05 weight_decay: 0.01 max_iter: 6 snapshot_format: {form} snapshot_prefix: "snap/a" '
