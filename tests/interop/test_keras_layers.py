@@ -133,3 +133,16 @@ def test_every_layer_is_in_a_table_or_refused_by_name():
             assert LAYOUTS.knows(SHIPPED[name]), name
     for name, function in ACTIVATIONS.items():
         assert hasattr(keras.activations, function), name
+
+
+def test_initializers_that_keras_does_not_have_become_its_default(tmp_path):
+    """They change no weight of the file; the layer can be read."""
+    model = pt.Sequential([
+        pt.Input((6, 5, 5)),
+        layers.Conv2D(2, 3, kernel_initializer=pt.initializers.Bilinear()),
+        layers.Flatten(),
+        layers.Dense(3, kernel_initializer=pt.initializers.PositiveUnitBall(axis=1),
+                     bias_initializer=pt.initializers.SparseNormal()),
+    ])  # fmt: skip
+    x = np.random.default_rng(0).normal(size=(2, 6, 5, 5)).astype(np.float32)
+    assert_equal(outputs(model, [x]), predict(load(tmp_path / "net.keras"), x))
