@@ -144,5 +144,6 @@ def test_initializers_that_keras_does_not_have_become_its_default(tmp_path):
         layers.Dense(3, kernel_initializer=pt.initializers.PositiveUnitBall(axis=1),
                      bias_initializer=pt.initializers.SparseNormal()),
     ])  # fmt: skip
+    write_model(tmp_path / "net.keras", to_write(model))
     x = np.random.default_rng(0).normal(size=(2, 6, 5, 5)).astype(np.float32)
     assert_equal(outputs(model, [x]), predict(load(tmp_path / "net.keras"), x))
