@@ -36,6 +36,7 @@ NOT_EXPRESSIBLE = {
     "MaxPooling2D": "behind a ReLU alone",
     "PositionEmbedding": "no position embedding",
     "RandomCrop": "does not crop outside training",
+    "ReLU": "no negative_slope below 0",
     "Rescaling": "no scale here is negative",
     "Resizing": "keep_aspect_ratio",
     "SinePositionEncoding": "no position encoding",
@@ -51,12 +52,13 @@ def model_of(example, seed=0):
     symbols = [pt.Input(shape, dtype=dtype) for shape, dtype in zip(example.inputs, dtypes, strict=True)]
     model = pt.Model(symbols, parse_layer(example.text)(*symbols))
     set_random(model, rng)
-    low, high = example.extra.get("range", (0, 2))
+    bounds = example.extra.get("range", (0, 2))
+    ranges = bounds if isinstance(bounds[0], tuple) else [bounds] * len(dtypes)
     inputs = [
         rng.standard_normal((2, *shape)).astype(dtype)
         if "float" in dtype
         else rng.integers(low, high, (2, *shape)).astype(dtype)
-        for shape, dtype in zip(example.inputs, dtypes, strict=True)
+        for shape, dtype, (low, high) in zip(example.inputs, dtypes, ranges, strict=True)
     ]
     return model, inputs
 

@@ -104,6 +104,8 @@ def _adjust(layer: Layer, config: dict[str, Any]) -> None:
     """Write the arguments that have another form there."""
     if "dilation_rate" in config and max(layer.strides) > 1 and max(layer.dilation_rate) > 1:  # type: ignore[attr-defined]
         raise NotExpressibleError("Keras' convolutions have no strides together with a dilation_rate")
+    if isinstance(layer, layers.ReLU) and layer.negative_slope < 0:
+        raise NotExpressibleError(f"Keras' ReLU has no negative_slope below 0, here it is {layer.negative_slope:g}")
     if isinstance(layer, layers.Dot) and len(layer.axes) == 1:
         config["axes"] = layer.axes[0]
     elif isinstance(layer, layers.Rescaling):

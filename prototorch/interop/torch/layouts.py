@@ -112,8 +112,16 @@ def _scale_and_shift(shapes: Shapes) -> list[WeightLayout]:
 
 @LAYOUTS.register(layers.BatchNormalization)
 def _batch_norm(layer: layers.BatchNormalization, shapes: Shapes) -> _Layouts:
+    if layer.weighted_sums:
+        raise NotExpressibleError("torch.nn.BatchNorm has a moving mean and variance, not weighted_sums of them")
     return [*_scale_and_shift(shapes), *_pairs(shapes, moving_mean="running_mean", moving_variance="running_var"),
             WeightLayout((), ("num_batches_tracked",), IgnoredArray())]  # fmt: skip
+
+
+@LAYOUTS.register(layers.Scale, layers.Bias)
+def _scale_or_bias(layer: layers.Layer, shapes: Shapes) -> _Layouts:
+    """Parameters of the module that stands for the layer."""
+    return _pairs(shapes, scale="weight", bias="bias")
 
 
 @LAYOUTS.register(layers.RMSNormalization)
