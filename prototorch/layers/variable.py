@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import Context
+from prototorch.layers.context import ArrayValue, Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import Dims, example, field
 
@@ -15,11 +16,11 @@ from prototorch.schema import Dims, example, field
 class Variable(Layer):
     """A weight of its own as a value of the net, without a batch dimension (keras.Variable; Caffe's Parameter).
 
-    It reads no input, and so stands in model texts only. Output [*shape]; `Parameter` gives such a weight once for each
+    It needs no input, and ignores one that it is given. Output [*shape]; `Parameter` gives such a weight once for each
     sample.
     """
 
-    inputs = 0
+    inputs = (0, 1)
 
     shape: tuple[int, ...] = field(
         default=(), type=Dims(unknown=False, min=0), doc="The shape of the weight, ``value``; [] is a scalar."
@@ -29,11 +30,18 @@ class Variable(Layer):
     constraint: Constraint | None = field(default=None, doc="Constraint on the weight.")
     examples = [
         example(
-            "Variable { shape: [2, 3]  initializer: RandomNormal { } }", inputs=[], batch_axis=False, batched=False
+            "Variable { shape: [2, 3]  initializer: RandomNormal { } }",
+            inputs=[(2,)],
+            gradient=False,
+            batch_axis=False,
+            batched=False,
         ),
-        example("Variable { initializer: ones }", inputs=[], batch_axis=False, batched=False),
+        example(
+            "Variable { shape: [1]  initializer: ones }", inputs=[(2,)], gradient=False, batch_axis=False, batched=False
+        ),
     ]
 
-    def call(self, ctx: Context) -> Any:
-        return ctx.weight("value", tuple(self.shape), self.initializer, regularizer=self.regularizer,
-                          constraint=self.constraint)  # fmt: skip
+    def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
+        value = ctx.weight("value", tuple(self.shape), self.initializer, regularizer=self.regularizer,
+                           constraint=self.constraint)  # fmt: skip
+        return ops.reshape(value, shape=tuple(self.shape))  # a value of the graph of its own

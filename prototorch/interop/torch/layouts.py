@@ -75,8 +75,8 @@ def _position_embedding(layer: layers.PositionEmbedding, shapes: Shapes) -> _Lay
     return _pairs(shapes, position_embeddings="weight")
 
 
-@LAYOUTS.register(layers.Parameter)
-def _parameter(layer: layers.Parameter, shapes: Shapes) -> _Layouts:
+@LAYOUTS.register(layers.Parameter, layers.Variable)
+def _parameter(layer: layers.Layer, shapes: Shapes) -> _Layouts:
     """An ``nn.Parameter`` of the module above, by the layer's own name."""
     return _pairs(shapes, value="")
 
