@@ -135,6 +135,21 @@ def test_a_page_that_is_its_own_child(tmp_path):
         list(database.records())
 
 
+def test_values_that_share_their_bytes_are_refused(tmp_path):
+    """Few bytes must not become many: all records point at the value of the first."""
+    records = [(b"k%02d" % i, bytes(2500 if i else 100_000)) for i in range(60)]
+    file = write_own_lmdb(tmp_path / "db", records) / "data.mdb"
+    data = bytearray(file.read_bytes())
+    root = struct.unpack_from("<Q", data, 4096 + 16 + 24 + 48 + 40)[0] * 4096
+    nodes = [root + offset for offset in struct.unpack_from("<60H", data, root + 16)]
+    for node in nodes:
+        data[node : node + 4] = data[nodes[0] : nodes[0] + 4]
+        data[node + 11 : node + 19] = data[nodes[0] + 11 : nodes[0] + 19]
+    file.write_bytes(data)
+    with pytest.raises(DataError, match="has values that overlap with others"):
+        read_all(file.parent)
+
+
 def test_named_databases_are_refused(tmp_path):
     with lmdb.open(str(tmp_path / "db"), max_dbs=2) as env:
         env.open_db(b"first")

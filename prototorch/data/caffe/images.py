@@ -69,7 +69,7 @@ def _to_array(image: Image.Image, image_format: str | None, mode: ColorMode, nam
         wanted = "RGB"
     if wanted == "RGB" and image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")  # Pillow warns otherwise
-    pixels = np.asarray(image.convert(wanted))
+    pixels = np.asarray(image if image.mode == wanted else image.convert(wanted))
     if pixels.ndim == 2:
         return pixels[None].copy()
     if mode == "gray":
