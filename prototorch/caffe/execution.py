@@ -15,7 +15,7 @@ from prototorch.caffe.label_checks import LabelCheck, find_label_checks
 from prototorch.caffe.range_plans import RangePlans
 from prototorch.interop.caffe.backward_flags import BackwardFlags, find_backward_flags
 from prototorch.interop.caffe.caffe_net import CaffeNet
-from prototorch.runtime.variables import Variables
+from prototorch.runtime.variables import Variables, initial_value
 from prototorch.train.step_inputs import random_key
 
 __all__ = ["Execution"]
@@ -115,6 +115,18 @@ class Execution:
             for top, weight in zip(layer.tops, layer.loss_weights, strict=False):
                 if weight:
                     self.blobs[top].diff[...] = weight
+        self._reset_states(net)
+
+    def _reset_states(self, net: CaffeNet) -> None:
+        """Start anew the states of recurrent layers whose number of streams has changed."""
+        params = {name for param in net.params for name in param.weights}
+        states = [w for w in net.weights.values() if w.name not in params and w.name in self.variables]
+        changed = [w for w in states if self.variables[w.name].shape != w.spec.shape]
+        for weight in changed:
+            del self.variables[weight.name]
+            self.variables.create(weight.name, initial_value(weight, self.seed), own=True)
+        if changed:
+            self.forget_plans()
 
     def forward(self, first: int, last: int) -> float:
         """Run the layers from ``first`` to ``last`` (inclusive). Returns the sum of the losses of these layers."""

@@ -135,3 +135,32 @@ def test_num_output_must_be_positive():
     with pytest.raises(TextError, match="num_output must be positive"):
         translate(inputs_text({"x": np.zeros((2, 2, 2)), "c": np.zeros((2, 2))})
                   + 'layer { name: "r" type: "LSTM" bottom: "x" bottom: "c" top: "y" }')  # fmt: skip
+
+
+NET = f"""
+layer {{ name: "x" type: "Input" top: "x" top: "cont"
+        input_param {{ shape {{ dim: {T} dim: {N} dim: {D} }} shape {{ dim: {T} dim: {N} }} }} }}
+{text("LSTM", "x cont", "y", "weight_filler { type: 'xavier' }")}
+"""
+
+
+def test_a_net_keeps_its_state_until_its_streams_change(tmp_path):
+    import prototorch.caffe as caffe
+
+    (tmp_path / "n.prototxt").write_text(NET)
+    net = caffe.Net(str(tmp_path / "n.prototxt"), caffe.TEST)
+    x = np.random.default_rng(0).normal(size=(T, N, D))
+    cont = np.ones((T, N))
+    first = net.forward(x=x, cont=cont)["y"].copy()
+    second = net.forward(x=x, cont=cont)["y"].copy()
+    assert np.abs(first - second).max() > 1e-4
+    cont[0] = 0
+    np.testing.assert_allclose(net.forward(x=x, cont=cont)["y"], first, rtol=1e-6)
+    for streams in (1, N + 2, N):  # with other streams the state starts at 0
+        net.blobs["x"].reshape(T, streams, D)
+        net.blobs["cont"].reshape(T, streams)
+        n = min(streams, N)
+        data = np.zeros((T, streams, D))
+        data[:, :n] = x[:, :n]
+        found = net.forward(x=data, cont=np.ones((T, streams)))["y"]
+        np.testing.assert_allclose(found[:, :n], first[:, :n], rtol=1e-5, atol=1e-7)
