@@ -42,7 +42,8 @@ class Solver:
             working directory, then beside it.
         precision: "auto" (float32) or "float64".
         level, stages: of the state of the train net.
-        weights: files of weights to begin with instead of those that the solver names, commas between them.
+        weights: files of weights to begin with instead of those that the solver names, commas between them; "" for
+            none.
         prefix: in front of the names of snapshots, instead of ``snapshot_prefix``; may lead anywhere.
         run_dir: the folder that ``snapshot_prefix`` is relative to; it does not lead out of it.
         write: takes the lines of the log; default: pycaffe's log (`init_log` shows it).
@@ -86,11 +87,16 @@ class Solver:
         self.test_results: list[dict[str, np.ndarray]] = [{} for _ in message["test_iter"]]
         self.action: Callable[[], str] = lambda: NONE
         self._callbacks: list[tuple[Callable[[], None], Callable[[], None]]] = []
-        names = [weights] if weights else list(message["weights"])
+        names = list(message["weights"]) if weights is None else [weights] if weights else []
         self.net = self._make_net(find_train_net(message, self.search, level, stages), names)
-        self.test_nets = [self._make_net(source, names) for source in find_test_nets(message, self.search)]
-        for test_net in self.test_nets:
-            test_net.share_with(self.net)
+        self.test_nets: list[Net] = []
+        try:
+            for source in find_test_nets(message, self.search):
+                self.test_nets.append(self._make_net(source, names))
+                self.test_nets[-1].share_with(self.net)
+        except BaseException:
+            self.close()
+            raise
         self._learning_rate = LearningRate(message)
         self._iteration = SolverIteration(self.net, message, self._seed)
 

@@ -103,7 +103,7 @@ def train(run: CaffeRun) -> int:
             run.solver_file,
             level=run.level,
             stages=run.stages,
-            weights=run.weights,
+            weights=run.weights if run.snapshot is None else "",
             prefix=run.snapshot_prefix,
             run_dir=folder,
             allow_python=run.allow_python,

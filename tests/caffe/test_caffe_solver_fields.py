@@ -257,3 +257,53 @@ def test_hostile_numbers_are_mistakes(make):
             rate.next(2000)
     with pytest.raises(TextError, match="at most 100"):
         make(f'net: "mlp.prototxt" {BASE} test_interval: 1 {"test_iter: 1 " * 5000}')
+
+
+PYTHON_LOSS = """
+import numpy as np
+from prototorch import caffe
+
+
+class HalfSquares(caffe.Layer):
+    def setup(self, bottom, top):
+        pass
+
+    def reshape(self, bottom, top):
+        top[0].reshape(1)
+        self.rest = np.zeros_like(bottom[0].data)
+
+    def forward(self, bottom, top):
+        self.rest[...] = bottom[0].data - bottom[1].data
+        top[0].data[...] = np.sum(self.rest**2) / bottom[0].num / 2.0
+
+    def backward(self, top, propagate_down, bottom):
+        for i, sign in enumerate((1, -1)):
+            if propagate_down[i]:
+                bottom[i].diff[...] = sign * top[0].diff[0] * self.rest / bottom[i].num
+"""
+
+
+def test_a_loss_in_python_trains_as_the_native_one(make, folder, monkeypatch):
+    (folder / "half_squares.py").write_text(PYTHON_LOSS)
+    monkeypatch.syspath_prepend(str(folder))
+    head = INLINE[: INLINE.index('  layer { name: "accuracy"')]
+    target = """
+      layer { name: "t" type: "InnerProduct" bottom: "data" top: "t" propagate_down: false
+              param { lr_mult: 0 } param { lr_mult: 0 }
+              inner_product_param { num_output: 3 weight_filler { type: "constant" value: 0.5 } } }
+      layer { name: "quiet" type: "Silence" bottom: "label" }
+    """
+    native = 'layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "t" top: "loss" }'
+    own = 'layer { name: "loss" type: "Python" bottom: "ip" bottom: "t" top: "loss" loss_weight: 1 ' \
+          'python_param { module: "half_squares" layer: "HalfSquares" } }'  # fmt: skip
+    results = []
+    for loss in (native, own):
+        solver = make(f"{BASE} iter_size: 2 random_seed: 4 max_iter: 4 snapshot_after_train: false "
+                      f"train_net_param {{ {head} {target} {loss} }}", allow_python=True)  # fmt: skip
+        solver.solve()
+        results.append((solver.loss, np.array(solver.net.params["ip"][0].data)))
+    assert solver._iteration.is_one_plan is False
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
+    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-5, atol=1e-6)
+    with pytest.raises(PrototorchError, match="python"):
+        make(f"{BASE} train_net_param {{ {head} {target} {own} }}", allow_python=False)
