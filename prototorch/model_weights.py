@@ -179,7 +179,7 @@ class ModelWeights:
                      rules: Any = None, except_: str | Sequence[str] = (), system: str | None = None,
                      by_order: bool = False, allow_download: bool | None = None,
                      data_format: str | None = None) -> LoadReport:  # fmt: skip
-        """Read weights from a file of prototorch, PyTorch, safetensors, Keras or NumPy (see `pt.read_weights`).
+        """Read weights from a file of prototorch, PyTorch, safetensors, Keras, Caffe or NumPy (see `pt.read_weights`).
 
         path: of the file; or the name of a weight set ("torchvision/resnet50-v2", "imagenet"), an address, or a
         `Weights` block. A set is downloaded once; its preprocessing and class names replace the model's, which is

@@ -77,13 +77,13 @@ def _given_shapes(settings: Sequence[str]) -> dict[str, Shape]:
     return shapes
 
 
-def _with_known_shapes(layer: Message, given: Mapping[str, Shape], batch: int | None, folder: str) -> Message:
+def _with_known_shapes(layer: Message, stated_shapes: Mapping[str, Shape], batch: int | None, folder: str) -> Message:
     """A data or Input layer as an Input layer of these shapes; other layers as they are."""
     if layer["type"] == "Input":
         shapes = [tuple(shape["dim"]) for shape in layer["input_param"]["shape"]]
         shapes = shapes * len(layer["top"]) if len(shapes) == 1 else shapes
     elif layer["type"] in DATA_TYPES:
-        shapes = _data_shapes(layer, given, batch, folder)
+        shapes = _data_shapes(layer, stated_shapes, batch, folder)
     else:
         return layer
     sizes = [(batch, *shape[1:]) if batch is not None and shape else shape for shape in shapes]
@@ -92,15 +92,15 @@ def _with_known_shapes(layer: Message, given: Mapping[str, Shape], batch: int | 
                    input_param=Message("InputParameter", shape=messages))  # fmt: skip
 
 
-def _data_shapes(layer: Message, given: Mapping[str, Shape], batch: int | None, folder: str) -> list[Shape]:
-    """The shapes of a data layer's tops: given, else told by its data; labels have one number for each sample."""
+def _data_shapes(layer: Message, stated_shapes: Mapping[str, Shape], batch: int | None, folder: str) -> list[Shape]:
+    """The shapes of a data layer's tops: stated, else told by its data; labels have one number a sample."""
     tops = layer["top"]
-    if any(top in given for top in tops):
+    if any(top in stated_shapes for top in tops):
         sizes = [
             v["batch_size"] for _, v in layer.set_fields() if isinstance(v, Message) and "batch_size" in v.type.fields
         ]
         size = batch or next(iter(sizes), 0) or 1
-        return [(size, *given.get(top, ())) for top in tops]
+        return [(size, *stated_shapes.get(top, ())) for top in tops]
     try:
         source = open_blob_source(layer, "TRAIN", folders=(folder,), seed=0)
     except (DataError, UsageError) as error:

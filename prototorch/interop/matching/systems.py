@@ -11,7 +11,7 @@ from prototorch.interop.weight_file import WeightFile
 
 __all__ = ["candidate_tables", "choose_table"]
 
-SYSTEMS = ("torch", "keras", "prototorch")
+SYSTEMS = ("torch", "keras", "prototorch")  # of files that do not tell; those of Caffe do
 #: what the metadata of safetensors files of Hugging Face's libraries call the frameworks
 _METADATA_FORMATS = {"pt": "torch", "torch": "torch", "prototorch": "prototorch", "keras": "keras"}
 T = TypeVar("T")

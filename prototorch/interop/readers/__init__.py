@@ -18,9 +18,9 @@ __all__ = ["find_format", "formats", "read_weights"]
 def read_weights(path: str | os.PathLike[str]) -> WeightFile:
     """The weights of any readable file by name: ``file["conv1.weight"]`` is an array.
 
-    The format is recognized by the content, not by the ending: PyTorch, safetensors, Keras, ONNX, NumPy, NNabla, and
-    prototorch's own. Arrays are read when they are asked for, as memory maps of the file where its format allows; the
-    file must not change meanwhile. Nothing in a file is executed.
+    The format is recognized by the content, not by the ending: PyTorch, safetensors, Keras, Caffe, ONNX, NumPy,
+    NNabla, and prototorch's own. Arrays are read when they are asked for, as memory maps of the file where its format
+    allows; the file must not change meanwhile. Nothing in a file is executed.
 
     Raises UsageError for what is no path, ModelFileError for a file that is missing, damaged, hostile, or of a format
     that is not read; the message says what to save instead.
