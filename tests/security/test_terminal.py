@@ -18,6 +18,7 @@ from prototorch.cli.main import group
 from prototorch.errors import DataError, ModelError, warn_user
 from prototorch.terminal import EscapingStream, escape_controls, escape_line, escaped_output
 from prototorch.train.progress import progress_callbacks
+from tests.caffe.caffe_data import datum_records, write_own_lmdb
 from tests.security.pickle_assembler import archive, state, tensor
 from tests.train.test_callbacks import fit, model
 
@@ -50,6 +51,9 @@ def folder(tmp_path, monkeypatch):
             image.save(tmp_path / "images" / label / f"{i}{HOSTILE.replace('/', '')}.png")
     (tmp_path / "images" / label / "bad\x1b[2J.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing")
     header = ",".join(f"{name}{HOSTILE}" for name in "abc")
+    (tmp_path / "list\x1b[2J.txt").write_text(f"lost{HOSTILE}.png 1\n")
+    write_own_lmdb(tmp_path / "hostile.lmdb", [(b"\x01", datum_records([np.zeros((1, 2, 2), np.uint8)])[0][1]),
+                                               (HOSTILE.encode(), b"\xff")])  # fmt: skip
     (tmp_path / "table.csv").write_text(header + "\n" + "1,2,0\n3,4,1\n" * 4)
     (tmp_path / "words.csv").write_text(f"a,b\n1,{HOSTILE.replace(chr(13), '')}\n2,z\n")
     images = TEXT.format(hostile=HOSTILE, shape="1, 4, 4", source="images", more="on_error: skip")
@@ -102,6 +106,16 @@ CALLS = {
         ["show", "hostile.pt"],
         ["show", "hostile.npz", "--json"],
         [HOSTILE],
+    ),
+    "data": (
+        *((verb, HOSTILE) for verb in ("show", "mean")),
+        ["convert", HOSTILE, "-o", "x.lmdb"],
+        ["convert", "images", "-o", f"{HOSTILE.replace('/', '')}.lmdb"],
+        ["convert", "list\x1b[2J.txt", "-o", "y.lmdb"],
+        ["convert", "hostile.lmdb", "-o", "folder\x1b[2J"],
+        ["show", "hostile.lmdb"],
+        ["mean", "hostile.lmdb"],
+        ["mean", "hostile.lmdb", "-o", f"missing/{HOSTILE}"],
     ),
     "warmup": (["{text}", "--batch", "2", "--phase", "predict"],),
 }
