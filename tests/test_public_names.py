@@ -81,8 +81,8 @@ NAMES = {
     """,
     "caffe": """
         AdaDeltaSolver AdaGradSolver AdamSolver Blob Classifier Detector Layer NesterovSolver Net NetSpec
-        RMSPropSolver SGDSolver Solver TEST TRAIN allow_python coord_map draw get_solver has_nccl init_log
-        io layer_type_list layers log net_spec params proto set_device set_mode_cpu set_mode_gpu
+        RMSPropSolver SGDSolver Solver TEST TRAIN Timer allow_python coord_map draw get_solver has_nccl
+        init_log io layer_type_list layers log net_spec params proto set_device set_mode_cpu set_mode_gpu
         set_multiprocess set_random_seed set_solver_count set_solver_rank solver_count solver_rank to_proto
     """,
     "errors": """

@@ -21,6 +21,7 @@ _PUBLIC = {
     "Blob": ("blob", "Blob"),
     "Layer": ("layer", "Layer"),
     "Net": ("net", "Net"),
+    "Timer": ("timer", "Timer"),
     "Classifier": ("classifier", "Classifier"),
     "Detector": ("detector", "Detector"),
     **{name: ("net_spec", name) for name in ("NetSpec", "layers", "params", "to_proto")},

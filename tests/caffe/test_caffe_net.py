@@ -212,3 +212,11 @@ def test_types() -> None:
     types = pt.caffe.layer_type_list()
     assert {"Convolution", "Python", "Filter"} <= set(types)
     assert not pt.caffe.has_nccl()
+
+
+def test_timer() -> None:
+    timer = pt.caffe.Timer()
+    assert timer.ms == 0
+    timer.start()
+    timer.stop()
+    assert 0 <= timer.ms < 1000
