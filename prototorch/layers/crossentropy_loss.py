@@ -86,9 +86,9 @@ class InfogainLoss(_SoftmaxLoss):
     examples = [
         example("InfogainLoss { matrix: [1, 0.5, 0, 2] }", inputs=[(2,), ()], dtype=_INDICES, range=((-2, 2), (0, 2)),
                 **_SCALAR),
-        example('InfogainLoss { axis: 2  ignore_class: 2  normalization: "full"  return_probabilities: true }',
-                inputs=[(2, 3), (2,), (3,)],
-                dtype=("float32", "int32", "float32"), range=((-2, 2), (0, 3), (0, 1)), **_SCALAR),
+        example('InfogainLoss { axis: 2  ignore_class: 2  normalization: "full"  return_probabilities: true  '
+                "matrix: [1, 0, 0.5, 0, 2, 0, 0.25, 0, 1] }", inputs=[(2, 3), (2,)], dtype=_INDICES,
+                range=((-2, 2), (0, 3)), **_SCALAR),
     ]  # fmt: skip
 
     def output_count(self) -> int:

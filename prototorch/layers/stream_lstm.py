@@ -28,8 +28,7 @@ class StreamLSTM(StreamRecurrentLayer):
     gates, state_names = 4, ("h", "c")
     examples = [
         example("StreamLSTM { units: 2 }", inputs=[(2, 3), (2,)], range=((-1, 1), (0, 1)), **_TIME_FIRST),
-        example("StreamLSTM { units: 2  stateful: true }", inputs=[(3, 2, 2), (3,), (4,)], range=(-1, 1),
-                **_TIME_FIRST),
+        example("StreamLSTM { units: 2  stateful: true }", inputs=[(3, 2, 2), (3,)], range=(-1, 1), **_TIME_FIRST),
     ]  # fmt: skip
 
     def step(self, x: ArrayValue, recurrent: ArrayValue, states: Sequence[Any]) -> list[Any]:
@@ -49,7 +48,7 @@ class StreamRNN(StreamRecurrentLayer):
     output_bias_initializer: Initializer = field(default="zeros", doc="Initializer of the output's bias.")
     examples = [
         example("StreamRNN { units: 2 }", inputs=[(2, 3), (2,)], range=((-1, 1), (0, 1)), **_TIME_FIRST),
-        example("StreamRNN { units: 2  stateful: true }", inputs=[(3, 2, 2), (3,), (4,)], range=(-1, 1), **_TIME_FIRST),
+        example("StreamRNN { units: 2  stateful: true }", inputs=[(3, 2, 2), (3,)], range=(-1, 1), **_TIME_FIRST),
     ]
 
     def step(self, x: ArrayValue, recurrent: ArrayValue, states: Sequence[Any]) -> list[Any]:
