@@ -23,8 +23,9 @@ FLOATS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.5, 2.0, -0.1, -0.5)
 OFTEN = {
     "activation": 0.4, "strides": 0.5, "padding": 0.6, "use_bias": 0.3, "return_sequences": 0.6, "groups": 0.5,
     "initializer": 0.1, "regularizer": 0.12, "constraint": 0.12, "name": 0.0, "seed": 0.02, "use_ema": 0.1, "axis": 0.4,
-    "clipnorm": 0.3, "clipvalue": 0.2, "trainable": 0.0, "weights": 0.0, "mult": 0.05, "weight_decay": 0.2,
-    "backward_layer": 0.0, "noise_shape": 0.3, "fill_value": 0.1, "value_range": 0.0, "return_state": 0.15,
+    "share": 0.0, "clipnorm": 0.3, "clipvalue": 0.2, "trainable": 0.0, "weights": 0.0, "mult": 0.05,
+    "weight_decay": 0.2, "backward_layer": 0.0, "noise_shape": 0.3, "fill_value": 0.1, "value_range": 0.0,
+    "return_state": 0.15,
 }  # fmt: skip
 
 

@@ -128,6 +128,8 @@ class Growing:
         heavy = sum(w.spec.size for w in said.trace.weights.values())
         if any(not s.is_float or s.ndim < 2 or prod(s.shape[1:]) > self.most or 0 in s.shape for s in outs):
             return False
+        if sees_batch_axis(layer) or any(s.shape[0] != specs[0].shape[0] for s in outs):
+            return False
         if self.weights + heavy > self.heavy or (shape is not None and outs[0].shape[1:] != shape):
             return False
         if len(said.trace.graph.nodes) > 400:
@@ -281,6 +283,12 @@ class Growing:
                 assert self.add(Layer.lookup("Dense"), (self.last,), made=Layer.lookup("Dense")(8))
             return self.last
         return name
+
+
+def sees_batch_axis(layer: Layer) -> bool:
+    """Whether a layer works along the samples of a batch, so that it is for one batch size or loses that axis."""
+    axis = getattr(layer, "axis", None)
+    return 0 in (axis if isinstance(axis, tuple | list) else (axis,))
 
 
 def random_model(seed: int) -> RandomModel:

@@ -19,6 +19,7 @@ from tests.nets.trained_levels import checked
 pytestmark = [
     pytest.mark.filterwarnings("ignore::prototorch.errors.ModelWarning"),  # a mask may end in a random net
     pytest.mark.filterwarnings("ignore:data. the targets of:prototorch.data.checks.DataWarning"),  # they are random
+    pytest.mark.filterwarnings("ignore:data. the values of:prototorch.data.checks.DataWarning"),  # of random layers
 ]
 needs_native = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")
 
