@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from prototorch.data import DataWarning
 from prototorch.data.caffe import open_blob_source
 from prototorch.data.caffe.datum import encode_image_file
 from prototorch.data.caffe.mean_file import encode_mean
@@ -152,6 +153,11 @@ def test_images_that_are_encoded(tmp_path):
     np.testing.assert_array_equal(take(database_layer(tmp_path / "gray", 4))[0]["data"], PIXELS[:4, :1])
     colored = take(database_layer(tmp_path / "gray", 4, {"force_color": True}))[0]["data"]
     np.testing.assert_array_equal(colored, PIXELS[:4, :1].repeat(3, 1))
+
+
+def test_force_gray_of_pixels_is_reported(database):
+    with pytest.warns(DataWarning, match="force_color and force_gray have no effect"):
+        assert take(database_layer(database / "db", 2, {"force_gray": True}))[0]["data"].shape == (2, 3, 6, 7)
 
 
 def test_a_batch_takes_the_size_of_its_first_image(tmp_path):

@@ -6,6 +6,7 @@ Source: ``src/caffe/layers/data_layer.cpp`` of BVLC/caffe.
 from __future__ import annotations
 
 import os
+import warnings
 from math import prod
 
 import numpy as np
@@ -15,6 +16,7 @@ from prototorch.data.caffe.datum import Datum, read_datum
 from prototorch.data.caffe.ordered_records import OrderedRecords
 from prototorch.data.caffe.record_database import RecordDatabase, printable_key
 from prototorch.data.caffe.transform import ImageTransform, random_numbers
+from prototorch.data.checks import DataWarning
 from prototorch.data.safe_io import check_memory
 from prototorch.errors import DataError
 
@@ -58,6 +60,11 @@ class DatabaseSource(BlobSource):
         self._skip = random_numbers(transform.seed, 0, 1 << 32, 1)[0] % rand_skip if rand_skip else 0
         self._records: OrderedRecords | None = None
         first = self._first_datum()
+        if transform.color_mode != "unchanged" and not first.is_encoded:
+            warnings.warn(
+                f"{self.name}: force_color and force_gray have no effect: its records are pixels, not image files",
+                DataWarning, stacklevel=4,
+            )  # fmt: skip
         self.threads = min(MAX_DECODING_THREADS, os.cpu_count() or 1) if first.is_encoded else 1
         self.shapes = {tops[0]: (batch_size, *transform.output_shape(first.image.shape, self.name))}
         if len(tops) > 1:
