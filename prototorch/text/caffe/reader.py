@@ -20,6 +20,8 @@ from prototorch.text.syntax_tree import Body, Field, InvalidValue, ListValue, Va
 
 __all__ = ["read_message", "read_message_file", "read_net_file", "read_solver_file"]
 
+#: Of one text: nets of 1,000 layers have a quarter of it.
+MAX_CHARACTERS = 2 << 20
 _NATIVE = {"Param": "param", "Repeat": "repeat", "If": "if", "BlockDef": "block", "Include": "include"}
 
 
@@ -47,6 +49,9 @@ def read_message(text: str, type_name: str, path: str | None = None) -> Message:
     path: where the text comes from, for messages.
     """
     report = Report()
+    if len(text) > MAX_CHARACTERS:
+        report.add(f"{path or 'The text'}: a text of Caffe has at most {MAX_CHARACTERS} characters, not {len(text)}.")
+        report.raise_if_any()
     document = parse(text, path, report, is_protobuf=True)
     assert document.source is not None
     message = Message(type_name, span=Span(document.source, 0, 0))

@@ -6,8 +6,6 @@ import re
 from typing import Literal
 
 from prototorch.text.caffe.message_types import message_type
-from prototorch.text.diagnostics import Report
-from prototorch.text.reader import parse
 from prototorch.text.syntax_tree import BlockDef, Body, Document, Include, ListValue, Scalar
 
 __all__ = ["caffe_kind", "find_caffe_kind", "is_caffe_text"]
@@ -16,8 +14,16 @@ Kind = Literal["net", "solver"]
 
 #: Fields at the top level of a text that are fields of a Caffe net and not of a text of ours.
 _NET_FIELDS = frozenset({"layer", "layers", "input_dim", "input_shape", "force_backward", "state"})
+#: Fields that a solver has and a net has not.
+_SOLVER_FIELDS = frozenset(
+    message_type("SolverParameter").fields.keys() - message_type("NetParameter").fields.keys() - {"type"}
+)
 #: Fields at the top level that texts of ours have.
 _NATIVE_FIELDS = frozenset({"compile", "fit", "preprocess", "augment", "output"})
+#: Words before a name (or a file) that begin a statement of ours.
+_NATIVE_WORDS = frozenset({"block", "include"})
+_TOKEN = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}<>()\[\]:]|[\w.$+-]+""")
+_OPENERS, _CLOSERS, _QUOTES = frozenset("{<[("), frozenset("}>])"), frozenset("\"'")
 
 
 def caffe_kind(document: Document) -> Kind | None:
@@ -33,26 +39,44 @@ def caffe_kind(document: Document) -> Kind | None:
         return None
     if any(isinstance(fields[name].value, Body | ListValue) for name in ("layer", "layers") if name in fields):
         return "net"
-    solver, net = message_type("SolverParameter").fields, message_type("NetParameter").fields
-    only_solver = solver.keys() - net.keys() - {"type"}
-    if only_solver & fields.keys() and all(_is_lower(name) for name in fields):
+    if _SOLVER_FIELDS & fields.keys() and all(name[:1].islower() for name in fields):
         return "solver"
     has_input = "input" in fields and isinstance(fields["input"].value, Scalar)
     return "net" if has_input and _NET_FIELDS & fields.keys() else None
 
 
 def find_caffe_kind(text: str) -> Kind | None:
-    """As `caffe_kind`, of a text, which may have mistakes. A text without a word that Caffe's have is not parsed."""
-    names = _NET_FIELDS | message_type("SolverParameter").fields.keys()
-    if not re.search(rf"\b(?:{'|'.join(names)})\s*[:{{<\[]", text):
+    """As `caffe_kind`, of a text that has not been parsed and may have mistakes: by the names at its top level.
+
+    It ends at the first ``layer { }``: a text of ours defines its blocks before it uses them.
+    """
+    fields: set[str] = set()
+    depth, before = 0, ""  # before: the last name or value at the top level
+    is_value = False
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if token[0] == "#":
+            continue
+        if token in _OPENERS:
+            if depth == 0 and before in ("layer", "layers") and token != "(":
+                return None if _NATIVE_FIELDS & fields else "net"
+            depth += 1
+        elif token in _CLOSERS:
+            depth = max(depth - 1, 0)
+        elif depth == 0 and token != ":":
+            if before in _NATIVE_WORDS and not is_value:
+                return None
+            if not is_value and token[0] not in _QUOTES:
+                fields.add(token)
+            before = "" if is_value else token
+        is_value = token == ":"
+    if _NATIVE_FIELDS & fields or not all(name[:1].islower() for name in fields):
         return None
-    return caffe_kind(parse(text, None, Report(), is_protobuf=True))
+    if _SOLVER_FIELDS & fields:
+        return "solver"
+    return "net" if "input" in fields and _NET_FIELDS & fields else None
 
 
 def is_caffe_text(document: Document) -> bool:
     """Whether a document is a net or a solver of Caffe (see `caffe_kind`)."""
     return caffe_kind(document) is not None
-
-
-def _is_lower(name: str) -> bool:
-    return name[:1].islower()

@@ -7,7 +7,7 @@ import pytest
 from prototorch.errors import TextError
 from prototorch.text.caffe.net_state import filter_net
 from prototorch.text.caffe.reader import read_message
-from prototorch.text.caffe.recognition import caffe_kind
+from prototorch.text.caffe.recognition import caffe_kind, find_caffe_kind
 from prototorch.text.reader import parse
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,6 +64,8 @@ def test_both_kinds_of_rules_are_refused():
         ("base_lr: 0.1", "solver"),
         ("net: 'a.prototxt' type: 'SGD'", "solver"),
         ("net_param { layer { } }", "solver"),
+        ("# layer {\nsolver_mode: GPU\nbase_lr: 1e-05 type: 'layer {'", "solver"),
+        ("name: 'n' # x\nlayer: { name: 'a' }", "net"),
         ("block layer(n) { Dense { units: $n } }\nlayer { n: 2 }", None),
         ("include 'blocks.proto'\nlayer { n: 2 }", None),
         ("name: 'n'\ninput { name: 'x' shape: [2] }\nDense { units: 2 }", None),
@@ -75,9 +77,11 @@ def test_both_kinds_of_rules_are_refused():
 )
 def test_kind(text, kind):
     assert caffe_kind(parse(text)) == kind
+    assert find_caffe_kind(text) == kind
 
 
 def test_no_text_of_ours_is_one_of_caffe():
     paths = sorted((ROOT / "models").glob("*.proto"))
     assert paths
     assert [p.name for p in paths if caffe_kind(parse(p.read_text("utf-8"))) is not None] == []
+    assert [p.name for p in paths if find_caffe_kind(p.read_text("utf-8")) is not None] == []

@@ -145,6 +145,11 @@ def test_files_are_upgraded_and_mistakes_name_them(tmp_path):
         read_solver_file(path)
 
 
+def test_a_text_that_is_too_long_is_refused():
+    with pytest.raises(TextError, match="at most 2097152 characters"):
+        read_message("layer{}" * 300_000, "NetParameter")
+
+
 def test_places_of_fields():
     message = read_message('name: "n"\nlayer {\n  bottom: "a" bottom: "b"\n}', "NetParameter", "net.prototxt")
     layer = message["layer"][0]
