@@ -7,6 +7,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.conversion.convert import convert
+from tests.interop.caffe.test_native_nets import SOURCE, caffe_file
 
 TEXT = """
 input { name: "data"  shape: [3, 6, 6] }
@@ -35,3 +36,17 @@ def test_weights_go_to_caffe_and_back(tmp_path, name):
     assert not report.unexpected
     for key, array in model.weights.items():
         np.testing.assert_array_equal(again.weights[key], array)
+
+
+def test_the_sums_of_a_batch_norm_come_back_as_they_were(tmp_path):
+    text = SOURCE.format(norm="bn1", scale="scale1", top="b")
+    (tmp_path / "deploy.prototxt").write_text(text)
+    path, _ = caffe_file(tmp_path, "bn1", "scale1", weight=3.0)
+    model = pt.load_model(tmp_path / "deploy.prototxt", weights=str(path))
+    model.save(tmp_path / "net.h5")
+    convert(str(tmp_path / "net.h5"), str(tmp_path / "again.caffemodel"))
+    before, after = pt.read_weights(path), pt.read_weights(tmp_path / "again.caffemodel")
+    assert sorted(after) == sorted(before)
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array)
+    np.testing.assert_array_equal(after["bn1/2"], [3])
