@@ -32,6 +32,8 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     if device == "auto":
         device = os.environ.get(ENV_VAR) or ("cuda" if is_available() else "cpu")
     if device == "cuda":
+        if precision == "float64":
+            raise BackendError("precision float64 is computed on the CPU alone: use the device 'cpu'")
         return cuda_backend(ExecutionSettings(resolve_precision(precision, gpu=True), deterministic, autotune))
     if device != "cpu":
         raise BackendError(f"there is no device {device!r}; there are cpu and cuda.{did_you_mean(device, NAMES)}")

@@ -12,6 +12,8 @@ from prototorch.errors import BackendError, UsageError, did_you_mean
 
 #: the names in a model file; "auto" is tf32 on a GPU and fp32 on the CPU, "float32" another name of fp32
 PRECISION_NAMES = ("auto", "fp32", "tf32", "bf16", "fp16", "float32", "float64")
+#: those of a model's ``compile``; float64 is for Caffe's nets (`prototorch.caffe.Net`)
+MODEL_PRECISIONS = tuple(name for name in PRECISION_NAMES if name != "float64")
 #: names that exclude faster algorithms that round more: TF32 on a GPU, Winograd's convolutions on the CPU
 STRICT_NAMES = ("fp32", "float32")
 

@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from typing import Any, Literal
 
 from prototorch.backends.devices import NAMES
-from prototorch.backends.precision import PRECISION_NAMES
+from prototorch.backends.precision import MODEL_PRECISIONS
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import Dataset
 from prototorch.losses import Loss
@@ -211,7 +211,7 @@ class Compile(Block):
     )
     device: str = field(default="auto", type=Choice(NAMES),
                         doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "auto": a GPU where one is.')  # fmt: skip
-    precision: str = field(default="auto", type=Choice(PRECISION_NAMES),
+    precision: str = field(default="auto", type=Choice(MODEL_PRECISIONS),
                            doc='The arithmetic of a GPU: "fp32" (or "float32"), "tf32", "bf16" or "fp16"; "auto" is '
                                "tf32. On the CPU it is float32 always; there \"fp32\" leaves out Winograd's "
                                "convolutions, which are faster and round more (1e-5 of the largest).")  # fmt: skip

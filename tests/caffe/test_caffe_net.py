@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.errors import ShapeError, UsageError, WeightsError
+from prototorch.backends.devices import backend_for
+from prototorch.errors import BackendError, ShapeError, UsageError, WeightsError
 
 MLP = """
 name: "mlp"
@@ -220,3 +221,15 @@ def test_timer() -> None:
     timer.start()
     timer.stop()
     assert 0 <= timer.ms < 1000
+
+
+def test_float64_is_the_cpus(tmp_path: Path) -> None:
+    net = pt.caffe.Net(write(tmp_path, MLP), "TEST", precision="float64")
+    assert {net.blobs["out"].data.dtype, net.params["ip1"][0].data.dtype} == {np.dtype("float64")}
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    np.testing.assert_allclose(net.forward(data=x)["out"], mlp(net, x)[1], rtol=1e-12)
+    with pytest.raises(BackendError, match="float64"):
+        backend_for("cuda", precision="float64")
+    model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)])
+    with pytest.raises(UsageError, match="float64"):
+        model.compile(optimizer="sgd", loss="mse", precision="float64")
