@@ -1,5 +1,7 @@
 """Data layers: batches of Datums from databases, and their transformation beside a reference in NumPy."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -213,3 +215,14 @@ def test_records_that_do_not_fit(tmp_path):
         take(database_layer(tmp_path / "0", 0))
     with pytest.raises(DataError, match="no database is given"):
         take(data_layer("Data", "DataParameter", "data_param", batch_size=1))
+
+
+def test_no_more_batches_are_in_memory_than_prefetch_allows(tmp_path, monkeypatch):
+    write_own_lmdb(tmp_path / "db", encoded_records(PIXELS))
+    with open_blob_source(database_layer(tmp_path / "db", 2, prefetch=2), "TRAIN") as source:
+        begun = []
+        original = source.make_batch
+        monkeypatch.setattr(source, "make_batch", lambda number: begun.append(number) or original(number))
+        source.next_batch()
+        time.sleep(0.3)
+        assert sorted(begun) == [0, 1, 2]

@@ -29,7 +29,8 @@ class BlobSource(ABC):
         shapes: for each top the shape of the first batch, with all axes. A later batch may have another shape where
             the images of a database or a list differ in size.
         threads: that make batches at the same time.
-        prefetch: the number of batches that are made ahead; 0: each is made when it is taken.
+        prefetch: the largest number of batches that are made ahead, those that threads work on included; 0: each is
+            made when it is taken.
     """
 
     name: str
@@ -87,11 +88,12 @@ class BlobSource(ABC):
     def _new_pool(self, start: int) -> OrderedPool[Blobs] | InlinePool[Blobs]:
         if self.prefetch == 0:
             return InlinePool(lambda i: self.make_batch(start + i))
+        threads = min(self.threads, self.prefetch)
         return OrderedPool(
             lambda i: self.make_batch(start + i),
             sys.maxsize,
-            threads=self.threads,
-            read_ahead=self.prefetch,
+            threads=threads,
+            read_ahead=self.prefetch - threads,
             timeout=_TIMEOUT,
             describe=lambda i: f"batch {start + i} of {self.name}",
         )
