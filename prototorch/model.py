@@ -134,9 +134,8 @@ class Model(ModelStructure, ModelWeights, ModelExport):
     def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *, weighted_metrics: Any = None,
                 loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
                 seed: int = 0, threads: int | None = None, precision: str = "auto", deterministic: bool = False,
-                autotune: bool = False, memory: str = "normal", freeze: str | Sequence[str] = (),
-                lr_mult: Mapping[str, float] | None = None, decay_mult: Mapping[str, float] | None = None
-                ) -> None:  # fmt: skip
+                autotune: bool = False, memory: str = "normal", lr_mult: Mapping[str, float] | None = None,
+                freeze: str | Sequence[str] = (), decay_mult: Mapping[str, float] | None = None) -> None:  # fmt: skip
         """Configure the training, as in Keras. Existing weights stay; the optimizer's state is reset.
 
         Args:
