@@ -20,8 +20,9 @@ from prototorch.errors import ShapeError
 from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet
 from prototorch.interop.caffe.splits import insert_splits
 from prototorch.interop.caffe.translate import translate_net
-from prototorch.runtime.variables import Variables, initial_value
+from prototorch.runtime.variables import Variables, initial_value, total_bytes
 from prototorch.text.caffe.message import Message
+from prototorch.train.memory_estimate import weights_memory_error
 from prototorch.train.output_paths import default_run_dir
 
 __all__ = ["NetRunner"]
@@ -69,6 +70,9 @@ class NetRunner:
         except BaseException:
             self.close()
             raise
+        specs, free = {w.name: w.spec for w in net.weights.values()}, self.backend.free_bytes()
+        if free is not None and total_bytes(specs.values()) > free:
+            raise weights_memory_error(net.net, specs, free)
         for weight in net.weights.values():
             self.variables.create(weight.name, initial_value(weight, self.seed), own=True)
         self._execution = Execution(self._translate, net, self.host_layers, self.backend, self.variables, self.seed)

@@ -10,7 +10,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.backends.devices import backend_for
-from prototorch.errors import BackendError, ShapeError, UsageError, WeightsError
+from prototorch.errors import BackendError, ResourceError, ShapeError, UsageError, WeightsError
 
 MLP = """
 name: "mlp"
@@ -233,3 +233,9 @@ def test_float64_is_the_cpus(tmp_path: Path) -> None:
     model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)])
     with pytest.raises(UsageError, match="float64"):
         model.compile(optimizer="sgd", loss="mse", precision="float64")
+
+
+def test_weights_that_do_not_fit_in_memory(tmp_path: Path) -> None:
+    text = MLP.replace("num_output: 5", "num_output: 200000000").replace("dim: 4 dim: 3", "dim: 4 dim: 100000")
+    with pytest.raises(ResourceError, match="mlp"):
+        pt.caffe.Net(write(tmp_path, text), "TEST")
