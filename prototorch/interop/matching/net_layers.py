@@ -24,6 +24,7 @@ class NetLayer:
     shapes: Mapping[str, tuple[int, ...]]
     reads: tuple[str, ...] = ()
     _replacement: Sequence[WeightLayout] | None = field(default=None, compare=False)
+    _shared: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)  # weights of other layers
 
     @property
     def kind(self) -> str:
@@ -47,7 +48,7 @@ class NetLayer:
             yield self._replacement
             return
         try:
-            for layouts in table.variants(self.layer, self.shapes):
+            for layouts in table.variants(self.layer, {**self._shared, **self.shapes}):
                 yield [layout for layout in layouts if all(name in self.shapes for name in layout.ours)]
         except NotExpressibleError:
             return
@@ -73,7 +74,9 @@ def find_net_layers(
         node = nodes[name]
         names = (node.weights_key, *(n for n in sharing[node.weights_key] if n != node.weights_key))
         reads = sources.get(name, ())
-        result.append(NetLayer(node.weights_key, names, node.layer, groups[name], reads, replacements.get(name)))
+        shared = {s.weight: weights[s.source].spec.shape for s in node.layer.share if s.source in weights}
+        replacement = replacements.get(name)
+        result.append(NetLayer(node.weights_key, names, node.layer, groups[name], reads, replacement, shared))
     return result
 
 

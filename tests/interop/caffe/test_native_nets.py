@@ -132,3 +132,27 @@ layer { name: "two" type: "InnerProduct" bottom: "one" top: "two" param { name: 
     report = model.load_weights(tmp_path / "net.caffemodel")
     assert not report.missing
     assert not report.unexpected
+
+
+def test_a_shared_weight_keeps_its_place_among_the_blobs(tmp_path):
+    """A Scale whose factor is another layer's: its own shift is the second blob, which has the shape of the first."""
+    shared = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 } } }
+layer { name: "one" type: "Scale" bottom: "data" top: "one" param { name: "w" } param { name: "b" }
+        scale_param { bias_term: true } }
+layer { name: "two" type: "Scale" bottom: "one" top: "two" param { name: "w" } param { name: "c" }
+        scale_param { bias_term: true } }
+"""
+    net = translated(shared, "TEST")
+    weights = arrays_of(net)
+    write_caffemodel(tmp_path / "net.caffemodel", net, weights)
+    (tmp_path / "net.proto").write_text(
+        'input { name: "data"  shape: [3] }\n'
+        'Scale { name: "one"  use_bias: true }\n'
+        'Scale { name: "two"  use_bias: true  share { weight: "scale"  source: "one/scale" } }\n'
+    )
+    model = pt.load_model(tmp_path / "net.proto")
+    report = model.load_weights(tmp_path / "net.caffemodel")
+    assert not report.missing
+    assert not report.unexpected
+    np.testing.assert_array_equal(model.weights["two/bias"], weights["two/bias"])
