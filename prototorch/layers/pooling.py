@@ -11,6 +11,8 @@ from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import Pads, Sizes, check_rank, padding_field, resolve_padding, strides_field
+from prototorch.ops.pool import pooled_size
+from prototorch.ops.windows import kernel_offsets, window_slices
 from prototorch.schema import Ints, example, field
 
 
@@ -54,19 +56,54 @@ class _MaxPooling(_Pooling):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         attrs = self.window_attrs(ctx, x)
         y, number = ops.max_pool(x, **attrs)
-        return (y, _channel_positions(number, x.shape[2:], **attrs)) if self.return_indices else y
+        if not self.return_indices:
+            return y
+        if prod(self.pool_size) <= _MAX_COMPARED:
+            return y, _compared_positions(x, **attrs)
+        return y, _channel_positions(number, x.shape[2:], **attrs)
+
+
+_MAX_COMPARED = 256  # elements of a window for which the position of the largest is found by comparisons
+_LOWEST = -float(np.finfo(np.float32).max)
+
+
+def _first_positions(out: Sizes, size: Sizes, strides: Sizes, pads: Pads) -> Any:
+    """The position in a channel at which each window begins, int32 [*out]; that of padding lies outside."""
+    starts = [
+        (np.arange(o) * s - lo) * prod(size[i + 1 :])
+        for i, (o, s, (lo, _)) in enumerate(zip(out, strides, pads, strict=True))
+    ]
+    return np.sum(np.meshgrid(*starts, indexing="ij"), axis=0, dtype=np.int32)
+
+
+def _compared_positions(x: Any, kernel: Sizes, strides: Sizes, pads: Pads, ceil: bool) -> Any:
+    """The positions of the maxima, by elementwise ops, which other systems have, too."""
+    size, ones = tuple(x.shape[2:]), (1,) * len(kernel)
+    out = pooled_size(size, kernel, strides, pads, ceil)
+    ends = [
+        max((o - 1) * s + k - n - lo, hi) for o, s, k, n, (lo, hi) in zip(out, strides, kernel, size, pads, strict=True)
+    ]
+    around = tuple((lo, end) for (lo, _), end in zip(pads, ends, strict=True))
+    wide = ops.pad(x, pads=((0, 0), (0, 0), *around), value=_LOWEST)
+    first = _first_positions(out, size, strides, pads)
+    steps = [prod(size[i + 1 :]) for i in range(len(size))]
+    best, positions = None, None
+    for _, at in kernel_offsets(kernel):
+        part = wide[(..., *window_slices(at, out, strides, ones))]
+        here = first + np.int32(sum(a * step for a, step in zip(at, steps, strict=True)))
+        if best is None:
+            best, positions = part, ops.broadcast_to(np.asarray(here, np.int32), shape=tuple(part.shape))
+        else:
+            is_larger = ops.greater(part, best)
+            best, positions = ops.where(is_larger, part, best), ops.where(is_larger, here, positions)
+    return positions
 
 
 def _channel_positions(number: Any, size: Sizes, kernel: Sizes, strides: Sizes, pads: Pads, ceil: bool) -> Any:
     """The positions in a channel of the elements that have these positions in their windows."""
-    steps = [prod(size[i + 1 :]) for i in range(len(size))]
-    inside = [np.arange(k) * step for k, step in zip(kernel, steps, strict=True)]
-    start = [
-        (np.arange(o) * s - lo) * step
-        for o, s, (lo, _), step in zip(number.shape[2:], strides, pads, steps, strict=True)
-    ]
-    table, first = (np.sum(np.meshgrid(*parts, indexing="ij"), axis=0, dtype=np.int32) for parts in (inside, start))
-    return ops.take(table.reshape(-1), number) + first
+    inside = [np.arange(k) * prod(size[i + 1 :]) for i, k in enumerate(kernel)]
+    table = np.sum(np.meshgrid(*inside, indexing="ij"), axis=0, dtype=np.int32)
+    return ops.take(table.reshape(-1), number) + _first_positions(number.shape[2:], size, strides, pads)
 
 
 class _AveragePooling(_Pooling):

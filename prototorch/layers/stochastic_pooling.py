@@ -57,14 +57,12 @@ def draw_from_windows(ctx: Context, x: ArrayValue, kernel: Sizes, strides: Sizes
         sums.append(sums[-1] + part)
     shape = tuple(sums[-1].shape)
     threshold = ops.random_uniform(ctx.key(), site=site, shape=shape, dtype=x.dtype) * sums[-1]
-    number = ops.full(shape=shape, value=0, dtype="int32")
-    is_below = None
-    for total in sums[:-1]:
+    chosen, is_below = parts[0], None
+    for total, part in zip(sums, parts[1:], strict=False):
         below = ops.less(total, threshold)
         is_below = below if is_below is None else ops.logical_and(is_below, below)
-        number = number + ops.cast(is_below, dtype="int32")
-    pads = ((0, 0),) * len(kernel)
-    return ops.gather_pool_indices(x, number, kernel=kernel, strides=strides, pads=pads, ceil=ceil)
+        chosen = ops.where(is_below, part, chosen)
+    return chosen
 
 
 def weighted_window_mean(x: ArrayValue, kernel: Sizes, strides: Sizes, ceil: bool) -> Any:

@@ -261,3 +261,11 @@ def test_a_lone_kernel_h_beside_kernel_size_has_no_effect():
     text += 'layer { name: "l" type: "Pooling" bottom: "x" top: "y" pooling_param { kernel_size: 2 kernel_h: 3 } }'
     with pytest.warns(ModelWarning, match="Caffe ignores kernel_h beside kernel_size 2"):
         assert translate(text).shapes["l"] == (2, 4, 6, 4)
+
+
+@pytest.mark.parametrize("size", [(20, 18), (4, 5)])
+def test_positions_in_large_and_small_windows(size):
+    x = np.random.default_rng(0).integers(-9, 9, (2, 3, *size)).astype(float)
+    text = 'layer { name: "p" type: "Pooling" bottom: "x" top: "y" top: "mask" pooling_param { global_pooling: true } }'
+    run = run_layer(text, {"x": x}, seeds={})
+    np.testing.assert_array_equal(run.blobs["mask"].reshape(2, 3), x.reshape(2, 3, -1).argmax(axis=2))
