@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from prototorch.graph.ir import Graph, Node, Value
@@ -23,13 +23,16 @@ class BackwardGraph:
     saved: dict[str, Value] = field(default_factory=dict)
 
 
-def cut_backward(results: Mapping[str, Value], value_names: Mapping[Value, str], saves: bool) -> BackwardGraph:
+def cut_backward(
+    results: Mapping[str, Value], value_names: Mapping[Value, str], saves: bool, changed: Collection[str] = ()
+) -> BackwardGraph:
     """Cut a graph between its phases "forward" and "backward".
 
     results: what the backward part gives, by name. value_names: of values of the forward part that are inputs of the
     new graph. With ``saves`` all other values that the backward part reads become inputs, too; without it they are
     computed again from those with a name. What depends on states and constants alone, and views, are computed again in
-    either case.
+    either case. changed: names of states that the forward part changes: what they were before is an input with
+    ``saves``.
     """
     result = BackwardGraph()
     copies: dict[Value, Value] = {}
@@ -39,9 +42,8 @@ def cut_backward(results: Mapping[str, Value], value_names: Mapping[Value, str],
         """Whether a value follows from states and constants, or is a view."""
         if value not in cheap:
             node = value.producer
-            cheap[value] = value.kind in ("state", "constant") or (
-                node is not None and (node.op.is_view or all(is_cheap(v) for v in node.inputs))
-            )
+            is_kept = value.kind == "constant" or (value.kind == "state" and value.name not in changed)
+            cheap[value] = is_kept or (node is not None and (node.op.is_view or all(is_cheap(v) for v in node.inputs)))
         return cheap[value]
 
     def is_source(value: Value) -> bool:
@@ -53,7 +55,7 @@ def cut_backward(results: Mapping[str, Value], value_names: Mapping[Value, str],
             return result.graph.input(value_names[value], value.spec)
         if value.kind == "input":
             return result.graph.input(value.name, value.spec)
-        if value.kind == "state":
+        if value.kind == "state" and not (saves and value.name in changed):
             return result.graph.state(value.name, value.spec)
         if value.kind == "constant":
             return Value(result.graph, value.spec, "constant", value.name, value.stored_array)

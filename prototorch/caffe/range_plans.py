@@ -64,14 +64,14 @@ class RangePlans:
         value_names = dict(self._value_names)
         if use_saved:
             value_names |= {value: name for name, value in self._full_backward[0].saved.items()}
-        return cut_backward(results, value_names, saves), gradients
+        return cut_backward(results, value_names, saves, self.forward_range.trace.updates), gradients
 
     @cached_property
     def _forward_executor(self) -> Executor | None:
         trace = self.forward_range.trace
         saved = self._full_backward[0].saved if any(self.flags.layers[i] for i in self.layers) else {}
         outputs = {name: trace.values[name] for name in self.visible} | saved
-        outputs = {name: value for name, value in outputs.items() if value.kind != "input"}
+        outputs = {name: value for name, value in outputs.items() if value.kind not in ("input", "state")}
         if not outputs and not trace.updates:
             return None
         plan = make_plan(trace.graph, outputs, trace.updates, self.backend)
@@ -81,8 +81,10 @@ class RangePlans:
         """Run the layers. read: gives the values that they read; key: of the random numbers. Returns the visible
         values, in the memory of the plan."""
         executor, self._key = self._forward_executor, key
+        saved = self._full_backward[0].saved if any(self.flags.layers[i] for i in self.layers) else {}
+        states = {name: np.array(self.variables.borrow(v.name)) for name, v in saved.items() if v.kind == "state"}
         outputs = {} if executor is None else executor(self._inputs(executor, read))
-        self._saved_arrays = {name: array for name, array in outputs.items() if name not in self.visible}
+        self._saved_arrays = {name: array for name, array in outputs.items() if name not in self.visible} | states
         values = self.forward_range.trace.values
         aliases = {n: read(values[n].name) for n in self.visible if values[n].kind == "input"}
         return {name: outputs[name] for name in self.visible if name in outputs} | aliases

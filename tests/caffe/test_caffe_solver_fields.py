@@ -307,3 +307,27 @@ def test_a_loss_in_python_trains_as_the_native_one(make, folder, monkeypatch):
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-5, atol=1e-6)
     with pytest.raises(PrototorchError, match="python"):
         make(f"{BASE} train_net_param {{ {head} {target} {own} }}", allow_python=False)
+
+
+RECURRENT = """
+  layer { name: "d" type: "DummyData" top: "x" top: "cont" top: "y" dummy_data_param {
+    shape { dim: 5 dim: 3 dim: 4 } shape { dim: 5 dim: 3 } shape { dim: 5 dim: 3 dim: 2 }
+    data_filler { type: "constant" value: 0.3 } data_filler { type: "constant" value: 1 }
+    data_filler { type: "constant" value: 0.5 } } }
+  layer { name: "lstm" type: "LSTM" bottom: "x" bottom: "cont" top: "h" recurrent_param {
+    num_output: 2 weight_filler { type: "uniform" min: -0.3 max: 0.3 }
+    bias_filler { type: "constant" value: 0.1 } } }
+  layer { name: "loss" type: "EuclideanLoss" bottom: "h" bottom: "y" top: "loss" }
+"""
+
+
+@pytest.mark.parametrize("iter_size", [1, 2])
+def test_the_state_of_recurrent_layers_is_carried_in_both_ways_of_training(make, iter_size):
+    text = f"{BASE} max_iter: 3 snapshot_after_train: false random_seed: 2 iter_size: {iter_size}"
+    whole, parts = (make(f"{text} net_param {{ {RECURRENT} }}") for _ in range(2))
+    whole.solve()
+    for _ in range(3):
+        parts.step(1)
+    for blob, other in zip(whole.net.params["lstm"], parts.net.params["lstm"], strict=True):
+        np.testing.assert_allclose(blob.data, other.data, rtol=1e-6)
+    assert whole.loss == pytest.approx(parts.loss, rel=1e-6)
