@@ -11,6 +11,7 @@ from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import Pads, Sizes, check_rank, padding_field, resolve_padding, strides_field
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.pool import pooled_size
 from prototorch.ops.windows import kernel_offsets, window_slices
 from prototorch.schema import Ints, example, field
@@ -58,22 +59,33 @@ class _MaxPooling(_Pooling):
         y, number = ops.max_pool(x, **attrs)
         if not self.return_indices:
             return y
+        if prod(self.pool_size) > _MAX_WINDOW or prod(x.shape[2:]) > _MAX_POSITIONS:
+            ctx.fail(
+                f"return_indices takes windows of at most {_MAX_WINDOW:,} elements and channels of at most "
+                f"{_MAX_POSITIONS:,}, not {prod(self.pool_size):,} and {prod(x.shape[2:]):,}"
+            )
         if prod(self.pool_size) <= _MAX_COMPARED:
             return y, _compared_positions(x, **attrs)
         return y, _channel_positions(number, x.shape[2:], **attrs)
 
 
 _MAX_COMPARED = 256  # elements of a window for which the position of the largest is found by comparisons
+_MAX_WINDOW, _MAX_POSITIONS = 1 << 24, 1 << 30
 _LOWEST = -float(np.finfo(np.float32).max)
 
 
-def _first_positions(out: Sizes, size: Sizes, strides: Sizes, pads: Pads) -> Any:
-    """The position in a channel at which each window begins, int32 [*out]; that of padding lies outside."""
-    starts = [
-        (np.arange(o) * s - lo) * prod(size[i + 1 :])
-        for i, (o, s, (lo, _)) in enumerate(zip(out, strides, pads, strict=True))
-    ]
-    return np.sum(np.meshgrid(*starts, indexing="ij"), axis=0, dtype=np.int32)
+def _first_positions(out: Sizes, size: Sizes, strides: Sizes, pads: Pads, more: int = 0) -> LazyArray:
+    """The position in a channel at which each window begins, plus ``more``, int32 [*out]; that of padding lies
+    outside."""
+
+    def compute() -> Any:
+        starts = [
+            (np.arange(o) * s - lo) * prod(size[i + 1 :])
+            for i, (o, s, (lo, _)) in enumerate(zip(out, strides, pads, strict=True))
+        ]
+        return np.sum(np.meshgrid(*starts, indexing="ij"), axis=0) + more
+
+    return LazyArray(tuple(out), "int32", compute)
 
 
 def _compared_positions(x: Any, kernel: Sizes, strides: Sizes, pads: Pads, ceil: bool) -> Any:
@@ -85,14 +97,13 @@ def _compared_positions(x: Any, kernel: Sizes, strides: Sizes, pads: Pads, ceil:
     ]
     around = tuple((lo, end) for (lo, _), end in zip(pads, ends, strict=True))
     wide = ops.pad(x, pads=((0, 0), (0, 0), *around), value=_LOWEST)
-    first = _first_positions(out, size, strides, pads)
     steps = [prod(size[i + 1 :]) for i in range(len(size))]
     best, positions = None, None
     for _, at in kernel_offsets(kernel):
         part = wide[(..., *window_slices(at, out, strides, ones))]
-        here = first + np.int32(sum(a * step for a, step in zip(at, steps, strict=True)))
+        here = _first_positions(out, size, strides, pads, sum(a * step for a, step in zip(at, steps, strict=True)))
         if best is None:
-            best, positions = part, ops.broadcast_to(np.asarray(here, np.int32), shape=tuple(part.shape))
+            best, positions = part, ops.broadcast_to(here, shape=tuple(part.shape))
         else:
             is_larger = ops.greater(part, best)
             best, positions = ops.where(is_larger, part, best), ops.where(is_larger, here, positions)
@@ -101,9 +112,13 @@ def _compared_positions(x: Any, kernel: Sizes, strides: Sizes, pads: Pads, ceil:
 
 def _channel_positions(number: Any, size: Sizes, kernel: Sizes, strides: Sizes, pads: Pads, ceil: bool) -> Any:
     """The positions in a channel of the elements that have these positions in their windows."""
-    inside = [np.arange(k) * prod(size[i + 1 :]) for i, k in enumerate(kernel)]
-    table = np.sum(np.meshgrid(*inside, indexing="ij"), axis=0, dtype=np.int32)
-    return ops.take(table.reshape(-1), number) + _first_positions(number.shape[2:], size, strides, pads)
+
+    def compute() -> Any:
+        inside = [np.arange(k) * prod(size[i + 1 :]) for i, k in enumerate(kernel)]
+        return np.sum(np.meshgrid(*inside, indexing="ij"), axis=0).reshape(-1)
+
+    table = LazyArray((prod(kernel),), "int32", compute)
+    return ops.take(table, number) + _first_positions(number.shape[2:], size, strides, pads)
 
 
 class _AveragePooling(_Pooling):

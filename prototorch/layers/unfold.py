@@ -12,6 +12,7 @@ from prototorch.layers.windows import batch_axes_field, merge_batch_axes, split_
 from prototorch.ops.windows import dilated_size, kernel_offsets, num_windows, window_slices
 from prototorch.schema import example, field
 
+MAX_PADDING = 1 << 30
 MAX_WINDOW = 4096  # elements of a window, for each of which the graph has ops
 
 
@@ -45,6 +46,8 @@ class Unfold(Layer):
             self.refuse(
                 f"a window must have at most {MAX_WINDOW} elements, not {prod(self.kernel_size)}", "kernel_size"
             )
+        if max(self.padding) > MAX_PADDING:
+            self.refuse(f"padding must be at most {MAX_PADDING:,}, not {max(self.padding):,}", "padding")
         for name in ("strides", "padding", "dilation_rate"):
             if len(getattr(self, name)) not in (1, rank):
                 self.refuse(f"{name} must have 1 or {rank} numbers, not {len(getattr(self, name))}", name)
