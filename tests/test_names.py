@@ -19,7 +19,14 @@ EXEMPT = {
 
 #: Public class names that have two meanings on purpose: a layer, loss or metric bears Keras' name, an op its own class.
 #: Each row: the packages that may define the same name.
-TWICE = [{"ops", "layers"}, {"losses", "metrics"}, {"ops", "initializers"}, {"graph", "caffe"}, {"layers", "caffe"}]
+TWICE = [
+    {"ops", "layers"},
+    {"losses", "metrics"},
+    {"ops", "initializers"},
+    {"graph", "caffe"},
+    {"layers", "caffe"},
+    {"eager", "caffe"},
+]
 
 
 def _words() -> set[str]:

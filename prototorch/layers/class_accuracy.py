@@ -26,7 +26,9 @@ class ClassAccuracy(Layer):
     inputs = 2
     top_k: int = field(default=1, min=0, doc="How many of the largest scores count.")
     axis: int = field(default=1, doc="The axis of the classes, the batch dimension being 0.")
-    ignore_class: int | None = field(default=None, doc="A label whose positions do not count.")
+    ignore_class: int | None = field(
+        default=None, min=-(1 << 31), max=(1 << 31) - 1, doc="A label whose positions do not count."
+    )
     per_class: bool = field(default=False, doc="Whether to give the accuracy of each class, too.")
     examples = [
         example("ClassAccuracy { }", inputs=[(4,), ()], dtype=("float32", "int32"), range=((-1, 1), (0, 4)), **_SCALAR),

@@ -32,7 +32,9 @@ _FLOOR_DOC = (
 
 class _SoftmaxLoss(Layer):
     axis: int = field(default=1, doc="The axis of the classes, the batch dimension being 0.")
-    ignore_class: int | None = field(default=None, doc="A label whose positions do not count.")
+    ignore_class: int | None = field(
+        default=None, min=-(1 << 31), max=(1 << 31) - 1, doc="A label whose positions do not count."
+    )
     normalization: Normalization = normalization_field("valid")
     min_probability: float = field(default=0.0, min=0, below=1, doc=_FLOOR_DOC)
 

@@ -41,7 +41,10 @@ class SigmoidCrossentropyLoss(Layer):
 
     inputs = 2
     ignore_class: int | None = field(
-        default=None, doc="Targets with this integer part do not count (0 leaves out all between -1 and 1)."
+        default=None,
+        min=-(1 << 31),
+        max=(1 << 31) - 1,
+        doc="Targets with this integer part do not count (0 leaves out all between -1 and 1).",
     )
     normalization: Normalization = normalization_field("batch_size")
     examples = [

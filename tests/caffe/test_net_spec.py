@@ -71,8 +71,7 @@ def test_a_layer_without_tops_is_a_function_that_the_net_holds():
 
 
 def test_what_is_written_is_read_and_translated():
-    text = str(lenet().to_proto()).replace('"DummyData"', '"MemoryData"')
-    net = translate(text, {"data": (2, 1, 8, 8), "label": (2,)})
+    net = translate(str(lenet().to_proto()), {"data": (2, 1, 8, 8), "label": (2,)})
     assert net.shapes[net.blobs["ip/1"]] == (2, 4)
     assert net.layers[-1].loss_weights == (2.0,)
 
