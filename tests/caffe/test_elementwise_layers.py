@@ -49,7 +49,9 @@ def close(actual, expected, tolerance, what):
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance, err_msg=what)
 
 
-@pytest.mark.parametrize(("kind", "param", "function", "fields", "bounds"), CASES, ids=lambda v: str(v)[:60])
+@pytest.mark.parametrize(
+    ("kind", "param", "function", "fields", "bounds"), CASES, ids=lambda v: v.__name__ if callable(v) else str(v)
+)
 @pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
 def test_a_function_of_each_element(kind, param, function, fields, bounds, phase):
     rng = np.random.default_rng(len(kind) + len(fields))
