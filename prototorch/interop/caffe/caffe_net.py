@@ -93,7 +93,7 @@ class CaffeNet:
     inputs: Mapping[str, str]
     outputs: tuple[str, ...]
 
-    @property
+    @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of all values, with all axes."""
         return {name: spec.shape for name, spec in self.specs.items()}

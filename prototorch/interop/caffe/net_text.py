@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import index
 from typing import Any
 
 from prototorch.errors import FileError, UsageError
@@ -13,6 +14,7 @@ from prototorch.interop.caffe.caffe_net import CaffeNet
 from prototorch.interop.caffe.prediction_layers import PredictionLayers, prediction_layers
 from prototorch.interop.caffe.translate import translate_net
 from prototorch.text.caffe.message import Message
+from prototorch.text.caffe.mistakes import fail_at
 from prototorch.text.caffe.reader import read_net_file
 from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.diagnostics import Report
@@ -76,13 +78,30 @@ def read_prediction_net(
     return translate_prediction(read_net_file(path), input_shapes, (folder,))[0]
 
 
+def _sizes(blob: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """The sizes that a caller gives for an input, without axis 0. Raises UsageError unless they are 1 or more."""
+    try:
+        sizes = tuple(index(n) for n in shape)
+    except TypeError:
+        sizes = (0,)
+    if min(sizes, default=1) < 1:
+        raise UsageError(f"the shape of the input {blob!r}, without the batch, has integers of at least 1, not {shape}")
+    return sizes
+
+
 def translate_prediction(
     message: Message, input_shapes: Mapping[str, Sequence[int]] | None, folders: Sequence[str]
 ) -> tuple[CaffeNet, PredictionLayers]:
     """As `read_prediction_net`, of a NetParameter in its newest form, whose data files are looked for in ``folders``,
     too; and the layers that were taken."""
-    shapes = {blob: (1, *(int(n) for n in shape)) for blob, shape in (input_shapes or {}).items()}
+    shapes = {blob: (1, *_sizes(blob, shape)) for blob, shape in (input_shapes or {}).items()}
     layers = prediction_layers(message, shapes, folders)
     caffe = translate_net(layers.message, "TEST", shapes)
+    for layer in caffe.layers:
+        for blob, value in zip(layer.tops, layer.top_values, strict=False):
+            if value in caffe.inputs.values() and 0 in caffe.shapes[value][1:]:
+                fail_at(f"layer {layer.name!r} ({layer.type}): the input {blob!r} has the shape "
+                        f"{list(caffe.shapes[value])}: a net that predicts has sizes of at least 1 behind the batch. "
+                        f"Give them: --set {blob}.shape=[...]", layer.message.span)  # fmt: skip
     outputs = tuple(caffe.blobs[blob] for blob in layers.outputs)
     return replace(caffe, net=replace(caffe.net, outputs=outputs), outputs=layers.outputs), layers

@@ -136,9 +136,7 @@ class CaffeSite:
         weights = set(self.trace.weights)
         trace_node(self.trace, node)
         for value in node.tops:
-            if self.trace.values[value].spec.size > MAX_ELEMENTS:
-                self.fail(f"its output {list(self.shape(value))} has more than {MAX_ELEMENTS} elements, as many as a "
-                          "blob of Caffe may have")  # fmt: skip
+            self.check_size(value)
         shares = () if self.find_shares is None or key in self.shares else self.find_shares(self, node)
         self.shares[key] = shares or self.shares.get(key, ())
         if not shares:
@@ -150,6 +148,21 @@ class CaffeSite:
             del self.trace.graph.states[name]
         del self.trace.used_weights[key][node.name]
         return self._trace_node(replace(node, layer=node.layer.replace(share=shares)))
+
+    def check_size(self, value: str) -> None:
+        """An error for a value with more elements than a blob may have."""
+        if self.trace.values[value].spec.size > MAX_ELEMENTS:
+            self.fail(f"its output {list(self.shape(value))} has more than {MAX_ELEMENTS} elements, as many as a "
+                      "blob of Caffe may have")  # fmt: skip
+
+    def dims(self, shape: Message) -> tuple[int, ...]:
+        """The sizes of a BlobShape; an error, at its place, for a negative one."""
+        sizes = tuple(int(n) for n in shape["dim"])
+        for index, size in enumerate(sizes):
+            if size < 0:
+                fail_at(f"layer {self.name!r} ({self.type}): a size of a blob is at least 0, not {size}, in the shape "
+                        f"{list(sizes)}", shape.field_span("dim", index) or self.layer.span)  # fmt: skip
+        return sizes
 
     def add_for_each_bottom(self, layer: Layer, layouts: Sequence[WeightLayout] | None = None) -> None:
         """Add a node for each bottom, all with the same weights; each gives one of the layer's tops.
@@ -169,6 +182,8 @@ class CaffeSite:
         """
         self.kind = kind
         self.tops = tuple(self.new_input(b, s, dtype) for b, s in zip(self.layer["top"], shapes, strict=True))
+        for value in self.tops:
+            self.check_size(value)
 
     def canonical_axis(self, axis: int, message: Message, field_name: str = "axis", ndim: int | None = None) -> int:
         """An axis of the first bottom (or of ``ndim`` axes) as a non-negative index; an error for one that is not."""

@@ -33,5 +33,5 @@ def _dummy_shapes(site: CaffeSite, param: Message, count: int) -> list[tuple[int
             site.fail(f"it has {len(param[name])} {name} fields; expected one, or one for each of its {count} tops",
                       param, name)  # fmt: skip
     if not legacy:
-        return [tuple((param["shape"] * count)[i]["dim"]) for i in range(count)]
+        return [site.dims((param["shape"] * count)[i]) for i in range(count)]
     return [tuple((param[name] * count)[i] for name in _LEGACY_SIZES) for i in range(count)]

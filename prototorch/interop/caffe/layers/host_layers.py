@@ -10,7 +10,7 @@ from prototorch.layers import Variable
 def _parameter(site: CaffeSite) -> None:
     """A parameter blob as the top. It is 0 until weights are loaded: the layer has no filler."""
     site.check_counts(0, 1)
-    site.add(Variable(shape=tuple(site.layer["parameter_param"]["shape"]["dim"])))
+    site.add(Variable(shape=site.dims(site.layer["parameter_param"]["shape"])))
 
 
 @translator("Silence")
