@@ -41,6 +41,7 @@ __all__ = [
     "load_model",
     "load_saved",
     "make_model",
+    "model_from_document",
     "model_from_text",
     "open_document",
     "read_blocks",
@@ -102,7 +103,7 @@ def load_model(
             report = Report()
             caffe = caffe_document(check_text_file(path), params, overrides, report)
             document = load_document(path, params, overrides, report) if caffe is None else caffe[0]
-            model = _model_from_document(document, report)
+            model = model_from_document(document, report)
             model.compile_block = model.compile_block if compile else None
             if weights is None and model.weights_block is not None:
                 with located(find_span(model.weights_block, "source")):
@@ -190,7 +191,7 @@ def model_from_text(text: str, path: str | None = None, overrides: Sequence[str]
              params: Mapping[str, Any] | None = None) -> Model:  # fmt: skip
     """A model from a text. path: its name in messages. Raises TextError with all errors."""
     report = Report()
-    return _model_from_document(load_text(text, path, params, overrides, report), report)
+    return model_from_document(load_text(text, path, params, overrides, report), report)
 
 
 def open_document(path: str, params: Mapping[str, Any], overrides: Sequence[str], report: Report) -> Document:
@@ -218,7 +219,8 @@ def read_blocks(document: Document, report: Report) -> tuple[Net | None, dict[st
     return net, blocks
 
 
-def _model_from_document(document: Document, report: Report) -> Model:
+def model_from_document(document: Document, report: Report) -> Model:
+    """The model of an expanded document. Raises TextError with the mistakes in the report."""
     net, blocks = read_blocks(document, report)
     report.raise_if_any()
     assert net is not None
@@ -245,7 +247,7 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
     report = Report()
     document = load_text(saved.text, fspath(path), None, overrides, report)
     _state_defaults(document.fields)
-    model = _model_from_document(document, report)
+    model = model_from_document(document, report)
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
     _check_training_state(model, saved, overrides, fspath(path))

@@ -13,6 +13,7 @@ from prototorch.data.safe_io import printable_path
 from prototorch.errors import ModelFileError, UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.probe import trace_net
+from prototorch.interop.caffe.shape_settings import shape_settings
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers import find_importer
 from prototorch.interop.matching import Match, match_weights
@@ -94,9 +95,12 @@ def open_source(
         source = load_model(own, overrides=overrides)
         has_weights = is_saved(own) or source.weights_block is not None
         return ConversionSource(path, source, has_weights=has_weights, shapes=shapes)
-    if overrides:
-        raise UsageError("--set needs a text of ours: it sets its params")
     importer = find_importer(path)
+    if overrides and (importer is None or importer.name != "caffe"):
+        raise UsageError("--set needs a text of ours: it sets its params; of a net of Caffe it gives sizes of inputs")
+    if overrides:
+        stated = {**import_options.get("input_shapes", {}), **shape_settings(overrides)}
+        import_options = {**import_options, "input_shapes": stated}
     if importer is not None:
         _check_options(path, import_options, importer.options)
         return _imported(path, importer.load(path, **import_options))

@@ -14,6 +14,7 @@ from prototorch.errors import DataError, UsageError
 from prototorch.graph.plan_printer import describe_plan
 from prototorch.interop.caffe.caffe_net import CaffeNet
 from prototorch.interop.caffe.prediction_layers import DATA_TYPES, is_measure
+from prototorch.interop.caffe.shape_settings import shape_settings
 from prototorch.interop.caffe.splits import insert_splits
 from prototorch.interop.caffe.translate import translate_net
 from prototorch.measure.machine import measure_peaks
@@ -23,8 +24,6 @@ from prototorch.runtime.variables import Variables, initial_value
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.net_state import filter_net
 from prototorch.text.caffe.reader import read_net_file
-from prototorch.text.overrides import parse_overrides
-from prototorch.text.syntax_tree import ListValue, to_python_value
 from prototorch.train.step_inputs import TRAIN
 from prototorch.train.synthetic_batch import make_synthetic_batch
 
@@ -43,7 +42,7 @@ def profile_caffe_net(
     """
     text = read_net_file(path)
     message = filter_net(text, "TRAIN", text["state"]["level"], text["state"]["stage"])
-    shapes = _given_shapes(settings)
+    shapes = shape_settings(settings)
     folder = os.path.dirname(os.path.abspath(path))
     message["layer"] = [_with_known_shapes(layer, shapes, batch, folder) for layer in message["layer"]]
     net = translate_net(insert_splits(message), "TRAIN", {})
@@ -62,19 +61,6 @@ def profile_caffe_net(
     size = next(iter(specs.values())).shape[0] if specs else 1
     title = f"{plans.net.name}: training step, batch {size}, {backend.name}"
     return build_profile(plans.net, plan, describe_plan(plan, backend, title), timing, size, measure_peaks(backend))
-
-
-def _given_shapes(settings: Sequence[str]) -> dict[str, Shape]:
-    """Shapes without axis 0 by blob. Raises UsageError for other settings."""
-    params, others = parse_overrides(settings)
-    shapes = {}
-    for setting in others:
-        if len(setting.path) != 2 or setting.path[1] != "shape" or not isinstance(setting.value, ListValue):
-            raise UsageError(f"--set {'.'.join(map(str, setting.path))}: a net of Caffe takes BLOB.shape=[3,227,227]")
-        shapes[setting.path[0]] = tuple(int(n) for n in to_python_value(setting.value))
-    if params:
-        raise UsageError(f"--set {next(iter(params))}: a net of Caffe has no params")
-    return shapes
 
 
 def _with_known_shapes(layer: Message, stated_shapes: Mapping[str, Shape], batch: int | None, folder: str) -> Message:

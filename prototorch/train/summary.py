@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,15 +82,15 @@ def summarize(net: Net, plan_cache: PlanCache | None = None, batch: int | None =
     if any(net.unknown_sizes()):
         two = trace(net, probe_specs(net, 1, PROBE_SIZES[-1]), False)
     rows: list[LayerSummary] = []
+    sizes: Counter[str] = Counter()  # elements of the weights of each layer
+    for weight in one.weights.values():
+        sizes[weight.layer] += weight.spec.size
     for node in net.nodes:
-        weights = [w for w in one.weights.values() if w.layer == node.name]
         shape: tuple[int | None, ...] = one.values[node.tops[0]].shape[1:]
         if two is not None:
             other = two.values[node.tops[0]].shape[1:]
             shape = tuple(a if a == b else None for a, b in zip(shape, other, strict=True))
-        rows.append(
-            LayerSummary(node.name, type(node.layer).__name__, shape, sum(w.spec.size for w in weights), node.bottoms)
-        )
+        rows.append(LayerSummary(node.name, type(node.layer).__name__, shape, sizes[node.name], node.bottoms))
     selected = one.weights if plan_cache is None else plan_cache.steps.trained_weights.select(one)
     trainable = sum(w.spec.size for w in selected.values() if w.trainable)
     total = sum(w.spec.size for w in one.weights.values())

@@ -11,6 +11,8 @@ from prototorch.cli.caffe_options import caffe_kind_of
 from prototorch.cli.options import json_option, model_argument, open_model, print_json, set_option
 from prototorch.interop.caffe.blob_table import blob_rows, format_blobs
 from prototorch.interop.caffe.net_text import caffe_document
+from prototorch.load import find_model_file, model_from_document
+from prototorch.text.diagnostics import Report
 
 
 @click.command()
@@ -29,8 +31,10 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, as_json: b
       prototorch summary my.proto --json
       prototorch summary deploy.prototxt
     """
-    result = summary(open_model(file, overrides), batch)
-    caffe = caffe_document(file, None, overrides) if caffe_kind_of(file) == "net" else None
+    report = Report()
+    caffe = caffe_document(find_model_file(file), None, overrides, report) if caffe_kind_of(file) == "net" else None
+    model = open_model(file, overrides) if caffe is None else model_from_document(caffe[0], report)
+    result = summary(model, batch)
     blobs = [] if caffe is None else blob_rows(caffe[1])
     if as_json:
         print_json(result.as_dict() | ({"blobs": [asdict(row) for row in blobs]} if blobs else {}))

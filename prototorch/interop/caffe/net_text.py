@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from operator import index
 from typing import Any
 
 from prototorch.errors import FileError, UsageError
 from prototorch.graph.net_writer import net_fields
 from prototorch.interop.caffe.caffe_net import CaffeNet
 from prototorch.interop.caffe.prediction_layers import PredictionLayers, prediction_layers
+from prototorch.interop.caffe.shape_settings import input_sizes, parse_shape_settings
 from prototorch.interop.caffe.translate import translate_net
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.mistakes import fail_at
 from prototorch.text.caffe.reader import read_net_file
 from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.diagnostics import Report
-from prototorch.text.overrides import apply_overrides, parse_overrides
+from prototorch.text.overrides import apply_overrides
 from prototorch.text.reader import read_file
-from prototorch.text.syntax_tree import Document, ListValue, to_python_value
+from prototorch.text.syntax_tree import Document
 
 __all__ = ["caffe_document", "read_prediction_net", "translate_prediction"]
 
@@ -50,17 +50,8 @@ def caffe_document(
     shapes = {blob: tuple(shape) for blob, shape in dict(given.pop("input_shapes", {})).items()}
     if given:
         raise UsageError(f"{name}: a net of Caffe has no param {next(iter(given))!r}; it takes input_shapes")
-    set_params, others = parse_overrides(settings)
-    if set_params:
-        raise UsageError(
-            f"--set {next(iter(set_params))}: a net of Caffe has no params; layer.field=value sets a field"
-        )
-    kept = []
-    for setting in others:
-        if len(setting.path) == 2 and setting.path[1] == "shape" and isinstance(setting.value, ListValue):
-            shapes[setting.path[0]] = tuple(to_python_value(setting.value))
-        else:
-            kept.append(setting)
+    stated, kept = parse_shape_settings(settings)
+    shapes |= stated
     caffe = read_prediction_net(name, shapes)
     document = Document(tuple(net_fields(caffe.net)))
     return apply_overrides(document, kept, Report() if report is None else report), caffe
@@ -78,23 +69,12 @@ def read_prediction_net(
     return translate_prediction(read_net_file(path), input_shapes, (folder,))[0]
 
 
-def _sizes(blob: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The sizes that a caller gives for an input, without axis 0. Raises UsageError unless they are 1 or more."""
-    try:
-        sizes = tuple(index(n) for n in shape)
-    except TypeError:
-        sizes = (0,)
-    if min(sizes, default=1) < 1:
-        raise UsageError(f"the shape of the input {blob!r}, without the batch, has integers of at least 1, not {shape}")
-    return sizes
-
-
 def translate_prediction(
     message: Message, input_shapes: Mapping[str, Sequence[int]] | None, folders: Sequence[str]
 ) -> tuple[CaffeNet, PredictionLayers]:
     """As `read_prediction_net`, of a NetParameter in its newest form, whose data files are looked for in ``folders``,
     too; and the layers that were taken."""
-    shapes = {blob: (1, *_sizes(blob, shape)) for blob, shape in (input_shapes or {}).items()}
+    shapes = {blob: (1, *input_sizes(blob, shape)) for blob, shape in (input_shapes or {}).items()}
     layers = prediction_layers(message, shapes, folders)
     caffe = translate_net(layers.message, "TEST", shapes)
     for layer in caffe.layers:

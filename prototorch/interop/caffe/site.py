@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import NoReturn
 
 from prototorch.graph.net import LayerNode
@@ -133,7 +134,7 @@ class CaffeSite:
         key = node.weights_key
         if key in self.shares:
             node = replace(node, layer=node.layer.replace(share=self.shares[key]))
-        weights = set(self.trace.weights)
+        count = len(self.trace.weights)
         trace_node(self.trace, node)
         for value in node.tops:
             self.check_size(value)
@@ -141,7 +142,7 @@ class CaffeSite:
         self.shares[key] = shares or self.shares.get(key, ())
         if not shares:
             return node
-        for name in set(self.trace.weights) - weights:  # those that it has as a layer of its own
+        for name in tuple(islice(self.trace.weights, count, None)):  # those that it has as a layer of its own
             del self.trace.weights[name]
             self.trace.weight_keys.pop(name, None)
             self.trace.updates.pop(name, None)
