@@ -37,11 +37,11 @@ momentum: 0.9 weight_decay: 0.005 type: "Nesterov" random_seed: 3 clip_gradients
 
 @pytest.fixture
 def converted(tmp_path):
-    def run(net, solver=None):
+    def run(net, solver=None, shape=(5,)):
         (tmp_path / "net.prototxt").write_text(net)
         (tmp_path / "solver.prototxt").write_text(solver or "")
         source = "net" if solver is None else "solver"
-        shapes = {"input_shapes": {"data": [5]}}
+        shapes = {"input_shapes": {"data": list(shape)}}
         result = convert(str(tmp_path / f"{source}.prototxt"), str(tmp_path / "a.proto"), import_options=shapes)
         return pt.load_model(tmp_path / "a.proto"), (tmp_path / "a.proto").read_text(), result.notes
 
@@ -98,3 +98,26 @@ def test_losses_that_are_none_of_ours_are_named(converted):
     _, text, notes = converted(NET + SOFTMAX.replace("SoftmaxWithLoss", "HingeLoss"))
     assert "left out: the loss loss (HingeLoss)" in notes
     assert "compile" not in text
+
+
+def test_what_is_left_out_is_named(converted):
+    data = NET.replace('batch_size: 6 }', 'batch_size: 6 } transform_param { scale: 0.00390625 mirror: true '
+                       'mean_value: 104 mean_value: 117 }')  # fmt: skip
+    only_train = 'layer { name: "noise" type: "Dropout" bottom: "ip2" top: "ip3" include { phase: TRAIN } }'
+    _, _, notes = converted(data + SOFTMAX + ACCURACY + only_train, SOLVER)
+    text = "\n".join(notes)
+    assert "left out: the layer noise (Dropout), which the phase TRAIN alone has" in text
+    for stated in ("scale: 0.00390625", "mirror: true", "mean_value: [104, 117]"):
+        assert stated in text
+
+
+def test_an_accuracy_on_maps_is_left_out_with_a_note(converted):
+    net = """
+    layer { name: "d" type: "HDF5Data" top: "data" top: "label" hdf5_data_param { source: "no" batch_size: 6 } }
+    layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
+      convolution_param { num_output: 3 kernel_size: 1 } }
+    layer { name: "loss" type: "SoftmaxWithLoss" bottom: "conv" bottom: "label" top: "loss" }
+    layer { name: "acc" type: "Accuracy" bottom: "conv" bottom: "label" top: "acc" }
+    """
+    _, _, notes = converted(net, shape=[2, 4, 4])
+    assert "left out: the metric acc (Accuracy), which reads [1, 3, 4, 4], not [batch, classes]" in notes

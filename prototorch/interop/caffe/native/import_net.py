@@ -50,6 +50,7 @@ def import_caffe(
     names = {node: layer.name for layer in caffe.layers for node in layer.nodes if layer.name != node}
     train_data = [layer for layer in filter_net(message, "TRAIN")["layer"] if layer["type"] in DATA_TYPES]
     sections, notes = training_sections(caffe, layers, [*trace_net(net, 1).weights], solver, train_data)
+    notes += _training_notes(message)
     if arrays is not None:
         notes.insert(0, f"weights from {os.path.basename(os.fspath(weights or ''))}")
     return ImportedModel(net, native or {}, tuple(notes), names, sections=tuple(sections))
@@ -71,6 +72,17 @@ def _read(path: str | os.PathLike[str]) -> tuple[Message, Message | None, tuple[
     with located(solver.field_span(name)):
         found = FileSearch((folder, *_parents(folder))).find(solver[name], "net")
     return _with_state(read_net_file(found), solver), solver, (str(found.parent), folder)
+
+
+def _training_notes(message: Message) -> list[str]:
+    """A sentence for each layer that only the phase TRAIN has: what is converted is the net of the phase TEST."""
+    state = message["state"]
+    train, test = (filter_net(message, phase, state["level"], state["stage"])["layer"] for phase in ("TRAIN", "TEST"))
+    kept = {layer["name"] for layer in test}
+    return [
+        f"left out: the layer {layer['name']} ({layer['type']}), which the phase TRAIN alone has"
+        for layer in train if layer["name"] not in kept and layer["type"] not in DATA_TYPES
+    ]  # fmt: skip
 
 
 def _with_state(net: Message, solver: Message) -> Message:

@@ -43,7 +43,7 @@ def training_sections(
         return [], notes
     by_output = {loss.output: loss for loss in losses}
     fields: dict[str, Any] = {"loss": [by_output[o] for o in _values(caffe, layers.outputs) if o in by_output]}
-    metrics = [metric for layer in layers.measures if (metric := _metric(caffe, layer)) is not None]
+    metrics = [metric for layer in layers.measures if (metric := _metric(caffe, layer, notes)) is not None]
     if len(layers.outputs) == 1:
         fields["loss"] = [loss.replace(output=None) for loss in fields["loss"]]
         metrics = [metric.replace(output=None) for metric in metrics]
@@ -116,10 +116,16 @@ def _activated(caffe: CaffeNet, layer: Message, activation: type[Layer]) -> str 
     return next((value for value in made if value in caffe.net.outputs), None)
 
 
-def _metric(caffe: CaffeNet, layer: Message) -> OutputMetric | None:
-    """The metric of ours for an Accuracy layer."""
+def _metric(caffe: CaffeNet, layer: Message, notes: list[str]) -> OutputMetric | None:
+    """The metric of ours for an Accuracy layer; None, with a note, for one that is none of ours."""
+    if layer["type"] != "Accuracy":
+        return None
     value, param = _prediction(caffe, layer), layer["accuracy_param"]
-    if layer["type"] != "Accuracy" or value is None or len(caffe.shapes[value]) != 2:
+    if value is None or len(caffe.shapes[value]) != 2:
+        reason = (
+            "does not read an output" if value is None else f"reads {list(caffe.shapes[value])}, not [batch, classes]"
+        )
+        notes.append(f"left out: the metric {layer['name']} (Accuracy), which {reason}")
         return None
     count = param["top_k"]
     name = layer["name"] if layer["name"].isidentifier() else None
@@ -158,11 +164,18 @@ def _fit(solver: Message, data: Sequence[Message], notes: list[str]) -> Fit:
         fields["validation_steps"] = solver["test_iter"][0]
     for layer in data:
         transform = layer["transform_param"]
-        stated = ", ".join(f.name for f, _ in transform.set_fields())
+        stated = ", ".join(_stated_field(f.name, value) for f, value in transform.set_fields())
         prepared = f"; it prepares them by {stated}" if stated else ""
         notes.append(f"the data of the layer {layer['name']} ({layer['type']}) are not converted: name yours in "
                      f"fit {{ data {{ source }} }}{prepared}")  # fmt: skip
     return Fit(**fields)
+
+
+def _stated_field(name: str, value: Any) -> str:
+    """A field with its value, or its values, as a Caffe text has it: ``scale: 0.00390625``."""
+    values = value if isinstance(value, list | tuple) else [value]
+    texts = [str(v).lower() if isinstance(v, bool) else f"{v:.9g}" if isinstance(v, float) else str(v) for v in values]
+    return f"{name}: {texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}"
 
 
 def _batch_size(layer: Message) -> int:
