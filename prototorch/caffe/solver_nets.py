@@ -9,10 +9,10 @@ from pathlib import Path
 
 from prototorch.data.caffe.file_search import FileSearch
 from prototorch.errors import DataError
+from prototorch.interop.caffe.named_net import read_named_net
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.mistakes import fail_at
 from prototorch.text.caffe.net_state import filter_net
-from prototorch.text.caffe.reader import read_net_file
 from prototorch.text.caffe.upgrade import upgrade_net
 
 __all__ = ["NetSource", "find_test_nets", "find_train_net"]
@@ -84,7 +84,8 @@ def _open(
             path = search.find(value, "net")
         except DataError as error:
             fail_at(f"{field}: {error}", solver.field_span(field, index))
-        net, description = read_net_file(path), f"{field} file: {value}"
+        net = read_named_net(path, value, solver.field_span(field, index))
+        description = f"{field} file: {value}"
         folders = tuple(dict.fromkeys((os.fspath(Path(path).parent), *folders)))
     state = Message("NetState", phase=phase)
     for other in (net["state"], *states):

@@ -115,7 +115,7 @@ def test_mistakes_when_it_is_opened(folder):
     with pytest.raises(DataError, match="HDF5Data does not transform"):
         open_blob_source(transformed, "TRAIN", folders=[folder])
     (folder / "list.txt").write_text("a.h5 c.h5")
-    with pytest.raises(DataError, match=r"list.txt: HDF5 file 'c.h5': there is no such file"):
+    with pytest.raises(DataError, match=r"list.txt, line 1: there is no such HDF5 file"):
         open_blob_source(layer(), "TRAIN", folders=[folder])
     (folder / "list.txt").write_text(" \n")
     with pytest.raises(DataError, match="names no file"):

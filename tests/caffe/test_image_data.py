@@ -82,7 +82,7 @@ def test_what_a_line_means(tmp_path):
         ("", "is empty; expected a line"),
         ("a.png 1\n\nb.png 2\n", "line 2: is empty"),
         ("a.png 99999999999\n", "line 1: has the label 99999999999, which does not fit in 32 bits"),
-        ("a.png 1\nlost.png 1\n", r"line 2: image 'lost.png': there is no such file"),
+        ("a.png 1\nlost.png 1\n", r"line 2: there is no such image"),
         ("a.png 1\nlist.txt 1\n", r"line 2: .*list.txt: is not an image"),
         ("a.png 1\nsmall.png 1\n", r"line 2: the image gives .* \[3, 4, 4\], but the batch began with \[3, 8, 10\]"),
     ],

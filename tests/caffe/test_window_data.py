@@ -149,14 +149,14 @@ def test_places_of_windows(square, pad):
     [
         ("", "has no windows of the foreground"),
         ("# 0\na.png 3 20 30 1\n4 0.9 0 0 7 7\n", "has no windows of the background"),
-        ("# 1\na.png 3 20 30 0\n", "line 1: expected '# 0', the next image, not '# 1'"),
+        ("# 1\na.png 3 20 30 0\n", "line 1: expected '# 0', the next image"),
         ("# 0\na.png 3 20\n", "the list ends where height|the list ends where width"),
         ("# 0\na.png 3 20 30 1\n0 0.9 0 0 7 7\n", "line 3: a window with the overlap 0.9 is an object, but .* is 0"),
-        ("# 0\na.png 3 20 30 1\n4 x 0 0 7 7\n", "line 3: expected an overlap, a number, not 'x'"),
-        ("# 0\na.png 3 20 30 1\n4 .5 0 0.5 7 7\n", "line 3: expected y1, an integer, not '0.5'"),
+        ("# 0\na.png 3 20 30 1\n4 x 0 0 7 7\n", "line 3: expected an overlap, a number"),
+        ("# 0\na.png 3 20 30 1\n4 .5 0 0.5 7 7\n", "line 3: expected y1, an integer"),
         ("# 0\na.png 1 20 30 2\n4 .5 0 0 7 7\n1 0 0 0 7 7", "the images have 1 channels; WindowData reads 3"),
         ("# 0\na.png 3 20 30 2\n4 .5 0 0 30 7\n1 0 0 0 30 7", r"the window \[0, 0, 30, 7\] of 'a.png' does not lie in"),
-        ("# 0\nlost.png 3 20 30 2\n4 .5 0 0 3 7\n1 0 0 0 3 7", "image 'lost.png': there is no such file"),
+        ("# 0\nlost.png 3 20 30 2\n4 .5 0 0 3 7\n1 0 0 0 3 7", "image 0: there is no such image"),
         ("# 0\na.png 3 20 30 99999999\n4 .5 0 0 7 7\n", "the list ends where"),
     ],
 )

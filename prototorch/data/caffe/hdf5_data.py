@@ -61,11 +61,12 @@ class HDF5ListSource(BlobSource):
             raise DataError(f"batch_size must be 1 or more, not {batch_size}")
         path = search.find(source, "list of HDF5 files")
         self.name = printable_path(path)
-        words = bytes(read_lines(path, MAX_LINE_BYTES, MAX_LIST_BYTES)).decode("utf-8", "surrogateescape").split()
+        text = bytes(read_lines(path, MAX_LINE_BYTES, MAX_LIST_BYTES)).decode("utf-8", "surrogateescape")
+        words = [(word, number) for number, line in enumerate(text.split("\n"), 1) for word in line.split()]
         if not words:
             raise DataError(f"{self.name}: names no file; expected the name of an HDF5 file in each line")
         inner = search.with_folder_of(path)
-        self.files = [self._find(inner, word) for word in words]
+        self.files = [inner.find(word, "HDF5 file", f"{self.name}, line {line}") for word, line in words]
         self.tops, self.batch_size, self.shuffle, self.seed, self.dtype = tops, batch_size, shuffle, seed, dtype
         self._pass = self._file_position = self._row = 0  # of the next row, and of its file in the pass
         self._number = 0  # of the next batch
@@ -77,12 +78,6 @@ class HDF5ListSource(BlobSource):
         self._row_shapes = {top: array.shape[1:] for top, array in self._rows.items()}
         self.shapes = {top: (batch_size, *shape) for top, shape in self._row_shapes.items()}
         self.check_batch_memory(np.dtype(dtype).itemsize)
-
-    def _find(self, search: FileSearch, word: str) -> Path:
-        try:
-            return search.find(word, "HDF5 file")
-        except DataError as error:
-            raise DataError(f"{self.name}: {error}") from None
 
     def make_batch(self, number: int) -> Blobs:
         if number < self._number:

@@ -102,8 +102,8 @@ class ImageListSource(BlobSource):
         return permutation(len(self._list.names), self._transform.seed, number)
 
     def _read(self, index: int) -> np.ndarray:
+        path = self._search.find(self._root + self._list.names[index], "image", self._list.line(index))
         try:
-            path = self._search.find(self._root + self._list.names[index], "image")
             return read_image(path, "color" if self._is_color else "gray", self._size)
         except DataError as error:
             raise DataError(f"{self._list.line(index)}: {error}") from None

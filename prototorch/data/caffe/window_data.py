@@ -179,11 +179,12 @@ class WindowSource(BlobSource):
         data = None if self._files is None else self._files.get(index)
         try:
             if data is None:
-                data = read_file(self._search.find(name, "image"), MAX_FILE_BYTES)
+                place = f"{self.name}, image {index}"
+                data = read_file(self._search.find(name, "image", place), MAX_FILE_BYTES)
                 self._keep(index, data)
             return decode_image(data, name)
         except DataError as error:
-            raise DataError(f"{self.name}: {error}") from None
+            raise DataError(str(error) if str(error).startswith(self.name) else f"{self.name}: {error}") from None
 
     def _keep(self, index: int, data: bytes | bytearray) -> None:
         if self._files is not None:

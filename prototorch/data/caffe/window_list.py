@@ -52,7 +52,7 @@ def read_window_list(path: Path, foreground_overlap: float, background_overlap: 
     while (mark := words.take("'#'", is_optional=True)) is not None:
         number = words.integer("the index of an image")
         if mark != "#" or number != len(windows.images):
-            raise words.error(f"expected '# {len(windows.images)}', the next image, not '{mark} {number}'")
+            raise words.error(f"expected '# {len(windows.images)}', the next image")
         name = words.take("the file of an image")
         assert name is not None
         windows.images.append(name)
@@ -103,7 +103,7 @@ class _Words:
         word = str(self.take(what))
         value = int(word) if word.lstrip("+-").isascii() and word.lstrip("+-").isdigit() and len(word) < 12 else None
         if value is None or not -_INT32 <= value < _INT32:
-            raise self.error(f"expected {what}, an integer, not {word!r:.80}")
+            raise self.error(f"expected {what}, an integer of 32 bits")
         return value
 
     def number(self, what: str) -> float:
@@ -111,7 +111,7 @@ class _Words:
         try:
             return float(np.float32(word))
         except ValueError:
-            raise self.error(f"expected {what}, a number, not {word!r:.80}") from None
+            raise self.error(f"expected {what}, a number") from None
 
     def error(self, text: str) -> DataError:
         return DataError(f"{self.name}, line {self.line}: {text}")

@@ -11,6 +11,7 @@ from prototorch.data.caffe.file_search import FileSearch
 from prototorch.errors import UsageError
 from prototorch.graph.probe import trace_net
 from prototorch.interop.caffe.caffe_net import CaffeNet
+from prototorch.interop.caffe.named_net import read_named_net
 from prototorch.interop.caffe.native.conversion import native_net
 from prototorch.interop.caffe.native.training import training_sections
 from prototorch.interop.caffe.net_text import translate_prediction
@@ -71,7 +72,11 @@ def _read(path: str | os.PathLike[str]) -> tuple[Message, Message | None, tuple[
         fail_at("The solver names no net: it needs one of net, train_net, net_param, train_net_param.", solver.span)
     with located(solver.field_span(name)):
         found = FileSearch((folder, *_parents(folder))).find(solver[name], "net")
-    return _with_state(read_net_file(found), solver), solver, (str(found.parent), folder)
+    return (
+        _with_state(read_named_net(found, solver[name], solver.field_span(name)), solver),
+        solver,
+        (str(found.parent), folder),
+    )
 
 
 def _training_notes(message: Message) -> list[str]:
