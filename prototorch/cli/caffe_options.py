@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from prototorch.errors import FileError, UsageError
-from prototorch.load import find_model_file, is_saved
+from prototorch.load import check_text_file, find_model_file, is_saved
 from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.reader import read_file
 
@@ -51,7 +51,7 @@ def caffe_kind_of(file: str) -> str | None:
     """ "net" or "solver" for a text of Caffe, None for other files."""
     path = find_model_file(file)
     try:
-        return None if is_saved(path) else find_caffe_kind(read_file(path))
+        return None if is_saved(path) else find_caffe_kind(read_file(check_text_file(path)))
     except FileError:  # the command says what is wrong with it
         return None
 

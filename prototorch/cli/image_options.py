@@ -12,7 +12,7 @@ from prototorch.errors import UsageError
 from prototorch.interop.caffe.image_inputs import ImageInput, channels_of, read_class_names, read_mean
 from prototorch.interop.caffe.net_text import read_prediction_net
 from prototorch.layers.base import Layer
-from prototorch.load import find_model_file, is_saved
+from prototorch.load import check_text_file, find_model_file, is_saved
 from prototorch.model import Model
 from prototorch.prediction import is_table
 from prototorch.schema.patterns import matches
@@ -77,4 +77,4 @@ def _is_image(shape: tuple[int | None, ...]) -> bool:
 def is_caffe_net(file: str) -> bool:
     """Whether FILE of a command is a net of Caffe."""
     path = find_model_file(file)
-    return not is_saved(path) and find_caffe_kind(read_file(path)) == "net"
+    return not is_saved(path) and find_caffe_kind(read_file(check_text_file(path))) == "net"

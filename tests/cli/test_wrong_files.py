@@ -65,11 +65,35 @@ TEXTS = {
     "net.yaml": ("layers:\n  - Dense: 3\n", "net.yaml:2:3: This is YAML, not a model text"),
 }
 NO_NETS = {
-    "net.prototxt": ('layer { name: "a"  type: "Data" }\n', "'layer' belongs to Caffe's language, which is not"),
-    "solver.prototxt": ('net: "train.prototxt"\n', "solver.prototxt:1:1: 'net' belongs to Caffe's language"),
     "empty.proto": ("", "empty.proto:1:1: The text is empty. A model has an input and layers"),
     "blank.proto": ("  \n# nothing\n", "blank.proto:1:1: The text is empty."),
+}
+NO_MODEL_NET = "net.prototxt:1:1: The net has no layers that predict anything in the phase TEST."
+IS_SOLVER = "solver.prototxt: is a solver of Caffe, not a net: `prototorch run` and"
+#: text, and by command the exit code and what is said
+CAFFE_TEXTS = {
+    "net.prototxt": ('layer { name: "a"  type: "Data" }\n', {
+        "check": (3, NO_MODEL_NET), "summary": (3, NO_MODEL_NET),
+        "run": (2, "net.prototxt is a net of Caffe, without a solver: write one"),
+        "evaluate": (2, "net.prototxt: a net of Caffe is tested with weights: give --weights FILE.caffemodel"),
+    }),
+    "solver.prototxt": ('net: "train.prototxt"\n', {
+        "check": (5, IS_SOLVER), "summary": (5, IS_SOLVER),
+        "run": (3, "solver.prototxt:1:1: the solver has no lr_policy; there are fixed, step,"),
+        "evaluate": (2, "solver.prototxt is a solver of Caffe: evaluate the net that it names, with --weights"),
+    }),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["check", "summary", "run", "evaluate"])
+@pytest.mark.parametrize("name", CAFFE_TEXTS)
+def test_a_text_of_caffe_that_a_command_cannot_use_is_named(shell, command, name):
+    text, answers = CAFFE_TEXTS[name]
+    Path(name).write_text(text)
+    code, out, err = shell(command, name)
+    assert (code, out) == (answers[command][0], "")
+    assert answers[command][1] in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("command", ["check", "show", "summary", "fmt", "run", "evaluate"])

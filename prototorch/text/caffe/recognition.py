@@ -18,6 +18,8 @@ _NET_FIELDS = frozenset({"layer", "layers", "input_dim", "input_shape", "force_b
 _SOLVER_FIELDS = frozenset(
     message_type("SolverParameter").fields.keys() - message_type("NetParameter").fields.keys() - {"type"}
 )
+#: Those of them that take a value: a name before a brace is not one of them.
+_SOLVER_SCALARS = frozenset(n for n in _SOLVER_FIELDS if not message_type("SolverParameter").fields[n].is_message)
 #: Fields at the top level that texts of ours have.
 _NATIVE_FIELDS = frozenset({"compile", "fit", "preprocess", "augment", "output"})
 #: Words before a name (or a file) that begin a statement of ours.
@@ -60,16 +62,19 @@ def find_caffe_kind(text: str) -> Kind | None:
         if token in _OPENERS:
             if depth == 0 and before in ("layer", "layers") and token != "(":
                 return None if _NATIVE_FIELDS & fields else "net"
+            if depth == 0 and not is_value and before not in _SOLVER_SCALARS:
+                fields.add(before)
             depth += 1
         elif token in _CLOSERS:
             depth = max(depth - 1, 0)
-        elif depth == 0 and token != ":":
+        elif depth == 0 and token == ":":
+            fields.add(before)
+        elif depth == 0:
             if before in _NATIVE_WORDS and not is_value:
                 return None
-            if not is_value and token[0] not in _QUOTES:
-                fields.add(token)
             before = "" if is_value else token
         is_value = token == ":"
+    fields = {name for name in fields if name and name[0] not in _QUOTES}
     if _NATIVE_FIELDS & fields or not all(name[:1].islower() for name in fields):
         return None
     if _SOLVER_FIELDS & fields:
