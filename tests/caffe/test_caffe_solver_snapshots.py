@@ -9,7 +9,7 @@ import pytest
 
 from prototorch.caffe.solver import get_solver
 from prototorch.caffe.solver_snapshot import read_history
-from prototorch.errors import ModelFileError, ModelWarning, UsageError, WeightsError
+from prototorch.errors import ModelFileError, ModelWarning, TextError, UsageError, WeightsError
 from prototorch.interop.caffe.solver_state import read_solver_state
 from tests.caffe.golden import GOLDEN
 
@@ -188,3 +188,18 @@ def test_weights_of_several_files(folder):
     assert_same(weights_of(get_solver("fine.prototxt", weights="w_iter_1.caffemodel")), weights_of(solver))
     with pytest.raises(WeightsError, match=r"nothing\.caffemodel"):
         get_solver("fine.prototxt", weights="nothing.caffemodel")
+
+
+@pytest.mark.parametrize(
+    "prefix", [r"a\000b", r"a\nIteration 9, loss = 0\nb", "a" * 230, "a" * 300 + "/b", "ab/" * 1500]
+)
+def test_a_prefix_that_no_file_can_have_is_refused_before_training(folder, prefix):
+    with pytest.raises(TextError, match=r"solver.prototxt:1:\d+: snapshot_prefix (has the control|is too long)"):
+        solver_of(folder, f'base_lr: 0.1 lr_policy: "fixed" max_iter: 1 snapshot_prefix: "{prefix}"')
+
+
+def test_a_stated_prefix_that_no_file_can_have(folder):
+    with pytest.raises(UsageError, match="prefix of snapshots has the control character"):
+        solver_of(folder, 'base_lr: 0.1 lr_policy: "fixed"', prefix="a\0b")
+    solver = solver_of(folder, 'base_lr: 0.1 lr_policy: "fixed"', prefix="a" * 200)
+    assert solver.snapshot()[1] == "a" * 200 + "_iter_0.solverstate"
