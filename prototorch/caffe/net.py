@@ -226,7 +226,7 @@ class Net(NetRunner):
     def copy_from(self, path: Path) -> LoadReport:
         """Load weights by the names of layers, from a ``.caffemodel``, a ``.caffemodel.h5`` (by its content), and
         return the report. Raises WeightsError for blobs that do not fit, ModelFileError for a damaged file."""
-        return copy_weights(self.caffe_net, self.variables, read_weights(path))
+        return copy_weights(*self.stored_params(), read_weights(path))
 
     def load_hdf5(self, path: Path) -> LoadReport:
         """As `copy_from`."""
@@ -235,7 +235,7 @@ class Net(NetRunner):
     def save(self, path: Path) -> None:
         """Write the weights as a binary ``.caffemodel``, whole or not at all. Raises SnapshotError."""
         self.write_params()
-        write_caffemodel(path, self.caffe_net, self.variables)
+        write_caffemodel(path, *self.stored_params())
 
     def save_hdf5(self, path: Path) -> None:
         """Write the weights as HDF5 (``.caffemodel.h5``), whole or not at all. Raises SnapshotError, and UsageError for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from prototorch.caffe.blob import Blob
@@ -15,6 +15,7 @@ from prototorch.caffe.host_layers import FilterLayer, HDF5OutputLayer, HostLayer
 from prototorch.caffe.layer import BlobList, Layer
 from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.python_layer import PythonLayer, PythonLayers
+from prototorch.caffe.python_params import with_python_params
 from prototorch.caffe.settings import SETTINGS, current_backend, new_seed
 from prototorch.errors import ShapeError
 from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet
@@ -209,6 +210,11 @@ class NetRunner:
     def _call(self, when: str, index: int) -> None:
         for function in self.callbacks[when]:
             function(index)
+
+    def stored_params(self) -> tuple[CaffeNet, Mapping[str, Any]]:
+        """What files of weights are written from and read into: the net, and its arrays by name, with the blobs of
+        Python layers."""
+        return with_python_params(self.caffe_net, self.host_layers, self.variables)
 
     def write_params(self) -> None:
         """Bring the weights up to date where somebody has written into a parameter's copy (see `ParamBlob`)."""

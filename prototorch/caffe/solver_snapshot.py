@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from prototorch.caffe.net import Net
+from prototorch.caffe.param_blob import ParamBlob
+from prototorch.caffe.python_params import with_python_params
 from prototorch.caffe.solver_step import owned_params
 from prototorch.data.caffe.file_search import FileSearch
 from prototorch.errors import DataError, ModelFileError, UsageError, WeightsError
@@ -39,21 +42,20 @@ def write_snapshot(
     """
     for path in paths:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-    weights = {name: net.variables[name] for name in net.caffe_net.weights}
-    write_caffemodel(paths[0], net.caffe_net, weights, _gradients(net) if with_diff else None)
+    write_caffemodel(paths[0], *net.stored_params(), _gradients(net) if with_diff else None)
     history = read_history(net, kind)
     write_solver_state(paths[1], SolverState(iteration, paths[0], current_step, tuple(history)))
 
 
-def _gradients(net: Net) -> dict[str, np.ndarray]:
-    """The diffs of the parameters as gradients of our weights."""
+def _gradients(net: Net) -> Mapping[str, np.ndarray]:
+    """The diffs of the parameters as gradients of our weights, with those of Python layers' blobs."""
     found: dict[str, np.ndarray] = {}
     for blobs in net.params.values():
         for blob in blobs:
-            if blob.param.owner is None:
+            if isinstance(blob, ParamBlob) and blob.param.owner is None:
                 arrays = blob.param.layout.transform.to_ours((blob.diff,))
                 found.update(zip(blob.param.weights, arrays, strict=True))
-    return found
+    return with_python_params(net.caffe_net, net.host_layers, found, "diff")[1]
 
 
 def read_history(net: Net, kind: str) -> list[np.ndarray]:
@@ -117,7 +119,7 @@ def load_weights(net: Net, names: str, search: FileSearch) -> list[LoadReport]:
             path = search.find(name.strip(), "weights")
         except DataError as error:
             raise WeightsError(str(error)) from None
-        reports.append(copy_weights(net.caffe_net, net.variables, read_weights(path)))
+        reports.append(copy_weights(*net.stored_params(), read_weights(path)))
     return reports
 
 
@@ -130,7 +132,7 @@ def restore_snapshot(net: Net, kind: str, path: str | os.PathLike[str], search: 
     file = read_weights(_find_learned_net(state.learned_net, Path(path), search)) if state.learned_net else None
     write_history(net, kind, state.history, os.fspath(path))
     if file is not None:
-        copy_weights(net.caffe_net, net.variables, file)
+        copy_weights(*net.stored_params(), file)
     return state
 
 

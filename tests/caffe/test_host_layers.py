@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.errors import TextError, UsageError
+from prototorch.errors import TextError, UsageError, WeightsError
 
 INPUT = 'layer {{ name: "{0}" type: "Input" top: "{0}" input_param {{ shape {{ {1} }} }} }}\n'
 X = INPUT.format("x", "dim: 4 dim: 3")
@@ -100,6 +100,22 @@ def test_python_layer(tmp_path: Path, module: str) -> None:
     assert net.layer_dict["p"].param_str == "3"
     net.clear_param_diffs()
     assert not net.params["p"][0].diff.any()
+
+
+@pytest.mark.parametrize("name", ["w.caffemodel", "w.caffemodel.h5"])
+def test_files_hold_the_blobs_of_python_layers(tmp_path: Path, module: str, name: str) -> None:
+    layer = PYTHON % (f'module: "{module}" layer: "Affine" param_str: "3"', "")
+    dense = 'layer { name: "h" type: "InnerProduct" bottom: "x" top: "h" inner_product_param { num_output: 3 } }\n'
+    net = make_net(tmp_path, X + dense + layer, allow_python=True)
+    net.params["p"][0].data[...] = [7, 8, 9]
+    net.params["h"][0].data[...] = 5
+    net.save(tmp_path / name)
+    other = make_net(tmp_path, X + dense + layer, allow_python=True, weights=tmp_path / name)
+    np.testing.assert_array_equal(other.params["p"][0].data, [7, 8, 9])
+    np.testing.assert_array_equal(other.params["h"][0].data, 5)
+    wider = make_net(tmp_path, X.replace("dim: 3", "dim: 2") + dense.replace("3", "2") + layer, allow_python=True)
+    with pytest.raises(WeightsError, match=r"p/0 has the shape \[3\], the net expects \[2\]"):
+        wider.copy_from(tmp_path / name)
 
 
 def test_a_python_layer_changes_shapes(tmp_path: Path, module: str) -> None:
