@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from prototorch.data.caffe.blob_source import BlobSource
+from prototorch.errors import ResourceError
 from prototorch.initializers import Initializer
 from prototorch.initializers.base import compute_fans
 from prototorch.initializers.constant import Constant, Ones, Zeros
 from prototorch.interop.caffe.caffe_net import CaffeLayer
+from prototorch.runtime.variables import total_bytes
+from prototorch.spec import Spec
+from prototorch.train.memory_estimate import format_bytes
 
-__all__ = ["DummyDataSource"]
+__all__ = ["DummyDataSource", "check_values_fit"]
+
+
+def check_values_fit(layer: CaffeLayer, specs: Sequence[Spec], free: int | None) -> None:
+    """Raise ResourceError where the tops of a DummyData layer do not fit into the free bytes (None: not known)."""
+    need = total_bytes(specs)
+    if free is not None and need > free:
+        tops = ", ".join(f"{top} {list(spec.shape)}" for top, spec in zip(layer.tops, specs, strict=True))
+        raise ResourceError(f"layer {layer.name!r} (DummyData): its tops need {format_bytes(need)} of memory, "
+                            f"{format_bytes(free)} are free: {tops}")  # fmt: skip
 
 
 class DummyDataSource(BlobSource):

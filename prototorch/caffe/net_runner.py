@@ -9,7 +9,7 @@ from typing import Any
 
 from prototorch.caffe.blob import Blob
 from prototorch.caffe.data_layers import DataLayer, open_data_layers
-from prototorch.caffe.dummy_data import DummyDataSource
+from prototorch.caffe.dummy_data import DummyDataSource, check_values_fit
 from prototorch.caffe.execution import Execution
 from prototorch.caffe.host_layers import FilterLayer, HDF5OutputLayer, HostLayer
 from prototorch.caffe.layer import BlobList, Layer
@@ -85,6 +85,7 @@ class NetRunner:
         for index, layer in enumerate(net.layers):
             if layer.type == "DummyData":
                 tops = {top: shapes[value] for top, value in zip(layer.tops, layer.top_values, strict=True)}
+                check_values_fit(layer, [net.specs[value] for value in layer.top_values], self.backend.free_bytes())
                 source = DummyDataSource(layer, tops, self.seed + index, dtype)
                 self.data_layers[index] = self.host_layers[index] = DataLayer(layer.tops, source)
             elif layer.type == "Filter":

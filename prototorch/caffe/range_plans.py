@@ -19,6 +19,7 @@ from prototorch.interop.caffe.backward_flags import BackwardFlags
 from prototorch.interop.caffe.caffe_net import CaffeNet
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
+from prototorch.train.memory_estimate import check_plan_fits
 
 __all__ = ["RangePlans"]
 
@@ -75,6 +76,7 @@ class RangePlans:
         if not outputs and not trace.updates:
             return None
         plan = make_plan(trace.graph, outputs, trace.updates, self.backend)
+        check_plan_fits(self.net.net, plan, self.backend, f"the forward pass of {self.net.net.name!r}")
         return make_executor(plan, self.backend, self.variables)
 
     def forward(self, read: ReadValue, key: np.ndarray) -> Arrays:
@@ -118,6 +120,7 @@ class RangePlans:
             executor = None
             if graph.outputs:
                 plan = make_plan(graph.graph, graph.outputs, None, self.backend)
+                check_plan_fits(self.net.net, plan, self.backend, f"the backward pass of {self.net.net.name!r}")
                 executor = make_executor(plan, self.backend, self.variables)
             self._backward_executors[key] = executor, gradients
         return self._backward_executors[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from prototorch.backends.core import Backend
 from prototorch.errors import ResourceError
 from prototorch.graph.memory_planner import align_up
 from prototorch.graph.net import Net
@@ -93,16 +94,32 @@ def bytes_by_layer(net: Net, plan: Plan) -> dict[str, tuple[int, int]]:
 
 def memory_error(net: Net, plan: Plan, need: MemoryEstimate, free: int, what: str, fits: int | None) -> ResourceError:
     """The error about a plan that does not fit. fits: a batch size that would fit, None where there is none."""
+    advice = f"A batch of {fits} would fit" if fits is not None else "Not even a batch of 1 would fit"
+    return ResourceError(f"{_describe_need(net, plan, need, free, what)}. {advice}")
+
+
+def check_plan_fits(net: Net, plan: Plan, backend: Backend, what: str) -> None:
+    """Raise ResourceError, before anything is allocated, where a plan whose weights exist would not fit in memory.
+
+    what: the computation, as the error names it.
+    """
+    need = estimate_memory(plan, {}, copies=0, scratch=backend.scratch_bytes(plan.signatures()) or 0)
+    free = backend.free_bytes()
+    if free is not None and need.total > free:
+        raise ResourceError(_describe_need(net, plan, need, free, what))
+
+
+def _describe_need(net: Net, plan: Plan, need: MemoryEstimate, free: int, what: str) -> str:
+    """What a plan needs, what is free, and its largest layers."""
     largest = sorted(bytes_by_layer(net, plan).items(), key=lambda item: -sum(item[1]))[:LAYERS_SHOWN]
     layers = ", ".join(
         f"{name} ({_format_layer_bytes(activations, weights)})"
         for name, (activations, weights) in largest
         if activations or weights
     )
-    advice = f"A batch of {fits} would fit" if fits is not None else "Not even a batch of 1 would fit"
-    return ResourceError(
+    return (
         f"{what} needs {format_bytes(need.total)} of memory ({need}), {format_bytes(free)} are free. "
-        f"The largest layers: {layers}. {advice}"
+        f"The largest layers: {layers}"
     )
 
 

@@ -239,3 +239,21 @@ def test_weights_that_do_not_fit_in_memory(tmp_path: Path) -> None:
     text = MLP.replace("num_output: 5", "num_output: 200000000").replace("dim: 4 dim: 3", "dim: 4 dim: 100000")
     with pytest.raises(ResourceError, match="mlp"):
         pt.caffe.Net(write(tmp_path, text), "TEST")
+
+
+def test_a_pass_that_does_not_fit_in_memory(tmp_path: Path) -> None:
+    text = """name: "far"
+    layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 8 dim: 8 } } }
+    layer { name: "l" type: "Convolution" bottom: "data" top: "o"
+      convolution_param { num_output: 1 kernel_size: 3 pad: 300000 dilation: 300000 } }"""
+    net = pt.caffe.Net(write(tmp_path, text), "TEST")
+    with pytest.raises(ResourceError, match=r"the forward pass of 'far' needs .* are free. The largest layers: l \("):
+        net.forward()
+
+
+def test_dummy_data_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """layer { name: "d" type: "DummyData" top: "d" top: "e"
+      dummy_data_param { shape { dim: 2000000 dim: 1000 } shape { dim: 2 } } }"""
+    monkeypatch.setattr("prototorch.backends.host_memory.free_bytes", lambda: 2**30)
+    with pytest.raises(ResourceError, match=r"layer 'd' \(DummyData\): its tops need 7.5 GiB .* 1.0 GiB are free"):
+        pt.caffe.Net(write(tmp_path, text), "TRAIN")
