@@ -43,6 +43,9 @@ _PUBLIC = {
     },
 }  # fmt: skip
 
+#: of pycaffe, whose names these are
+__version__ = "1.0.0"
+
 __all__ = list(_PUBLIC)
 
 

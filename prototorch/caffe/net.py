@@ -11,7 +11,7 @@ import numpy as np
 
 from prototorch.caffe.blob import Blob
 from prototorch.caffe.net_batches import forward_all, forward_backward_all
-from prototorch.caffe.net_runner import NetRunner
+from prototorch.caffe.net_indices import NetIndices
 from prototorch.caffe.param_blob import ParamBlob
 from prototorch.errors import UsageError, WeightsError, did_you_mean
 from prototorch.interop.caffe.net_weights import copy_weights
@@ -30,7 +30,7 @@ Arrays = dict[str, np.ndarray]
 Path = str | os.PathLike[str]
 
 
-class Net(NetRunner):
+class Net(NetIndices):
     """A net of a Caffe file for one phase, on the device of the current mode.
 
     ``Net("deploy.prototxt", TEST, weights="x.caffemodel")``, or in the old order ``Net("deploy.prototxt",
@@ -118,10 +118,7 @@ class Net(NetRunner):
     @property
     def blob_loss_weights(self) -> OrderedDict[str, float]:
         """The factor of each blob in the net's loss; 0 for those that are no loss."""
-        weights = OrderedDict.fromkeys(self.blobs, 0.0)
-        for layer in self.caffe_net.layers:
-            weights.update(zip(layer.tops, layer.loss_weights, strict=False))
-        return weights
+        return OrderedDict(zip(self._blob_names, self._blob_loss_weights, strict=True))
 
     # ------------------------------------------------------------------ running
 

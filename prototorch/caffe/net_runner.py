@@ -195,14 +195,14 @@ class NetRunner:
         """Differentiate the layers from ``last`` back to ``first`` (positions, inclusive)."""
         self.write_params()
         if not (self.callbacks["before_backward"] or self.callbacks["after_backward"]):
-            self._backward(first, last)
+            self._differentiate(first, last)
             return
         for index in range(last, first - 1, -1):
             self._call("before_backward", index)
-            self._backward(index, index)
+            self._differentiate(index, index)
             self._call("after_backward", index)
 
-    def _backward(self, first: int, last: int) -> None:
+    def _differentiate(self, first: int, last: int) -> None:
         gradients = self._execution.backward(first, last)
         for param in self._params.values():
             if param.param.owner is None and all(name in gradients for name in param.param.weights):

@@ -57,6 +57,35 @@ def test_structure(net: pt.caffe.Net) -> None:
     assert net.blobs["data"].count == 12
 
 
+def test_structure_by_positions(net: pt.caffe.Net) -> None:
+    assert list(net._layer_names) == ["data", "ip1", "relu1", "ip2"]
+    assert net._blob_names == ["data", "ip1", "out"]
+    assert [blob.shape for blob in net._blobs] == [(4, 3), (4, 5), (4, 2)]
+    assert (net._inputs, net._outputs) == ([0], [2])
+    assert [(net._bottom_ids(i), net._top_ids(i)) for i in (0, 2, 3)] == [([], [0]), ([1], [1]), ([1], [2])]
+    assert net._blob_loss_weights == [0, 0, 0]
+    net.blobs["data"].data[...] = 1
+    assert net._forward(0, 3) == 0
+    net.blobs["out"].diff[...] = 1
+    net._backward(3, 1)
+    hidden = net.blobs["ip1"].data
+    np.testing.assert_allclose(net.params["ip2"][0].diff, [hidden.sum(axis=0)] * 2, rtol=1e-5)
+    assert net.blobs["data"].diff.any()
+
+
+def test_a_file_of_a_net_without_parameters(tmp_path: Path) -> None:
+    relu = 'layer { name: "relu1" type: "ReLU" bottom: "data" top: "r" }'
+    path = write(tmp_path, MLP[: MLP.index('layer { name: "ip1"')] + relu, "relu.prototxt")
+    pt.caffe.Net(path, pt.caffe.TEST).save(tmp_path / "relu.caffemodel")
+    pt.caffe.Net(path, str(tmp_path / "relu.caffemodel"), pt.caffe.TEST).forward()
+    assert pt.load_model(path, weights=str(tmp_path / "relu.caffemodel")).name
+
+
+def test_names_of_the_package() -> None:
+    assert pt.caffe.__version__ == "1.0.0"
+    assert pt.caffe.proto.caffe_pb2.BlobProto().SerializeToString() == b""
+
+
 def test_forward_and_backward(net: pt.caffe.Net) -> None:
     rng = np.random.default_rng(0)
     x, g = rng.normal(size=(4, 3)).astype(np.float32), rng.normal(size=(4, 2)).astype(np.float32)

@@ -23,6 +23,11 @@ __all__ = ["FORMAT"]
 
 _SIGNATURES = (b"\x89HDF\r\n\x1a\n", b"PK\x03\x04", b"PK\x05\x06")
 _ENDINGS = (".caffemodel", ".binaryproto", ".solverstate")
+#: types of layers with parameters: a file that has such layers and no blobs is no file of weights
+_WITH_WEIGHTS = frozenset((
+    "BatchNorm", "Bias", "Convolution", "Deconvolution", "Embed", "InnerProduct", "LSTM", "PReLU", "Parameter", "RNN",
+    "Scale",
+))  # fmt: skip
 _NAME, _LAYERS, _LAYER = 1, 2, 100  # fields of NetParameter
 _FIRST_FIELDS = {_LAYERS: (1, 2, 3, 4), _LAYER: (1, 2)}  # with which a layer begins: names, bottoms, tops
 
@@ -87,7 +92,7 @@ def _open(path: str) -> WeightFile:
         weights = file_of_message(file.path, net, unknown)
     except ProtobufError as error:
         raise ModelFileError(f"{file.path}: damaged, truncated or not a Caffe file: {error}") from None
-    if not weights.arrays:
+    if not weights.arrays and (not weights.layers or any(layer.kind in _WITH_WEIGHTS for layer in weights.layers)):
         _refuse(path, "a net without weights" if _has_layers(net) else "no net of Caffe", "train it first")
     return weights
 
