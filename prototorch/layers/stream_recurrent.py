@@ -12,13 +12,15 @@ from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import field
 
+MAX_STEPS = 10_000  # of an input: each is recorded with ops of its own
+
 
 class StreamRecurrentLayer(Layer, abstract=True):
     """A recurrent layer over x [time, streams, ...] and a continuation indicator [time, streams] (Caffe).
 
     The indicator, 0 at the first step of a sequence and 1 at the others, is a factor of the states before the step. A
     third input [streams, ...] counts at every step. Without ``expose_state`` the states start at 0 in each batch, or
-    where the last batch has left them (``stateful``, in training and outside of it).
+    where the last batch has left them (``stateful``, in training and outside of it). At most 10,000 steps.
     """
 
     gates: ClassVar[int] = 1
@@ -53,6 +55,9 @@ class StreamRecurrentLayer(Layer, abstract=True):
             ctx.fail(f"it reads {2 + count} or {3 + count} inputs, not {2 + len(others)}")
         if x.shape[0] < 1:
             ctx.fail("its input must have at least one step")
+        if x.shape[0] > MAX_STEPS:
+            ctx.fail(f"its input has {x.shape[0]:,} time steps; at most {MAX_STEPS:,} in one batch: give the sequence "
+                     "in parts, with an indicator that says that it goes on")  # fmt: skip
         static, first = others[: len(others) - count], others[len(others) - count :]
         cont = cont if cont.dtype == x.dtype else ops.cast(cont, dtype=x.dtype)
         projection = self._project(ctx, x, *static)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prototorch.caffe import Net
 from prototorch.errors import TextError
 from tests.caffe.layer_runner import inputs_text, run_layer, translate
 
@@ -164,3 +165,20 @@ def test_a_net_keeps_its_state_until_its_streams_change(tmp_path):
         data[:, :n] = x[:, :n]
         found = net.forward(x=data, cont=np.ones((T, streams)))["y"]
         np.testing.assert_allclose(found[:, :n], first[:, :n], rtol=1e-5, atol=1e-7)
+
+
+def test_more_time_steps_than_a_net_may_have(tmp_path, monkeypatch):
+    def open_net(steps):
+        text = f"""layer {{ name: "d" type: "Input" top: "d" top: "c"
+          input_param {{ shape {{ dim: {steps} dim: 1 dim: 1 }} shape {{ dim: {steps} dim: 1 }} }} }}
+        layer {{ name: "l" type: "LSTM" bottom: "d" bottom: "c" top: "o" recurrent_param {{ num_output: 1 }} }}"""
+        path = tmp_path / "net.prototxt"
+        path.write_text(text)
+        return Net(path, "TRAIN")
+
+    with pytest.raises(TextError, match=r"net.prototxt:3:9: layer 'l' \(LSTM\): .* 100,000 time steps; at most 10,000"):
+        open_net(100_000)
+    monkeypatch.setattr("prototorch.interop.caffe.translate.MAX_NET_SIZE", 60)
+    assert open_net(2).forward()["o"].shape == (2, 1, 1)
+    with pytest.raises(TextError, match=r"layer 'l' \(LSTM\): the net has more than 60 ops and weights"):
+        open_net(20)

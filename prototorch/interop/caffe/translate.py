@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from prototorch.errors import ModelError, TextError, UsageError, did_you_mean
 from prototorch.graph.ir import Graph
 from prototorch.graph.net import InputNode, LayerNode, Net
-from prototorch.graph.trace import Trace
+from prototorch.graph.trace import MAX_NET_SIZE, Trace
 from prototorch.interop.caffe import layers as layer_modules
 from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet
 from prototorch.interop.caffe.params import ParamReader
@@ -116,6 +116,8 @@ class _Translation:
         except (ModelError, UsageError) as error:  # a shape that a layer does not take, or a value of a field
             fail_at(f"layer {site.name!r} ({type_name}): {error}", layer.span)
         check_layer(site)
+        if self.trace.graph.num_nodes + len(self.trace.weights) > MAX_NET_SIZE:
+            site.fail(f"the net has more than {MAX_NET_SIZE:,} ops and weights, counted up to here")
         self.nodes += site.nodes
         params = self.params.read(site)
         tops = self.write_tops(layer, site)
