@@ -9,6 +9,7 @@ import numpy as np
 from prototorch.caffe.net import Net
 from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.solver_step import SolverStep, input_specs
+from prototorch.errors import UsageError
 from prototorch.graph.plan import make_plan
 from prototorch.interop.caffe.solver_fields import HISTORY_SLOTS
 from prototorch.runtime.executor import make_executor
@@ -22,6 +23,7 @@ class SolverUpdate:
     """Updates the parameters of a net as the last part of an iteration does, by gradients that were added up there."""
 
     def __init__(self, net: Net, step: SolverStep, kind: str, momentum: float, iter_size: int):
+        _check_blobs(net)
         self.net, self._kind, self._momentum, self._iter_size = net, kind, momentum, iter_size
         graph = step.plans.steps.build_update(input_specs(step.net))
         self._dtype = step.plans.steps.float_dtype
@@ -67,3 +69,13 @@ class SolverUpdate:
         if after is None or momentum is None:
             return before - blob.data
         return (1 + self._momentum) * after - self._momentum * momentum if self._kind == "Nesterov" else after
+
+
+def _check_blobs(net: Net) -> None:
+    """Raise UsageError for parameters that no update reaches: the blobs that Python layers add."""
+    for layer, blobs in net.params.items():
+        if not all(isinstance(blob, ParamBlob) for blob in blobs):
+            raise UsageError(
+                f"layer {layer!r} (Python) has {len(blobs)} parameter blobs of its own, which solvers do not train "
+                "here; use a Parameter layer as a bottom of the Python layer instead"
+            )

@@ -118,6 +118,20 @@ def test_files_hold_the_blobs_of_python_layers(tmp_path: Path, module: str, name
         wider.copy_from(tmp_path / name)
 
 
+def test_solvers_refuse_the_blobs_of_python_layers(
+    tmp_path: Path, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss = 'layer { name: "l" type: "EuclideanLoss" bottom: "y" bottom: "h" top: "l" }'
+    dense = 'layer { name: "h" type: "InnerProduct" bottom: "x" top: "h" inner_product_param { num_output: 3 } }\n'
+    layer = PYTHON % (f'module: "{module}" layer: "Affine" param_str: "3"', "")
+    (tmp_path / "net.prototxt").write_text(X + dense + layer + loss)
+    solver = tmp_path / "solver.prototxt"
+    solver.write_text(f'net: "{tmp_path}/net.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 1')
+    monkeypatch.setattr("prototorch.caffe.settings.SETTINGS.allows_python", True)
+    with pytest.raises(UsageError, match=r"'p' \(Python\) has 1 parameter blobs .* do not train"):
+        pt.caffe.SGDSolver(str(solver)).step(1)
+
+
 def test_a_python_layer_changes_shapes(tmp_path: Path, module: str) -> None:
     layer = PYTHON % (f'module: "{module}" layer: "Rows"', "")
     net = make_net(tmp_path, X + power("x", "h", 2) + layer + power("y", "z", 5), allow_python=True)
