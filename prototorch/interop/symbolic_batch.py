@@ -17,6 +17,7 @@ from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import InputPreprocessing, LayerContext, Trace, record_layer, trace
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
+from prototorch.layers.stream_recurrent import StreamRecurrentLayer
 from prototorch.ops.core import Op, use_interpreter
 from prototorch.spec import Spec
 from prototorch.train.preprocessing import Preprocessor
@@ -132,6 +133,13 @@ def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[st
 
     Raises ShapeError, and UsageError for a net whose ops depend on the batch size.
     """
+    for node in net.nodes:
+        if isinstance(node.layer, StreamRecurrentLayer):
+            kind = type(node.layer).__name__
+            raise UsageError(
+                f"the layer {node.name!r} ({kind}) reads time along the first axis and records ops for each step: it "
+                "cannot be exported for batches of any size; LSTM, GRU and SimpleRNN can"
+            )
     recordings: list[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]] = []
     traces = []
     for batch in _BATCHES:
