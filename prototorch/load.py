@@ -195,11 +195,11 @@ def model_from_text(text: str, path: str | None = None, overrides: Sequence[str]
 
 
 def open_document(path: str, params: Mapping[str, Any], overrides: Sequence[str], report: Report) -> Document:
-    """The expanded document of a text file; of a net of Caffe the net of our layers that predicts.
+    """The expanded document of a text file; of a net or solver of Caffe the net of our layers that predicts.
 
     Mistakes go to the report; raises FileError for another kind of file.
     """
-    caffe = caffe_document(check_text_file(path), params, overrides, report)
+    caffe = caffe_document(check_text_file(path), params, overrides, report, allow_solver=True)
     return load_document(path, params, overrides, report) if caffe is None else caffe[0]
 
 

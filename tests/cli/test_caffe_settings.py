@@ -54,13 +54,24 @@ def test_convert_refuses_other_settings(run, setting, message):
     assert re.search(message, out), out
 
 
-@pytest.mark.parametrize("command", [("check",), ("summary",), ("show", "--expanded")])
-def test_other_commands_take_it_too(run, command):
-    code, out = run(*command, "net.prototxt")
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [(("check",), "net.prototxt"), (("summary",), "net.prototxt"), (("show", "--expanded"), "net.prototxt"),
+     (("check",), "solver.prototxt"), (("summary",), "solver.prototxt")],
+)  # fmt: skip
+def test_other_commands_take_it_too(run, command, file):
+    code, out = run(*command, file)
     assert code
     assert "--set data.shape=[" in out
-    code, out = run(*command, "net.prototxt", "--set", "data.shape=[2,5]")
+    code, out = run(*command, file, "--set", "data.shape=[2,5]")
     assert code == 0, out
+
+
+def test_the_mistakes_of_a_solver_are_checked(run, tmp_path):
+    (tmp_path / "solver.prototxt").write_text(SOLVER.replace("fixed", "fixd"))
+    code, out = run("check", "solver.prototxt", "--set", "data.shape=[2,5]")
+    assert code == 3
+    assert re.search(r"solver.prototxt:1:\d+: .*no lr_policy 'fixd'.*fixed", out), out
 
 
 def test_a_summary_translates_the_net_once(run, monkeypatch):

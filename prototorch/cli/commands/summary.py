@@ -23,7 +23,7 @@ from prototorch.text.diagnostics import Report
 def command(file: str, overrides: tuple[str, ...], batch: int | None, as_json: bool) -> None:
     """Print the layers of FILE with output shapes and parameters; with --batch also the memory a training step needs.
 
-    Of a net of Caffe also its blobs, with all axes.
+    Of a net of Caffe also its blobs, with all axes; of a solver those of the net that it names.
 
     \b
     Examples:
@@ -32,7 +32,9 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, as_json: b
       prototorch summary deploy.prototxt
     """
     report = Report()
-    caffe = caffe_document(find_model_file(file), None, overrides, report) if caffe_kind_of(file) == "net" else None
+    path, caffe = find_model_file(file), None
+    if caffe_kind_of(file) is not None:
+        caffe = caffe_document(path, None, overrides, report, allow_solver=True)
     model = open_model(file, overrides) if caffe is None else model_from_document(caffe[0], report)
     result = summary(model, batch)
     blobs = [] if caffe is None else blob_rows(caffe[1])

@@ -10,6 +10,7 @@ from typing import Any
 from prototorch.errors import FileError, UsageError
 from prototorch.graph.net_writer import net_fields
 from prototorch.interop.caffe.caffe_net import CaffeNet
+from prototorch.interop.caffe.net_and_solver import read_net_and_solver
 from prototorch.interop.caffe.prediction_layers import PredictionLayers, prediction_layers
 from prototorch.interop.caffe.shape_settings import input_sizes, parse_shape_settings
 from prototorch.interop.caffe.translate import translate_net
@@ -32,19 +33,21 @@ def caffe_document(
     params: Mapping[str, Any] | None = None,
     settings: Sequence[str] = (),
     report: Report | None = None,
+    allow_solver: bool = False,
 ) -> tuple[Document, CaffeNet] | None:
     """The net that predicts of a Caffe file (see `read_prediction_net`) as an expanded document, and the net itself;
     None for a file that is no text of Caffe.
 
     params: ``input_shapes``, see there. settings: as ``--set``: ``data.shape=[3,227,227]`` for an input of unknown
-    size, else of the layers and blocks of the document. report: takes mistakes of the settings. Raises FileError for a
+    size, else of the layers and blocks of the document. report: takes mistakes of the settings. allow_solver:
+    a solver stands for the net that it names; else it is refused. Raises FileError for a
     solver, TextError with the mistakes of the text, UsageError for another param.
     """
     name = os.fspath(path)
     kind = find_caffe_kind(read_file(name))
     if kind is None:
         return None
-    if kind == "solver":
+    if kind == "solver" and not allow_solver:
         raise FileError(f"{name}: is a solver of Caffe, not a net: {_HINTS[kind]}")
     given = dict(params or {})
     shapes = {blob: tuple(shape) for blob, shape in dict(given.pop("input_shapes", {})).items()}
@@ -52,7 +55,8 @@ def caffe_document(
         raise UsageError(f"{name}: a net of Caffe has no param {next(iter(given))!r}; it takes input_shapes")
     stated, kept = parse_shape_settings(settings)
     shapes |= stated
-    caffe = read_prediction_net(name, shapes)
+    message, _, folders = read_net_and_solver(name)
+    caffe = translate_prediction(message, shapes, folders)[0]
     document = Document(tuple(net_fields(caffe.net)))
     return apply_overrides(document, kept, Report() if report is None else report), caffe
 
