@@ -146,6 +146,12 @@ def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[st
         graph = _ExportGraph(keeps)
         specs = {name: Spec((batch, *shape), dtypes[name]) for name, shape in shapes.items()}
         traced = trace(net, specs, False, graph, preparation=preparation)
+        scalar = next((name for name in net.outputs if not traced.values[name].shape), None)
+        if scalar is not None:
+            raise UsageError(
+                f"the output {scalar!r} is one number for the whole batch (a loss, an accuracy): what predicts is "
+                "exported; leave that layer out"
+            )
         inputs = [graph.inputs[node.name] for node in net.inputs]
         recordings.append((graph, inputs, [traced.values[o] for o in net.outputs], traced.values))
         traces.append(traced)

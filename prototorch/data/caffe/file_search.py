@@ -25,18 +25,18 @@ class FileSearch:
     folders: tuple[str, ...] = ()
     limits: ReadLimits | None = None
 
-    def find(self, name: str, what: str = "file", place: str = "") -> Path:
+    def find(self, name: str, what: str = "file", list_line: str = "") -> Path:
         """The path of the file or folder of this name.
 
-        what: what the file is, for the message ("list of HDF5 files"). place: where a list names it; the message has
-        the place and not the name, since the list may be any file. Raises DataError if there is none, with the
+        what: what the file is, for the message ("list of HDF5 files"). list_line: the list and line that name it; the
+        message has these and not the name, since the list may be any file. Raises DataError if there is none, with the
         folders that were searched; UsageError if it lies outside of the limits.
         """
         if not name:
             raise DataError(f"no {what} is given: the field is empty")
         path = next((p for p in self._candidates(name) if os.path.lexists(p)), None)
-        if path is None and place:
-            raise DataError(f"{place}: there is no such {what} (names in a list are not quoted: it may be any file)")
+        if path is None and list_line:
+            raise DataError(f"{list_line}: there is no such {what} (the name is not quoted: a list may be any file)")
         if path is None:
             raise DataError(f"{what} {printable_path(name)!r}: there is no such file{self._searched(name)}")
         self.check(name, path)

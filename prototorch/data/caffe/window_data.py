@@ -179,8 +179,8 @@ class WindowSource(BlobSource):
         data = None if self._files is None else self._files.get(index)
         try:
             if data is None:
-                place = f"{self.name}, image {index}"
-                data = read_file(self._search.find(name, "image", place), MAX_FILE_BYTES)
+                list_line = f"{self.name}, image {index}"
+                data = read_file(self._search.find(name, "image", list_line), MAX_FILE_BYTES)
                 self._keep(index, data)
             return decode_image(data, name)
         except DataError as error:

@@ -11,10 +11,22 @@ import onnxruntime
 
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.graph.symbolic import top_names
+from prototorch.layers.add_loss import AddLoss
+from prototorch.layers.stream_recurrent import StreamRecurrentLayer
 from prototorch.model import Model
 from prototorch.testing.case import Case
 
 onnxruntime.set_default_logger_severity(4)
+
+
+def refusal_of(case: Case) -> str | None:
+    """Words of the reason why a layer cannot be exported for batches of any size; None where it can."""
+    if isinstance(case.instance, StreamRecurrentLayer):
+        return "reads time along the first axis"
+    instance = case.instance
+    if type(instance).__module__.endswith(("_loss", "class_accuracy")) and not isinstance(instance, AddLoss):
+        return "one number for the whole batch" if getattr(instance, "reduction", None) != "none" else None
+    return None
 
 
 def model_of(case: Case) -> Model:

@@ -14,7 +14,6 @@ from prototorch.errors import UsageError
 from prototorch.interop.onnx.export import walker
 from prototorch.interop.onnx.op_pairs import OP_PAIRS, pair_by_our_op
 from prototorch.interop.writers import output_formats
-from prototorch.layers.stream_recurrent import StreamRecurrentLayer
 from prototorch.load import model_from_text
 from prototorch.ops.operators import OPS
 from prototorch.testing.case import Case, cases
@@ -24,13 +23,13 @@ from tests.interop.onnx.exported import (
     model_of,
     predictions,
     random_inputs,
+    refusal_of,
     run_onnx,
     scatter_weights,
 )
 
-#: layers whose first axis is time, which are refused
-TIME_FIRST = [c for c in cases() if isinstance(c.instance, StreamRecurrentLayer)]
-CASES = [c for c in cases() if False in c.phases and c not in TIME_FIRST]
+CASES = [c for c in cases() if False in c.phases and refusal_of(c) is None]
+REFUSED = [c for c in cases() if refusal_of(c) is not None]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
@@ -55,9 +54,9 @@ def test_every_layer_in_every_opset(case: Case, opset: int, tmp_path: Path):
     assert_same(predictions(model, inputs), run_onnx(tmp_path / "net.onnx", inputs))
 
 
-@pytest.mark.parametrize("case", TIME_FIRST, ids=lambda c: c.id)
-def test_layers_over_streams_are_refused_in_words(case: Case, tmp_path: Path):
-    with pytest.raises(UsageError, match="reads time along the first axis"):
+@pytest.mark.parametrize("case", REFUSED, ids=lambda c: c.id)
+def test_layers_of_one_batch_size_are_refused_in_words(case: Case, tmp_path: Path):
+    with pytest.raises(UsageError, match=refusal_of(case)):
         model_of(case).export(tmp_path / "net.onnx")
     assert not list(tmp_path.iterdir())
 

@@ -20,14 +20,12 @@ from prototorch.errors import UsageError
 from prototorch.interop.torch.source_names import MODULE_ATTRIBUTES, attribute_name, variable_name
 from prototorch.interop.writers import write_model
 from prototorch.interop.writers.output_format import ModelToWrite
-from prototorch.layers.stream_recurrent import StreamRecurrentLayer
 from prototorch.load import model_from_text
 from prototorch.testing.case import Case, cases
-from tests.interop.onnx.exported import assert_same, model_of, predictions, random_inputs, scatter_weights
+from tests.interop.onnx.exported import assert_same, model_of, predictions, random_inputs, refusal_of, scatter_weights
 
-#: layers whose first axis is time, which are refused
-TIME_FIRST = [c for c in cases() if isinstance(c.instance, StreamRecurrentLayer)]
-CASES = [c for c in cases() if False in c.phases and c not in TIME_FIRST]
+CASES = [c for c in cases() if False in c.phases and refusal_of(c) is None]
+REFUSED = [c for c in cases() if refusal_of(c) is not None]
 
 
 def load_net(path: Path) -> nn.Module:
@@ -59,9 +57,9 @@ def test_every_layer_gives_there_what_it_gives_here(case: Case, tmp_path: Path):
         assert_same(predictions(model, inputs), run_net(net, inputs), 2e-5)
 
 
-@pytest.mark.parametrize("case", TIME_FIRST, ids=lambda c: c.id)
-def test_layers_over_streams_are_refused_in_words(case: Case, tmp_path: Path):
-    with pytest.raises(UsageError, match="reads time along the first axis"):
+@pytest.mark.parametrize("case", REFUSED, ids=lambda c: c.id)
+def test_layers_of_one_batch_size_are_refused_in_words(case: Case, tmp_path: Path):
+    with pytest.raises(UsageError, match=refusal_of(case)):
         model_of(case).export(tmp_path / "net.py")
     assert not list(tmp_path.iterdir())
 
