@@ -68,8 +68,8 @@ class _NetReader:
         foreign = next((f for f in fields if f.name in _CAFFE_FIELDS), None)
         if foreign is not None:
             message = (
-                f"{foreign.name!r} belongs to Caffe's language, which is not read yet. Here a layer is named by its "
-                "type, such as Conv2D { filters: 20  kernel_size: 5 }."
+                f"{foreign.name!r} belongs to Caffe's language, whose texts are read from files. Here a layer is named "
+                "by its type, such as Conv2D { filters: 20  kernel_size: 5 }."
             )
             self.report.add(message, foreign.name_span)
             return None
