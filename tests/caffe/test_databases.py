@@ -226,4 +226,4 @@ def test_leveldb_without_its_package(tmp_path, monkeypatch):
     with pytest.raises(PrototorchError) as error:
         open_database(folder)
     assert isinstance(error.value, ResourceError)
-    assert 'pip install "prototorch[caffe-data]"' in str(error.value)
+    assert 'pip install "prototorch-dl[caffe-data]"' in str(error.value)

@@ -57,7 +57,8 @@ def keras_layer(layer: Layer, data_format: str = "channels_last", **words: Any) 
 def _keras_value(value: Any) -> Any:
     if isinstance(value, ActivationLayer):
         function = getattr(keras.activations, snake_case(type(value).__name__), None)
-        options = {n: getattr(value, n) for n in value.specs() if n not in Layer.specs()}
+        own = Layer.specs().keys() | value.own_fields  # Keras does not have these
+        options = {n: getattr(value, n) for n in value.specs() if n not in own}
         return (partial(function, **options) if options else function) if function else keras_layer(value)
     if isinstance(value, Layer):
         return keras_layer(value)

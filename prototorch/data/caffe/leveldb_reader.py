@@ -24,7 +24,7 @@ from prototorch.storage.reading_process import ReadingProcess, start_reading_pro
 
 __all__ = ["INSTALL_HINT", "LevelDBReader", "is_leveldb"]
 
-INSTALL_HINT = 'LevelDB needs the package plyvel: pip install "prototorch[caffe-data]"'
+INSTALL_HINT = 'LevelDB needs the package plyvel: pip install "prototorch-dl[caffe-data]"'
 _FILES = re.compile(r"(\d{6,20}\.(ldb|sst|log)|MANIFEST-\d{6,20})")
 _CURRENT = re.compile(rb"MANIFEST-\d{6,20}\n")
 _MAX_FILES = 1_000_000

@@ -16,6 +16,7 @@ NOT_EXPRESSIBLE = {
     "GRU-1": "resets after",
     "GRU-3": "resets after",
     "BatchNormalization-3": "not weighted_sums",
+    **{f"{name}-{i}": f"{name} has no counterpart" for name in ("StreamLSTM", "StreamRNN") for i in range(2)},
 }
 
 
