@@ -77,5 +77,5 @@ class ContrastivePairLoss(Layer):
             return ops.square(ops.relu(self.margin - ops.sqrt(ops.maximum(square, 1e-30))))
         distance = ops.sqrt(ops.stop_gradient(square))
         gap = ops.relu(self.margin - distance)
-        slopes = gap / (distance + self.gradient_epsilon)
-        return ops.square(gap) - slopes * (square - ops.stop_gradient(square))
+        derivative = gap / (distance + self.gradient_epsilon)
+        return ops.square(gap) - derivative * (square - ops.stop_gradient(square))

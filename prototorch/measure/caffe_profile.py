@@ -79,7 +79,7 @@ def _with_known_shapes(layer: Message, stated_shapes: Mapping[str, Shape], batch
 
 
 def _data_shapes(layer: Message, stated_shapes: Mapping[str, Shape], batch: int | None, folder: str) -> list[Shape]:
-    """The shapes of a data layer's tops: stated, else told by its data; labels have one number a sample."""
+    """The shapes of a data layer's tops: stated, else from its data; labels have one value a sample."""
     tops = layer["top"]
     if any(top in stated_shapes for top in tops):
         sizes = [
@@ -91,7 +91,7 @@ def _data_shapes(layer: Message, stated_shapes: Mapping[str, Shape], batch: int 
         source = open_blob_source(layer, "TRAIN", folders=(folder,), seed=0)
     except (DataError, UsageError) as error:
         raise UsageError(
-            f"the sizes of the blob {tops[0]!r} are told by its data only, which cannot be read ({error}); give them: "
+            f"the sizes of the blob {tops[0]!r} come from its data only, which cannot be read ({error}); give them: "
             f"--set {tops[0]}.shape=[3,227,227]"
         ) from None
     try:

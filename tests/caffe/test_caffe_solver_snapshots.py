@@ -158,7 +158,7 @@ def test_a_state_of_another_solver_is_refused(folder):
 
 def test_snapshots_do_not_leave_the_folder(folder):
     text = 'base_lr: 0.1 lr_policy: "fixed" max_iter: 1'
-    for prefix in ("/tmp/elsewhere/x", "../x"):
+    for prefix in ("/elsewhere/x", "../x"):
         with pytest.warns(ModelWarning, match="leads out of"):
             solver = solver_of(folder, f'{text} snapshot_prefix: "{prefix}"')
         assert solver.snapshot()[0] == "./x_iter_0.caffemodel" or solver.snapshots[0][0] == "x_iter_0.caffemodel"

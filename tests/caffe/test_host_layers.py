@@ -219,7 +219,7 @@ def test_hdf5_output(tmp_path: Path) -> None:
         np.testing.assert_allclose(file["label"][...], 2 * x.reshape(4, 3, 1, 1))
 
 
-@pytest.mark.parametrize("name", ["../features.h5", "/tmp/features.h5"])
+@pytest.mark.parametrize("name", ["../features.h5", "/elsewhere/features.h5"])
 def test_hdf5_output_writes_below_its_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="outside of the run folder"):
         make_net(tmp_path, X + power("x", "h", 2) + OUTPUT % name, run_dir=tmp_path / "run")

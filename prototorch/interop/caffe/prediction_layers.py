@@ -45,7 +45,7 @@ def prediction_layers(
     the data layers are opened, whose files are looked for in the working directory and in ``folders``. Both are with
     all axes.
 
-    Raises TextError where nothing remains, or a shape is neither given nor told by the files.
+    Raises TextError where nothing remains, or a shape is neither given nor stated by the files.
     """
     state = net["state"]
     net = filter_net(net, "TEST", state["level"], state["stage"])
@@ -143,7 +143,7 @@ def _as_input(
 
 
 def _source_shapes(layer: Message, tops: Sequence[str], folders: Sequence[str]) -> Mapping[str, Shape]:
-    """The shapes of a data layer's tops, told by its files."""
+    """The shapes of a data layer's tops, from its files."""
     if layer["type"] == "Python":
         fail_at(
             f"The sizes of the blob {tops[0]!r} are known to the Python layer {layer['name']!r} only, which is not run "
@@ -156,7 +156,7 @@ def _source_shapes(layer: Message, tops: Sequence[str], folders: Sequence[str]) 
     except (DataError, UsageError) as error:
         reason = str(error.diagnostic.message if error.diagnostic is not None else error).splitlines()[0]
         fail_at(
-            f"The sizes of the blob {tops[0]!r} are told by the data of the layer {layer['name']!r} only, which cannot "
+            f"The sizes of the blob {tops[0]!r} come from the data of the layer {layer['name']!r} only, which cannot "
             f"be read ({reason}). Give them: input_shapes={{{tops[0]!r}: (3, 227, 227)}} of load_model, or "
             f"--set {tops[0]}.shape=[3,227,227].",
             layer.span,
