@@ -227,6 +227,10 @@ class Remainder(BinaryOp):
     """The remainder of floor division; the sign is the divisor's."""
 
     array_function = "remainder"
+    derivatives = (
+        lambda g, y, a, b: sum_to(g, a.shape),
+        lambda g, y, a, b: sum_to(-g * floor_divide(a, b), b.shape),
+    )
 
 
 class Power(BinaryOp):

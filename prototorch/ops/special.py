@@ -1,4 +1,4 @@
-"""The error function, in array arithmetic.
+"""The error function, its complement and its inverse, in array arithmetic.
 
 The coefficients were fitted for this file: in float64 Chebyshev series of erf(x)/x on [0, 1] and of erfc(x) exp(x*x) on
 [1, 6], within 2 units in the last place; in float32 the polynomial R with erf(x) = tanh(x R(x*x)) on [0, 4.25], within
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.ops.elementwise import UnaryOp, exp
+from prototorch.ops.elementwise import UnaryOp, exp, square
+from prototorch.ops.facts import flops_per_output
 
 _TANH = (
     1.1283794944084504, 0.10276806769044511, -0.00019256057365084887, -0.0006153546560564811,
@@ -55,6 +56,34 @@ def erf_array(xp: Any, x: Any) -> Any:
     return xp.where(size <= 1, near, xp.sign(x) * far)
 
 
+def erfc_array(xp: Any, x: Any) -> Any:
+    """1 - erf of a float64 array, without the loss of the difference: down to the smallest numbers."""
+    size = xp.abs(x)
+    inner, outer = xp.minimum(size, xp.asarray(6, dtype=x.dtype)), xp.maximum(size, xp.asarray(6, dtype=x.dtype))
+    middle = _evaluate_polynomial(_FAR, ((inner - 3) / (inner + 3) + 1 / 12) * 2.4)
+    ratio = -0.5 / (outer * outer)
+    series = xp.ones_like(outer)
+    for k in range(24, 0, -1):  # the asymptotic series, whose terms fall below the rounding error at 6
+        series = series * ratio * (2 * k - 1) + 1
+    tail = xp.exp(-size * size) * xp.where(size <= 6, middle, series / outer * 0.5641895835477563)
+    tail = xp.where(size == float("inf"), xp.zeros_like(size), tail)
+    return xp.where(x < -1, 2 - tail, xp.where(x > 1, tail, 1 - erf_array(xp, x)))
+
+
+def erfinv_array(xp: Any, y: Any) -> Any:
+    """The inverse of erf of a float64 array: a closed form within 0.2 % (Winitzki, 2008), then Halley's method."""
+    size = xp.abs(y)
+    log = xp.log((1 - size) * (1 + size))
+    middle = 4.330746750799873 + log * 0.5  # 2 / (pi a), a = 0.147
+    x = xp.sqrt(xp.sqrt(middle * middle - log / 0.147) - middle)
+    for _ in range(3):
+        residual = xp.where(size < 0.5, erf_array(xp, x) - size, (1 - size) - erfc_array(xp, x))
+        step = residual * xp.exp(x * x) * 0.886226925452758
+        x = x - step / (1 + x * step)
+    edge = xp.full((), float("inf"), dtype=y.dtype)
+    return xp.sign(y) * xp.where(size == 1, edge, x)
+
+
 class Erf(UnaryOp):
     """The error function."""
 
@@ -64,4 +93,24 @@ class Erf(UnaryOp):
         return erf_array(xp, x)
 
 
-erf = Erf()
+class Erfc(UnaryOp):
+    """1 - erf(x), accurate for large x."""
+
+    derivatives = (lambda g, y, x: g * -1.1283791670955126 * exp(-x * x),)
+    flops = flops_per_output(60)
+
+    def reference(self, xp: Any, x: Any) -> Any:
+        return xp.astype(erfc_array(xp, xp.astype(x, xp.float64)), x.dtype)
+
+
+class Erfinv(UnaryOp):
+    """The inverse of the error function: infinite at -1 and 1, NaN outside."""
+
+    derivatives = (lambda g, y, x: g * exp(square(y)) * 0.886226925452758,)
+    flops = flops_per_output(200)
+
+    def reference(self, xp: Any, x: Any) -> Any:
+        return xp.astype(erfinv_array(xp, xp.astype(x, xp.float64)), x.dtype)
+
+
+erf, erfc, erfinv = Erf(), Erfc(), Erfinv()

@@ -19,7 +19,7 @@ PACKAGE = Path(prototorch.__file__).parent
 KERNELS = ("backends/cpu/numpy", "backends/cpu/native/kernels", "backends/cuda/kernels", "backends/cuda/cudnn")
 #: strings that are the name of an op by accident, by the beginning of the module's path
 OTHER_MEANINGS = {
-    "backends/cpu/native/": {"sqrt", "floor", "ceil", "sin", "cos", "add"},  # LLVM's intrinsics, keys of tables
+    "backends/cpu/native/": {"sqrt", "floor", "ceil", "sin", "cos", "add", "trunc"},  # intrinsics of LLVM
     "backends/cpu/native/cache_key.py": {"prepack"},  # a module
     "backends/cpu/native/prepack.py": {"prepack", "apply_prepacked"},  # it registers the kernels of these ops
     "backends/cuda/": {"is_finite"},  # the kernel that checks the loss

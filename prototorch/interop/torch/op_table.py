@@ -116,7 +116,10 @@ _OPS |= {
 }  # fmt: skip
 
 for _name in ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "abs", "sign", "floor", "ceil", "round", "tanh", "sin",
-              "cos", "erf", "sigmoid"):  # fmt: skip
+              "cos", "erf", "sigmoid", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "log2",
+              "log10", "exp2", "trunc", "isnan", "isinf", "signbit", "lgamma", "digamma", "erfc", "erfinv", "atan2",
+              "hypot", "logaddexp", "copysign", "nextafter", "fmod", "logical_xor", "bitwise_and", "bitwise_or",
+              "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift", "inverse"):  # fmt: skip
     _OPS[_name] = lambda t, s, *xs, _name=_name: getattr(t.torch, _name)(*xs)
 
 
@@ -256,6 +259,11 @@ def _cumsum(t: Any, site: OpSite, x: Any) -> Any:
     return x.flip(axis).cumsum(axis).flip(axis) if site.get("reverse") else x.cumsum(axis)
 
 
+@_op("cumprod", "logcumsumexp")
+def _scan(t: Any, site: OpSite, x: Any) -> Any:
+    return getattr(x, site.node.op.name)(site.get("axis"))
+
+
 @_op("softmax", "log_softmax")
 def _softmax(t: Any, site: OpSite, x: Any) -> Any:
     return getattr(t.torch, site.node.op.name)(x, site.get("axis", -1))
@@ -268,6 +276,11 @@ def _softmax(t: Any, site: OpSite, x: Any) -> Any:
 def _matmul(t: Any, site: OpSite, a: Any, b: Any) -> Any:
     a = a.mT if site.get("transpose_a") else a
     return a @ (b.mT if site.get("transpose_b") else b)
+
+
+@_op("solve", "cholesky")
+def _linear_algebra(t: Any, site: OpSite, *matrices: Any) -> Any:
+    return getattr(t.torch.linalg, site.node.op.name)(*matrices)
 
 
 @_op("conv")

@@ -23,13 +23,19 @@ UNARY: dict[str, Any] = {
     "negative": np.negative, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt,
     "square": np.square, "abs": np.absolute, "sign": np.sign, "floor": np.floor, "ceil": np.ceil,
     "round": np.rint, "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "is_finite": np.isfinite,
-    "logical_not": np.logical_not,
+    "logical_not": np.logical_not, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "log2": np.log2,
+    "log10": np.log10, "exp2": np.exp2, "trunc": np.trunc, "isnan": np.isnan, "isinf": np.isinf,
+    "signbit": np.signbit, "bitwise_not": np.invert,
 }  # fmt: skip
 BINARY: dict[str, Any] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
     "floor_divide": np.floor_divide, "remainder": np.remainder, "power": np.power,
     "maximum": np.maximum, "minimum": np.minimum, "less": np.less, "less_equal": np.less_equal, "equal": np.equal,
     "not_equal": np.not_equal, "logical_and": np.logical_and, "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor, "atan2": np.arctan2, "hypot": np.hypot, "logaddexp": np.logaddexp,
+    "copysign": np.copysign, "nextafter": np.nextafter, "fmod": np.fmod,
 }  # fmt: skip
 
 

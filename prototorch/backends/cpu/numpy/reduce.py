@@ -206,6 +206,23 @@ def cumsum(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any])
     return run
 
 
+def _register_accumulate(name: str, function: Any) -> None:
+    @kernel("numpy", name)
+    def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+        if not has_numpy_dtypes(*ins):
+            return None
+        (axis,) = normalize_axes(attrs["axis"], ins[0].ndim)
+
+        def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+            function.accumulate(inputs[0], axis=axis, dtype=inputs[0].dtype, out=outputs[0])
+
+        return run
+
+
+_register_accumulate("cumprod", np.multiply)
+_register_accumulate("logcumsumexp", np.logaddexp)
+
+
 @kernel("numpy", "broadcast_to")
 def broadcast_to(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
     """The input repeated."""

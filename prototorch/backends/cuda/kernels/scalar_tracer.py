@@ -257,7 +257,10 @@ _UNARY = {
     "exp": ("expf", "exp"), "expm1": ("expm1f", "expm1"), "log": ("logf", "log"), "log1p": ("log1pf", "log1p"),
     "sqrt": ("sqrtf", "sqrt"), "abs": ("size_of", "size_of"), "sign": ("sign_of", "sign_of"),
     "floor": ("floorf", "floor"), "ceil": ("ceilf", "ceil"), "round": ("rintf", "rint"), "tanh": ("tanhf", "tanh"),
-    "sin": ("sinf", "sin"), "cos": ("cosf", "cos"),
+    "sin": ("sinf", "sin"), "cos": ("cosf", "cos"), "tan": ("tanf", "tan"), "asin": ("asinf", "asin"),
+    "acos": ("acosf", "acos"), "atan": ("atanf", "atan"), "sinh": ("sinhf", "sinh"), "cosh": ("coshf", "cosh"),
+    "asinh": ("asinhf", "asinh"), "acosh": ("acoshf", "acosh"), "atanh": ("atanhf", "atanh"),
+    "log2": ("log2f", "log2"), "log10": ("log10f", "log10"), "trunc": ("truncf", "trunc"),
 }  # fmt: skip
 #: the array module's name -> C, and the result's type where it is not the inputs'
 _BINARY = {

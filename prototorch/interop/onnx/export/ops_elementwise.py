@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from prototorch.interop.onnx import onnx_package
-from prototorch.interop.onnx.export.walker import NodeExport, exports_op
+from prototorch.interop.onnx.export.walker import NodeExport, exports_op, not_expressible
+
+not_expressible(
+    "it is a special function that ONNX does not have",
+    "lgamma", "digamma", "polygamma", "hurwitz_zeta", "erfc", "erfinv", "i0e", "i1e", "atan2", "nextafter", "signbit",
+    "copysign",
+)  # fmt: skip
+not_expressible("ONNX has no decompositions of matrices", "inverse", "solve", "cholesky", "slogdet", "eigh")
+not_expressible("ONNX 18 has no such scan", "linear_recurrence", "cumprod", "logcumsumexp")
+not_expressible("ONNX shifts unsigned integers alone", "bitwise_left_shift", "bitwise_right_shift")
 
 
 def _number(export: NodeExport, value: float, index: int = 0) -> str:
@@ -31,6 +40,41 @@ def _expm1(export: NodeExport) -> None:
 @exports_op("log1p")
 def _log1p(export: NodeExport) -> None:
     export.result("Log", [export.emit("Add", [export.name(0), _number(export, 1)])])
+
+
+@exports_op("log2", "log10")
+def _logarithm(export: NodeExport) -> None:
+    base = 2 if export.node.op.name == "log2" else 10
+    export.result("Mul", [export.emit("Log", [export.name(0)]), _number(export, 1 / np.log(base))])
+
+
+@exports_op("exp2")
+def _exp2(export: NodeExport) -> None:
+    export.result("Pow", [_number(export, 2), export.name(0)])
+
+
+@exports_op("logaddexp")
+def _logaddexp(export: NodeExport) -> None:
+    a, b = export.elementwise_inputs()
+    gap = export.emit("Neg", [export.emit("Abs", [export.emit("Sub", [a, b])])])
+    export.result("Add", [export.emit("Max", [a, b]), export.emit("Softplus", [gap])])
+
+
+@exports_op("hypot")
+def _hypot(export: NodeExport) -> None:
+    squares = [export.emit("Mul", [name, name]) for name in export.elementwise_inputs()]
+    export.result("Sqrt", [export.emit("Add", squares)])
+
+
+@exports_op("trunc")
+def _trunc(export: NodeExport) -> None:
+    x = export.name(0)
+    export.result("Mul", [export.emit("Sign", [x]), export.emit("Floor", [export.emit("Abs", [x])])])
+
+
+@exports_op("fmod")
+def _fmod(export: NodeExport) -> None:
+    export.result("Mod", export.elementwise_inputs(), {"fmod": 1})
 
 
 @exports_op("relu6")
@@ -84,7 +128,7 @@ def _not_equal(export: NodeExport) -> None:
     export.result("Not", [export.emit("Equal", export.elementwise_inputs())])
 
 
-_LOGICAL = {"logical_and": "And", "logical_or": "Or"}
+_LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
 @exports_op(*_LOGICAL)
