@@ -10,6 +10,7 @@ from typing import Any, Literal
 from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
 from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mean
 from prototorch.graph.net import Net
+from prototorch.graph.net_imports import read_imports
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
 from prototorch.interop.caffe.net_text import caffe_document
@@ -22,6 +23,7 @@ from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
 from prototorch.schema.block_source import find_span
 from prototorch.schema.python_function import custom_objects as use_custom_objects
+from prototorch.schema.python_imports import allow_python as python_permission
 from prototorch.storage import checkpoint
 from prototorch.storage.container import has_container_header, is_container
 from prototorch.text.diagnostics import Report, located
@@ -45,6 +47,7 @@ __all__ = [
     "model_from_text",
     "open_document",
     "read_blocks",
+    "run_imports",
 ]
 
 
@@ -55,6 +58,7 @@ def load_model(
     overrides: Sequence[str] = (),
     allow_read: Paths = (),
     allow_download: bool = False,
+    allow_python: bool = False,
     custom_objects: Mapping[str, Any] | None = None,
     compile: bool = True,
     safe_mode: bool = True,
@@ -70,13 +74,16 @@ def load_model(
     nothing. allow_download: whether addresses that a text names may be opened; those of the sets that come with
     prototorch, and an address given here, always are. overrides: as ``--set`` of the command line, ``"fit.epochs=3"``.
     allow_read: a folder or file, or several, besides the working directory, in which a saved model may name data.
+    allow_python: whether a text may run the Python modules that it names (``import: "my_layers"``), which define layers
+    of its own; they are looked for beside the file, in the working directory and in sys.path. Only for files you trust.
     custom_objects: the Python functions that the model was compiled with as losses or metrics, by name; without them it
     predicts, and raises UsageError where they are needed.
-    compile: False leaves out the compile block, the optimizer's state and the training state. safe_mode: True, since a
-    file never runs code. A text's own parameter of one of these names is given as an override, ``"compile=3"``.
+    compile: False leaves out the compile block, the optimizer's state and the training state. safe_mode: True, since
+    nothing in a file runs code but the modules that ``allow_python`` admits. A text's own parameter of one of these
+    names is given as an override, ``"compile=3"``.
     Raises TextError with all errors of the text, ModelFileError for a damaged file, FileError where there is no file.
     """
-    for name, value in (("compile", compile), ("safe_mode", safe_mode)):
+    for name, value in (("compile", compile), ("safe_mode", safe_mode), ("allow_python", allow_python)):
         if not isinstance(value, bool):
             raise UsageError(
                 f"load_model: {name} must be True or False, not {value!r:.80}; a text's parameter of this name is "
@@ -85,14 +92,14 @@ def load_model(
     if not safe_mode:
         raise UsageError(
             "load_model: safe_mode=False is not possible: a file never runs code; leave it out, and give functions by "
-            "custom_objects={name: function}"
+            "custom_objects={name: function}, modules that the file imports by allow_python=True"
         )
     if custom_objects is not None and not isinstance(custom_objects, Mapping):
         raise UsageError(f"load_model: custom_objects must be a dict {{name: function}}, not {custom_objects!r:.80}")
     check_path(source, "lenet")
     path = find_model_file(source)
     caffe = None
-    with use_custom_objects(custom_objects):
+    with use_custom_objects(custom_objects), python_permission(allow_python):
         if is_saved(path):
             if params:
                 raise UsageError(
@@ -201,6 +208,21 @@ def open_document(path: str, params: Mapping[str, Any], overrides: Sequence[str]
     """
     caffe = caffe_document(check_text_file(path), params, overrides, report, allow_solver=True)
     return load_document(path, params, overrides, report) if caffe is None else caffe[0]
+
+
+def run_imports(path: str) -> tuple[str, ...]:
+    """Import the Python modules that a model text, or the text in a saved model, names; their names.
+
+    Raises TextError where it is not allowed (`schema.python_imports.allow_python`) or fails.
+    """
+    report = Report()
+    if is_saved(path):
+        document = load_text(checkpoint.load(path).text, path, None, (), report)
+    else:
+        document = open_document(path, {}, (), report)
+    names = read_imports(document, report)
+    report.raise_if_any()
+    return names or ()
 
 
 def read_blocks(document: Document, report: Report) -> tuple[Net | None, dict[str, Any]]:

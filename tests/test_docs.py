@@ -12,11 +12,15 @@ from prototorch.checking import check_model
 from prototorch.cli.main import group
 from prototorch.errors import TextError
 from prototorch.load import model_from_text
+from prototorch.schema.python_imports import allow_python
 from prototorch.text.reader import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+LANGUAGE = (ROOT / "docs" / "language.md").read_text()
+MODULES = re.compile(r"^`(\w+\.py)`[^\n]*:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # beside a text
 
 
 def _blocks(kind: str) -> list[tuple[str, str]]:
@@ -30,14 +34,18 @@ def _blocks(kind: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("where", "text"), [pytest.param(*b, id=b[0]) for b in _blocks("proto")])
-def test_every_model_text_is_read_and_whole_models_are_checked(where, text, tmp_path):
+def test_every_model_text_is_read_and_whole_models_are_checked(where, text, tmp_path, monkeypatch):
     parse(text, where)
+    monkeypatch.chdir(tmp_path)
+    for name, code in MODULES.findall(LANGUAGE):
+        (tmp_path / name).write_text(code)
     if "input {" in text:
         path = tmp_path / "model.proto"
         path.write_text(text)
-        model = check_model(str(path))
-        assert model.net.nodes
-        assert model_from_text(model.to_text()).to_text() == model.to_text()
+        with allow_python("import:" in text):
+            model = check_model(str(path))
+            assert model.net.nodes
+            assert model_from_text(model.to_text()).to_text() == model.to_text()
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "python.md"], ids=lambda p: p.name)

@@ -22,6 +22,7 @@ CALLS = {
     "types.FunctionType", "types.CodeType", "builtins.eval", "builtins.exec", "builtins.compile", "ast.literal_eval",
     "pandas.read_pickle", "getpass.getpass", "webbrowser.open",
 }  # fmt: skip
+IMPORTS = {"importlib.import_module", "importlib.util.spec_from_file_location"}
 METHODS = {"extractall", "unpack_archive", "exec_module", "load_module", "LoadLibrary", "read_pickle", "load_dynamic"}
 
 # What is allowed in some modules: (rule, module path) -> why.
@@ -41,6 +42,12 @@ ALLOWED = {
     ("h5py.File", "storage/hdf5_encoder.py"): "writes into memory",
     ("h5py.File", "storage/hdf5_validator.py"): "names the type of an argument",
     ("h5py.File", "storage/hdf5_sandbox.py"): "runs in the sandboxed process alone",
+    ("import by name", "schema/python_imports.py"): "runs what a text names, where the caller allows it",
+    ("import by name", "__init__.py"): "a table in that file",
+    ("import by name", "interop/onnx/__init__.py"): "the two modules that callers in this package name",
+    ("import by name", "interop/layouts.py"): "a package of prototorch.interop, which must exist",
+    ("import by name", "schema/namespace.py"): "the modules that lie in a package's own folder",
+    ("import by name", "backends/cpu/native/__init__.py"): "the modules that lie in a package's own folder",
 }
 
 
@@ -73,6 +80,15 @@ class Names(ast.NodeVisitor):
             self.imports += [(node.module or "", node.lineno), (whole, node.lineno)]
             if not node.level:
                 self.meaning[alias.asname or alias.name] = whole
+
+
+def is_fixed_name(node):
+    """Whether a module's name is written in the source: a constant, or below the module's own package."""
+    if isinstance(node, ast.JoinedStr):
+        node = node.values[0]
+        node = node.value if isinstance(node, ast.FormattedValue) else node
+        return dotted(node) in ("__name__", "__package__") or (dotted(node) or "").endswith(".__name__")
+    return isinstance(node, ast.Constant)
 
 
 def faults(source, module=""):
@@ -124,6 +140,8 @@ def faults(source, module=""):
                 note(node.lineno, "allow_pickle")
             if whole in ("numpy.load", "numpy.lib.format.read_array", "numpy.lib.npyio.NpzFile") and pickles is None:
                 note(node.lineno, f"{whole} without allow_pickle=False")
+            if whole in IMPORTS and not (node.args and is_fixed_name(node.args[0])):
+                note(node.lineno, "import by name")
             shell = keywords.get("shell")
             if shell is not None and not (isinstance(shell, ast.Constant) and shell.value is False):
                 note(node.lineno, "shell")
@@ -157,6 +175,9 @@ PLANTS = [
     ("archive.extractall()", "extractall"),
     ("spec.loader.exec_module(m)", "exec_module"),
     ("import h5py\nh5py.File('x')", "h5py.File"),
+    ("import importlib\nimportlib.import_module(name)", "import by name"),
+    ("from importlib import import_module as i\ni(name)", "import by name"),
+    ("import importlib\nimportlib.import_module(f'{name}.x')", "import by name"),
     ("from h5py import File\nFile('x')", "h5py.File"),
 ]
 
@@ -175,6 +196,9 @@ Model().compile(loss="mse")
 np.load(path, allow_pickle=False)
 model.evaluate(x)
 json.load(file)
+import importlib
+importlib.import_module("cupy")
+importlib.import_module(f"{__name__}.{info.name}")
 """
     assert faults(source) == []
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 
 from prototorch.caffe.blob import Blob
 from prototorch.caffe.layer import Layer
+from prototorch.errors import UsageError
+from prototorch.schema.python_imports import import_python_module
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.mistakes import fail_at
 
@@ -79,12 +80,9 @@ def _load_class(message: Message) -> Callable[[Message], Layer]:
     param = message["python_param"]
     where = f"layer {message['name']!r} (Python)"
     try:
-        module = importlib.import_module(param["module"])
-    except ImportError as error:
-        fail_at(
-            f"{where}: the module {param['module']!r} cannot be imported: {error}. It is looked for in sys.path "
-            "(PYTHONPATH), not beside the net's file", param.field_span("module"),
-        )  # fmt: skip
+        module = import_python_module(param["module"])
+    except UsageError as error:
+        fail_at(f"{where}: {error}; not beside the net's file", param.field_span("module"))
     layer_class = getattr(module, param["layer"], None)
     if not (isinstance(layer_class, type) and issubclass(layer_class, Layer)):
         what = "has no class" if layer_class is None else "has no subclass of prototorch.caffe.Layer named"

@@ -10,6 +10,7 @@ import click
 
 from prototorch.errors import FileError, UsageError
 from prototorch.load import check_text_file, find_model_file, is_saved
+from prototorch.schema.python_imports import is_python_allowed
 from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.reader import read_file
 
@@ -21,17 +22,15 @@ __all__ = [
 _EFFECTS = click.Choice(("stop", "snapshot", "none"))
 _NAMES = {"level": "--level", "stages": "--stage", "snapshot": "--snapshot", "snapshot_prefix": "--snapshot-prefix",
           "sigint_effect": "--sigint-effect", "sighup_effect": "--sighup-effect",
-          "iterations": "--iterations", "allow_python": "--allow-python"}  # fmt: skip
+          "iterations": "--iterations"}  # fmt: skip
 
 
 def state_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``--level`` and ``--stage``: the state of a Caffe net; ``--allow-python``."""
-    allow = click.option("--allow-python", is_flag=True, default=None,
-                         help="Caffe: let Python layers of the net run the modules that it names.")  # fmt: skip
+    """``--level`` and ``--stage``: the state of a Caffe net."""
     stage = click.option("--stage", "stages", multiple=True, metavar="NAME[,...]",
                          help="Caffe: a stage of the net's state. May be repeated.")  # fmt: skip
     level = click.option("--level", type=int, help="Caffe: the level of the net's state.")
-    return level(stage(allow(function)))
+    return level(stage(function))
 
 
 def caffe_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,8 +88,7 @@ def train_caffe(file: str, native: Mapping[str, Any], **options: Any) -> int:
 
 
 def test_caffe(file: str, native: Mapping[str, Any], *, device: str | None, weights: str | None, as_json: bool,
-               iterations: int | None, level: int | None, stages: Sequence[str],
-               allow_python: bool | None) -> None:  # fmt: skip
+               iterations: int | None, level: int | None, stages: Sequence[str]) -> None:  # fmt: skip
     """Test a net with weights. native: options that a Caffe net does not have. Raises UsageError for a solver."""
     if caffe_kind_of(file) == "solver":
         raise UsageError(f"{file} is a solver of Caffe: evaluate the net that it names, with --weights")
@@ -98,7 +96,7 @@ def test_caffe(file: str, native: Mapping[str, Any], *, device: str | None, weig
     importlib.import_module("prototorch.cli.caffe_training").select_mode(device)
     testing = importlib.import_module("prototorch.cli.caffe_testing")
     names = [name for text in stages for name in text.split(",") if name]
-    testing.test_net(file, weights, iterations or 50, level or 0, names, bool(allow_python), as_json)
+    testing.test_net(file, weights, iterations or 50, level or 0, names, is_python_allowed(), as_json)
 
 
 test_caffe.__test__ = False  # type: ignore[attr-defined]  # no test of pytest

@@ -20,6 +20,7 @@ from prototorch.caffe.snapshot_prefix import snapshot_prefix
 from prototorch.caffe.solver import NONE, SNAPSHOT, STOP, Solver, get_solver
 from prototorch.cli.options import print_json, to_json_types
 from prototorch.errors import UsageError
+from prototorch.schema.python_imports import is_python_allowed
 from prototorch.storage.run_folder import RunFolder
 from prototorch.text.caffe.message import Message
 from prototorch.text.caffe.reader import read_solver_file
@@ -48,7 +49,6 @@ class CaffeRun:
     sigint_effect: str = STOP
     sighup_effect: str = SNAPSHOT
     device: str | None = None
-    allow_python: bool = False
     quiet: bool = False
     as_json: bool = False
 
@@ -106,7 +106,7 @@ def train(run: CaffeRun) -> int:
             weights=run.weights if run.snapshot is None else "",
             prefix=run.snapshot_prefix,
             run_dir=folder,
-            allow_python=run.allow_python,
+            allow_python=is_python_allowed(),
             write=(lambda line: None) if run.quiet or run.as_json else click.echo,
         )
         try:

@@ -17,14 +17,26 @@ from prototorch.errors import UsageError
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.load import find_model_file, is_saved, load_model
 from prototorch.model import Model
+from prototorch.schema.python_imports import allow_python
 
 _ALLOW_READ = "prototorch.allow_read"
 _EXCEPT = "prototorch.except"
 
 
 def model_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``FILE``: a model text, the name of a shipped model, or a saved model; with ``--allow-read``."""
-    return click.argument("file", metavar="FILE")(allow_read_option(function))
+    """``FILE``: a model text, a shipped model's name, or a saved model; with ``--allow-read``, ``--allow-python``."""
+    return click.argument("file", metavar="FILE")(allow_read_option(allow_python_option(function)))
+
+
+def allow_python_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--allow-python``: texts that the command reads may import the Python modules that they name."""
+    text = "Run the Python modules that FILE names (import, Caffe's Python layers). Only for files you trust."
+
+    def allow(context: click.Context, _: click.Parameter, is_allowed: bool) -> None:
+        if is_allowed:
+            context.with_resource(allow_python())
+
+    return click.option("--allow-python", is_flag=True, help=text, expose_value=False, callback=allow)(function)
 
 
 def allow_read_option(function: Callable[..., Any]) -> Callable[..., Any]:

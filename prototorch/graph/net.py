@@ -43,7 +43,8 @@ class Net:
     """Inputs, layers in an order in which each reads only outputs of layers before it, and the names of the outputs.
 
     ``preprocess`` layers run before the net in training and use alike, ``augment`` layers in training only.
-    ``class_names`` are the classes that an output with as many elements tells apart, where they are known.
+    ``class_names`` are the classes that an output with as many elements tells apart, where they are known. ``imports``
+    are the Python modules that its text names, see `graph.net_imports`.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Net:
     preprocess: tuple[Layer, ...] = ()
     augment: tuple[Layer, ...] = ()
     class_names: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
 
     def node(self, name: str) -> LayerNode:
         """The layer of that name; KeyError if there is none."""

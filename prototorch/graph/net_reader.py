@@ -8,6 +8,7 @@ from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.connect import Connections, ParsedLayer, check_input_count, complete_top_names
 from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, Net
+from prototorch.graph.net_imports import read_imports
 from prototorch.layers.base import Layer
 from prototorch.schema import find_name_error, to_name
 from prototorch.schema.suggest import describe_foreign_name
@@ -28,7 +29,7 @@ _BLOCK_OF_FIELD = {
     **dict.fromkeys(("source", "dataset"), "fit { data"),
 }
 _EXAMPLE = "A model has an input and layers: input { shape: [4] }  Dense { units: 2 }"
-_TOP_LEVEL_FIELDS = ("name", "input", "output", "class_names", *LISTS, *SECTIONS)
+_TOP_LEVEL_FIELDS = ("name", "import", "input", "output", "class_names", *LISTS, *SECTIONS)
 _CAFFE_FIELDS = (
     "layer",
     "layers",
@@ -73,6 +74,9 @@ class _NetReader:
             )
             self.report.add(message, foreign.name_span)
             return None
+        imports = read_imports(self.document, self.report)
+        if imports is None:  # the names of its layers mean nothing
+            return None
         for f in fields:
             if f.name in ("input", "Input") and isinstance(f.value, Body):
                 self.read_input(f, f.value)
@@ -99,6 +103,7 @@ class _NetReader:
             tuple(outputs),
             **self.lists,
             class_names=class_names,
+            imports=imports,
         )
 
     def default_name(self) -> str:
@@ -124,6 +129,8 @@ class _NetReader:
             self.class_names = f
         elif f.name in SECTIONS + LISTS:
             self.read_section(f)
+        elif f.name == "import":
+            pass  # see `read_imports`
         elif isinstance(f.value, Body):
             if f.name == "data":
                 self.report.add("Data are declared in the fit block: fit { data { ... } }.", f.name_span)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.symbolic import top_names
 from prototorch.layers.base import Layer
+from prototorch.schema.python_imports import import_of
 from prototorch.text.syntax_tree import Body, Field, to_value_node
 
 
 def net_fields(net: Net) -> list[Field]:
     """The fields that declare the net. A `bottom` is left out where it is the layer before."""
     fields = [Field("name", to_value_node(net.name))]
+    layers_used = (*net.preprocess, *net.augment, *(node.layer for node in net.nodes))
+    imported = filter(None, (import_of(type(layer)) for layer in layers_used))
+    fields += [Field("import", to_value_node(name)) for name in dict.fromkeys((*net.imports, *imported))]
     for declared in net.inputs:
         inside = [Field("name", to_value_node(declared.name)), Field("shape", to_value_node(list(declared.shape)))]
         if declared.dtype != "float32":

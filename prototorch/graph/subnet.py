@@ -51,4 +51,5 @@ def subnet(net: Net, outputs: Sequence[str]) -> Net:
         tuple(outputs),
         preprocess=net.preprocess if is_preprocessed else (),
         augment=net.augment if is_preprocessed else (),
+        imports=net.imports,
     )

@@ -8,7 +8,14 @@ import click
 
 from prototorch.checking import check_model, find_missing_blocks, find_warnings
 from prototorch.cli.messages import echo_error
-from prototorch.cli.options import allow_read_option, allowed_folders, json_option, print_json, set_option
+from prototorch.cli.options import (
+    allow_python_option,
+    allow_read_option,
+    allowed_folders,
+    json_option,
+    print_json,
+    set_option,
+)
 from prototorch.errors import PrototorchError, TextError
 from prototorch.load import find_model_file
 from prototorch.terminal import escape_line
@@ -19,6 +26,7 @@ from prototorch.text.diagnostics import Diagnostic
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @set_option
 @allow_read_option
+@allow_python_option
 @json_option
 def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> int:
     """Check the model in each FILE: syntax, fields, wiring, shapes, compile and fit. Prints every mistake with its

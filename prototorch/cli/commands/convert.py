@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from prototorch.cli.messages import with_shell_options
-from prototorch.cli.options import json_option, print_json, set_option
+from prototorch.cli.options import allow_python_option, json_option, print_json, set_option
 from prototorch.conversion import convert
 from prototorch.conversion.sources import WeightOptions
 from prototorch.errors import UsageError, WeightsError
@@ -22,6 +22,7 @@ from prototorch.errors import UsageError, WeightsError
 @click.option("--model", metavar="TEXT", help="The text or saved model whose weights IN has.")
 @click.option("--weights", metavar="FILE", help="The .caffemodel or .caffemodel.h5 of IN, a net of Caffe.")
 @set_option
+@allow_python_option
 @click.option("--weights-to", metavar="FILE", help="The .h5 for the weights of a text; default: beside it.")
 @click.option("--rules", metavar="FILE", help="Rules that map the names of IN to those of the model.")
 @click.option("--write-rules", metavar="FILE", help="Write the pairs of layers that are found as rules, to edit.")
@@ -45,7 +46,8 @@ def command(source: str, output: str | None, to: str | None, model: str | None, 
             allow_download: bool, options: tuple[str, ...], force: bool, as_json: bool) -> None:  # fmt: skip
     """Convert IN to OUT: weights to weights, whole models of other systems to a text with its weights, ours to theirs.
 
-    Nothing in a file is executed, and what is written is there whole or not at all.
+    Nothing in a file is executed, and what is written is there whole or not at all. Modules that a text of ours imports
+    run with --allow-python only.
 
     \b
     Examples:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import click
 
-from prototorch.cli.options import json_option, print_json
+from prototorch.cli.options import allow_python_option, json_option, print_json
 from prototorch.docs_pages import find_page, list_families
+from prototorch.load import find_model_file, run_imports
 
 
 @click.command()
 @click.argument("name", required=False)
+@click.option("--file", metavar="FILE", help="Also what the Python modules define that this model text imports.")
+@allow_python_option
 @json_option
-def command(name: str | None, as_json: bool) -> None:
+def command(name: str | None, file: str | None, as_json: bool) -> None:
     """List all layers, losses, metrics, optimisers and so on; with NAME, the manual page of one.
 
     \b
@@ -19,7 +22,10 @@ def command(name: str | None, as_json: bool) -> None:
       prototorch layers
       prototorch layers Conv2D
       prototorch layers adam
+      prototorch layers Bent --file my.proto --allow-python
     """
+    if file is not None:
+        run_imports(find_model_file(file))
     if name is None:
         classes = list_families()
         if as_json:

@@ -9,6 +9,7 @@ import click
 from prototorch.backends.cpu.native import kernel_cache
 from prototorch.cli.options import (
     add_device_overrides,
+    allow_python_option,
     allow_read_option,
     json_option,
     open_model,
@@ -23,6 +24,7 @@ from prototorch.measure.warmup import PREDICT, TEST, TRAIN, warm_up
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @set_option
 @allow_read_option
+@allow_python_option
 @click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True,
               help="The batch size. Default: the fit block's, else 32. May be repeated.")  # fmt: skip
 @click.option("--phase", "phases", type=click.Choice((TRAIN, TEST, PREDICT)), multiple=True,
