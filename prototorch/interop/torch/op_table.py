@@ -229,6 +229,31 @@ def _top_k(t: Any, site: OpSite, x: Any) -> Any:
     return values, indices.int()
 
 
+@_op("advanced_index")
+def _advanced_index(t: Any, site: OpSite, x: Any, *indices: Any) -> Any:
+    return x[_keys(site, indices)]
+
+
+def _keys(site: OpSite, indices: Sequence[Any]) -> tuple[Any, ...]:
+    by_axis = dict(zip(site.get("axes"), indices, strict=True))
+    return tuple(by_axis[a].long() if a in by_axis else slice(None) for a in range(max(by_axis) + 1))
+
+
+@_op("sort")
+def _sort(t: Any, site: OpSite, x: Any) -> Any:
+    return t.unpack(x.sort(-1, bool(site.get("descending")), stable=True), 2)
+
+
+@_op("searchsorted")
+def _searchsorted(t: Any, site: OpSite, elements: Any, values: Any) -> Any:
+    return t.torch.searchsorted(elements, values, side=site.get("side", "left"))
+
+
+@_op("cummax", "cummin")
+def _running_extremum(t: Any, site: OpSite, x: Any) -> Any:
+    return t.unpack(getattr(x, site.node.op.name)(-1), 2)
+
+
 # ---------------------------------------------------------------- reductions
 
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "any": "any", "all": "all"}

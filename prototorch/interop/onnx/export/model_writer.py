@@ -12,7 +12,14 @@ from prototorch.errors import UsageError
 from prototorch.graph.ir import Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.interop.onnx import onnx_package
-from prototorch.interop.onnx.export import layers_dense, ops_elementwise, ops_products, ops_shape, recurrent
+from prototorch.interop.onnx.export import (
+    layers_dense,
+    ops_elementwise,
+    ops_index,
+    ops_products,
+    ops_shape,
+    recurrent,
+)
 from prototorch.interop.onnx.export.graph_builder import BATCH, GraphBuilder
 from prototorch.interop.onnx.export.layer_table import LayerExport, layer_exporter
 from prototorch.interop.onnx.export.walker import OpWalker, keeps_op
@@ -26,8 +33,18 @@ from prototorch.interop.symbolic_batch import (
     sections,
 )
 
-__all__ = ["DEFAULT_OPSET", "OPSETS", "OnnxSettings", "layers_dense", "onnx_model", "ops_elementwise", "ops_products",
-           "ops_shape", "recurrent"]  # fmt: skip
+__all__ = [
+    "DEFAULT_OPSET",
+    "OPSETS",
+    "OnnxSettings",
+    "layers_dense",
+    "onnx_model",
+    "ops_elementwise",
+    "ops_index",
+    "ops_products",
+    "ops_shape",
+    "recurrent",
+]  # fmt: skip
 
 DEFAULT_OPSET = 18  # what PyTorch's exporter writes, and what runtimes of the last years read
 OPSETS = range(13, 26)
