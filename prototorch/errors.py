@@ -5,6 +5,7 @@ PrototorchError            1   (never raised itself)
 ├── ModelError             3   the model is wrong
 │   ├── TextError          3   ... in its text: holds every mistake, each with its position
 │   └── ShapeError         3   ... in its shapes: raised by an op's shape inference or a layer
+│       └── RangeError     3   ... an index or the number of an axis is out of range (an IndexError as well)
 ├── DataError              4   the data do not match the model: labels, shapes, a corrupt image, an empty set
 ├── FileError              5   a file cannot be read or written
 │   ├── ModelFileError     5   ... a weight or checkpoint file that is damaged, malicious or of another format
@@ -38,6 +39,7 @@ __all__ = [
     "ModelFileError",
     "ModelWarning",
     "PrototorchError",
+    "RangeError",
     "ResourceError",
     "ShapeError",
     "SnapshotError",
@@ -89,6 +91,10 @@ class TextError(ModelError):
 
 class ShapeError(ModelError):
     """Incompatible shapes; the op or layer that raised it reports which and why."""
+
+
+class RangeError(ShapeError, IndexError):
+    """An index, or the number of an axis, that is out of range."""
 
 
 class DataError(PrototorchError, ValueError):

@@ -86,8 +86,8 @@ NAMES = {
         set_multiprocess set_random_seed set_solver_count set_solver_rank solver_count solver_rank to_proto
     """,
     "errors": """
-        BackendError DataError FileError ModelError ModelFileError ModelWarning PrototorchError ResourceError ShapeError
-        SnapshotError TextError TrainingError UsageError WeightsError
+        BackendError DataError FileError ModelError ModelFileError ModelWarning PrototorchError RangeError ResourceError
+        ShapeError SnapshotError TextError TrainingError UsageError WeightsError
     """,
 }
 ROOTS = {"Constraint", "Initializer", "Layer", "Loss", "Metric", "Optimizer", "Regularizer", "Schedule"}
