@@ -39,7 +39,9 @@ _PUBLIC = {
     "grad": ("prototorch.eager.tensor", "grad"),
     "no_grad": ("prototorch.eager.tensor", "no_grad"),
     "training": ("prototorch.eager.layer_call", "training"),
-    "manual_seed": ("prototorch.eager.layer_call", "manual_seed"),
+    "manual_seed": ("prototorch.eager.generator", "manual_seed"),
+    "Generator": ("prototorch.eager.generator", "Generator"),
+    "default_generator": ("prototorch.eager.generator", "default_generator"),
     "errors": ("prototorch.errors", ""),
     "ops": ("prototorch.ops", ""),
     "layers": ("prototorch.layers", ""),
@@ -52,6 +54,7 @@ _PUBLIC = {
     "regularizers": ("prototorch.regularizers", ""),
     "constraints": ("prototorch.constraints", ""),
     "data": ("prototorch.data", ""),
+    "utils": ("prototorch.utils", ""),
     "caffe": ("prototorch.caffe", ""),
 }
 

@@ -17,7 +17,8 @@ EXEMPT = {
     "reversed": "built-in",
 }
 
-#: Public class names that have two meanings on purpose: a layer, loss or metric bears Keras' name, an op its own class.
+#: Public class names that have two meanings on purpose: a layer, loss or metric bears Keras' name, an op its own class,
+#: a module of PyTorch's face PyTorch's name.
 #: Each row: the packages that may define the same name.
 TWICE = [
     {"ops", "layers"},
@@ -26,6 +27,7 @@ TWICE = [
     {"graph", "caffe"},
     {"layers", "caffe"},
     {"eager", "caffe"},
+    {"data", "utils"},
 ]
 
 

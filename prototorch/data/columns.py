@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ def as_slice(indices: np.ndarray) -> slice | None:
 
 def as_column(array: object, column: str, name: str) -> np.ndarray:
     """Convert ``array`` to a column: real numbers or booleans in native byte order, with at least one dimension.
+    Tensors of prototorch and PyTorch are detached, and copied from their device.
 
     ``column`` and ``name`` (of the data set) are for messages. Raises DataError for anything else.
     """
@@ -38,7 +40,10 @@ def as_column(array: object, column: str, name: str) -> np.ndarray:
             "taken over: fill them (array.filled(value)) or leave out their rows"
         )
     try:
-        out = np.asarray(array)
+        out = np.asarray(_detach(array) if hasattr(array, "detach") else array)
+    except (TypeError, RuntimeError) as error:  # what other libraries' tensors raise
+        kind = f"{type(array).__module__}.{type(array).__name__}"
+        raise DataError(f"{name}: {column}, a {kind}, cannot be converted to an array: {error}") from None
     except ValueError as error:
         is_list_of_tuples = isinstance(array, list) and len(array) > 0 and isinstance(array[0], tuple)
         hint = "; pass batches (x, y) as a generator or a function that returns one: a list is read as one array"
@@ -56,6 +61,13 @@ def as_column(array: object, column: str, name: str) -> np.ndarray:
     if out.ndim == 0:
         raise DataError(f"{name}: {column} must be an array with one row per sample, got the scalar {out[()]}")
     return out if out.dtype.isnative else out.astype(out.dtype.newbyteorder("="))
+
+
+def _detach(tensor: Any) -> Any:
+    """A tensor's values without its gradient, in the host's memory, in a dtype that NumPy has."""
+    tensor = tensor.detach()
+    tensor = tensor.cpu() if hasattr(tensor, "cpu") else tensor
+    return tensor.float() if str(tensor.dtype).endswith("bfloat16") else tensor
 
 
 def check_equal_lengths(arrays: Mapping[str, np.ndarray], name: str) -> int:

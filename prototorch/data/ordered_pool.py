@@ -32,6 +32,7 @@ class OrderedPool(Generic[T]):
         read_ahead: the largest number of results that wait to be taken.
         timeout: seconds that one task may take.
         describe: the description of a task, for messages.
+        round_robin: whether task i is run by thread i % threads; otherwise by the first thread that is free.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class OrderedPool(Generic[T]):
         read_ahead: int,
         timeout: float,
         describe: Callable[[int], str],
+        round_robin: bool = False,
     ):
         self._work, self._count, self._window = work, count, threads + read_ahead
         self._timeout, self._describe = timeout, describe
@@ -51,8 +53,10 @@ class OrderedPool(Generic[T]):
         self._running: dict[int, tuple[float, str]] = {}  # task -> start time, name of its thread
         self._results: dict[int, tuple[T | None, BaseException | None]] = {}
         self._is_closed = False
+        num_threads = min(threads, count)
+        self._own_tasks = list(range(num_threads)) if round_robin else None  # the next task of each thread
         self._threads = [
-            threading.Thread(target=self._run, name=f"loader-{i}", daemon=True) for i in range(min(threads, count))
+            threading.Thread(target=self._run, args=(i,), name=f"loader-{i}", daemon=True) for i in range(num_threads)
         ]
         for thread in self._threads:
             thread.start()
@@ -89,12 +93,12 @@ class OrderedPool(Generic[T]):
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _run(self) -> None:
+    def _run(self, thread: int) -> None:
         with single_threaded():  # the training step, which runs at the same time, uses the other threads
-            self._run_tasks()
+            self._run_tasks(thread)
 
-    def _run_tasks(self) -> None:
-        while (number := self._claim()) is not None:
+    def _run_tasks(self, thread: int) -> None:
+        while (number := self._claim(thread)) is not None:
             value, error = None, None
             try:
                 value = self._work(number)
@@ -107,21 +111,21 @@ class OrderedPool(Generic[T]):
                 self._results[number] = (value, error)
                 self._condition.notify_all()
 
-    def _claim(self) -> int | None:
-        """The next task to run, as soon as there is room for its result; None when there are no more."""
+    def _claim(self, thread: int) -> int | None:
+        """The next task of a thread, as soon as there is room for its result; None when there are no more."""
         with self._condition:
-            while (
-                not self._is_closed
-                and self._num_started < self._count
-                and self._num_started - self._num_taken >= self._window
-            ):
+            while not self._is_closed:
+                number = self._num_started if self._own_tasks is None else self._own_tasks[thread]
+                if number >= self._count:
+                    return None
+                if number - self._num_taken < self._window:
+                    self._num_started += 1
+                    if self._own_tasks is not None:
+                        self._own_tasks[thread] += len(self._threads)
+                    self._running[number] = (time.monotonic(), threading.current_thread().name)
+                    return number
                 self._condition.wait()
-            if self._is_closed or self._num_started >= self._count:
-                return None
-            number = self._num_started
-            self._num_started += 1
-            self._running[number] = (time.monotonic(), threading.current_thread().name)
-            return number
+            return None
 
 
 class InlinePool(Generic[T]):

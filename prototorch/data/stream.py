@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 import time
@@ -26,8 +27,10 @@ class BatchStream:
     """Batches of an iterable, read ahead by one thread and bound to the names and shapes of a model.
 
     An item is ``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)`` with x and y as in `as_dataset`, or a dict of
-    all inputs and outputs by name. A function is called for each epoch; an iterator continues where the previous epoch
-    ended; any other iterable is iterated from its start. Labels and shapes are checked in every batch.
+    all inputs and outputs by name. A list is such a tuple where it comes from a data loader (of prototorch or PyTorch,
+    which collate tuples to lists), or where the model has one input; otherwise it is x. A function is called for each
+    epoch; an iterator continues where the previous epoch ended; any other iterable is iterated from its start. Labels
+    and shapes are checked in every batch.
 
     Args:
         source: the iterable, or a function that returns one.
@@ -66,7 +69,8 @@ class BatchStream:
         self.indices: Mapping[str, IndexRange] = {}
         self.transform, self.dtypes = transform, dict(dtypes or {})
         if steps is None and isinstance(source, Sized):
-            steps = len(source)
+            with contextlib.suppress(TypeError):  # a data loader of a stream without a length
+                steps = len(source)
         self.steps, self.seed, self.epoch, self.position = steps, seed, epoch, 0
         self._prefetch, self._timeout = prefetch, timeout
         self.wait_seconds = 0.0
@@ -201,8 +205,14 @@ class BatchStream:
         columns = cast_columns(bound.read(np.arange(len(dataset))), self.dtypes)
         return Batch(columns if self.transform is None else self.transform(columns, context), context)
 
+    def _is_tuple(self, item: list[object]) -> bool:
+        """Whether a list holds x and y, and not the arrays of several inputs."""
+        return len(self.inputs) == 1 and 1 <= len(item) <= 3 and all(hasattr(part, "shape") for part in item)
+
     def _unpack(self, item: object) -> tuple[object, object, object]:
         """(x, y, sample_weight) of an item."""
+        if isinstance(item, list) and (hasattr(self._source, "collate_fn") or self._is_tuple(item)):
+            item = tuple(item)
         if isinstance(item, tuple):
             if not 1 <= len(item) <= 3:
                 raise DataError(

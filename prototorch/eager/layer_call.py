@@ -13,12 +13,12 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import count
 from typing import Any, NoReturn
 from zlib import crc32
 
 import numpy as np
 
+from prototorch.eager.random_keys import default_keys
 from prototorch.errors import ModelError, ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
@@ -39,21 +39,6 @@ def training(on: bool = True) -> Iterator[None]:
         yield
     finally:
         _training.reset(token)
-
-
-class _RandomState:
-    """The seed of eager random numbers, and a counter of the streams drawn from it."""
-
-    def __init__(self) -> None:
-        self.seed, self.calls = 0, count()
-
-
-_random = _RandomState()
-
-
-def manual_seed(seed: int) -> None:
-    """Restart the eager random numbers, and those of weights not created yet, from a seed, as in PyTorch."""
-    _random.seed, _random.calls = int(seed), count()
 
 
 class LayerState:
@@ -128,7 +113,7 @@ class EagerContext:
             values = self.state.preset_weights.pop(full, None)
             if values is None:
                 initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
-                rng = np.random.Generator(np.random.Philox(key=[_random.seed & (2**64 - 1), next(_random.calls)]))
+                rng = default_keys.next_generator()
                 values = initializer.values(tuple(shape), rng, fans or compute_fans(tuple(shape)))
             array = np.array(values, dtype=dtype or self._dtype)
             requires_grad = is_trained and array.dtype.kind == "f"
@@ -155,7 +140,7 @@ class EagerContext:
     def key(self) -> Any:
         """See `Context.key`: a new one for each call of a layer."""
         if not self._key:
-            self._key.append(self.make(np.array([_random.seed & (2**64 - 1), next(_random.calls)], np.uint64), False))
+            self._key.append(self.make(default_keys.next_key(), False))
         return self._key[0]
 
     def site(self) -> int:

@@ -73,6 +73,11 @@ class DataAdapter:
                     raise UsageError(f"{name} is given together with data that contain their own targets")
         if isinstance(x, Data):
             return self._open(x)
+        if _gives_samples(x):
+            raise UsageError(
+                f"a {type(x).__name__} gives single samples; give DataLoader(dataset, batch_size=32, shuffle=True), "
+                "which makes batches of them"
+            )
         return InputData(x if isinstance(x, Dataset) or _is_stream(x) else self.arrays(x, y, sample_weight))
 
     def adapt_validation(self, data: Any) -> InputData:
@@ -192,6 +197,12 @@ def _is_stream(x: Any) -> bool:
         x, list | tuple | Mapping | str | bytes | bytearray | memoryview
     )
     return is_stream(x) or (hasattr(x, "__iter__") and not is_array_like)
+
+
+def _gives_samples(x: Any) -> bool:
+    """Whether x is a data set by PyTorch's names, of prototorch or PyTorch."""
+    owners = ("prototorch.utils.data", "torch.utils.data")
+    return any(c.__name__ == "Dataset" and c.__module__.startswith(owners) for c in type(x).__mro__)
 
 
 def _covering_size(net: Net) -> tuple[int, int] | None:

@@ -5,7 +5,7 @@ import pytest
 
 from prototorch import ops
 from prototorch.eager.function import Function
-from prototorch.eager.layer_call import manual_seed
+from prototorch.eager.generator import manual_seed
 from prototorch.eager.module import Module
 from prototorch.eager.tensor import grad, tensor
 from prototorch.errors import ShapeError, UsageError, WeightsError
