@@ -17,9 +17,9 @@ bitwise_xor broadcast_to cast ceil centered_rmsprop_update channel_window_sum ch
 conv_input_grad conv_weight_grad copysign cos cosh crop cummax cummin cumprod cumsum diagonal digamma divide dropout
 eigh elu elu_grad embedding_grad equal erf erfc erfinv exp exp2 expand_dims expm1 flip floor floor_divide fmod full
 fused gather_pool_indices gelu gelu_grad getitem greater greater_equal group_norm group_norm_grad gru_sequence
-gru_sequence_grad hard_sigmoid hard_sigmoid_grad hard_swish hard_swish_grad hurwitz_zeta hypot i0e i1e index_put
-inverse iota isfinite isinf isnan layer_norm layer_norm_grad leaky_relu leaky_relu_grad less less_equal lgamma
-linear_recurrence lion_update log log10 log1p log2 log_sigmoid log_softmax logaddexp logcumsumexp logical_and
+gru_sequence_grad hard_sigmoid hard_sigmoid_grad hard_swish hard_swish_grad host_call hurwitz_zeta hypot i0e i1e
+index_put inverse iota isfinite isinf isnan layer_norm layer_norm_grad leaky_relu leaky_relu_grad less less_equal
+lgamma linear_recurrence lion_update log log10 log1p log2 log_sigmoid log_softmax logaddexp logcumsumexp logical_and
 logical_not logical_or logical_xor logsumexp lrn lrn_grad lrn_recompute lrn_recompute_grad lstm_sequence
 lstm_sequence_grad lstm_sequence_with_gates lstm_sequence_with_gates_grad matmul max max_pool max_pool_grad maximum
 mean min minimum mish mish_grad momentum_update multiply nadam_update negative nextafter not_equal one_hot ones_like

@@ -12,6 +12,7 @@ not_expressible(
     "lgamma", "digamma", "polygamma", "hurwitz_zeta", "erfc", "erfinv", "i0e", "i1e", "atan2", "nextafter", "signbit",
     "copysign",
 )  # fmt: skip
+not_expressible("it computes in Python", "host_call")
 not_expressible("ONNX has no decompositions of matrices", "inverse", "solve", "cholesky", "slogdet", "eigh")
 not_expressible("ONNX 18 has no such scan", "linear_recurrence", "cumprod", "logcumsumexp")
 not_expressible("ONNX shifts unsigned integers alone", "bitwise_left_shift", "bitwise_right_shift")
